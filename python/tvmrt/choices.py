@@ -91,6 +91,11 @@ RULES = (
         lambda r: r.pools and r.runtime != "crt",
     ),
     Rule(
+        "ram limits the memory of a board's network that is compiled ahead; it needs runtime crt "
+        "with executor aot",
+        lambda r: r.ram is not None and (r.runtime != "crt" or r.executor != "aot"),
+    ),
+    Rule(
         "place chooses among memories of a board; it needs runtime crt",
         lambda r: r.place and r.runtime != "crt",
     ),

@@ -33,6 +33,7 @@ class CompileOptions(TypedDict, total=False):
     signature: str | None
     params: str | None
     pools: Mapping[str, int | tuple[int, str]] | None
+    ram: int | None
     workspace_io: bool
     place: Mapping[str, str] | None
     max_memory: int | None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import choices
 from tvmrt.calibration import GraphRunner
-from tvmrt.codegen import c_source, pool_options, recovery
+from tvmrt.codegen import c_source, pool_options, recovery, row_chains
 from tvmrt.codegen.c.naming import check_module_name
 from tvmrt.codegen.device_places import defer_regions, place_on_devices
 from tvmrt.codegen.entries import graph as graph_file
@@ -133,6 +133,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
         if request.runtime == "crt":
             _refuse_counts(program, request)
             _refuse_state(program, request)
+            program = _by_rows(program, machine, request, memories)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)
         elif request.runtime != "crt":
@@ -180,6 +181,18 @@ def _refuse_counts(program: Program, request: Request) -> None:
                 "run, which packed functions without an operating system do not tell; choose "
                 "interface-api c, or make the network return it padded to a fixed shape"
             )
+
+
+def _by_rows(
+    program: Program, machine: Target, request: Request, memories: Sequence[MemoryPool]
+) -> Program:
+    """The program with as many layers computed by rows as the memory demands."""
+    limit = request.ram
+    if limit is None and len(memories) == 1:
+        limit = memories[0].capacity
+    if limit is None or request.executor != "aot":
+        return program
+    return row_chains.within(program, machine, limit, request.ram is not None)
 
 
 def _refuse_state(program: Program, request: Request) -> None:

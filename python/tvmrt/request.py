@@ -251,6 +251,13 @@ class Request:
         python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
         flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True,
     )
+    ram: int | None = _option(
+        None,
+        "Of a board, the most bytes that intermediate values may take. Where whole layers take "
+        "more, neighbours are computed a few rows at a time, at the least cost. Default: what the "
+        "board or the only pool has.",
+        flag="--ram", form="BYTES", kind="int", least=1,
+    )
     workspace_io: bool = _option(
         False,
         "Place inputs and outputs in these memories, too.",

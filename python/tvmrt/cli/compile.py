@@ -35,7 +35,7 @@ NO_FOLDERS = (
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
     "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "weights",
     "max_error", "calibration", "device_options", "operators", "shapes", "dims", "sequences",
-    "requantize", "tflite_rounding", "signature", "params", "pools", "workspace_io", "place",
+    "requantize", "tflite_rounding", "signature", "params", "pools", "ram", "workspace_io", "place",
     "max_memory",
 )  # fmt: skip
 @options.request_option(

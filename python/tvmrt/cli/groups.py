@@ -10,7 +10,7 @@ GROUPS = {
     "The network": "shapes dims sequences signature operators tflite_rounding requantize "
     "weights module_name",
     "Where it runs": "target levels runtime executor abi params cc threads",
-    "Boards": "board interface_api unpacked_api pools place workspace_io concurrent image_name "
+    "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
     "kind profile record trace_records",
     "Devices": "devices require_device device_fallback device_options schedule mixed_precision "
     "max_error calibration",

@@ -18,6 +18,7 @@ from tvmrt.cli.footprint import Footprint, FunctionCost, measure
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 
+MOST_PLANS = 6  # of memory, in one line
 MOST_NAMES = 6  # of functions whose stack is not known, in one line
 
 
@@ -126,6 +127,9 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
                 f"{size(main['workspace_size_bytes'])} in all; "
                 f"one pool could not do with less than {size(bound)}"
             )
+        if memory.get("row_plans"):
+            plans = memory["row_plans"]
+            pairs[f"RAM by rows{of}"] = "; ".join(_plan_text(p) for p in plans[:MOST_PLANS])
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
@@ -133,6 +137,12 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
         pairs["RAM together"] = f"{size(image['workspace_size_bytes'])}, {how}"
         pairs["weights together"] = f"{size(image['constants_size_bytes'])}, equal ones once"
     return pairs
+
+
+def _plan_text(plan: Mapping[str, Any]) -> str:
+    """``24,960 B for about 130,000 instructions more``."""
+    more = f" for about {plan['instructions']:,} instructions more" if plan["chains"] else ""
+    return f"{plan['ram_bytes']:,} B{more}"
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:
@@ -151,12 +161,23 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
         memory = module.get("memory", {})
         if "pools" in memory:
             found[f"RAM of {name}, in bytes"] = _pool_table(memory["pools"])
+        if "row_plans" in memory:
+            found[f"plans of {name} by rows, RAM in bytes"] = _plan_table(memory["row_plans"])
         if "functions" in memory:
             found[f"operators of {name}, in bytes"] = _operator_table(memory["functions"], result)
     if result.footprint is not None:
         found["flash, in bytes"] = _flash_table(modules, result, result.footprint)
         found["functions, in bytes"] = _function_table(result.footprint)
     return found
+
+
+def _plan_table(plans: Sequence[Mapping[str, Any]]) -> Table:
+    columns = ("RAM", "instructions more", "layers that are computed by rows")
+    rows = [
+        (p["ram_bytes"], p["instructions"], ", ".join(f"{a} to {b}" for a, b in p["chains"]) or "-")
+        for p in plans
+    ]
+    return Table(columns, rows, columns[2:])
 
 
 def _pool_table(pools: Sequence[Mapping[str, Any]]) -> Table:

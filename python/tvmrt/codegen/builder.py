@@ -113,7 +113,7 @@ class _ProgramBuilder:
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
             if not self.target.hosted:
-                _reserve_kernel_scratch(step)
+                reserve_kernel_scratch(step)
         return program
 
     def _find_counts(self, program: Program) -> None:
@@ -364,7 +364,7 @@ def _nested(graph: Graph, target: Target) -> Program:
     return program
 
 
-def _reserve_kernel_scratch(step: Step) -> None:
+def reserve_kernel_scratch(step: Step) -> None:
     """Make the step's scratch hold what its kernels would ask of a runtime."""
     blocks = step.lowering.kernel_blocks(step)
     step.kernel_bytes = sum(round_up(most(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)

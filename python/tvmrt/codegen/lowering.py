@@ -20,6 +20,7 @@ from tvmrt.ir.program import (
     Step,
     channels_last_order,
 )
+from tvmrt.planner.row_chains import RowLayer
 
 from .target import Target
 
@@ -87,6 +88,28 @@ class Lowering:
     def emit(self, step: Step, f: FunctionWriter) -> None:
         """Print the function's body."""
         raise NotImplementedError(type(self).__name__)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        """How rows of the result follow from rows of the only operand, where a chain may compute
+        the step a few rows at a time; None where it may not."""
+        return None
+
+    def row_step(self, step: Step) -> Step:
+        """The step as a chain calls it."""
+        return step
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        """Print the body of a function for some rows; one without ``f.number()`` makes one row of
+        one row."""
+        self.emit(step, f)
+
+    def row_blocks(self, step: Step) -> tuple[int, ...]:
+        """``kernel_blocks()`` of that function."""
+        return self.kernel_blocks(step)
+
+    def row_surplus(self, step: Step) -> int:
+        """Instructions that it takes more than the step alone, where its kernel is another one."""
+        return 0
 
     def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
         """An input by position: an operand, a constant laid out as demanded, or NULL."""

@@ -183,6 +183,8 @@ def _module(library) -> dict:
         "tvmrt_version": __version__,
         "manifest": library.manifest,
     }
+    if summary.row_plans:
+        module["memory"]["row_plans"] = [asdict(plan) for plan in summary.row_plans]
     if library.program.is_sized():
         module["dims"] = described(library.program)
     if library.has_graph_json:

@@ -10,7 +10,7 @@ from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import Extent, Whole, most, shown
 from tvmrt.ir.narrow import NarrowRow
-from tvmrt.ir.program import ARENA, Buffer, MemoryPool, Program, Step
+from tvmrt.ir.program import ARENA, Buffer, MemoryPool, Program, RowPlan, Step
 from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
 
@@ -83,7 +83,10 @@ class PoolSummary:
 
 @dataclass
 class Summary:
-    """What a network costs, known before the C compiler runs. Sizes in bytes."""
+    """What a network costs, known before the C compiler runs. Sizes in bytes.
+
+    ``row_plans``: where memory was limited, the plans that there are, from the fastest on.
+    """
 
     arena_bytes: int
     lower_bound_bytes: int
@@ -99,6 +102,7 @@ class Summary:
     borders: list[BorderRow] = field(default_factory=list)
     pools: list[PoolSummary] = field(default_factory=list)
     narrowed: list[NarrowRow] = field(default_factory=list)
+    row_plans: list[RowPlan] = field(default_factory=list)
 
 
 def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
@@ -126,6 +130,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         borders=border_rows(program),
         pools=[summary_of_pool(pool) for pool in program.pools],
         narrowed=list(program.narrowed),
+        row_plans=list(program.row_plans),
     )
 
 

@@ -165,7 +165,8 @@ class Step:
     ``kernel_bytes`` of them are lent to the kernels that it calls. ``counts`` has where the sizes
     lie that the run itself finds, of those that the step depends on. ``levels`` has the lowering
     for each level of processors that code is made for side by side. ``deferred``: a region that is
-    started, and waited for where its results are needed.
+    started, and waited for where its results are needed. ``shrinks``: a result in place may be
+    smaller than what it lies over.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Step:
     counts: dict[Symbol, Access] = field(default_factory=dict)
     levels: dict[str, object] = field(default_factory=dict)
     deferred: bool = False
+    shrinks: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -230,6 +232,17 @@ class MemoryPool:
     memory: DeviceMemory | None = None
 
 
+@dataclass(frozen=True)
+class RowPlan:
+    """Chains of steps that are computed a few rows at a time, by the first and last step of each:
+    the memory that the network then takes, and the instructions that it takes more than without
+    any, estimated."""
+
+    ram_bytes: int
+    instructions: int
+    chains: tuple[tuple[str, str], ...]
+
+
 @dataclass
 class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
@@ -238,7 +251,8 @@ class Program:
     ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
     needs less. ``labels`` and
     ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
-    the first one. ``narrowed`` tells of weights in few bits.
+    the first one. ``narrowed`` tells of weights in few bits, ``row_plans`` of plans with less
+    memory, from that of whole steps on.
     """
 
     name: str
@@ -259,6 +273,7 @@ class Program:
     bundles: dict[str, Bundle] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
     narrowed: list[NarrowRow] = field(default_factory=list)
+    row_plans: list[RowPlan] = field(default_factory=list)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""

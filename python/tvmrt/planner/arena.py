@@ -123,13 +123,19 @@ def top_of(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
 
 
 def _fill(intervals, neighbours, order) -> list[int]:
-    """Give each interval in turn the gap that it fits best."""
-    offsets = [-1] * len(intervals)
+    return fill([interval.size for interval in intervals], neighbours, order)
+
+
+def fill(
+    sizes: Sequence[int], neighbours: Sequence[Sequence[int]], order: Sequence[int]
+) -> list[int]:
+    """Give each in turn the gap that it fits best; ``neighbours`` must not overlap it."""
+    offsets = [-1] * len(sizes)
     for i in order:
         taken = sorted(
-            (offsets[j], offsets[j] + intervals[j].size) for j in neighbours[i] if offsets[j] >= 0
+            (offsets[j], offsets[j] + sizes[j]) for j in neighbours[i] if offsets[j] >= 0
         )
-        offsets[i] = best_fit(taken, intervals[i].size)
+        offsets[i] = best_fit(taken, sizes[i])
     return offsets
 
 

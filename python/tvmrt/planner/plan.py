@@ -78,12 +78,12 @@ def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buff
     return shared
 
 
-def live_bytes_of_steps(program: Program) -> list[int]:
+def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
     """Bytes of memory that are in use at each step, given the sharing in place that a plan
     without placements would have; nothing is planned yet."""
     lives = lifetimes(program)
     shared, _ = share_in_place(program, lives, {})
-    intervals = _intervals(lives, _groups(lives, shared), align_bytes=1)
+    intervals = _intervals(lives, _groups(lives, shared), align_bytes)
     return [
         sum(i.size for i in intervals if i.first <= step <= i.last)
         for step in range(len(program.steps))
@@ -187,7 +187,7 @@ def share_in_place(
 def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) -> bool:
     if source.kind != ARENA or target.kind != ARENA or source is target:
         return False
-    if source.nbytes != target.nbytes:
+    if source.nbytes != target.nbytes and not (step.shrinks and source.nbytes > target.nbytes):
         return False
     if lives[source][1] != index or lives[target][0] != index:
         return False

@@ -46,6 +46,7 @@ REFUSED = {
         *BOARD, "--executor", "graph", "--pool", "sram=1000",
     ),
     "memory pools are for networks without an operating system": ("--pool", "sram=1000"),
+    "ram limits the memory of a board's network": ("--ram", "1000"),
     "place chooses among memories of a board": ("--place", "a=flash"),
     "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
     "dimensions that runs choose are read once a run on boards": (

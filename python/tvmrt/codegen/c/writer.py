@@ -151,6 +151,7 @@ class FunctionWriter:
         self._moved: list[tuple[Parameter, Whole]] = []
         self._devices: dict[Buffer, Parameter] = {}
         self._tickets: list[Parameter] = []
+        self._numbers: list[Parameter] = []
         self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
@@ -290,12 +291,18 @@ class FunctionWriter:
             *sizes,
             *self._devices.values(),
             *self._tickets,
+            *self._numbers,
         ]
 
     def ticket(self) -> str:
         """A pointer to where the function leaves what its run is waited for by."""
         self._tickets = [Parameter(self.fresh("ticket"), None, ticket=self.step)]
         return self._tickets[0].name
+
+    def number(self, name: str) -> str:
+        """An int that the caller passes, who is the compiler's own."""
+        self._numbers.append(Parameter(self.fresh(name), None))
+        return self._numbers[-1].name
 
     def device_of(self, parameter: Parameter) -> str:
         """The DLDevice in whose memory an operand lies, which the caller passes."""

@@ -20,6 +20,7 @@ from tvmrt.ir.program import (
 )
 from tvmrt.ir.quantized import storage_range
 from tvmrt.ir.rounding import round_up
+from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import print_layer, print_struct, range_initializer, triple
 from ..c.text import plus
@@ -28,6 +29,7 @@ from ..loops.nest import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
+from .boards import row_layers
 from .boards.factors import factors
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayer, shape_of
@@ -156,6 +158,13 @@ class IntegerProduct(Lowering):
 
     def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
         layer, kernel = self._board_kernel(step, shape)
+        self._print_board(step, f, layer, kernel)
+        f.line(f"return {kernel.tile}(&layer, &data);")
+
+    def _print_board(
+        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel
+    ) -> None:
+        """The layer and the tensors as structs."""
         name_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)
@@ -178,7 +187,36 @@ class IntegerProduct(Lowering):
             f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
         print_struct(f, "const tvmrt_micro_data data", fields)
-        f.line(f"return {kernel.tile}(&layer, &data);")
+
+    def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel] | None:
+        """The layer and its kernel in a chain."""
+        shape = self.board_shape(step)
+        if shape is None or not row_layers.can_be_cut(shape, step):
+            return None
+        layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
+        kernel = boards.choose_for_rows(layer, self.target.board)
+        return None if kernel is None else (layer, kernel)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        found = self._row_kernel(step)
+        return found and row_layers.row_layer(*found, step.writes[0].dtype.itemsize)
+
+    def row_step(self, step: Step) -> Step:
+        return row_layers.with_ring(step, *self._row_kernel(step))
+
+    def row_blocks(self, step: Step) -> tuple[int, ...]:
+        layer, kernel = self._row_kernel(step)
+        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
+
+    def row_surplus(self, step: Step) -> int:
+        layer, kernel = self._row_kernel(step)
+        alone = boards.choose(layer, self.target.board)
+        return int(most(self.macs()) * (kernel.cost - alone.cost))
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        layer, kernel = self._row_kernel(step)
+        self._print_board(step, f, layer, kernel)
+        row_layers.emit_call(f, layer, kernel)
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""

@@ -16,6 +16,7 @@
 
 #include "i8.h"
 #include "ring.h"
+#include "rows.h"
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_3x3 {
@@ -333,6 +334,29 @@ static inline int tvmrt_micro_depthwise_3x3_i8_run(const tvmrt_micro_conv_i8* c,
   tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
   tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(scratch);
+}
+
+/*!
+ * \brief Some rows of it, for chains (board/rows.h).
+ *
+ * \param whole   [in] The whole layer.
+ * \param data    [in] As above: x is the first input row in memory, y the first row that is made.
+ * \param at      [in] The rows; output rows are as many as a step makes, or what is left.
+ * \param scratch [in,out] shape.scratch bytes, aligned to 4, kept from call to call.
+ */
+static inline int tvmrt_micro_depthwise_3x3_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                    const tvmrt_micro_data* data,
+                                                    const tvmrt_micro_rows* at, uint8_t* scratch) {
+  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
+  const tvmrt_micro_shape* const s = &part.shape;
+  const tvmrt_micro_3x3 d = {&part, data, (int16_t*)(void*)(scratch + 32 * s->out[1]),
+                             (int32_t*)(void*)scratch, 3 - s->stride[0]};
+  const tvmrt_micro_steps steps = {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, d.rows};
+  if (at->first == 0) {
+    tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
+  }
+  tvmrt_micro_walk_rows(&whole->shape, at, steps, 2, &d);
+  return 0;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_ */

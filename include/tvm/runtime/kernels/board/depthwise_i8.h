@@ -13,6 +13,7 @@
 
 #include "i8.h"
 #include "ring.h"
+#include "rows.h"
 
 /*! \brief Most rows of a kernel. */
 #define TVMRT_MICRO_MAX_ROWS 16
@@ -158,6 +159,22 @@ static inline int tvmrt_micro_depthwise_i8_run(const tvmrt_micro_conv_i8* c,
   tvmrt_micro_fill(d.ring, (uint8_t*)d.ring + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
   tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(d.ring);
+}
+
+/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(). */
+static inline int tvmrt_micro_depthwise_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                const tvmrt_micro_data* data,
+                                                const tvmrt_micro_rows* at, uint8_t* scratch) {
+  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
+  const tvmrt_micro_shape* const s = &part.shape;
+  const tvmrt_micro_depthwise d = {&part, data, (int16_t*)(void*)scratch};
+  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
+                                   s->kept.ring.slots, s->stride[0], 1};
+  if (at->first == 0) {
+    tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
+  }
+  tvmrt_micro_walk_rows(&whole->shape, at, steps, 1, &d);
+  return 0;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_ */

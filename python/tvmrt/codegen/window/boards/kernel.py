@@ -52,6 +52,9 @@ class MicroKernel(Generic[Layer]):
         What it keeps in scratch for a layer.
     needs
         What processors must have, of the names in ``codegen/target.py``.
+    rows, unit
+        Of a depthwise kernel: the C function for some rows of a layer (``board/rows.h``), and how
+        many input rows a slot of its ring has; without it the kernel is in no chain.
     """
 
     header: str
@@ -61,6 +64,8 @@ class MicroKernel(Generic[Layer]):
     pack: Callable[[Layer], MicroWeights]
     scratch: Callable[[Layer], Windows | Ring]
     needs: frozenset[str] = frozenset()
+    rows: str = ""
+    unit: int = 1
 
 
 def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:

@@ -23,4 +23,5 @@ KERNEL = MicroKernel(
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=lambda layer: ring_of_rows(layer.shape, 2),
+    rows="tvmrt_micro_depthwise_i8_rows",
 )

@@ -49,4 +49,6 @@ KERNEL = MicroKernel(
     supports=supports,
     pack=pack,
     scratch=scratch,
+    rows="tvmrt_micro_depthwise_3x3_i8_rows",
+    unit=2,
 )

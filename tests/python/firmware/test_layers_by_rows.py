@@ -1,0 +1,192 @@
+"""Layers that are computed by rows: the bytes of onnxruntime in a part of the memory, with nothing
+written outside of it, on this machine and on a board."""
+
+from __future__ import annotations
+
+import json
+
+import boards
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from test_memory_proof import run_here, run_on_board
+
+import tvmrt
+from tvmrt.cli import main
+
+ZERO = {"x_zero": np.int8(3), "one": np.int8(0)}
+
+
+class Network:
+    """Quantised layers in a row, of random weights."""
+
+    def __init__(self, channels: int) -> None:
+        self.rng = np.random.default_rng(channels)
+        self.nodes: list[onnx.NodeProto] = []
+        self.tensors: dict[str, np.ndarray] = {"scale": np.float32(0.03), **ZERO}
+        self.channels, self.last, self.shift = channels, "x", "x_zero"
+
+    def quantize(self) -> None:
+        self._add("QuantizeLinear", [self.last, "scale", "x_zero"])
+
+    def conv(self, out, kernel, stride=1, depthwise=False, pads=None, dilation=1) -> None:
+        shape = (out, 1 if depthwise else self.channels, kernel, kernel)
+        size, n = shape[1] * kernel * kernel, len(self.nodes)
+        self.tensors[f"w{n}"] = self.rng.integers(-127, 128, shape).astype(np.int8)
+        self.tensors[f"s{n}"] = self.rng.uniform(0.5, 1, out).astype(np.float32) / size**0.5 / 50
+        self.tensors[f"b{n}"] = self.rng.integers(-900, 900, out).astype(np.int32)
+        self.tensors[f"z{n}"] = np.int8(self.rng.integers(-9, 9))
+        reach = (kernel - 1) * dilation
+        pads = pads or [reach // 2, reach // 2, reach - reach // 2, reach - reach // 2]
+        names = [self.last, "scale", self.shift, f"w{n}", f"s{n}", "one", "scale", f"z{n}"]
+        self._add("QLinearConv", [*names, f"b{n}"], strides=[stride] * 2, pads=pads,
+                  dilations=[dilation] * 2, group=out if depthwise else 1)  # fmt: skip
+        self.channels, self.shift = out, f"z{n}"
+
+    def _add(self, op: str, inputs: list[str], **attributes) -> None:
+        self.last = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [self.last], self.last, **attributes))
+
+    def model(self, shape, kind=TensorProto.FLOAT) -> onnx.ModelProto:
+        x = helper.make_tensor_value_info("x", kind, shape)
+        y = helper.make_tensor_value_info(self.last, TensorProto.INT8, None)
+        weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in self.tensors.items()]
+        graph = helper.make_graph(self.nodes, "rows", [x], [y], weights)
+        opset = [helper.make_opsetid("", 13)]
+        return onnx.shape_inference.infer_shapes(
+            helper.make_model(graph, opset_imports=opset, ir_version=8)
+        )
+
+
+def separable() -> onnx.ModelProto:
+    """Depthwise layers of all kernels, odd sizes, padding of all kinds; 3 channels in."""
+    net = Network(3)
+    net.quantize()
+    net.conv(10, 3, 2, pads=[0, 0, 1, 1])
+    net.conv(10, 3, depthwise=True)
+    net.conv(18, 1)
+    net.conv(18, 5, depthwise=True, pads=[3, 1, 1, 3])
+    net.conv(18, 1)
+    net.conv(18, 3, 2, depthwise=True, pads=[1, 1, 1, 1])
+    net.conv(7, 1)
+    return net.model([1, 3, 85, 18])
+
+
+def dense() -> onnx.ModelProto:
+    """Windows that are read where the rows lie, one of them dilated; bytes in and out."""
+    net = Network(4)
+    net.conv(9, 3)
+    net.conv(12, 3, dilation=2)
+    net.conv(5, 4, 2)
+    net.conv(6, 2, pads=[0, 0, 0, 0])
+    return net.model([1, 4, 24, 15], TensorProto.INT8)
+
+
+NETWORKS = {"separable": separable, "dense": dense}
+
+
+def example(model: onnx.ModelProto):
+    """An input, and the outputs by onnxruntime."""
+    runtime = pytest.importorskip("onnxruntime")
+    x, rng = model.graph.input[0].type.tensor_type, np.random.default_rng(5)
+    shape = [d.dim_value for d in x.shape.dim]
+    values = rng.integers(-128, 128, shape)
+    floats = x.elem_type == TensorProto.FLOAT
+    inputs = {"x": (values * 0.03).astype(np.float32) if floats else values.astype(np.int8)}
+    plain = runtime.SessionOptions()
+    plain.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(
+        model.SerializeToString(), plain, providers=["CPUExecutionProvider"]
+    )
+    names = [o.name for o in session.get_outputs()]
+    return inputs, dict(zip(names, session.run(None, inputs)))
+
+
+def compile_within(model, ram: int | None, target="cortex-m4", **options):
+    return tvmrt.compile(
+        model, target=target, interface_api="c", module_name="net", ram=ram, **options
+    )
+
+
+def least(model, target="cortex-m4") -> int:
+    """The least memory that a plan takes."""
+    return compile_within(model, 1 << 30, target).summary.row_plans[-1].ram_bytes
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
+    model = NETWORKS[name]()
+    inputs, expected = example(model)
+    whole = compile_within(model, None).summary.arena_bytes
+    bytes_ = least(model)
+    library = compile_within(model, bytes_, pools={"sram": bytes_})
+    assert library.summary.arena_bytes == bytes_ < 0.75 * whole
+    found = run_here(library, inputs, tmp_path)
+    for key, array in expected.items():
+        np.testing.assert_array_equal(found[key], array)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", pytest.param("riscv32", marks=pytest.mark.slow)])
+def test_rows_on_a_board_keep_to_the_stated_stack(target, tmp_path):
+    if boards.BOARDS[target].missing_tool():
+        pytest.skip(f"{boards.BOARDS[target].missing_tool()} is not installed")
+    model = separable()
+    inputs, expected = example(model)
+    bytes_ = least(model, target)
+    library = compile_within(model, bytes_, target, pools={"sram": bytes_})
+    found = run_on_board(library, inputs, tmp_path)
+    for key, array in expected.items():
+        np.testing.assert_array_equal(found[key], array)
+
+
+def test_no_multiply_add_is_done_twice():
+    model = separable()
+    macs = [
+        sum(operator.macs for operator in compile_within(model, ram).summary.operators)
+        for ram in (None, least(model))
+    ]
+    assert macs[0] == macs[1]
+
+
+def test_the_fastest_plan_that_fits_is_taken():
+    model = separable()
+    plans = compile_within(model, 1 << 30).summary.row_plans
+    assert [p.chains for p in plans].index(()) == 0
+    assert len(plans) > 2
+    for before, after in zip(plans, plans[1:]):
+        assert after.ram_bytes < before.ram_bytes
+        assert after.instructions >= before.instructions
+        taken = compile_within(model, before.ram_bytes - 1).summary.arena_bytes
+        assert taken == after.ram_bytes
+
+
+def test_a_pool_that_is_too_small_for_whole_layers_is_enough_for_rows():
+    model = separable()
+    bytes_ = least(model)
+    summary = compile_within(model, None, pools={"sram": bytes_}).summary
+    assert summary.pools[0].used_bytes <= bytes_
+
+
+def test_too_little_ram_is_told_with_what_would_fit():
+    model = separable()
+    plans = compile_within(model, 1 << 30).summary.row_plans
+    missing = plans[-1].ram_bytes - 1000
+    sentence = f"ram of 1000 bytes is {missing} bytes too small for the network, .* operator t"
+    with pytest.raises(ValueError, match=sentence) as caught:
+        compile_within(model, 1000)
+    for plan in plans:
+        assert f"{plan.ram_bytes} bytes" in str(caught.value)
+
+
+def test_the_command_prints_the_plans_and_inspect_finds_them(tmp_path, capsys):
+    onnx.save(dense(), tmp_path / "net.onnx")
+    call = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.tar"), "--target",
+            "cortex-m4", "--interface-api", "c", "--ram", "100000", "--json"]  # fmt: skip
+    assert main(call) == 0
+    plans = json.loads(capsys.readouterr().out)["row_plans"]
+    assert plans[0]["chains"] == []
+    assert main(["inspect", str(tmp_path / "net.tar")]) == 0
+    shown = capsys.readouterr().out.replace(",", "")
+    for plan in plans:
+        assert str(plan["ram_bytes"]) in shown
