@@ -13,7 +13,8 @@
 
 #include "layer_f32.h"
 
-/* Fills in the runs of input under an output row, without those outside the input. */
+/* Fills in the runs of input under an output row, without those outside the input: those of the first
+ * column of the kernel first. */
 static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_rows_f32* r,
                                                int64_t output_row, tvmrt_tile_f32* tile) {
   const tvmrt_window* window = &job->layer->window;
@@ -22,19 +23,48 @@ static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_r
   const int32_t channels = job->layer->in_channels;
   const int packed = tvmrt_packed_f32(job);
   int count = 0;
-  for (int kd = 0; kd < window->kernel[0]; kd++) {
-    for (int kh = 0; kh < window->kernel[1]; kh++) {
-      const float* row = (const float*)(const void*)tvmrt_row(
-          &r->reader, at.image, at.d + kd * window->dilation[0], at.h + kh * window->dilation[1]);
-      if (!row) continue;
-      const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
-      for (int tap = 0; tap < rows->taps; tap++, count++) {
+  for (int tap = 0; tap < rows->taps; tap++) {
+    for (int kd = 0; kd < window->kernel[0]; kd++) {
+      for (int kh = 0; kh < window->kernel[1]; kh++) {
+        const float* row = (const float*)(const void*)tvmrt_row(
+            &r->reader, at.image, at.d + kd * window->dilation[0], at.h + kh * window->dilation[1]);
+        if (!row) continue;
+        const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
         r->segments[count].x = row + tap * window->dilation[2] * rows->x_pixel;
-        r->segments[count].w = (k + (int64_t)tap * channels) * packed;
+        r->segments[count++].w = (k + (int64_t)tap * channels) * packed;
       }
     }
   }
   tile->segment_count = count;
+}
+
+/* Of so many columns of the kernel, dilation[2] apart, those before column 0 where the first is at
+ * column x. */
+static inline int tvmrt_taps_before(const tvmrt_window* window, int64_t x, int taps) {
+  const int64_t step = window->dilation[2], count = x < 0 ? (-x + step - 1) / step : 0;
+  return count < taps ? (int)count : taps;
+}
+
+/* Pixels [begin, end) of a row, a tile at a time without the columns of the kernel that only meet
+ * padding: where the dilation is large these are many. */
+static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_rows_f32* r,
+                                       tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
+                                       int c_begin, int c_end) {
+  const tvmrt_window* window = &job->layer->window;
+  const int taps = job->layer->rows.taps, each = row->tile.segment_count / taps;
+  const int64_t width = job->tiles->width[0], stride = window->stride[2];
+  int rc = 0;
+  for (int64_t t = begin; t < end && rc == 0; t += width) {
+    const int64_t stop = end - t < width ? end : t + width;
+    const int64_t first = t * stride - window->pad[2], last = (stop - 1) * stride - window->pad[2];
+    const int before = tvmrt_taps_before(window, last, taps);
+    const int inside = tvmrt_taps_before(window, first - window->in[2], taps);
+    row->tile.segments = r->segments + before * each;
+    row->tile.segment_count = inside > before ? (inside - before) * each : 0;
+    rc = tvmrt_tile_row_f32(row, t, stop, c_begin, c_end);
+  }
+  row->tile.segments = r->segments;
+  return rc;
 }
 
 /*! \brief What a task computes: rows of all images, pixels of each row, channels of each group. */
@@ -46,13 +76,18 @@ typedef struct {
 
 static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                       const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+  const tvmrt_rows* plan = &job->layer->rows;
+  const int apart = plan->taps > 1 && plan->source == TVMRT_SOURCE_RING && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
     tvmrt_conv_f32_row_segments(job, rows, r, &row.tile);
     tvmrt_row_f32_place(job, r * job->layer->window.out[2], &row);
-    if (tvmrt_tile_row_f32(&row, part->pixel_begin, part->pixel_end, c_begin, c_end) != 0)
-      return -1;
+    const int rc =
+        apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end, c_begin,
+                                     c_end)
+              : tvmrt_tile_row_f32(&row, part->pixel_begin, part->pixel_end, c_begin, c_end);
+    if (rc != 0) return -1;
   }
   return 0;
 }
