@@ -149,6 +149,11 @@ FOOTPRINT = {
     ],
     "description": "Code, constants and stack on the target, by its C compiler.",
 }
+ROW_PLAN = _record(
+    ram_bytes=_bytes(),
+    instructions=_whole("How many it takes more than whole layers, estimated."),
+    chains=_list(WORDS, "First and last operator of those that are computed by rows."),
+)
 _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
     "lower_bound_bytes": _bytes("What no plan of it can go below."),
@@ -180,6 +185,7 @@ _SUMMARY = {
         )
     ),
     "pools": _list(POOL),
+    "row_plans": _list(ROW_PLAN, "Where RAM was limited, what plans there are, the fastest first."),
 }  # fmt: skip
 _STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
 _SUMMARY_OF_ONE = _record(**_SUMMARY, seconds=_STAGES)
@@ -318,7 +324,7 @@ FORMS: dict[str, Schema] = {
         memory_=_by_name(
             _record(
                 open=True, pools=_list(POOL), lower_bound_bytes=_bytes(),
-                workspace_bytes=_bytes(), weights_bytes=_bytes(),
+                workspace_bytes=_bytes(), weights_bytes=_bytes(), row_plans_=_list(ROW_PLAN),
             ),
             "RAM of an archive for a board, by network.",
         ),

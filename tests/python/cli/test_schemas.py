@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     """A folder with digits.so, digits.tar for a board, and inputs."""
     path = tmp_path_factory.mktemp("schemas")
     assert main(["compile", str(DIGITS), "-o", str(path / "digits.so")]) == 0
-    board = ["--target", "cortex-m4", "--interface-api", "c"]
+    board = ["--target", "cortex-m4", "--interface-api", "c", "--ram", "100000"]
     assert main(["compile", str(DIGITS), "-o", str(path / "digits.tar"), *board]) == 0
     return path
 
