@@ -26,6 +26,8 @@ _ZIG = {
     "-march=armv7-a+simd": "-mcpu=generic+v7a+neon",
     "-march=rv64gcv": "-mcpu=baseline_rv64+v",
 }
+# What GCC alone has to be told: moves of vectors that need not lie at multiples of their size.
+_OF_GCC = ("-Wa,-muse-unaligned-vector-move",)
 # Flags that many compilers do not know yet, and what is true of one that does. GCC takes it from
 # version 12 on, and has instructions for it from version 14 on.
 _LATE = {"-march=rv64gcv": "defined(__riscv_vector) && (defined(__clang__) || __GNUC__ >= 14)"}
@@ -43,9 +45,10 @@ def zig(triple: str = "") -> list[str]:
 
 def speak(command: Sequence[str], flags: Sequence[str]) -> list[str]:
     """Flags of targets as this compiler calls them."""
-    if "ziglang" not in command:
-        return list(flags)
-    return [_ZIG.get(flag, flag) for flag in flags]
+    is_zig = "ziglang" in command
+    if is_zig or "clang" in Path(command[0]).name:
+        flags = [flag for flag in flags if flag not in _OF_GCC]
+    return [_ZIG.get(flag, flag) for flag in flags] if is_zig else list(flags)
 
 
 def for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list[str]:
