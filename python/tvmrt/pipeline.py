@@ -171,7 +171,7 @@ def _refuse_counts(program: Program, request: Request) -> None:
             "record compares tensors of one size, and the network has some whose number of "
             "elements a run finds; choose profile"
         )
-    if request.interface_api == "c":
+    if request.interface_api == "c" or request.executor == "graph":
         return
     for name, type in zip(program.output_names, program.output_types):
         found = counts_in(type.shape)
@@ -179,7 +179,8 @@ def _refuse_counts(program: Program, request: Request) -> None:
             raise UnsupportedError(
                 f"how many elements the output {name} has ({found[0].name}) is known only after a "
                 "run, which packed functions without an operating system do not tell; choose "
-                "interface-api c, or make the network return it padded to a fixed shape"
+                "interface-api c or executor graph, or make the network return it padded to a "
+                "fixed shape"
             )
 
 

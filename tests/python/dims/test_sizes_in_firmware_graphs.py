@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from boards import BOARDS, build_library, link_image, run_image
-from dynamic_networks import CASES
+from dynamic_networks import CASES, FLOAT, INT64, Draft
 from keyword_network import KEYWORD
+from onnx import TensorProto
 
 import tvmrt
 from tvmrt.libinfo import find_firmware_path, find_include_path
+
+BOOL = TensorProto.BOOL
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -33,7 +36,7 @@ static uint8_t arena[TVMGEN_NET_GRAPH_ARENA_SIZE + 16] __attribute__((aligned(16
 static const char *const names[] = {%(names)s};
 
 static size_t bytes_of(const DLTensor *t) {
-  size_t n = t->dtype.bits / 8;
+  size_t n = (t->dtype.bits + 7u) / 8;
   for (int i = 0; i < t->ndim; ++i) n *= (size_t)t->shape[i];
   return n;
 }
@@ -150,6 +153,28 @@ def read_results(library, folder) -> list[tuple[int, str, list[np.ndarray]]]:
     return found
 
 
+def finder():
+    """Where numbers are not 0, those places doubled, the rows that a condition keeps, and the
+    boxes that are left of one that a run chooses and three that are always there."""
+    d = Draft(13)
+    places = d.node("NonZero", ["x"])
+    doubled = d.node("Mul", [d.node("Cast", [places], to=FLOAT), d.constant(2.0, np.float32)])
+    kept = d.node("Compress", ["x", "keep"], axis=0)
+    relu = d.node("Relu", [d.node("MatMul", [kept, d.weight(3, 5)])])
+    boxes = d.constant([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], np.float32)
+    limits = [d.constant([n], t) for n, t in ((3, np.int64), (0.5, np.float32), (0.5, np.float32))]
+    boxed = d.node("NonMaxSuppression", [boxes, "scores", *limits])
+    open_ = {"x": (FLOAT, ["rows", 3]), "keep": (BOOL, ["rows"]), "scores": (FLOAT, [1, 1, 3])}
+    return d.model(open_, {places: INT64, doubled: FLOAT, relu: FLOAT, boxed: INT64})
+
+
+def found_in(rng, rows, share):
+    x = rng.normal(size=(rows, 3)).astype(np.float32)
+    x[rng.random(x.shape) >= share] = 0
+    scores = (rng.random((1, 1, 3)) < share).astype(np.float32)
+    return {"x": x, "keep": rng.random(rows) < share, "scores": scores}
+
+
 def compiled(model, dims, target="cortex-m4", **options):
     return tvmrt.compile(
         model, dims=dims, target=target, executor="graph", module_name="net", **options
@@ -222,6 +247,14 @@ def test_what_does_not_fit_is_a_code_and_a_sentence(firmware, tmp_path):
         (OUT_OF_RANGE, "axis 3: found 11, allowed 10 by other sizes (input mask)"),
         (OUT_OF_RANGE, "axis 1: found 5, allowed 4 (input past_k)"),
     ]
+
+
+def test_results_have_as_many_elements_as_a_run_finds(firmware, tmp_path):
+    """None, all and some, of two rows and more: of boxes, of elements, and of what follows them."""
+    model, rng = finder(), np.random.default_rng(11)
+    library = compiled(model, {"rows": (1, 9)})
+    runs = [found_in(rng, rows, share) for rows in (9, 1, 4) for share in (0.0, 1.0, 0.4)]
+    check(model, runs, on_this_machine(library, runs, tmp_path, firmware))
 
 
 DAMAGE = """\

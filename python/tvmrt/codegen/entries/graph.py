@@ -11,9 +11,10 @@ are among the steps, ``device`` names a step's; in a program whose steps may run
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Union
 
-from tvmrt.ir.extent import Extent, counts_in, least, most, symbols_of
+from tvmrt.ir.extent import Extent, Symbol, counts_in, least, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from ..c.packed import exported_call_head
@@ -109,8 +110,8 @@ def _sizes_data(program: Program, place: int) -> str:
 
 
 def _sized_on_board(program: Program, function: Function, operands) -> list[str]:
-    """The same, where a damaged graph may pass anything: the sizes are compared with their bounds
-    again, and what they are needed for comes behind."""
+    """The sizes that an entry needs, where a damaged graph may pass anything: they are compared
+    with their bounds again, and what they are needed for comes behind."""
     if SIZES not in operands:
         return []
     symbols = program.dims()
@@ -121,17 +122,61 @@ def _sized_on_board(program: Program, function: Function, operands) -> list[str]
         for s in symbols_of(types[b].shape)
     }  # fmt: skip
     places = [i for i, s in enumerate(symbols) if s.c in used]
-    named = _named_outputs(program, operands)
-    lines = [
+    return [
         f"  const int32_t *sizes = (const int32_t *){_sizes_data(program, operands.index(SIZES))};",
-        *(dims.ON_BOARDS.begin() if named else []),
         *refusal(any_null(["sizes"])),
         *dims.named_sizes(symbols, places),
+        *_beyond(symbols[i] for i in places),
     ]
-    for symbol in (symbols[i] for i in places):
+
+
+def _beyond(symbols: Iterable[Symbol]) -> list[str]:
+    """Lines that refuse sizes beyond their bounds."""
+    lines = []
+    for symbol in symbols:
         beyond = f"{symbol.c} < {symbol.low}{GAP}|| {symbol.c} > {symbol.high}"
         lines += refusal(beyond, "NetworkDimensionOutOfRange")
-    return [*lines, *dims.print_extents(named, calls=dims.ON_BOARDS)]
+    return lines
+
+
+def _entry_on_board(
+    program: Program, function: Function, operands, pointers, arguments
+) -> list[str]:
+    """Lines of an entry in front of its call: the sizes of the run, whether it has a part in it,
+    what earlier entries have found, the extents of its outputs, and what its arguments point to."""
+    step = function.step
+    told = [access.buffer for access in step.counts.values()]
+    told += [step.guard[0].buffer] if step.guard else []
+    first = {_pointer_name(b.pool if b.kind == ARENA else b, arguments) for b in told}
+    known = {*(program.dims() if SIZES in operands else ()), *step.counts}
+    named = _named_outputs(program, operands, known)
+    return [
+        *(dims.ON_BOARDS.begin() if named else []),
+        *_sized_on_board(program, function, operands),
+        *_checked(pointers, [name for name in pointers if name in first]),
+        *_guarded(step, arguments),
+        *dims.print_counts(step.counts, arguments),
+        *_beyond(step.counts),
+        *dims.print_extents(named, calls=dims.ON_BOARDS),
+        *_checked(pointers, [name for name in pointers if name not in first]),
+    ]
+
+
+def _checked(pointers: dict[str, tuple[str, str]], names: list[str]) -> list[str]:
+    """Lines that declare some of the pointers and refuse those that are NULL."""
+    lines = [_declared(name, *pointers[name]) for name in names]
+    return [*lines, *refusal(any_null(sorted(names)))] if names else []
+
+
+def _declared(name: str, ctype: str, data: str) -> str:
+    return f"  {ctype} *{name} ={GAP}({ctype} *){data};"
+
+
+def _guarded(step: Step, arguments) -> list[str]:
+    """Lines that end an entry whose step has no part in this run."""
+    if step.guard is None:
+        return []
+    return [f"  if (!({guard_text(step.guard, arguments)})) return 0;"]
 
 
 def _named_types(program: Program) -> dict:
@@ -140,13 +185,16 @@ def _named_types(program: Program) -> dict:
     return {**{b: (n, t) for b, n, t in inputs}, **dims.output_types(program)}
 
 
-def _named_outputs(program: Program, operands) -> dict:
-    """Name and type of the outputs of which a run chooses an extent, by their place."""
+def _named_outputs(program: Program, operands, known: set[Symbol]) -> dict:
+    """Name and type of the outputs whose extents a run chooses and are known, by their place."""
     types = dims.output_types(program)
     return {
         i: types[b]
         for i, b in enumerate(operands)
-        if isinstance(b, Buffer) and b.kind == OUTPUT and symbols_of(types[b][1].shape)
+        if isinstance(b, Buffer)
+        and b.kind == OUTPUT
+        and symbols_of(types[b][1].shape)
+        and symbols_of(types[b][1].shape) <= known
     }
 
 
@@ -177,47 +225,51 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     symbol, count = entry_symbol(function), len(operands)
     # int, as the type of packed functions has it: int32_t is a long on some targets
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
-    on_board = options.firmware and options.executor == "graph"
-    if on_board and function.step.symbols():
-        lines += _sized_on_board(program, function, operands)
-    pointers = _pointers(program, operands, options, arguments)
-    for name, (ctype, data) in pointers.items():
-        lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
-    for buffer in dict.fromkeys(p.device_of for p in function.parameters if p.device_of):
-        place = operands.index(buffer)
-        lines.append(
-            f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{place}]);"
-        )
-    if function.step.symbols() and not on_board:
-        lines += _sized(program, function, operands, arguments)
-    if pointers and on_board:
-        lines += refusal(any_null(sorted(pointers)))
-    if function.step.guard is not None:
-        condition = guard_text(function.step.guard, arguments)
-        lines.append(f"  if (!({condition})) return 0;")
+    pointers = _pointers(program, function, operands, options, arguments)
+    if options.firmware and options.executor == "graph":
+        lines += _entry_on_board(program, function, operands, pointers, arguments)
+    else:
+        lines += [_declared(name, *pointers[name]) for name in pointers]
+        for buffer in dict.fromkeys(p.device_of for p in function.parameters if p.device_of):
+            place = operands.index(buffer)
+            lines.append(
+                f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{place}]);"
+            )
+        if function.step.symbols():
+            lines += _sized(program, function, operands, arguments)
+        lines += _guarded(function.step, arguments)
     passed = call_arguments(function, arguments)
     return [*lines, *wrap(f"return {function.symbol}", passed, ";", 1), "}", ""]
 
 
-def _pointers(program: Program, operands, options, arguments) -> dict[str, tuple[str, str]]:
+def _pointer_name(item: int | Buffer, arguments) -> str:
+    """What an entry calls the beginning of an operand."""
+    if isinstance(item, int):
+        return arguments.pools[item]
+    return arguments.weight(item) if item.kind == CONSTANT else arguments.names[item]
+
+
+def _pointers(
+    program: Program, function: Function, operands, options, arguments
+) -> dict[str, tuple[str, str]]:
     """The C type and the text of what an entry's arguments point to, by their local names."""
+    known = {*(program.dims() if SIZES in operands else ()), *function.step.counts}
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
         # outputs come first, so that memory that is read and written keeps its non-const name
         if item == SIZES:
             continue
         if isinstance(item, int):
-            name, ctype = arguments.pools[item], "uint8_t"
-        elif item.kind == CONSTANT:
-            name, ctype = arguments.weight(item), f"const {item.dtype.c}"
+            ctype = "uint8_t"
         else:
             qualifier = "" if item.kind == OUTPUT else "const "
-            name, ctype = arguments.names[item], f"{qualifier}{item.dtype.c}"
-        pointers.setdefault(name, (ctype, _data_text(program, item, i, options, SIZES in operands)))
+            ctype = f"{qualifier}{item.dtype.c}"
+        data = _data_text(program, item, i, options, known)
+        pointers.setdefault(_pointer_name(item, arguments), (ctype, data))
     return pointers
 
 
-def _data_text(program: Program, item, index: int, options, has_sizes: bool) -> str:
+def _data_text(program: Program, item, index: int, options, known: set[Symbol]) -> str:
     """Where an argument's elements begin; a graph on firmware also has its size checked."""
     if not (options.firmware and options.executor == "graph"):
         return f"tensor_data(args[{index}])"
@@ -226,7 +278,7 @@ def _data_text(program: Program, item, index: int, options, has_sizes: bool) -> 
     _, type = _named_types(program).get(item, ("", None))
     if type is None or not isinstance(type.size, Extent):
         return f"tensor_data(args[{index}], {item.nbytes})"
-    if not has_sizes:  # what it touches, every size has
+    if not symbols_of(type.size) <= known:  # what it touches, every size has
         return f"tensor_data(args[{index}], {type.dtype.nbytes(least(type.size))})"
     return f"tensor_data(args[{index}], (uint32_t)({dims.bytes_text(type)}))"
 

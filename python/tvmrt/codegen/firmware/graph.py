@@ -34,8 +34,8 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
             *entries,
             *_open_graph(prefix),
         ]
-        sizes = graph.sizes_symbol(sources)
-        table = {OPEN: f"{prefix}_open_graph", sizes: sizes, **table}
+        sizes = [graph.sizes_symbol(sources)] if program.dims() else []
+        table = {OPEN: f"{prefix}_open_graph", **{symbol: symbol for symbol in sizes}, **table}
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
