@@ -11,14 +11,20 @@ from ..registry import register
 from .kernel import CL_TYPES, MAX_ELEMENTS
 from .kernels import BUILDERS
 from .lower import MAX_OPERANDS, is_pointwise, lower
+from .recurrent import RECURRENT
+from .recurrent import refusal as recurrent_refusal
 
-_ANY_TYPE = {"concat", "pad", "pick"}  # kernels that only move elements
+# kernels that only move elements
+_ANY_TYPE = {"concat", "pad", "pick", "gather", "gather_elements", "gather_nd"}
+# kernels between bytes, whose types the operators say
+_BYTES = {"quantize", "dequantize", "qconv", "qmatmul", "qmatmul_computed", "table", "qadd", "qmul"}
+_BYTES |= {"qmax_pool", "qavg_pool"}
 
 
 @register
 class OpenCl(Device):
     """Pointwise operators, convolutions, matrix products, pooling, folds, softmax, resizing, moves,
-    and kernels of the user's."""
+    gathers, recurrent cells, what is between quantised tensors, and kernels of the user's."""
 
     name = "opencl"
     version = 1  # of the meaning of nodes, as in opencl.c
@@ -40,6 +46,8 @@ class OpenCl(Device):
                 return f"a tensor of {value.type.size} elements is too large"
         if get_op(node.op).kind == VIEW or is_pointwise(node):
             return None
+        if node.op in RECURRENT:
+            return recurrent_refusal(node)
         if node.op not in BUILDERS:
             return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
         return _kernel_refusal(node)
@@ -54,6 +62,9 @@ def _kernel_refusal(node: Node) -> str | None:
         return f"a kernel joins {MAX_OPERANDS} tensors at most"
     if node.op in _ANY_TYPE:
         return None
+    if node.op in _BYTES:
+        wide = any(v.dtype.name == "uint32" for v in node.inputs if v is not None)
+        return "the OpenCL kernel of dequantize computes in int32" if wide else None
     for value in node.inputs if node.op not in ("resample",) else node.inputs[:1]:
         if value is not None and value.dtype.name != "float32":
             return f"the OpenCL kernel of {node.op} computes in float32, not in {value.dtype}"

@@ -1,7 +1,7 @@
 """One kernel and its parameters, as text of OpenCL C.
 
-A kernel's parameters are pointers to its inputs and its output, then ``int`` scalars: extents and
-strides are scalars, so that layers of one kind share a program.
+A kernel's parameters are pointers to its inputs and its output, then ``int`` and ``float`` scalars:
+extents, strides and scales are scalars, so that layers of one kind share a program.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Operand:
 class Kernel:
     """A kernel that computes one element of its result a work item.
 
-    ``ints`` collects scalars; ``pointer``, ``scalar`` and ``load`` give names to use in ``body``,
-    whose lines have the element's number in ``i``.
+    ``ints`` and ``floats`` collect scalars; ``pointer``, ``scalar``, ``number`` and ``load`` give
+    names to use in ``body``, whose lines have the element's number in ``i``.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Kernel:
     count: int
     buffers: list[Value] = field(default_factory=list)
     ints: list[int] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
     body: list[str] = field(default_factory=list)
     helpers: str = ""
 
@@ -70,6 +71,11 @@ class Kernel:
         """A parameter with this value."""
         self.ints.append(int(value))
         return f"a{len(self.ints) - 1}"
+
+    def number(self, value: float) -> str:
+        """A parameter with this value, which is rounded to 32 bits."""
+        self.floats.append(float(value))
+        return f"f{len(self.floats) - 1}"
 
     def pointer(self, buffer: Value) -> str:
         """A parameter that points to this buffer; the same one for the same buffer."""
@@ -111,6 +117,7 @@ class Kernel:
         params.append(f"__global {cl_type(self.result)} *restrict out")
         params.append("const int count")
         params += [f"const int a{k}" for k in range(len(self.ints))]
+        params += [f"const float f{k}" for k in range(len(self.floats))]
         lines = "\n".join(f"  {text}" for text in self.body)
         return (
             f"{self.helpers}__kernel void {self.name}(\n    "
@@ -124,6 +131,7 @@ class Kernel:
         if self.count > MAX_ELEMENTS:
             raise UnsupportedError(f"a tensor of {self.count} elements is too large")
         scalars = [self.count, *self.ints]
+        scalar_types = ["int"] * len(scalars) + ["float"] * len(self.floats)
         items = round_up(self.count, LOCAL_SIZE)
         return {
             "operator": self.name,
@@ -132,7 +140,7 @@ class Kernel:
             "build_options": "",
             "global_size": [items],
             "local_size": [LOCAL_SIZE],
-            "scalar_types": " ".join(["int"] * len(scalars)),
-            "scalars": [float(v) for v in scalars],
+            "scalar_types": " ".join(scalar_types),
+            "scalars": [float(v) for v in (*scalars, *self.floats)],
             "types": types,
         }

@@ -8,9 +8,12 @@ from tvmrt.ir.custom import lower_to_opencl, text_of_types
 from tvmrt.ir.op import VIEW, get_op
 from tvmrt.ir.strided import dense
 
-from . import pointwise
+from . import gather, pointwise, quantized  # which enter their kernels
 from .kernel import Kernel, Operand
 from .kernels import BUILDERS, copy
+from .recurrent import RECURRENT, lower_cell
+
+__all__ = ["gather", "is_pointwise", "lower", "quantized"]
 
 # Kernels whose bodies count on row-major operands.
 _DENSE = {"layer_norm"}
@@ -46,6 +49,9 @@ class _Lowering:
                 self._view(node)
             elif node.op == "custom_opencl":
                 self._given(node)
+            elif node.op in RECURRENT:
+                dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
+                self.nodes.append(lower_cell(node, dense_inputs))
             else:
                 operands = [self._operand_for(node, v) for v in node.inputs]
                 self._emit(BUILDERS[node.op](node, operands), node, node.outputs[0])
