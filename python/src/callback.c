@@ -140,17 +140,21 @@ static inline int call_with(PyObject* callable, TVMValue* values, int* codes, in
   return call_in(objects + 1, callable, values, codes, n, ret);
 }
 
-/* On a thread that is in no packed call of Python's, or that has the GIL again. */
+/* On a thread that is in no packed call of Python's, or that has the GIL again. There an exception may
+   be on its way, past an object whose end calls this: it goes on. */
 static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values, int* codes, int n,
                                             Return ret) {
   PyGILState_STATE gil;
+  PyObject* pending;
   int rc;
   if (python_is_gone()) {
     TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
     return -1;
   }
   gil = PyGILState_Ensure();
+  pending = take_exception();
   rc = call_with(callable, values, codes, n, ret);
+  if (pending != NULL) raise_exception(pending);
   PyGILState_Release(gil);
   return rc;
 }

@@ -50,6 +50,24 @@ def find_firmware_path() -> str:
     )
 
 
+def find_boards_path() -> str:
+    """Return the folder ``boards``: start-up code and memory of the boards that QEMU plays.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is neither in the package nor the source tree around it.
+    """
+    for root in (
+        os.path.join(_PACKAGE, "firmware"),
+        os.path.join(_SOURCE_ROOT, "examples", "firmware"),
+    ):
+        folder = os.path.join(root, "boards")
+        if os.path.isfile(os.path.join(folder, "serve.c")):
+            return folder
+    raise FileNotFoundError(f"the boards are not below {_PACKAGE}; install the package again")
+
+
 def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
     """Return the path of a library of the package, in a list as ``tvm._ffi.libinfo`` does.
 

@@ -8,12 +8,16 @@
 
 static const double connect_seconds = 60;
 
-static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
-  tvmrt_rpc_session* s;
+static int return_root(tvmrt_rpc_session* s, TVMValue* out, int* out_code) {
   tvmrt_module* root;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
   return tvmrt__ret_object(out, out_code, &root->base);
+}
+
+static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
+  tvmrt_rpc_session* s;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
+  return return_root(s, out, out_code);
 }
 
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
@@ -58,6 +62,38 @@ TVMRT_NATIVE(local_session) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
   return return_session(-1, &init, out, out_code);
+}
+
+/* Microseconds of an argument; 0 is the default. */
+static int arg_seconds(const tvmrt_args* in, int i, double otherwise, double* out) {
+  int64_t micros;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &micros));
+  if (micros < 0) return tvmrt__fail_value("%s: a time is negative.", in->who);
+  *out = micros == 0 ? otherwise : (double)micros * 1e-6;
+  return 0;
+}
+
+/* (name, function that sends, function that receives, microseconds before a start is tried again,
+ * before it is given up, before an answer is, function that closes or nothing, whether to log). */
+TVMRT_NATIVE(connect_board) {
+  tvmrt_board_options options;
+  tvmrt_board* board;
+  tvmrt_rpc_session* s;
+  TVMRT_GLOBAL_ARGS;
+  memset(&options, 0, sizeof(options));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 7, 8));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &options.name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &options.send));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 2, TVMRT_TYPE_FUNCTION, &options.receive));
+  TVMRT_RETURN_IF_ERROR(arg_seconds(&in, 3, 0.5, &options.retry));
+  TVMRT_RETURN_IF_ERROR(arg_seconds(&in, 4, 10, &options.start));
+  TVMRT_RETURN_IF_ERROR(arg_seconds(&in, 5, 600, &options.answer));
+  if (type_codes[6] != kTVMNullptr) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 6, TVMRT_TYPE_FUNCTION, &options.close));
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__board_open(&options, &board));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_over(board, &s));
+  return return_root(s, out, out_code);
 }
 
 /* ---- a channel of two packed functions ---- */
@@ -169,9 +205,10 @@ TVMRT_NATIVE(return_exception) {
   return rc;
 }
 
-#define FUNCTIONS(X)                   \
-  X("rpc.Connect", connect)            \
-  X("rpc.LocalSession", local_session) \
-  X("rpc.ServerLoop", server_loop)     \
+#define FUNCTIONS(X)                     \
+  X("micro._rpc_connect", connect_board) \
+  X("rpc.Connect", connect)              \
+  X("rpc.LocalSession", local_session)   \
+  X("rpc.ServerLoop", server_loop)       \
   X("rpc.ReturnException", return_exception)
 const tvmrt_builtins tvmrt__rpc_connect_builtins = TVMRT_BUILTINS(FUNCTIONS);

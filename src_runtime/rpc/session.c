@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../tensors/tensor.h"
+#include "board.h"
 #include "local.h"
 
 /* So many answers fit every socket's buffer: who writes them is not held up. */
@@ -19,6 +20,8 @@ struct tvmrt_rpc_session {
   int fd;
   bool closed;
   tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
+  tvmrt_board* board;     /* the line to the other side, where that is a board; or NULL */
+  uint64_t most_bytes;    /* of a packet, where the other side has a limit; else 0 */
   tvmrt_mutex lock;       /* of all that follows */
   tvmrt_channel channel;
   tvmrt_buf request;
@@ -177,10 +180,10 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
   return rc;
 }
 
-/* A copy is of bytes: a tensor of one dimension. */
+/* The part of a copy from `at` on; it is of bytes: a tensor of one dimension. */
 static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
-                      uint64_t bytes) {
-  int64_t extent = (int64_t)bytes;
+                      uint64_t at, uint64_t bytes) {
+  int64_t extent = (int64_t)(at + bytes);
   DLTensor t;
   memset(&t, 0, sizeof(t));
   t.data = (void*)(uintptr_t)data;
@@ -188,18 +191,31 @@ static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, c
   t.ndim = 1;
   t.dtype = (DLDataType){kDLUInt, 8, 1};
   t.shape = &extent;
+  t.byte_offset = at;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
   return tvmrt__write_uint(&s->request, 8, bytes);
 }
 
+/* How much of what is left of a copy goes into one packet. */
+static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
+  enum { HEAD_BYTES = 44 + 8 }; /* of a copy of one dimension */
+  if (s->most_bytes == 0 || left <= s->most_bytes - HEAD_BYTES) return left;
+  return s->most_bytes - HEAD_BYTES;
+}
+
 int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                        uint64_t bytes) {
-  int rc;
+  uint64_t at = 0;
+  int rc = 0;
   tvmrt__lock(&s->lock);
-  rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, bytes);
-  if (rc == 0) rc = send_request(s, from, (size_t)bytes);
-  if (rc == 0) rc = receive_values(s);
+  do {
+    const uint64_t part = copy_part(s, bytes - at);
+    rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, at, part);
+    if (rc == 0) rc = send_request(s, (const char*)from + at, (size_t)part);
+    if (rc == 0) rc = receive_values(s);
+    at += part;
+  } while (rc == 0 && at < bytes);
   tvmrt__unlock(&s->lock);
   return rc;
 }
@@ -219,11 +235,16 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
 
 int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                          uint64_t bytes) {
-  int rc;
+  uint64_t at = 0;
+  int rc = 0;
   tvmrt__lock(&s->lock);
-  rc = write_copy(s, TVMRT_RPC_COPY_FROM, dev, from, bytes);
-  if (rc == 0) rc = send_request(s, NULL, 0);
-  if (rc == 0) rc = receive_copy(s, to, bytes);
+  do {
+    const uint64_t part = copy_part(s, bytes - at);
+    rc = write_copy(s, TVMRT_RPC_COPY_FROM, dev, from, at, part);
+    if (rc == 0) rc = send_request(s, NULL, 0);
+    if (rc == 0) rc = receive_copy(s, (char*)to + at, part);
+    at += part;
+  } while (rc == 0 && at < bytes);
   tvmrt__unlock(&s->lock);
   return rc;
 }
@@ -283,32 +304,73 @@ static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
 }
 
 static int open_channel(tvmrt_rpc_session* s) {
+  if (s->board != NULL) {
+    tvmrt__board_channel(s->board, &s->channel);
+    return 0;
+  }
   if (s->fd < 0) return tvmrt__rpc_local_new(&s->channel, &s->local);
   tvmrt__channel_over(&s->channel, s->fd);
   return 0;
 }
 
-int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
+/* Boards take short packets: how short, they tell. */
+static int ask_limit(tvmrt_rpc_session* s) {
+  static const int code = kTVMStr;
+  enum { LEAST = 64 };
+  TVMValue value;
+  uint64_t f = 0;
+  int result_code = kTVMNullptr;
+  tvmrt_rpc_result result = {&value, &result_code};
+  value.v_str = "tvm.rpc.server.GetCRTMaxPacketSize";
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &value, &code, 1,
+                                           tvmrt__rpc_take_handle, &f));
+  if (f == 0) return 0;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
+  if (result_code != kTVMArgInt || value.v_int64 < LEAST) {
+    tvmrt__release(tvmrt__value_object(&value, result_code));
+    return tvmrt__fail("RPCError: the board tells no size of packets that can be.");
+  }
+  s->most_bytes = (uint64_t)value.v_int64;
+  return 0;
+}
+
+/* A board's line has sent the first packet itself. */
+static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
+  return s->board == NULL ? init_server(s, init) : ask_limit(s);
+}
+
+static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
   if (s == NULL) {
     tvmrt__socket_close(fd);
+    tvmrt__board_free(board);
     return -1;
   }
   atomic_init(&s->refs, 1);
   s->fd = fd;
+  s->board = board;
   s->index = MAX_SESSIONS;
   s->closed = true;
   (void)tvmrt__mutex_init(&s->lock);
   if (open_channel(s) == 0 && enter(s) == 0) {
     s->closed = false;
-    if (init_server(s, init) == 0) {
+    if (first_packets(s, init) == 0) {
       *out = s;
       return 0;
     }
   }
   tvmrt__rpc_session_release(s);
   return -1;
+}
+
+int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
+  return begin(fd, NULL, init, out);
+}
+
+int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
+  return begin(-1, board, NULL, out);
 }
 
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
@@ -332,6 +394,7 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   leave(s);
   tvmrt__rpc_session_close(s, false);
   tvmrt__rpc_local_free(s->local);
+  tvmrt__board_free(s->board);
   tvmrt__socket_close(s->fd);
   tvmrt__mutex_free(&s->lock);
   tvmrt__buf_free(&s->request);

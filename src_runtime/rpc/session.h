@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_RPC_SESSION_H_
 
 #include "../modules/module.h"
+#include "board.h"
 #include "channel.h"
 #include "wire.h"
 
@@ -12,6 +13,8 @@ typedef struct tvmrt_rpc_session tvmrt_rpc_session;
 /* A session over a connected socket, which it takes over, also on failure; -1: with this process
  * itself. `init` are the values of kInitServer. */
 int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out);
+/* The same over the line to a board, which it takes over, also on failure. */
+int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out);
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s);
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s);
 /* Ends the connection; what is called later fails. */

@@ -6,3 +6,6 @@ START := start_cortexm.c
 EMULATOR := qemu-system-arm -M mps3-an547
 # 2^SHIFT nanoseconds for an instruction: the clock of 20 MHz goes on by 0.64 ticks.
 SHIFT := 5
+# An image that answers remote calls: its serial line, and ticks of the clock in a second.
+UART := uart_cmsdk.c
+UART_FLAGS := -DUART=0x49303000 -DUART_LINE=33 -DCLOCK_HZ=20000000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tvmrt.cli.session import Session
 
 RIVALS = ("onnxruntime", "litert")
-COMPILED = (".so", ".tar")
+COMPILED = (".so", ".tar", ".elf")
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
 
 

@@ -14,10 +14,10 @@ import click
 from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.groups import GroupedCommand
 
-FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a folder
+FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
 # What somebody means to be a file, and a folder of that name would surprise.
 NO_FOLDERS = (
-    ".a", ".bin", ".c", ".elf", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
+    ".a", ".bin", ".c", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
     ".onnx", ".params", ".pt", ".tflite", ".tgz", ".txt", ".xyz", ".xz", ".zip",
 )  # fmt: skip
 
@@ -29,7 +29,8 @@ NO_FOLDERS = (
     "--output",
     required=True,
     type=options.PATH,
-    help="OUT.so (shared library), OUT.tar (Model Library Format) or a folder (C sources).",
+    help="OUT.so (shared library), OUT.tar (Model Library Format), OUT.elf (an image for a board, "
+    "which answers --rpc over its serial line) or a folder (C sources).",
 )
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",

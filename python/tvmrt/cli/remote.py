@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvmrt.cli.board_place import IMAGE, BoardPlace, is_board
 from tvmrt.error import TVMError
 
 if TYPE_CHECKING:
@@ -30,24 +31,34 @@ def rpc_options(function: Callable) -> Callable:
             help="Run where a tracker finds a free server by --rpc-key.",
         ),
         click.option(
-            "--rpc", metavar="HOST[:PORT]", help="Run where this 'tvmrt rpc-server' is."
+            "--rpc", metavar="HOST[:PORT]|LINE",
+            help="Run where this 'tvmrt rpc-server' is; or on the board at serial:PATH[:BAUD], "
+            "tcp:HOST:PORT or pipe:PATH; or on the board that QEMU plays: qemu.",
         ),
     ):  # fmt: skip
         function = option(function)
     return function
 
 
-def open_session(rpc: str | None, rpc_tracker: str | None, rpc_key: str) -> RPCSession | None:
+def open_session(
+    rpc: str | None, rpc_tracker: str | None, rpc_key: str
+) -> RPCSession | BoardPlace | None:
     """Return the session that the options ask for; None if it runs here."""
     from tvmrt.rpc import connect, connect_tracker
 
     if rpc and rpc_tracker:
         raise click.UsageError("give --rpc or --rpc-tracker, not both")
+    if rpc and is_board(rpc):
+        if rpc_key:
+            raise click.UsageError("--rpc-key is of servers; a board has none")
+        place = BoardPlace(rpc)
+        click.get_current_context().call_on_close(place.close)
+        return place
     if rpc:
         session = connect(*_address("--rpc", rpc, DEFAULT_PORT), rpc_key)
     elif rpc_tracker:
-        place = _address("--rpc-tracker", rpc_tracker, DEFAULT_TRACKER_PORT)
-        session = connect_tracker(*place).request(rpc_key)
+        address = _address("--rpc-tracker", rpc_tracker, DEFAULT_TRACKER_PORT)
+        session = connect_tracker(*address).request(rpc_key)
     elif rpc_key:
         raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
     else:
@@ -77,6 +88,8 @@ def open_library(session: RPCSession, path: Path, threads: int | None) -> Execut
     from tvmrt.runtime.executor.aot_executor import AotModule
     from tvmrt.runtime.executor.graph_executor import GraphModule
 
+    if path.suffix == IMAGE:
+        raise ValueError(f"{path} is an image for a board: --rpc serial:PATH or qemu runs it")
     facts = describe(path).facts  # without loading it: it may be for another processor
     if "executor" not in facts:
         raise ValueError(

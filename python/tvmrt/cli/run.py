@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, images, networks, options, remote, sounds
+from tvmrt.cli.board_place import IMAGE
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -69,14 +70,15 @@ def command(
     profile: bool, threads: int | None, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
+    """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or on a board an .elf."""
     from tvmrt.cli.session import Session
     from tvmrt.network.opened import check_compiled
 
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
-    check_compiled(library)
+    if not (library.suffix == IMAGE and rpc):
+        check_compiled(library)
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
     picture = inputs_file is not None and images.is_image(inputs_file)

@@ -6,10 +6,12 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import networks, remote
+from tvmrt.cli.board_place import IMAGE, BoardPlace, explained
 from tvmrt.network.inputs import largest
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Session:
     output_names
         Names for the outputs in their order; what the library calls them if None.
     place
-        The session with the machine to run on; this one if None.
+        The session with the machine to run on, or where boards are; this one if None.
     """
 
     def __init__(
@@ -48,23 +50,32 @@ class Session:
         path: Path,
         threads: int | None = None,
         output_names: Sequence[str] | None = None,
-        place: RPCSession | None = None,
+        place: RPCSession | BoardPlace | None = None,
     ):
         if threads is not None and place is None:
             os.environ[THREADS_VARIABLE] = str(threads)
         from tvmrt.network.opened import names_of_outputs, open_library  # the runtime
 
         self.place = place
-        if place is not None:
+        if isinstance(place, BoardPlace):
+            self.executor: Any = place.open(path)
+        elif place is not None:
             self.executor = remote.open_library(place, path, threads)
         else:
             self.executor = open_library(path).make()
         self.inputs = self._input_infos()
-        self.output_names = list(output_names or names_of_outputs(self.executor))
+        if isinstance(place, BoardPlace):
+            names = [one["name"] for one in self.executor.outputs]
+        else:
+            names = names_of_outputs(self.executor)
+        self.output_names = list(output_names or names)
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
 
     def _input_infos(self) -> list[networks.TensorInfo]:
+        if isinstance(self.place, BoardPlace):
+            rows = self.executor.inputs
+            return [networks.TensorInfo(r["name"], r["dtype"], tuple(r["shape"])) for r in rows]
         if self.place is not None:
             shapes, dtypes = remote.input_info(self.place, self.executor)
         else:
@@ -74,6 +85,8 @@ class Session:
 
     def largest_inputs(self) -> list[networks.TensorInfo]:
         """The inputs with the largest extents of those that a run chooses."""
+        if isinstance(self.place, BoardPlace):
+            return self.inputs
         bounds = self.executor.get_dims().get("dims", {})
         return [largest(info, bounds) for info in self.inputs]
 
@@ -91,16 +104,21 @@ class Session:
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs by name for inputs by the library's names."""
         executor = self.executor
-        for name, array in arrays.items():
-            executor.set_input(name, array)
-        executor.run()
-        return {
-            name: executor.get_output(index).numpy() for index, name in enumerate(self.output_names)
-        }
+        with explained() if isinstance(self.place, BoardPlace) else nullcontext():
+            for name, array in arrays.items():
+                executor.set_input(name, array)
+            executor.run()
+            return {
+                name: executor.get_output(index).numpy()
+                for index, name in enumerate(self.output_names)
+            }
 
     def time(self, repeat: int) -> list[float]:
         """Return the seconds of each of ``repeat`` runs on the inputs set last; those of another
         machine by its own clock, without the way there."""
+        if isinstance(self.place, BoardPlace):
+            with explained():
+                return self.executor.time(repeat)
         if self.place is not None:
             evaluate = self.executor.module.time_evaluator("run", self.place.cpu(), 1, repeat)
             return list(evaluate().results)
@@ -127,9 +145,18 @@ def compile_session(
 
     choices = dict(choices)
     place = choices.pop("place", None)
-    path = folder / "network.so"
+    if isinstance(place, BoardPlace):
+        choices["executor"] = "aot"  # what images have
     library = compile_network(model, **choices)
-    library.export_library(str(path))
+    if isinstance(place, BoardPlace) and not library.options.firmware:
+        raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")
+    path = folder / (f"network{IMAGE}" if isinstance(place, BoardPlace) else "network.so")
+    if library.options.firmware and place is None:
+        raise ValueError(
+            f"target {library.target.name} is a board: --rpc qemu runs its image, --rpc "
+            "serial:PATH that of a board which has it"
+        )
+    library.export(path)
     session = Session(path, threads, library.program.output_names, place)
     session.bundles = library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}

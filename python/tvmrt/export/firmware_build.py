@@ -19,6 +19,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 # tests/python/export/test_runtime_files.py asks the compiler whether that is right.
 BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
 SIZED_GRAPH = "sized graph"
+SERVER = "server"  # of remote calls: what MicroTVMRpcServerInit and MicroTVMRpcServerLoop call
 EXECUTOR_FILES = {
     "aot": {
         BACKEND: "bytes.h compiler.h error_slot.h func_call.c func_registry.c mutable_registry.c "
@@ -32,6 +33,12 @@ EXECUTOR_FILES = {
         FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
         "graph_heap.c graph_module.c graph_params.c graph_plan.c graph_read.c json.c json.h "
         "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c",
+    },
+    SERVER: {
+        BACKEND: "bytes.h compiler.h page_allocator.c text.h",
+        FIRMWARE: "devices.c dtype.h frames.c frames.h graph.h json.h microtvm_rpc_server.c "
+        "modules.c packed.h packed_func.h registry.h remote.h remote_packets.c remote_things.c "
+        "remote_timer.c remote_values.c tensor_bytes.c",
     },
     SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
 }

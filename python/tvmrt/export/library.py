@@ -20,6 +20,7 @@ from tvmrt.partition import Partition
 
 from . import blob, late_calls
 from .atomic import filling, replacing
+from .board_image import write_image
 from .dump import print_program
 from .model_library_format import write_archive
 from .packages import package_files
@@ -117,12 +118,15 @@ class CompiledLibrary:
         return self.sources.flash_bytes
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write by suffix: ``.so`` a library, ``.tar`` an archive, anything else a folder."""
+        """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board,
+        anything else a folder."""
         suffix = Path(path).suffix
         if suffix in (".so", ".dylib", ".dll"):
             self.export_library(path)
         elif suffix == ".tar":
             self.export_model_library_format(path)
+        elif suffix == ".elf":
+            write_image(self, Path(path))
         else:
             self.export_sources(path)
 

@@ -61,6 +61,8 @@ def check_compiled(file: Path) -> None:
             f"{file} is a network that is not compiled: 'tvmrt compile {file} -o net.so', then "
             "run net.so"
         )
+    if file.suffix == ".elf":
+        raise ValueError(f"{file} is an image for a board: --rpc qemu or serial:PATH runs it there")
 
 
 def open_module(module: Module, name: str) -> Opened:

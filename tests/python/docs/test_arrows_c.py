@@ -32,7 +32,7 @@ MAY_INCLUDE = {
         "firmware/aot_metadata.h",
     },
     "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
-    "src_runtime/rpc": {"platform", "base", "core", "tensors", "modules"},
+    "src_runtime/rpc": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
     # runtime.c gives those below what those above have.
     "src_runtime": {"core/hooks.h", "regions/registry.h"},

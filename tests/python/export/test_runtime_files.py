@@ -15,7 +15,7 @@ from small_network import small_network
 import tvmrt
 from tvmrt import libinfo
 from tvmrt.devices import CSource, Device
-from tvmrt.export.firmware_build import SIZED_GRAPH, runtime_sources
+from tvmrt.export.firmware_build import SERVER, SIZED_GRAPH, runtime_sources
 
 ROOT = Path(libinfo.find_firmware_path())
 ROOMS = [ROOT / "src_backend", ROOT / "src_runtime" / "firmware"]
@@ -23,6 +23,7 @@ FLAGS = ["-std=c99", *(f"-I{folder}" for folder in libinfo.find_include_path())]
 CALLS = {
     "aot": ["TVMAotExecutor_Create", "TVMAotExecutorModule_Register"],
     "graph": ["TVMGraphExecutor_Create", "TVMGraphExecutorModule_Register", "tvmrt_graph_create"],
+    SERVER: ["MicroTVMRpcServerInit", "MicroTVMRpcServerLoop", "PageMemoryManagerCreate"],
     SIZED_GRAPH: [
         "tvmrt_graph_open", "tvmrt_graph_read_dims", "tvmrt_graph_check_extent",
         "tvmrt_graph_set_extent", "TVMGetLastError",
@@ -81,7 +82,7 @@ def private_headers(sources):
 
 @pytest.mark.parametrize("executor", CALLS)
 def test_executors_bring_what_they_call_in_turn(objects, executor):
-    begun = ["graph", executor] if executor == SIZED_GRAPH else [executor]
+    begun = {SIZED_GRAPH: ["graph", executor], SERVER: ["aot", executor]}.get(executor, [executor])
     sources = reached(objects, [name for key in begun for name in CALLS[key]])
     wanted = {path.relative_to(ROOT).as_posix() for path in sources | private_headers(sources)}
     assert set(runtime_sources(begun)) == wanted

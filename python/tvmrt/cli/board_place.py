@@ -1,0 +1,105 @@
+"""A network on a board: how ``run``, ``verify`` and ``bench`` reach it over a line, or in QEMU."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX
+from tvmrt.error import TVMError
+
+if TYPE_CHECKING:
+    from tvmrt.rpc.board import BoardNetwork, BoardSession
+
+QEMU = "qemu"
+LINES = ("serial:", "tcp:", "pipe:")
+IMAGE = ".elf"
+_CODE = re.compile(r"code 0x([0-9a-f]{8})$")
+
+
+def is_board(rpc: str) -> bool:
+    """Whether a text of --rpc names a board's line, not a server."""
+    return rpc == QEMU or rpc.startswith(LINES)
+
+
+class BoardPlace:
+    """Where images run: QEMU, started for each of them, or the board at a line.
+
+    Parameters
+    ----------
+    name
+        ``qemu``, or the name of a line.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._session: BoardSession | None = None
+
+    def open(self, path: Path) -> BoardNetwork:
+        """Return the network of an image's file, on the board that has it.
+
+        Raises
+        ------
+        ValueError
+            If the file is no image, or the board has another one.
+        """
+        from tvmrt.export.board_image import read_facts
+        from tvmrt.rpc.board import BoardNetwork
+
+        if path.suffix != IMAGE:
+            raise ValueError(
+                f"{path} is not for a board; 'tvmrt compile NET.onnx -o NET{IMAGE} --target "
+                "cortex-m4' writes an image that answers there"
+            )
+        facts = read_facts(path)
+        self.close()  # there is one network on a board
+        session = self._connect(path, facts["target"])
+        self._session = session
+        try:
+            there = str(session.get_function("tvmrt.image")())
+        except AttributeError:
+            raise ValueError(
+                f"{self.name} has no image of tvmrt compile; write {path} to it"
+            ) from None
+        if there != facts["image"]:
+            raise ValueError(
+                f"the board at {self.name} has image {there}, {path} is {facts['image']}: write "
+                "that file to the board first"
+            )
+        with explained():
+            return BoardNetwork(session, facts)
+
+    def _connect(self, path: Path, target: str) -> BoardSession:
+        from tvmrt.export.board_image import board_of
+        from tvmrt.rpc.board import connect_board
+        from tvmrt.rpc.lines import start_emulator
+
+        if self.name != QEMU:
+            return connect_board(self.name)
+        board = board_of(target)
+        return connect_board(start_emulator(board.emulator, str(path), board.shift))
+
+    def close(self) -> None:
+        """End the session with the board, which starts anew."""
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Errors of a board are numbers: say what they mean."""
+    try:
+        yield
+    except TVMError as error:
+        found = _CODE.search(str(error))
+        for row in EXPLANATIONS if found else ():
+            if found and row.code == int(found[1], 16):
+                raise TVMError(
+                    f"the board answers {PREFIX}{row.name} (0x{row.code:04x}): {row.cause} "
+                    f"{row.remedy}"
+                ) from error
+        raise

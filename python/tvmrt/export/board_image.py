@@ -1,0 +1,180 @@
+"""A complete image for a board: a network, the server of remote calls, and what starts both.
+
+The boards are those that QEMU plays; a folder of the package has of each how it is built (``.mk``),
+its memory (``.ld``), and its start-up code. The same folder serves the example of firmware.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.error import CompileError
+from tvmrt.libinfo import find_boards_path, find_include_path
+
+from .atomic import replacing
+from .firmware_build import SERVER, runtime_sources
+
+if TYPE_CHECKING:
+    from .library import CompiledLibrary
+
+MARK = b"tvmrt-image:"  # in front of the facts, in a section that the board does not load
+_LINE = re.compile(r"^(\w+) := (.*)$", re.MULTILINE)
+_NOTES = ("serve.c", "reset.c", "cycles.c")
+
+
+@dataclass(frozen=True)
+class Board:
+    """One row of the folder: ``emulator`` is QEMU's command, whose clock goes on by
+    2 ** ``shift`` nanoseconds an instruction."""
+
+    target: str
+    tool: str
+    flags: tuple[str, ...]
+    start: str
+    uart: str
+    emulator: tuple[str, ...]
+    shift: int
+
+
+def boards() -> dict[str, Board]:
+    """The boards by the targets whose images they run."""
+    found = {}
+    for path in sorted(Path(find_boards_path()).glob("*.mk")):
+        told = dict(_LINE.findall(path.read_text(encoding="utf-8")))
+        flags = shlex.split(f"{told['CPU']} {told['UART_FLAGS']}")
+        found[path.stem] = Board(
+            told["TARGET"], told["TOOL"], tuple(flags), told["START"], told["UART"],
+            tuple(shlex.split(told["EMULATOR"])), int(told["SHIFT"]),
+        )  # fmt: skip
+    return found
+
+
+def board_of(target: str) -> Board:
+    """The board of a target; raises ValueError where there is none."""
+    known = boards()
+    if target not in known:
+        raise ValueError(
+            f"there is no board for target {target} whose image could be written; there are "
+            f"{', '.join(known)}; for others export to a folder or .tar and link it to a program "
+            "with tvm/runtime/crt/microtvm_rpc_server.h"
+        )
+    return known[target]
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """What an image's file says of it; raises ValueError for a file that is none."""
+    data = path.read_bytes()
+    begin = data.find(MARK)
+    end = data.find(b"\0", begin)
+    if begin < 0 or end < 0:
+        raise ValueError(
+            f"{path} is no image that answers remote calls; 'tvmrt compile NET.onnx -o NET.elf "
+            "--target cortex-m4' writes one"
+        )
+    return json.loads(data[begin + len(MARK) : end])
+
+
+def write_image(library: CompiledLibrary, path: Path) -> None:
+    """Compile, link and write the image of a network.
+
+    Raises
+    ------
+    ValueError
+        If the network is not for a board, or cannot be called by tensors.
+    CompileError
+        If the board's compiler is not there, or refuses; a network that is too large for the
+        board's memories among that.
+    """
+    options = library.options
+    if not options.firmware or options.executor != "aot" or options.interface_api != "packed":
+        raise ValueError(
+            f"{path}: an image that answers remote calls has a network of a board that is compiled "
+            "ahead of time, with executor aot and interface-api packed"
+        )
+    summary = library.summary
+    for tensor in (*summary.inputs, *summary.outputs):
+        if not all(isinstance(extent, int) for extent in tensor.shape):
+            raise ValueError(
+                f"{path}: {tensor.name} has a size that runs choose; images take fixed sizes, "
+                "which --shape or --dim gives"
+            )
+    board = board_of(library.target.name)
+    compiler = f"{board.tool}-gcc"
+    if shutil.which(compiler) is None:
+        raise CompileError(f"{compiler} is not installed; it makes images for {board.target}")
+    facts = _facts(library, board)
+    with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        _build(library, board, facts, Path(folder), Path(aside))
+
+
+def _facts(library: CompiledLibrary, board: Board) -> dict[str, Any]:
+    summary = library.summary
+
+    def tensors(rows: Any) -> list[dict[str, Any]]:
+        return [
+            {"name": one.name, "dtype": str(one.dtype), "shape": list(one.shape)} for one in rows
+        ]
+
+    content = hashlib.sha256()
+    for name, text in sorted(library.sources.files.items()):
+        content.update(f"{name}\n{text}\n".encode())
+    return {
+        "network": library.module_name,
+        "target": board.target,
+        "image": content.hexdigest()[:16],
+        "inputs": tensors(summary.inputs),
+        "outputs": tensors(summary.outputs),
+    }
+
+
+def _build(
+    library: CompiledLibrary, board: Board, facts: dict[str, Any], folder: Path, image: Path
+) -> None:
+    """Everything in one call of the compiler, so that it needs no make."""
+    places = Path(find_boards_path())
+    sources = library.write_sources(folder)
+    for name, text in runtime_sources(["aot", SERVER]).items():
+        file = folder / "runtime" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        if file.suffix == ".c":
+            sources.append(file)
+    sources += [places / name for name in (board.start, board.uart, *_NOTES)]
+    compiler = f"{board.tool}-gcc"
+    found = _output(compiler, "-print-file-name=picolibc.specs")
+    specs = ["--specs=picolibc.specs"] if "/" in found else []
+    includes = [folder, *find_include_path(), places.parent]
+    command = [
+        compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
+        *board.flags, f'-DIMAGE="{facts["image"]}"', *(f"-I{path}" for path in includes),
+        "-nostartfiles", f"-L{places}", "-T", f"{board.target}.ld", "-Wl,--gc-sections",
+        *map(str, sources), "-lm", "-o", str(folder / "image.elf"),
+    ]  # fmt: skip
+    _run(command, board)
+    (folder / "facts").write_bytes(MARK + json.dumps(facts).encode() + b"\0")
+    _run(
+        [f"{board.tool}-objcopy", "--add-section", f".tvmrt={folder / 'facts'}",
+         str(folder / "image.elf"), str(image)],
+        board,
+    )  # fmt: skip
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _run(command: list[str], board: Board) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        told = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
+        text = "; ".join(told) or done.stderr.strip()[-2000:]
+        raise CompileError(f"the image for {board.target} cannot be made: {text}")

@@ -1,0 +1,134 @@
+"""Boards: microcontrollers that answer remote calls over a serial line."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import TVMError
+from tvmrt.rpc.client import RPCSession
+from tvmrt.rpc.lines import Line, open_line
+from tvmrt.runtime.ndarray import NDArray
+from tvmrt.runtime.packed_func import get_global_func
+
+__all__ = ["BoardNetwork", "BoardSession", "connect_board"]
+
+_REPEATS = 64  # times that one answer of a board has room for, whatever its packets
+
+
+def _end(close: Any, line: Line) -> None:
+    with contextlib.suppress(TVMError, ConnectionError):
+        close()
+    line.close()
+
+
+class BoardSession(RPCSession):
+    """A session with a board; made by connect_board(). Its end starts the board anew.
+
+    Of :class:`RPCSession` there are functions, modules, devices and tensors; a board has no files.
+    """
+
+    def __init__(self, line: Line, start: float, answer: float, retry: float) -> None:
+        connect = get_global_func("micro._rpc_connect")
+        micros = [int(seconds * 1e6) for seconds in (retry, start, answer)]
+        try:
+            module = connect(line.name, line.send, line.receive, *micros, None, False)
+        except BaseException:
+            line.close()
+            raise
+        super().__init__(module)
+        # At the interpreter's end objects are left: QEMU and the board's session would stay.
+        self._end = weakref.finalize(self, _end, module["CloseRPCConnection"], line)
+
+    def close(self) -> None:
+        """End the session, start the board anew, and close the line."""
+        self._end()
+
+
+def connect_board(
+    place: str | Line,
+    start_seconds: float = 15.0,
+    answer_seconds: float = 10.0,
+    retry_seconds: float = 0.5,
+) -> BoardSession:
+    """Return a session with a board whose image has the server of remote calls.
+
+    What the line loses or changes is sent again; the board executes it once. Servers of TVM's own
+    do not number what they are asked: there, what is lost ends the session.
+
+    Parameters
+    ----------
+    place
+        The line, or its name: ``serial:PATH[:BAUD]``, ``tcp:HOST:PORT`` or ``pipe:PATH``.
+    start_seconds
+        After which a board that begins no session is given up.
+    answer_seconds
+        After which a session is given up whose board does not answer; a call that the board has
+        begun may take 60 times as long.
+    retry_seconds
+        After which something is sent again; later twice as long, up to eight times.
+
+    Raises
+    ------
+    TVMError
+        If no board begins a session.
+    ValueError, OSError
+        If there is no such line.
+    """
+    line = open_line(place) if isinstance(place, str) else place
+    return BoardSession(line, start_seconds, answer_seconds, retry_seconds)
+
+
+class BoardNetwork:
+    """The network of a board's image, ready to run there.
+
+    Parameters
+    ----------
+    session
+        The session with the board.
+    facts
+        What the image's file says of it: ``network``, ``inputs``, ``outputs``.
+    """
+
+    def __init__(self, session: BoardSession, facts: Mapping[str, Any]) -> None:
+        self.session = session
+        self.inputs: list[Mapping[str, Any]] = facts["inputs"]
+        self.outputs: list[Mapping[str, Any]] = facts["outputs"]
+        make = session.get_function("tvm.aot_executor.create")
+        self.module = make(session.system_lib(), session.cpu(), facts["network"])
+        self._run = self.module["run"]
+        self._get_output = self.module["get_output"]
+        get_input = self.module["get_input"]
+        self._inputs = {one["name"]: get_input(i) for i, one in enumerate(self.inputs)}
+
+    def set_input(self, name: str, value: Any) -> None:
+        """Copy an array to an input."""
+        tensor = self._inputs[name]
+        tensor.copyfrom(np.ascontiguousarray(value, tensor.dtype).reshape(tensor.shape))
+
+    def run(self) -> None:
+        """Run the network once."""
+        self._run()
+
+    def get_output(self, index: int) -> NDArray:
+        """Return an output, which lies on the board until it is copied."""
+        return self._get_output(index)
+
+    def get_num_outputs(self) -> int:
+        """Return the number of outputs."""
+        return len(self.outputs)
+
+    def time(self, repeat: int) -> list[float]:
+        """Return the seconds of each of so many runs, by the board's clock."""
+        make = self.session.get_function("runtime.RPCTimeEvaluator")
+        seconds: list[float] = []
+        while len(seconds) < repeat:
+            part = min(_REPEATS, repeat - len(seconds))
+            evaluate = make(self.module, "run", 1, 0, 1, part, 0, 0, 0, 1, 0, "")
+            seconds += struct.unpack(f"<{part}d", bytes(evaluate()))
+        return seconds

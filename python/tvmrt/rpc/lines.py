@@ -1,0 +1,225 @@
+"""Lines to boards: a serial port, what QEMU has in place of one, or QEMU itself.
+
+Serial ports are opened by ``termios``: the client's side of remote calls is for systems of POSIX,
+all of which have it, so that another package would add nothing but a dependency.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Sequence
+
+__all__ = ["Line", "open_line"]
+
+DEFAULT_BAUD = 115200
+_BUFFER_BYTES = 65536
+
+
+class Line:
+    """Two descriptors with a board behind them.
+
+    Parameters
+    ----------
+    name
+        What errors call it.
+    source, sink
+        Descriptors to read from and to write to; they may be one.
+    close
+        Called once, by close() or when the line has gone.
+    why_ended
+        Says more when the line has ended, or is "".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: int,
+        sink: int,
+        close: Callable[[], object],
+        why_ended: Callable[[], str] = str,
+    ) -> None:
+        self.name = name
+        self._source, self._sink, self._why_ended = source, sink, why_ended
+        self._buffer = b""
+        self._close = weakref.finalize(self, close)
+
+    def send(self, data: bytes, microseconds: int | None = None) -> int:
+        """Send all of the bytes; their number. Raises ConnectionError where nobody takes them."""
+        end = time.monotonic() + (10 if microseconds is None else microseconds / 1e6)
+        left = memoryview(data)
+        while left:
+            self._check_open()
+            _, ready, _ = select.select([], [self._sink], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise ConnectionError(f"{self.name} takes no bytes")
+            try:
+                left = left[os.write(self._sink, left) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._ended() from error
+        return len(data)
+
+    def receive(self, most: int, microseconds: int | None = None) -> bytes:
+        """Return at most so many bytes, none if none have come in time. Raises ConnectionError at
+        the end of the line."""
+        if not self._buffer:
+            self._check_open()
+            seconds = None if microseconds is None else microseconds / 1e6
+            ready, _, _ = select.select([self._source], [], [], seconds)
+            if not ready:
+                return b""
+            try:
+                self._buffer = os.read(self._source, _BUFFER_BYTES)
+            except BlockingIOError:
+                return b""
+            except OSError as error:
+                raise self._ended() from error
+            if not self._buffer:
+                raise self._ended()
+        taken, self._buffer = self._buffer[:most], self._buffer[most:]
+        return taken
+
+    def close(self) -> None:
+        """Close the line; a second call does nothing."""
+        self._close()
+
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise ConnectionError(f"{self.name} is closed")
+
+    def _ended(self) -> ConnectionError:
+        more = self._why_ended()
+        return ConnectionError(f"{self.name} has ended" + (f": {more}" if more else ""))
+
+
+def open_line(place: str) -> Line:
+    """Open a line by its name.
+
+    Parameters
+    ----------
+    place
+        ``serial:PATH[:BAUD]``, a serial port, 115200 baud if not told; ``tcp:HOST:PORT``, a socket
+        such as QEMU's ``-serial tcp:HOST:PORT,server``; ``pipe:PATH``, the two pipes PATH.in and
+        PATH.out of QEMU's ``-serial pipe:PATH``.
+
+    Raises
+    ------
+    ValueError
+        If the name is none of these.
+    OSError
+        If it cannot be opened.
+    """
+    kind, _, rest = place.partition(":")
+    opener = {"serial": _open_serial, "tcp": _open_tcp, "pipe": _open_pipes}.get(kind)
+    if opener is None or not rest:
+        raise ValueError(
+            f"'{place}' is no line to a board; give serial:PATH[:BAUD], tcp:HOST:PORT or pipe:PATH"
+        )
+    return opener(place, rest)
+
+
+def _open_serial(place: str, rest: str) -> Line:
+    path, colon, text = rest.rpartition(":")
+    if not colon or not text.isdigit():
+        path, text = rest, str(DEFAULT_BAUD)
+    try:
+        import termios
+    except ImportError as error:
+        raise ValueError(f"{place}: this system has no termios, which sets serial ports") from error
+    speed = getattr(termios, f"B{text}", None)
+    if speed is None:
+        known = sorted(int(name[1:]) for name in dir(termios) if name[1:].isdigit())
+        raise ValueError(f"{place}: the speed must be one of {', '.join(map(str, known[1:]))}")
+    fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        _make_raw(termios, fd, speed)
+    except termios.error as error:
+        os.close(fd)
+        raise ValueError(f"{path} is no serial port: {error.args[-1]}") from error
+    return Line(place, fd, fd, lambda: os.close(fd))
+
+
+def _make_raw(termios, fd: int, speed: int) -> None:
+    """8 bits, no parity, nothing that changes a byte, both directions at one speed."""
+    off, control = 0, termios.CS8 | termios.CREAD | termios.CLOCAL
+    characters = termios.tcgetattr(fd)[6]
+    characters[termios.VMIN], characters[termios.VTIME] = 0, 0
+    termios.tcsetattr(fd, termios.TCSANOW, [off, off, control, off, speed, speed, characters])
+    termios.tcflush(fd, termios.TCIOFLUSH)
+
+
+def _open_tcp(place: str, rest: str) -> Line:
+    host, _, port = rest.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"'{place}' must be tcp:HOST:PORT")
+    try:
+        connected = socket.create_connection((host, int(port)), timeout=10)
+    except OSError as error:
+        raise ConnectionError(f"{place}: {error.strerror or error}") from error
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setblocking(False)
+    return Line(place, connected.fileno(), connected.fileno(), connected.close)
+
+
+def _open_pipes(place: str, path: str) -> Line:
+    """QEMU reads PATH.in and writes PATH.out."""
+    sink = os.open(f"{path}.in", os.O_RDWR | os.O_NONBLOCK)  # no end while QEMU is not there yet
+    try:
+        source = os.open(f"{path}.out", os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        os.close(sink)
+        raise
+
+    def close() -> None:
+        os.close(sink)
+        os.close(source)
+
+    return Line(place, source, sink, close)
+
+
+def start_emulator(command: Sequence[str], image: str, shift: int) -> Line:
+    """Start QEMU with an image and return the line to its serial port.
+
+    Its clock goes on by 2 ** ``shift`` nanoseconds an instruction, so that times are the same each
+    time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the emulator is not installed.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"{command[0]} is not installed; it plays the board")
+    told = tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        [
+            *command, "-display", "none", "-monitor", "none", "-icount", f"shift={shift}",
+            "-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line", "-kernel", image,
+        ],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    sink, source = process.stdin, process.stdout
+    os.set_blocking(sink.fileno(), False)
+
+    def close() -> None:
+        process.kill()
+        process.wait()
+        for stream in (sink, source, told):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def why_ended() -> str:
+        told.seek(0)
+        return told.read().decode(errors="replace").strip()[-300:]
+
+    return Line(command[0], source.fileno(), sink.fileno(), close, why_ended)

@@ -1,0 +1,145 @@
+/* Messages over a line that loses and changes bytes. */
+#include "frames.h"
+
+enum { ESCAPE = 0xff, START = 0xfd, LENGTH_BYTES = 4, CRC_BYTES = 2, CRC_FIRST = 0xffff };
+
+typedef enum { PART_NONE, PART_LENGTH, PART_PAYLOAD, PART_CRC } frame_part;
+
+/* One byte by the polynomial 0x1021, without a table. */
+static uint16_t crc_of(uint16_t crc, uint8_t byte) {
+  uint32_t c = (((uint32_t)crc >> 8) | ((uint32_t)crc << 8)) & 0xffffu;
+  c ^= byte;
+  c ^= (c & 0xffu) >> 4;
+  c ^= c << 12;
+  c ^= (c & 0xffu) << 5;
+  return (uint16_t)(c & 0xffffu);
+}
+
+static uint16_t crc_of_all(uint16_t crc, const uint8_t* data, size_t bytes) {
+  size_t i;
+  for (i = 0; i < bytes; ++i) crc = crc_of(crc, data[i]);
+  return crc;
+}
+
+/* ---- writing ---- */
+
+static int send(tvmrt_frame_writer* w, const uint8_t* data, size_t bytes) {
+  w->crc = crc_of_all(w->crc, data, bytes);
+  return bytes == 0 ? 0 : w->write(w->ctx, data, bytes);
+}
+
+int tvmrt__frame_begin(tvmrt_frame_writer* w, uint32_t payload_bytes) {
+  static const uint8_t start[] = {ESCAPE, START};
+  uint8_t length[LENGTH_BYTES];
+  int rc;
+  int i;
+  for (i = 0; i < LENGTH_BYTES; ++i) length[i] = (uint8_t)(payload_bytes >> (8 * i));
+  w->crc = CRC_FIRST;
+  rc = send(w, start, sizeof(start));
+  return rc != 0 ? rc : tvmrt__frame_put(w, length, sizeof(length));
+}
+
+/* In runs that end with a byte ff, which the next one repeats. */
+int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
+  const uint8_t* at = data;
+  size_t from = 0;
+  size_t i;
+  for (i = 0; i < bytes; ++i) {
+    int rc;
+    if (at[i] != ESCAPE) continue;
+    rc = send(w, at + from, i + 1 - from);
+    if (rc != 0) return rc;
+    from = i;
+  }
+  return send(w, at + from, bytes - from);
+}
+
+int tvmrt__frame_end(tvmrt_frame_writer* w) {
+  uint8_t crc[CRC_BYTES];
+  crc[0] = (uint8_t)(w->crc & 0xffu);
+  crc[1] = (uint8_t)(w->crc >> 8);
+  return tvmrt__frame_put(w, crc, sizeof(crc));
+}
+
+/* ---- reading ---- */
+
+void tvmrt__frame_reader_init(tvmrt_frame_reader* r, void* payload, size_t capacity) {
+  r->payload = payload;
+  r->capacity = capacity;
+  r->length = 0;
+  r->have = 0;
+  r->crc = 0;
+  r->told = 0;
+  r->part = PART_NONE;
+  r->escaped = 0;
+}
+
+static void begin_part(tvmrt_frame_reader* r, frame_part part) {
+  r->part = (uint8_t)part;
+  r->have = 0;
+}
+
+static void begin_frame(tvmrt_frame_reader* r) {
+  r->length = 0;
+  r->told = 0;
+  r->crc = crc_of(crc_of(CRC_FIRST, ESCAPE), START);
+  begin_part(r, PART_LENGTH);
+}
+
+static void end_of_length(tvmrt_frame_reader* r) {
+  if (r->length > r->capacity) {
+    begin_part(r, PART_NONE);
+  } else {
+    begin_part(r, r->length == 0 ? PART_CRC : PART_PAYLOAD);
+  }
+}
+
+/* A byte of the frame's own. */
+static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
+  if (r->part != PART_CRC) {
+    r->crc = crc_of(r->crc, byte);
+    if (byte == ESCAPE) r->crc = crc_of(r->crc, byte);
+  }
+  if (r->part == PART_LENGTH) {
+    r->length |= (uint32_t)byte << (8 * r->have++);
+    if (r->have == LENGTH_BYTES) end_of_length(r);
+  } else if (r->part == PART_PAYLOAD) {
+    r->payload[r->have++] = byte;
+    if (r->have == r->length) begin_part(r, PART_CRC);
+  } else if (r->part == PART_CRC) {
+    r->told = (uint16_t)(r->told | (uint32_t)byte << (8 * r->have++));
+    if (r->have == CRC_BYTES) {
+      begin_part(r, PART_NONE);
+      if (r->told == r->crc) return TVMRT_FRAME_WHOLE;
+    }
+  }
+  return TVMRT_FRAME_MORE;
+}
+
+tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
+  if (!r->escaped) {
+    if (byte != ESCAPE) return take_data(r, byte);
+    r->escaped = 1;
+    return TVMRT_FRAME_MORE;
+  }
+  r->escaped = 0;
+  if (byte == ESCAPE) return take_data(r, byte);
+  if (byte == START) {
+    begin_frame(r);
+  } else if (byte != 0xfe) {
+    begin_part(r, PART_NONE); /* damaged: nobody sends such a pair */
+  }
+  return TVMRT_FRAME_MORE;
+}
+
+size_t tvmrt__frame_needs(const tvmrt_frame_reader* r) {
+  if (r->part == PART_LENGTH) return LENGTH_BYTES - r->have;
+  if (r->part == PART_PAYLOAD) return r->length - r->have + CRC_BYTES;
+  if (r->part == PART_CRC) return CRC_BYTES - r->have;
+  return 1;
+}
+
+uint8_t tvmrt__frame_next_nonce(uint8_t nonce) {
+  const uint32_t next = ((((uint32_t)nonce << 5) | ((uint32_t)nonce >> 5)) + 1u) & 0xffu;
+  return (uint8_t)(next == 0 ? 1 : next);
+}

@@ -1,0 +1,167 @@
+/* Firmware runtime: sessions of remote calls over a line of bytes. */
+#include <tvm/runtime/crt/microtvm_rpc_server.h>
+
+#include "../../src_backend/bytes.h"
+#include "remote.h"
+
+enum {
+  NUMBERED_HEAD_BYTES = TVMRT_MESSAGE_HEAD_BYTES + 1,
+  CODE_AT = 8,
+  CODE_CALL = 3,
+  VERSION = 1
+};
+
+typedef struct remote_server {
+  microtvm_rpc_channel_write_t write;
+  void* write_ctx;
+  tvmrt_frame_reader frames;
+  uint8_t session[2]; /* the nonces of the client and of this side; zeros: none */
+  uint8_t nonce;
+  uint8_t number; /* of the request that `reply` answers */
+  int has_number; /* whether it has one */
+  int is_line_broken;
+  remote_session calls;
+  size_t reply_bytes;
+  uint8_t message[REMOTE_MESSAGE_BYTES + 1]; /* a text at its end gets a NUL */
+  uint8_t reply[REMOTE_PACKET_BYTES];
+} remote_server;
+
+static remote_server the_server;
+
+static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
+  const remote_server* s = ctx;
+  while (bytes != 0) {
+    const ssize_t sent = s->write(s->write_ctx, data, bytes);
+    if (sent < 1 || (size_t)sent > bytes) return kTvmErrorWriteStreamShortWrite;
+    data += sent;
+    bytes -= (size_t)sent;
+  }
+  return kTvmErrorNoError;
+}
+
+/* A message of a head, which has the session's id unless it is the first one, and a body. */
+static void send_message(remote_server* s, tvmrt_message_type type, const uint8_t* number,
+                         const void* body, size_t bytes) {
+  tvmrt_frame_writer w;
+  uint8_t head[NUMBERED_HEAD_BYTES];
+  const size_t head_bytes = number == NULL ? TVMRT_MESSAGE_HEAD_BYTES : NUMBERED_HEAD_BYTES;
+  int rc;
+  w.write = write_all;
+  w.ctx = s;
+  w.crc = 0;
+  head[0] = s->session[0];
+  head[1] = s->session[1];
+  head[2] = (uint8_t)type;
+  head[3] = number == NULL ? 0 : *number;
+  rc = tvmrt__frame_begin(&w, (uint32_t)(head_bytes + bytes));
+  if (rc == 0) rc = tvmrt__frame_put(&w, head, head_bytes);
+  if (rc == 0 && bytes != 0) rc = tvmrt__frame_put(&w, body, bytes);
+  if (rc == 0) rc = tvmrt__frame_end(&w);
+  if (rc != 0) s->is_line_broken = 1;
+}
+
+/* ---- messages ---- */
+
+/* A client that begins while another's session has run gets a board as it is after reset. */
+static void begin_session(remote_server* s, uint8_t client_nonce) {
+  static const uint8_t version = VERSION;
+  if (client_nonce == 0) return;
+  if (s->calls.initialised) {
+    s->calls.ended = 1;
+    return;
+  }
+  s->nonce = tvmrt__frame_next_nonce(s->nonce);
+  s->session[0] = client_nonce;
+  s->session[1] = s->nonce;
+  s->has_number = 0;
+  send_message(s, TVMRT_MESSAGE_REPLY, NULL, &version, sizeof(version));
+}
+
+static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
+  remote_writer out;
+  out.data = s->reply;
+  out.capacity = sizeof(s->reply);
+  out.size = 0;
+  out.failed = 0;
+  tvmrt__remote_answer(&s->calls, packet, bytes, &out);
+  s->reply_bytes = out.size;
+}
+
+static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
+  s->has_number = 0;
+  answer(s, packet, bytes);
+  if (s->calls.ended) return; /* nobody reads an answer to that */
+  send_message(s, TVMRT_MESSAGE_PACKET, NULL, s->reply, s->reply_bytes);
+}
+
+/* A request that comes again was answered, and the answer was lost. */
+static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, size_t bytes) {
+  if (!s->has_number || s->number != number) {
+    if (bytes > CODE_AT && packet[CODE_AT] == CODE_CALL) {
+      send_message(s, TVMRT_MESSAGE_TAKEN, &number, NULL, 0);
+    }
+    answer(s, packet, bytes);
+    s->has_number = 1;
+    s->number = number;
+  }
+  if (s->calls.ended) return;
+  send_message(s, TVMRT_MESSAGE_NUMBERED, &number, s->reply, s->reply_bytes);
+}
+
+static void take_message(remote_server* s, size_t bytes) {
+  uint8_t* m = s->message;
+  int is_ours;
+  if (bytes < TVMRT_MESSAGE_HEAD_BYTES) return;
+  is_ours = m[0] == s->session[0] && m[1] == s->session[1];
+  if (m[2] == TVMRT_MESSAGE_INIT) {
+    begin_session(s, m[0]);
+  } else if (m[2] == TVMRT_MESSAGE_TERMINATE) {
+    if (!is_ours && (m[0] != 0 || m[1] != 0)) return;
+    if (s->calls.initialised) s->calls.ended = 1;
+    s->session[0] = 0;
+    s->session[1] = 0;
+  } else if (!is_ours || m[0] == 0) {
+    return; /* of a session that is no more */
+  } else if (m[2] == TVMRT_MESSAGE_PACKET) {
+    take_packet(s, m + TVMRT_MESSAGE_HEAD_BYTES, bytes - TVMRT_MESSAGE_HEAD_BYTES);
+  } else if (m[2] == TVMRT_MESSAGE_NUMBERED && bytes >= NUMBERED_HEAD_BYTES) {
+    take_numbered(s, m[3], m + NUMBERED_HEAD_BYTES, bytes - NUMBERED_HEAD_BYTES);
+  }
+}
+
+/* ---- the server ---- */
+
+/* The first byte of the first frame, which no receiver takes for its beginning. */
+static const uint8_t wake_up = 0xfe;
+
+microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_func,
+                                            void* write_func_ctx) {
+  remote_server* s = &the_server;
+  tvmrt__remote_free_all(&s->calls.things);
+  s->calls.initialised = 0;
+  s->calls.ended = 0;
+  s->write = write_func;
+  s->write_ctx = write_func_ctx;
+  s->session[0] = 0;
+  s->session[1] = 0;
+  s->has_number = 0;
+  s->is_line_broken = 0;
+  tvmrt__frame_reader_init(&s->frames, s->message, REMOTE_MESSAGE_BYTES);
+  if (write_all(s, &wake_up, 1) != 0) s->is_line_broken = 1;
+  send_message(s, TVMRT_MESSAGE_TERMINATE, NULL, NULL, 0);
+  return s;
+}
+
+tvm_crt_error_t MicroTVMRpcServerLoop(microtvm_rpc_server_t server, uint8_t** new_data,
+                                      size_t* new_data_size) {
+  remote_server* s = server;
+  while (*new_data_size != 0 && !s->is_line_broken) {
+    const uint8_t byte = **new_data;
+    ++*new_data;
+    --*new_data_size;
+    if (tvmrt__frame_take(&s->frames, byte) != TVMRT_FRAME_WHOLE) continue;
+    take_message(s, s->frames.length);
+    if (s->calls.ended) return kTvmErrorPlatformShutdown;
+  }
+  return s->is_line_broken ? kTvmErrorWriteStreamShortWrite : kTvmErrorNoError;
+}

@@ -1,0 +1,109 @@
+/* Firmware runtime: the server of remote calls, in its parts. */
+#ifndef TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_
+#define TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_
+
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/config_defaults.h>
+#include <tvm/runtime/crt/error_codes.h>
+
+#include "frames.h"
+
+enum {
+  REMOTE_MOST_VALUES = 16,  /* of a call */
+  REMOTE_MOST_EXTENTS = 32, /* of all its tensors */
+  REMOTE_MOST_THINGS = 48,  /* functions, modules and memory that a client knows of */
+  /* A message has a head, perhaps its number, and a packet. */
+  REMOTE_MESSAGE_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES,
+  REMOTE_PACKET_BYTES = TVM_CRT_MAX_PACKET_SIZE_BYTES - TVMRT_MESSAGE_HEAD_BYTES - 1,
+  /* What lies before the bytes that a called function returns: length and code of the packet, number
+   * of values, two codes, the first value, the length. */
+  REMOTE_RESULT_AT = 8 + 4 + 4 + 2 * 4 + 8 + 8
+};
+
+/* ---- values of a packet ---- */
+
+typedef struct remote_values {
+  int count;
+  TVMValue values[REMOTE_MOST_VALUES];
+  int codes[REMOTE_MOST_VALUES];
+  DLTensor tensors[REMOTE_MOST_VALUES];
+  TVMByteArray bytes[REMOTE_MOST_VALUES];
+  int64_t extents[REMOTE_MOST_EXTENTS];
+  int num_extents;
+} remote_values;
+
+/* Bytes that are read to their end; `failed` once there were too few. */
+typedef struct remote_reader {
+  uint8_t* at;
+  size_t left;
+  int failed;
+} remote_reader;
+
+uint64_t tvmrt__remote_read_uint(remote_reader* in, size_t bytes);
+/* Values to the end of the packet. Texts and bytes are borrowed from it; the byte behind the packet
+ * is written to. */
+tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out);
+/* A tensor; its extents go to those of `values`. */
+tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out);
+
+/* A packet that is written; `failed` once there was no room. */
+typedef struct remote_writer {
+  uint8_t* data;
+  size_t size;
+  size_t capacity;
+  int failed;
+} remote_writer;
+
+void tvmrt__remote_begin(remote_writer* out, uint32_t code);
+void tvmrt__remote_end(remote_writer* out);
+void tvmrt__remote_write_uint(remote_writer* out, size_t bytes, uint64_t value);
+void tvmrt__remote_write_bytes(remote_writer* out, const void* data, size_t bytes);
+void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t);
+
+/* ---- what a client knows of ---- */
+
+typedef enum { THING_NONE, THING_FUNCTION, THING_MODULE, THING_MEMORY } thing_kind;
+
+typedef struct remote_thing {
+  uintptr_t address;
+  size_t bytes; /* of memory */
+  thing_kind kind;
+  int is_owned; /* memory that the client allocated */
+} remote_thing;
+
+typedef struct remote_things {
+  remote_thing items[REMOTE_MOST_THINGS];
+} remote_things;
+
+/* Enter what the client is told of; what it knows already is entered once. */
+tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const void* address,
+                                   size_t bytes, int is_owned);
+/* Whether a function or module was told. */
+int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t address);
+/* Whether bytes lie in memory that was told. */
+int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t bytes);
+/* Free memory that the client has allocated. */
+tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address);
+void tvmrt__remote_free_all(remote_things* all);
+
+/* ---- the server ---- */
+
+/* Bytes of a tensor; 0 if they are too many to count. */
+size_t tvmrt__remote_tensor_bytes(const DLTensor* t);
+
+/* One packet of a session. */
+typedef struct remote_session {
+  remote_things things;
+  int initialised;
+  int ended; /* by its client */
+} remote_session;
+
+/* Answer a packet: `bytes` at `packet`, of which one more may be written to. */
+void tvmrt__remote_answer(remote_session* s, uint8_t* packet, size_t bytes, remote_writer* out);
+
+/* The function of that name that every server has; NULL if it is none of them. */
+TVMFunctionHandle tvmrt__remote_builtin(const char* name);
+/* Where an evaluator puts its times: room for so many, in place where they are sent from. */
+void tvmrt__remote_set_times(uint8_t* at, size_t room);
+
+#endif /* TVMRT_SRC_RUNTIME_FIRMWARE_REMOTE_H_ */

@@ -1,0 +1,156 @@
+/* Firmware runtime: what every server of remote calls has: the times of a function, and facts. */
+#include <tvm/runtime/crt/platform.h>
+
+#include "../../src_backend/bytes.h"
+#include "../../src_backend/compiler.h"
+#include "packed.h"
+#include "registry.h"
+#include "remote.h"
+
+/* Of the board: an image without a clock tells so when it is asked for times. */
+TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStart(void);
+TVMRT_WEAK tvm_crt_error_t TVMPlatformTimerStop(double* elapsed_time_seconds);
+
+/* What an evaluator measures. There is one: function handles of an image carry no state. */
+typedef struct evaluator {
+  TVMFunctionHandle function;
+  int64_t number;
+  int64_t repeat;
+  double least_seconds; /* of a repetition */
+  int64_t most_idle;    /* repetitions that may take no time at all */
+} evaluator;
+
+enum { MOST_NUMBER = 1 << 30 };
+
+static evaluator asked;
+static uint8_t* times;
+static size_t times_room;
+static TVMByteArray result;
+
+void tvmrt__remote_set_times(uint8_t* at, size_t room) {
+  times = at;
+  times_room = room;
+}
+
+static int run_once(TVMValue* args, int* codes, int num_args) {
+  TVMValue value;
+  int code = kTVMNullptr;
+  return TVMFuncCall(asked.function, args, codes, num_args, &value, &code);
+}
+
+/* Seconds of asked.number runs. */
+static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
+  int64_t i;
+  int rc = TVMPlatformTimerStart();
+  for (i = 0; i < asked.number && rc == 0; ++i) rc = run_once(args, codes, num_args);
+  if (rc != 0) {
+    (void)TVMPlatformTimerStop(seconds);
+    return rc;
+  }
+  return TVMPlatformTimerStop(seconds);
+}
+
+/* As often as it takes to last long enough; the number stays for what is measured later. */
+static int measure_long_enough(TVMValue* args, int* codes, int num_args, double* seconds) {
+  int64_t idle = 0;
+  for (;;) {
+    double wanted;
+    const int rc = measure(args, codes, num_args, seconds);
+    if (rc != 0 || *seconds >= asked.least_seconds || asked.number >= MOST_NUMBER) return rc;
+    if (*seconds <= 0 && ++idle > asked.most_idle) return rc;
+    wanted = 1.618 * (double)asked.number;
+    if (*seconds > 0 && asked.least_seconds / *seconds * (double)asked.number + 1 > wanted) {
+      wanted = asked.least_seconds / *seconds * (double)asked.number + 1;
+    }
+    asked.number = wanted < (double)MOST_NUMBER ? (int64_t)wanted + 1 : MOST_NUMBER;
+  }
+}
+
+/* (arguments of the function) -> seconds of one run, a double for each repetition */
+PACKED(evaluate) {
+  int64_t i;
+  int rc;
+  (void)resource_handle;
+  if (asked.function == NULL) return kTvmErrorTimeEvaluatorBadHandle;
+  if ((uint64_t)asked.repeat > times_room / sizeof(double)) return kTvmErrorBufferTooSmall;
+  rc = run_once(args, type_codes, num_args); /* what is slow but once */
+  for (i = 0; i < asked.repeat && rc == 0; ++i) {
+    double seconds = 0;
+    rc = measure_long_enough(args, type_codes, num_args, &seconds);
+    seconds /= (double)asked.number;
+    memcpy(times + (size_t)i * sizeof(seconds), &seconds, sizeof(seconds));
+  }
+  if (rc != 0) return rc;
+  result.data = (const char*)times;
+  result.size = (size_t)asked.repeat * sizeof(double);
+  out->v_handle = &result;
+  *out_code = kTVMBytes;
+  return kTvmErrorNoError;
+}
+
+static const TVMCPackedFunc evaluate_function = evaluate;
+
+static int find_function(TVMValue* args, const int* type_codes, TVMFunctionHandle* out) {
+  if (type_codes[1] != kTVMStr) return kTvmErrorFunctionCallWrongArgType;
+  if (type_codes[0] == kTVMNullptr) {
+    const int rc = TVMFuncGetGlobal(args[1].v_str, out);
+    if (rc != kTvmErrorNoError) return rc;
+    return *out == NULL ? kTvmErrorFunctionNameNotFound : kTvmErrorNoError;
+  }
+  if (type_codes[0] != kTVMModuleHandle) return kTvmErrorFunctionCallWrongArgType;
+  return TVMModGetFunction(args[0].v_handle, args[1].v_str, 0, out);
+}
+
+/* (module or nothing, name, device type and id, number, repeat, least milliseconds, repetitions that
+ * may take no time (since 0.10), ...) -> function; what follows are pauses and functions between
+ * repetitions, which a board has not. */
+PACKED(make_evaluator) {
+  TVMFunctionHandle f = NULL;
+  int rc;
+  int i;
+  (void)resource_handle;
+  if (num_args < 8) return kTvmErrorFunctionCallNumArguments;
+  for (i = 2; i < 8; ++i) {
+    if (type_codes[i] != kTVMArgInt) return kTvmErrorFunctionCallWrongArgType;
+  }
+  rc = find_function(args, type_codes, &f);
+  if (rc != kTvmErrorNoError) return rc;
+  if (TVMPlatformTimerStart == NULL || TVMPlatformTimerStop == NULL) {
+    return kTvmErrorPlatformTimerBadState;
+  }
+  if (args[4].v_int64 < 1 || args[4].v_int64 > MOST_NUMBER || args[5].v_int64 < 1 ||
+      args[5].v_int64 > UINT16_MAX) {
+    return kTvmErrorFunctionCallInvalidArg;
+  }
+  asked.function = f;
+  asked.number = args[4].v_int64;
+  asked.repeat = args[5].v_int64;
+  asked.least_seconds = (double)args[6].v_int64 * 1e-3;
+  asked.most_idle = num_args > 10 ? args[7].v_int64 : 100;
+  out->v_handle = (void*)(uintptr_t)&evaluate_function;
+  *out_code = kTVMPackedFuncHandle;
+  return kTvmErrorNoError;
+}
+
+/* () -> most bytes of a packet, behind its length */
+PACKED(packet_bytes) {
+  (void)args, (void)type_codes, (void)resource_handle;
+  if (num_args != 0) return kTvmErrorFunctionCallNumArguments;
+  return return_int(out, out_code, REMOTE_PACKET_BYTES - 8);
+}
+
+/* () -> 1: messages may be numbered */
+PACKED(numbered) {
+  (void)args, (void)type_codes, (void)resource_handle;
+  if (num_args != 0) return kTvmErrorFunctionCallNumArguments;
+  return return_int(out, out_code, 1);
+}
+
+static const TVMCPackedFunc functions[] = {make_evaluator, packet_bytes, numbered};
+static const TVMFuncRegistry registry = {
+    "\003runtime.RPCTimeEvaluator\0tvm.rpc.server.GetCRTMaxPacketSize\0" TVMRT_NUMBERED_NAME,
+    functions};
+
+TVMFunctionHandle tvmrt__remote_builtin(const char* name) {
+  return tvmrt__registry_find(&registry, name);
+}

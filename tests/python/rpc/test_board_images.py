@@ -1,0 +1,154 @@
+"""Images that answer remote calls, on boards that QEMU plays: written, run, timed and verified."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.error import CompileError
+from tvmrt.export import board_image
+from tvmrt.export.board_image import board_of, boards
+from tvmrt.libinfo import find_boards_path
+from tvmrt.rpc.board import BoardNetwork, connect_board
+from tvmrt.rpc.lines import start_emulator
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+
+
+def need(target: str) -> None:
+    board = board_of(target)
+    for tool in (f"{board.tool}-gcc", board.emulator[0]):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """The digits network for a Cortex-M4, as the command writes it."""
+    need("cortex-m4")
+    path = tmp_path_factory.mktemp("image") / "net.elf"
+    model = str(DIGITS / "digits_int8.onnx")
+    assert main(["compile", model, "-o", str(path), "--target", "cortex-m4"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("inputs") / "in.npz"
+    with np.load(DIGITS / "digits_test.npz") as archive:
+        np.savez(path, image=(archive["images"][:1, None] / 16).astype("float32"))
+    return path
+
+
+def golden(path: Path, inputs: Path) -> np.ndarray:
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    with np.load(inputs) as archive:
+        return session.run(None, {"image": archive["image"]})[0]
+
+
+def test_an_image_runs_and_is_timed(image, inputs, tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    line = ["--rpc", "qemu", "--inputs", str(inputs), "--json"]
+    assert main(["run", str(image), *line, "--outputs", str(out), "--repeat", "3"]) == 0
+    seconds = json.loads(capsys.readouterr().out)["seconds"]
+    assert len(seconds) == 3 and all(0.0005 < one < 0.05 for one in seconds)
+    assert max(seconds) - min(seconds) < 1e-6  # by the board's clock, not by this machine's
+    expected = golden(DIGITS / "digits_int8.onnx", inputs)
+    with np.load(out) as archive:
+        np.testing.assert_allclose(archive["probabilities"], expected, rtol=2e-4, atol=1e-6)
+
+
+def test_a_network_is_verified_on_a_board(capsys):
+    need("cortex-m4")
+    pytest.importorskip("onnxruntime")
+    model = str(DIGITS / "digits_int8.onnx")
+    options = ["--target", "cortex-m4", "--rpc", "qemu", "--outputs-only"]
+    assert main(["verify", model, *options]) == 0
+    assert "1 of 1 tensors agree" in capsys.readouterr().out
+
+
+def test_the_board_must_have_the_same_image(image, tmp_path, monkeypatch, capsys):
+    other = tmp_path / "other.elf"
+    data = image.read_bytes()
+    at = data.find(b"tvmrt-image:")
+    begin = data.find(b'"image": "', at) + 10
+    other.write_bytes(data[:begin] + b"0123456789abcdef" + data[begin + 16 :])
+    assert main(["run", str(other), "--random", "--rpc", "qemu"]) == 2
+    assert "write that file to the board first" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m7", "cortex-m55", "riscv32"])
+def test_every_board_answers_twice(target, inputs, tmp_path):
+    """The second session finds the board as the first one did."""
+    need(target)
+    path = tmp_path / "net.elf"
+    library = tvmrt.compile(DIGITS / "digits_f32.onnx", target=target)
+    library.export(path)
+    board = board_of(target)
+    facts = {
+        "network": "default",
+        "inputs": [{"name": "image"}],
+        "outputs": [{"name": "probabilities"}],
+    }
+    line = start_emulator(board.emulator, str(path), board.shift)
+    close, line.close = line.close, lambda: None
+    for _ in range(2):
+        session = connect_board(line)
+        network = BoardNetwork(session, facts)
+        with np.load(inputs) as archive:
+            network.set_input("image", archive["image"])
+        network.run()
+        expected = golden(DIGITS / "digits_f32.onnx", inputs)
+        np.testing.assert_allclose(network.get_output(0).numpy(), expected, rtol=2e-4, atol=1e-6)
+        session.close()
+    close()
+
+
+@pytest.mark.parametrize(
+    "command, text",
+    [
+        (["run", "IMAGE", "--random"], "is an image for a board: --rpc qemu or serial:PATH runs"),
+        (["run", "IMAGE", "--random", "--rpc", "qemu", "--rpc-key", "k"], "a board has none"),
+        (["bench", "MODEL", "--rpc", "qemu"], "say which by --target"),
+        (["bench", "MODEL", "--target", "cortex-m4"], "is a board: --rpc qemu runs its image"),
+        (["compile", "MODEL", "-o", "FOLDER/net.elf"], "has a network of a board"),
+        (["compile", "MODEL", "-o", "FOLDER/net.elf", "--target", "cortex-m3"],
+         "there is no board for target cortex-m3"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told(command, text, tmp_path, capsys):
+    (tmp_path / "net.elf").write_bytes(b"\x7fELF")
+    places = {"IMAGE": tmp_path / "net.elf", "MODEL": DIGITS / "digits_int8.onnx"}
+    words = [str(places.get(w, w)).replace("FOLDER", str(tmp_path)) for w in command]
+    assert main(words) == 2
+    assert text in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+def test_a_network_that_is_too_large_is_told(tmp_path, monkeypatch):
+    need("cortex-m4")
+    folder = tmp_path / "boards"
+    shutil.copytree(find_boards_path(), folder)
+    memory = folder / "cortex-m4.ld"
+    memory.write_text(
+        memory.read_text().replace("0x20000000, LENGTH = 4M", "0x20000000, LENGTH = 8K")
+    )
+    monkeypatch.setattr(board_image, "find_boards_path", lambda: str(folder))
+    library = tvmrt.compile(DIGITS / "digits_int8.onnx", target="cortex-m4")
+    with pytest.raises(CompileError, match=r"cannot be made: .*too little for the stack"):
+        library.export(tmp_path / "net.elf")
+    assert not (tmp_path / "net.elf").exists()
+
+
+def test_the_folder_of_boards_is_understood():
+    found = boards()
+    assert {"cortex-m0plus", "cortex-m4", "cortex-m7", "cortex-m55", "riscv32"} <= set(found)
+    assert found["cortex-m4"].emulator == ("qemu-system-arm", "-M", "mps2-an386")

@@ -1,0 +1,354 @@
+"""The server of remote calls for boards, as a process: bytes, calls, and lines that fail."""
+
+from __future__ import annotations
+
+import binascii
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import tty
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.error import TVMError
+from tvmrt.export.firmware_build import SERVER, runtime_sources
+from tvmrt.libinfo import find_firmware_path, find_include_path
+from tvmrt.rpc.board import connect_board
+from tvmrt.rpc.lines import Line, open_line
+
+CHECKS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """The server with the files that an image brings, under the sanitizers."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    names = {*runtime_sources([SERVER]), *runtime_sources(["aot"])}
+    sources = [f"{find_firmware_path()}/{name}" for name in sorted(names) if name.endswith(".c")]
+    out = tmp_path_factory.mktemp("board") / "board"
+    main = f"{os.path.dirname(__file__)}/board_server.c"
+    includes = [f"-I{path}" for path in find_include_path()]
+    warnings = ["-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["cc", *warnings, *CHECKS, *includes, main, *sources, "-o", out], check=True)
+    return out
+
+
+@pytest.fixture
+def start(program):
+    """Start boards; their process, with its two pipes. At the end none may have failed."""
+    started = []
+
+    def start_one(**streams):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **streams}
+        process = subprocess.Popen([program], stderr=subprocess.PIPE, **pipes)
+        started.append(process)
+        return process
+
+    yield start_one
+    for process in started:
+        if process.stdin:
+            process.stdin.close()
+        assert process.wait(timeout=20) == 0, process.stderr.read().decode()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+
+def line_of(process, kind=Line, **options):
+    return kind(
+        "the board", process.stdout.fileno(), process.stdin.fileno(), lambda: None, **options
+    )
+
+
+@pytest.fixture
+def session(start):
+    made = connect_board(line_of(start()))
+    yield made
+    made.close()
+
+
+# ---- bytes, by hand ----
+
+
+def frame(payload: bytes) -> bytes:
+    """A frame as microTVM has it; the checksum is of Python's own."""
+    escaped = (struct.pack("<I", len(payload)) + payload).replace(b"\xff", b"\xff\xff")
+    text = b"\xff\xfd" + escaped
+    crc = struct.pack("<H", binascii.crc_hqx(text, 0xFFFF))
+    return text + crc.replace(b"\xff", b"\xff\xff")
+
+
+def read_exactly(process, size: int) -> bytes:
+    return process.stdout.read(size)
+
+
+def read_payload(process) -> bytes:
+    """The payload of the frame that comes next."""
+
+    def take(size: int) -> bytes:
+        out = b""
+        while len(out) < size:
+            out += process.stdout.read(1)
+            if out[-1] == 0xFF:
+                assert process.stdout.read(1) == b"\xff"
+        return out
+
+    assert process.stdout.read(2) == b"\xff\xfd"
+    payload = take(struct.unpack("<I", take(4))[0])
+    take(2)
+    return payload
+
+
+INIT = bytes.fromhex("10 00000000000000 02000000 0000000000000000 00000000".replace(" ", ""))
+GET_ECHO = bytes.fromhex("18 00000000000000 09000000 01000000 0b000000 0400000000000000 6563686f")
+
+
+def test_frames_are_those_that_tvm_wrote():
+    """Recorded from TVM 0.18's own code."""
+    assert frame(bytes.fromhex("000002")).hex() == "fffd030000000000026677"
+    assert frame(bytes.fromhex("21000001")).hex() == "fffd0400000021000001d198"
+
+
+def test_a_session_has_the_bytes_of_microtvm(start):
+    board = start()
+    assert read_exactly(board, 12).hex() == "fefffd030000000000026677"
+    board.stdin.write(bytes.fromhex("fffd0400000021000001d198"))  # of TVM's own
+    board.stdin.flush()
+    reply = read_exactly(board, 12)
+    nonce = reply[7]
+    assert nonce and reply == frame(bytes([0x21, nonce, 1, 1]))
+    head = bytes([0x21, nonce, 0x10])
+    board.stdin.write(frame(head + INIT) + frame(head + GET_ECHO))
+    board.stdin.flush()
+    void = bytes.fromhex("0c00000000000000 04000000 01000000 04000000")
+    assert read_exactly(board, len(frame(head + void))) == frame(head + void)
+    packet = read_payload(board)[3:]
+    assert packet[:20].hex() == "1400000000000000" + "04000000" + "01000000" + "03000000"
+    assert int.from_bytes(packet[20:28], "little") != 0
+
+
+# ---- calls ----
+
+
+def test_values_go_there_and_back(session):
+    echo = session.get_function("echo")
+    assert [echo(x) for x in (7, -(2**62), 1.5, "text", b"\xff\xfe\xfd\0", b"")] == [
+        7, -(2**62), 1.5, "text", b"\xff\xfe\xfd\0", b"",
+    ]  # fmt: skip
+    assert echo(None) is None
+
+
+def test_tensors_are_copied_in_parts(session):
+    array = np.random.default_rng(1).normal(size=3000).astype("float32")  # six packets
+    there = tvmrt.nd.array(array, session.cpu())
+    assert session.get_function("sum")(there) == pytest.approx(array.astype("float64").sum())
+    np.testing.assert_array_equal(there.numpy(), array)
+    del there
+
+
+def test_memory_that_is_used_up_is_a_code(session):
+    with pytest.raises(TVMError, match="code 0x00000503"):
+        tvmrt.nd.empty((1 << 20,), "float32", session.cpu())
+    assert session.get_function("echo")(1) == 1
+
+
+def test_times_are_of_the_boards_clock(session):
+    make = session.get_function("runtime.RPCTimeEvaluator")
+    evaluate = make(None, "rest", 1, 0, 1, 3, 0, 0, 0, 1, 0, "")
+    seconds = struct.unpack("<3d", bytes(evaluate(20)))
+    assert all(0.02 <= one < 0.2 for one in seconds)
+
+
+def test_an_error_is_its_code_and_the_session_goes_on(session):
+    with pytest.raises(TVMError, match="code 0x00000800"):
+        session.get_function("echo")(1, 2)
+    with pytest.raises(AttributeError):
+        session.get_function("no such function")
+    assert session.get_function("echo")(3) == 3
+
+
+# ---- lines that fail ----
+
+
+class Noisy(Line):
+    """Changes, drops and adds bytes, in both directions, the same ones in each test."""
+
+    def __init__(self, name: str, source: int, sink: int, seed: int) -> None:
+        super().__init__(name, source, sink, lambda: None)
+        self.random, self.rate, self.harmed = random.Random(seed), 0.0, 0
+
+    def harm(self, data: bytes) -> bytes:
+        out = bytearray()
+        for byte in data:
+            if self.random.random() >= self.rate:
+                out.append(byte)
+                continue
+            self.harmed += 1
+            out += self.random.choice((b"", b"\xff", bytes([byte ^ 4]), bytes([byte, byte])))
+        return bytes(out)
+
+    def send(self, data, microseconds=None):
+        super().send(self.harm(data), microseconds)
+        return len(data)
+
+    def receive(self, most, microseconds=None):
+        return self.harm(super().receive(most, microseconds))[:most]
+
+
+def test_noise_is_overcome_and_nothing_runs_twice(start):
+    board = start()
+    line = Noisy("the board", board.stdout.fileno(), board.stdin.fileno(), seed=2)
+    session = connect_board(line, retry_seconds=0.05)
+    count = session.get_function("count")
+    line.rate = 1 / 300
+    got = [count() for _ in range(60)]
+    line.rate = 0
+    session.close()
+    assert got == list(range(1, 61))
+    assert line.harmed > 9
+
+
+def test_a_silent_line_is_told(tmp_path):
+    ours, theirs = socket.socketpair()
+    line = Line("the line", ours.fileno(), ours.fileno(), ours.close)
+    with pytest.raises(TVMError, match="the line does not begin a session; is an image with"):
+        connect_board(line, start_seconds=0.2)
+    theirs.close()
+
+
+def test_a_board_that_ends_is_told(start):
+    session = connect_board(line_of(start()))
+    with pytest.raises(ConnectionError, match="the board has ended"):
+        session.get_function("crash")()
+    with pytest.raises(TVMError, match="the session is closed"):
+        session.get_function("echo")
+    session.close()
+
+
+def test_a_board_that_stops_answering_is_told(start):
+    session = connect_board(line_of(start()), answer_seconds=0.02)
+    rest = session.get_function("rest")
+    rest(300)  # longer than an answer may take: the board has said that it runs
+    with pytest.raises(TVMError, match="the board took a call and has not ended it"):
+        rest(1500)
+    session.close()
+
+
+def test_a_board_that_starts_anew_is_told(start):
+    line = line_of(start())
+    session = connect_board(line)
+    echo = session.get_function("echo")
+    line._buffer = frame(b"\0\0\2")  # what a board sends that starts
+    with pytest.raises(TVMError, match="was started anew, or has ended the session; connect again"):
+        echo(1)
+    session.close()
+
+
+def test_hostile_packets_are_answered(start):
+    """The sanitizers watch."""
+    board = start()
+    rng = random.Random(3)
+    board.stdin.write(frame(bytes.fromhex("21000001")))
+    head = bytes([0x21, 1, 0x10])
+    board.stdin.write(frame(head + INIT))
+    sink = threading.Thread(target=board.stdout.read)
+    sink.start()
+    for _ in range(20000):
+        code = rng.choice((3, 6, 7, *range(9, 22)))
+        values = [
+            rng.choice((0, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)) for _ in range(rng.randrange(5))
+        ]
+        body = struct.pack(f"<i{len(values)}i", len(values), *values)
+        words = rng.choices((0, 1, 2, 4, 8, 1 << 40, 2**64 - 1), k=rng.randrange(12))
+        body += struct.pack(f"<{len(words)}Q", *words)
+        if code == 3:
+            body = struct.pack("<Q", rng.choice((0, 1, 1 << 40))) + body
+        if code in (6, 7):
+            body = body[4:]
+        board.stdin.write(frame(head + struct.pack("<Qi", len(body) + 4, code) + body))
+    board.stdin.close()
+    sink.join()
+    board.stdin = None
+
+
+def test_broken_frames_are_passed_over(start):
+    board = start()
+    assert read_exactly(board, 12)
+    rng = random.Random(5)
+    hello = frame(bytes.fromhex("21000001"))
+    for _ in range(2000):
+        noise = bytearray(hello * 2)
+        for _ in range(3):
+            noise[rng.randrange(len(noise))] = rng.choice((0xFF, 0xFD, rng.randrange(256)))
+        board.stdin.write(noise[: rng.randrange(len(noise))])
+    board.stdin.write(b"\0" * 20 + hello)
+    board.stdin.flush()
+    sink = threading.Thread(target=board.stdout.read)
+    sink.start()
+    board.stdin.close()
+    sink.join()
+    board.stdin = None
+
+
+# ---- lines ----
+
+
+def test_a_serial_port_carries_it(start):
+    ours, theirs = os.openpty()
+    tty.setraw(ours)
+    board = start(stdin=ours, stdout=ours)
+    session = connect_board(f"serial:{os.ttyname(theirs)}:115200")
+    assert session.get_function("echo")("over a terminal") == "over a terminal"
+    session.close()
+    os.close(theirs)
+    board.wait(timeout=20)
+    os.close(ours)
+
+
+def test_a_socket_carries_it(start):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"tcp:127.0.0.1:{listener.getsockname()[1]}"
+        client = threading.Thread(target=lambda: sessions.append(connect_board(place)))
+        sessions = []
+        client.start()
+        connected, _ = listener.accept()
+        start(stdin=connected, stdout=connected)
+        client.join()
+        assert sessions[0].get_function("echo")(5) == 5
+        sessions[0].close()
+        connected.close()
+
+
+def test_pipes_carry_it(start, tmp_path):
+    for end in ("in", "out"):
+        os.mkfifo(tmp_path / f"line.{end}")
+    reader = os.open(tmp_path / "line.in", os.O_RDWR)
+    writer = os.open(tmp_path / "line.out", os.O_RDWR)
+    start(stdin=reader, stdout=writer)
+    session = connect_board(f"pipe:{tmp_path / 'line'}")
+    assert session.get_function("echo")(6) == 6
+    session.close()
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize(
+    "place, text",
+    [
+        ("serial:", "no line to a board; give serial:PATH"),
+        ("com1", "no line to a board; give serial:PATH"),
+        ("serial:/dev/null", "/dev/null is no serial port"),
+        ("serial:/dev/null:12345", "the speed must be one of .*115200"),
+        ("tcp:host", "must be tcp:HOST:PORT"),
+    ],
+)
+def test_names_of_lines_are_checked(place, text):
+    with pytest.raises(ValueError, match=text):
+        open_line(place)
