@@ -82,6 +82,17 @@ class Dims:
         names = _names_in(name) if isinstance(name, str) else None
         return bool(names) and names != {name} and all(n in self for n in names)
 
+    def undeclared(self, names: Iterable[str]) -> list[str]:
+        """Those of a network's names that have to be declared; what is a sum or product of others
+        among them, or of declared ones, follows from these."""
+        every = dict.fromkeys(name for name in names if name not in self)
+
+        def follows(name: str) -> bool:
+            parts = _names_in(name) or {name}
+            return name not in parts and all(p in every or p in self for p in parts)
+
+        return [name for name in every if not follows(name)]
+
     def extent(self, name: str) -> Whole:
         """What a declared dimension, or an expression of such, is in a shape. Raises ValueError
         where it is computed of itself, or of one that is not declared."""

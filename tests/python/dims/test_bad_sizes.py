@@ -89,8 +89,9 @@ COMPILE = [
     pytest.param({"dims": {"batch": 2, "seq": 4, "past": "other + 1"}}, ValueError,
                  "dimension past is computed of other; declare that, too", id="not declared"),
     pytest.param({"dims": {"batch": 2, "seq": 4}}, ValueError,
-                 r"--shape mask=1,1,1,1, or declare between which sizes it runs: --dim past=0..128|"
-                 r"--dim 'past \+ seq'", id="open"),
+                 r"--shape mask=1,1,1,1, or declare between which sizes it runs: --dim past=0..128"
+                 r"$",
+                 id="open"),
     pytest.param({"dims": {"batch": 2.5}}, TypeError, "dimension batch is declared 2.5; give the",
                  id="a fraction"),
     pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,
@@ -110,7 +111,8 @@ def test_all_open_dimensions_are_listed_with_bounds():
     with pytest.raises(ValueError, match=r"--dim batch=1\.\.8 --dim seq=1\.\.128"):
         tvmrt.compile(CASES["encoder"].make())
     past = CASES["decoder"].make()
-    with pytest.raises(ValueError, match=r"--dim batch=1\.\.8 --dim seq=.* --dim past=0\.\.128"):
+    proposed = r"--dim batch=1\.\.8 --dim seq=1\.\.128 --dim past=0\.\.128$"  # their sum follows
+    with pytest.raises(ValueError, match=proposed):
         tvmrt.compile(past)
     with pytest.raises(ValueError, match=r"--dim height=32\.\.640 --dim width=32\.\.640"):
         tvmrt.compile(CASES["convolutions"].make())

@@ -180,7 +180,7 @@ def _unbound(
     if not open_:
         return said
     if len(named) == len(open_):
-        every = dict.fromkeys([*named, *others])
+        every = dims.undeclared([*named, *others])
         bounds = " ".join(f"--dim {_quoted(d)}={_proposed(d)}" for d in every)
         return f"{said}, or declare between which sizes it runs: {bounds}"
     # behind batch and channels there are mostly the columns and rows of images
