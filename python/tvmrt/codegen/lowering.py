@@ -90,9 +90,14 @@ class Lowering:
         raise NotImplementedError(type(self).__name__)
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        """How rows of the result follow from rows of the only operand, where a chain may compute
-        the step a few rows at a time; None where it may not."""
+        """How rows of the result follow from rows of an operand, where a chain may compute the step
+        a few rows at a time; None where it may not. Of other operands it reads the rows of the
+        result."""
         return None
+
+    def row_operand(self, step: Step) -> int:
+        """The number of that operand among those that the step reads."""
+        return 0
 
     def row_step(self, step: Step) -> Step:
         """The step as a chain calls it."""

@@ -15,7 +15,7 @@ from tvmrt.planner.row_plans import Chain, Span, frontier
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
 from .lowering import same_place
-from .operators.row_chain import RowChainLowering
+from .operators.row_chain import RowChainLowering, main_read
 from .pools import ALIGN_BYTES
 from .target import Target
 
@@ -23,10 +23,10 @@ MOST_LAYERS = 16  # of a chain
 
 
 def find_layers(program: Program) -> list[RowLayer | None]:
-    """For each step how its rows follow from those of its operand, if they do."""
+    """For each step how its rows follow from those of an operand, if they do."""
     layers = []
     for step in program.steps:
-        alone = len(step.reads) == len(step.writes) == 1 and step.guard is None
+        alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
         plain = alone and not step.counts and not step.levels and not step.symbols()
         layers.append(step.lowering.row_layer(step) if plain else None)
     return layers
@@ -48,7 +48,7 @@ def find_chains(program: Program) -> dict[Span, Chain]:
             between = program.steps[last - 1].writes[0] if begin is not None else None
             if between is None or layers[last] is None or between.buffer in kept:
                 break
-            if readers[between.buffer] != 2 or not _passes(between, program.steps[last].reads[0]):
+            if readers[between.buffer] != 2 or not _passes(between, main_read(program.steps[last])):
                 break
             chain.append(layers[last])
             if sum(layer.ring_bytes for layer in chain) > most:
@@ -62,7 +62,21 @@ def _chain(steps: Sequence[Step], layers: Sequence[RowLayer]) -> Chain:
     blocks = max(sum(step.lowering.row_blocks(step)) for step in steps)
     scratch = round_up(plan.nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
     slower = sum(step.lowering.row_surplus(step) for step in steps)
-    return Chain(plan, scratch if blocks else plan.nbytes, slower)
+    return Chain(plan, scratch if blocks else plan.nbytes, _over_input(steps, plan), slower)
+
+
+def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
+    """Whether the chain's result may begin where its input does."""
+    x, y = main_read(steps[0]), steps[-1].writes[0]
+    if not (plan.in_place and x.covers_buffer() and y.covers_buffer()):
+        return False
+    again = [
+        k
+        for k, step in enumerate(steps)
+        if any(a.buffer is x.buffer and a is not main_read(step) for a in step.reads)
+    ]
+    # a sum with the input reads a row of it when the same row of the result is written
+    return not again or (again == [len(steps) - 1] and same_place(x.at, y.at))
 
 
 def _passes(written: Access, read: Access) -> bool:
@@ -88,18 +102,19 @@ def with_chains(program: Program, target: Target, chains: Mapping[Span, Chain]) 
 
 
 def _form(steps: Sequence[Step], target: Target, plan: ChainPlan) -> Step:
-    first, last = steps[0], steps[-1]
+    last = steps[-1]
     before = [node for step in steps[:-1] for node in step.group.nodes]
     group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
     lowering = RowChainLowering(group, target, steps, plan)
+    values, reads, demands = zip(*lowering.outside)
     name = f"{last.name}_chain"
     chain = Step(
-        name, group, lowering, first.read_values, first.reads, last.writes,
-        [*first.demands[:1], *last.demands[1:]], scratch_bytes=plan.nbytes, shrinks=True,
+        name, group, lowering, list(values), list(reads), last.writes,
+        [*demands, last.demands[-1]], scratch_bytes=plan.nbytes, shrinks=True,
     )  # fmt: skip
     if plan.nbytes:
         chain.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], plan.nbytes, ARENA)
-    chain.in_place = lowering.in_place(chain)
+    chain.in_place = [(0, 0)] if _over_input(steps, plan) else []
     reserve_kernel_scratch(chain)
     return chain
 

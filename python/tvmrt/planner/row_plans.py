@@ -21,11 +21,13 @@ MOVED_INSTRUCTIONS = 0.6  # for a byte that moves to the front
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps that can be one: their calls, and the scratch memory that it takes. ``slower``: the
-    instructions that its kernels take more than those that are chosen elsewhere."""
+    """Steps that can be one: their calls, the scratch memory that it takes, and whether its result
+    may begin where its input does. ``slower``: the instructions that its kernels take more than
+    those that are chosen elsewhere."""
 
     plan: ChainPlan
     scratch_bytes: int
+    in_place: bool
     slower: int = 0
 
     @property
@@ -98,12 +100,13 @@ def _cheapest(count: int, spans: Mapping[Span, tuple[int, int]], limit: int) -> 
 def _live(program: Program, span: Span, chain: Chain, align: int) -> int:
     """Bytes that live while a chain runs."""
     first, last = span
-    x = program.steps[first].reads[0].buffer
+    begin = program.steps[first]
+    x = begin.reads[begin.lowering.row_operand(begin)].buffer
     y = program.steps[last].writes[0].buffer
     lives = lifetimes(program)
     sizes = {b: round_up(max(b.nbytes, 1), align) for b in lives}
-    through = [b for b, (begin, end) in lives.items() if begin < first and end > last]
+    through = [b for b, (born, end) in lives.items() if born < first <= end and b is not x]
     total = round_up(chain.scratch_bytes, align) + sum(sizes[b] for b in through)
-    ends = [sizes[b] for b in (x, y) if b in lives and b not in through]
-    over = chain.plan.in_place and len(ends) == 2 and lives[x][1] == first and y.nbytes <= x.nbytes
+    ends = [sizes[b] for b in (x, y) if b in lives]
+    over = chain.in_place and len(ends) == 2 and lives[x][1] <= last and y.nbytes <= x.nbytes
     return total + (max(ends) if over else sum(ends))

@@ -44,6 +44,19 @@ class Network:
                   dilations=[dilation] * 2, group=out if depthwise else 1)  # fmt: skip
         self.channels, self.shift = out, f"z{n}"
 
+    def add(self, other: str, shift: str) -> None:
+        names = [self.last, "scale", self.shift, other, "scale", shift, "scale", "x_zero"]
+        self._add("QLinearAdd", names, domain="com.microsoft")
+        self.shift = "x_zero"
+
+    def bottleneck(self, wide: int, residual: bool) -> None:
+        before, shift, channels = self.last, self.shift, self.channels
+        self.conv(wide, 1)
+        self.conv(wide, 3, depthwise=True, pads=[1] * 4)
+        self.conv(channels, 1)
+        if residual:
+            self.add(before, shift)
+
     def _add(self, op: str, inputs: list[str], **attributes) -> None:
         self.last = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [self.last], self.last, **attributes))
@@ -53,7 +66,7 @@ class Network:
         y = helper.make_tensor_value_info(self.last, TensorProto.INT8, None)
         weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in self.tensors.items()]
         graph = helper.make_graph(self.nodes, "rows", [x], [y], weights)
-        opset = [helper.make_opsetid("", 13)]
+        opset = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
         return onnx.shape_inference.infer_shapes(
             helper.make_model(graph, opset_imports=opset, ir_version=8)
         )
@@ -83,7 +96,17 @@ def dense() -> onnx.ModelProto:
     return net.model([1, 4, 24, 15], TensorProto.INT8)
 
 
-NETWORKS = {"separable": separable, "dense": dense}
+def bottlenecks() -> onnx.ModelProto:
+    """Blocks that widen and narrow again, to whose results their inputs are added."""
+    net = Network(3)
+    net.conv(6, 3, pads=[1] * 4)
+    for _ in range(3):
+        net.bottleneck(24, residual=True)
+    net.bottleneck(20, residual=False)
+    return net.model([1, 3, 40, 12], TensorProto.INT8)
+
+
+NETWORKS = {"separable": separable, "dense": dense, "bottlenecks": bottlenecks}
 
 
 def example(model: onnx.ModelProto):
@@ -127,11 +150,17 @@ def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
         np.testing.assert_array_equal(found[key], array)
 
 
-@pytest.mark.parametrize("target", ["cortex-m4", pytest.param("riscv32", marks=pytest.mark.slow)])
-def test_rows_on_a_board_keep_to_the_stated_stack(target, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("separable", "cortex-m4"),
+        pytest.param("bottlenecks", "riscv32", marks=pytest.mark.slow),
+    ],
+)
+def test_rows_on_a_board_keep_to_the_stated_stack(name, target, tmp_path):
     if boards.BOARDS[target].missing_tool():
         pytest.skip(f"{boards.BOARDS[target].missing_tool()} is not installed")
-    model = separable()
+    model = NETWORKS[name]()
     inputs, expected = example(model)
     bytes_ = least(model, target)
     library = compile_within(model, bytes_, target, pools={"sram": bytes_})

@@ -201,6 +201,9 @@ class IntegerProduct(Lowering):
         found = self._row_kernel(step)
         return found and row_layers.row_layer(*found, step.writes[0].dtype.itemsize)
 
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
     def row_step(self, step: Step) -> Step:
         return row_layers.with_ring(step, *self._row_kernel(step))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
-from tvmrt.ir import DTYPES
+from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.program import ARENA, Buffer, Step
 from tvmrt.planner.row_chains import RowLayer
 
@@ -16,14 +17,21 @@ from .shape import MicroShape
 
 
 def can_be_cut(shape: MicroShape, step: Step) -> bool:
-    """Whether a layer is one image of rows that no run chooses, reads nothing but its input, and
-    has windows without gaps between rows."""
+    """Whether a layer is one image of rows that no run chooses, has windows without gaps between
+    rows, and what follows its sums reads neither its input nor constants that differ by row."""
     sizes = (shape.batch, *shape.in_, *shape.out, shape.x_stride, shape.y_stride)
     image = len(step.writes[0].shape) == 4 and shape.batch == 1
     known = all(isinstance(n, int) for n in sizes)
-    return known and image and len(step.reads) == 1 and 0 <= shape.pad[0] and _reach(shape) >= (
-        shape.stride[0]
-    )  # fmt: skip
+    after = {v for node in step.group.after for v in node.inputs if v is not None}
+    plain = step.group.root.inputs[0] not in after and all(_of_channels(v) for v in after)
+    whole = 0 <= shape.pad[0] and _reach(shape) >= shape.stride[0]
+    return known and image and plain and whole
+
+
+def _of_channels(value: Value) -> bool:
+    """Whether a value is no constant that has rows or columns."""
+    pixels = value.shape[-2:] if value.type.rank > 1 else value.shape
+    return not value.is_constant or value.type.size == 1 or prod(pixels) == 1
 
 
 def _reach(shape: MicroShape) -> int:
