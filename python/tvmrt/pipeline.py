@@ -107,7 +107,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     clock = _Clock(request.progress)
     dump = Dump(request.dump_dir)
     with clock.stage("import"):
-        graph = _import(model, request)
+        graph = _import(model, request, chosen)
         expand_composed(graph, lambda graph: _claimed(graph, chosen))
     max_memory = request.max_memory or limits.MAX_MEMORY
     limits.check_tensors(graph, max_memory)
@@ -362,7 +362,7 @@ def compile_together(
     return CompiledImage(image_name, libraries, groups)
 
 
-def _import(model: Any, request: Request) -> Graph:
+def _import(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
     if isinstance(model, tflite.EveryTensor) or tflite.is_tflite(model):
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")
@@ -379,7 +379,10 @@ def _import(model: Any, request: Request) -> Graph:
         raise ValueError("a signature is chosen of .tflite files; other networks have none")
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
-        return onnx.import_model(model, request.shapes, operators, request.dims, request.sequences)
+        adopters = {d.name: d.adopt for d in chosen if type(d).adopt is not Device.adopt}
+        return onnx.import_model(
+            model, request.shapes, operators, request.dims, request.sequences, adopters
+        )
     if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
     return model.graph()

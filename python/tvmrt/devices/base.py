@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tvmrt.ir import CSource, DeviceMemory, Graph, ModuleBlob, Node, Region
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import CSource, DeviceMemory, Graph, ModuleBlob, Node, Region, TensorType, Value
 
 from .region_json import region_blob
 from .runtime_half import missing
@@ -125,6 +126,22 @@ class Device:
         something else of regions than such a device runs.
         """
         return missing(self.name) if type(self).codegen is Device.codegen else None
+
+    def adopt(
+        self, node: Any, opsets: Mapping[str, int], inputs: Sequence[Value | None]
+    ) -> Sequence[TensorType]:
+        """The types of the results of an ONNX node that no operator means, which the device then
+        gets as ``onnx_node``; only asked of devices that have this method of their own.
+
+        ``node`` is a NodeProto whose operands are named ``i0``, ``i1``, ... and whose results
+        ``o0``, ``o1``, ...; ``opsets`` has the versions by their domains.
+
+        Raises
+        ------
+        UnsupportedError
+            If it cannot run the node; the text is the reason.
+        """
+        raise UnsupportedError(f"{self.name} takes no nodes as they are")
 
     def prepares_sizes(self) -> bool:
         """Whether regions may have extents that a run chooses although the device takes fixed ones:

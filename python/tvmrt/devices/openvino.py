@@ -30,10 +30,7 @@ ABSENT = "the package openvino is not installed"
 
 @register
 class OpenVino(PythonDevice):
-    """Float32 networks by Intel's OpenVINO on the CPU, from its package for Python.
-
-    A program that loads such a library imports ``tvmrt.devices.openvino`` before.
-    """
+    """Float32 and quantised networks by Intel's OpenVINO on the CPU, from its Python package."""
 
     name = "openvino"
     # of which a region has one at least

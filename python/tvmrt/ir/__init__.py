@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (fill the table)
     extents,
     fixed_gates,
     fixed_point,
+    foreign,
     indexing,
     loop,
     nn,

@@ -13,7 +13,7 @@ from tvmrt.ir import DTYPES, HANDLE, OPS, TensorType
 from tvmrt.ir.contract import FAMILIES, LIMIT, Contract
 
 # Their contract is a record or a graph that the node carries.
-BY_RECORD = {"begin_state", "custom", "custom_opencl", "composed", "loop", "region"}
+BY_RECORD = {"begin_state", "custom", "custom_opencl", "composed", "loop", "onnx_node", "region"}
 TABLED = sorted(set(OPS) - BY_RECORD)
 
 

@@ -5,6 +5,7 @@ from importlib import import_module
 FAMILIES = (
     "blocks",
     "custom",
+    "foreign",
     "normalization",
     "quantized_elements",
     "recurrent",

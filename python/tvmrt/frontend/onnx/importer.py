@@ -16,6 +16,7 @@ from tvmrt.ir import HANDLE, Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences, told
+from .adoption import Adopter, adopt
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
@@ -42,13 +43,15 @@ def import_model(
     operators: Any = None,
     dims: Mapping[str, int | str | Sequence[int]] | None = None,
     sequences: Mapping[str, int | None] | None = None,
+    adopters: Mapping[str, Adopter] | None = None,
 ) -> Graph:
     """Read an ONNX model.
 
     ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions; ``dims``
     the most, or (least, most), of those that stay open until the network runs.
     ``operators`` knows operators of the user's own by ``find(domain, name, version)``,
-    ``sequences`` the numbers of elements of inputs, see ``border.with_tensors``.
+    ``sequences`` the numbers of elements of inputs, see ``border.with_tensors``. ``adopters``: what
+    devices, by their names, make of nodes that no operator means.
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
@@ -63,6 +66,7 @@ def import_model(
         importer = GraphImporter(model, folder, given, operators, Dims(dims), known)
         importer.graph.bundles.update(bundles)
         importer.refused = refused
+        importer.adopters = dict(adopters or {})
         importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
         return importer.run()
 
@@ -104,6 +108,7 @@ class GraphImporter:
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
         self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
+        self.adopters: dict[str, Adopter] = {}
         self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
         # tensors in half precision and packed ones, which are wider here, and their ONNX types
         self.halves: dict[Value, str] = {}
@@ -336,9 +341,7 @@ class GraphImporter:
         try:
             outputs = self._outputs(context, record)
         except UnsupportedError as problem:
-            self.problems.append(f"{name} ({_qualified(node)}: {problem})")
-            self.refused.append(node)
-            return [None] * len(node.output)
+            return self._left(context, f"{_qualified(node)}: {problem}", refused=True)
         except (ValueError, MemoryError) as problem:
             why = str(problem) or "there is not enough memory for it"
             raise ValueError(f"{where}: {why}") from problem
@@ -346,9 +349,32 @@ class GraphImporter:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
             raise UnforeseenError(f"{where}: {what}; check its operands") from problem
         if outputs is None:
-            self.problems.append(f"{name} ({_unknown(node, self._opset(node))})")
-            return [None] * len(node.output)
+            return self._left(context, _unknown(node, self._opset(node)))
         return outputs
+
+    def _left(
+        self, context: NodeContext, problem: str, refused: bool = False
+    ) -> Sequence[Value | None]:
+        """A node that cannot be compiled: a device has it, or it is noted why nobody has."""
+        node, inputs = context.node, context.inputs
+        for device, adopter in self.adopters.items():
+            try:
+                if not all(v is None or self._is_plain(v) for v in inputs):
+                    raise UnsupportedError("its operands are no tensors of ONNX's types here")
+                return adopt(self.builder, adopter, node, self.opsets, inputs)
+            except UnsupportedError as reason:
+                problem += f"; {device}: {reason}"
+        if not self.adopters and node.domain not in ("", "ai.onnx"):
+            problem += "; or leave it to the device onnxruntime"
+        self.problems.append(f"{context.name} ({problem})")
+        if refused:
+            self.refused.append(node)
+        return [None] * len(node.output)
+
+    def _is_plain(self, value: Any) -> bool:
+        """Whether it is a tensor that holds what ONNX has in it."""
+        held = self.halves, self.names, self.texts
+        return isinstance(value, Value) and not any(value in table for table in held)
 
     def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
         """What a node makes, None if nobody knows its operator."""
