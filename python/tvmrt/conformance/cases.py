@@ -254,7 +254,7 @@ def _chains(make: _Maker) -> Iterator[Case]:
         "MatMul, Add, Relu, Add: a residual behind",
         [*residual[:2], ("Relu", "u", "v", {}), ("Add", "v x", "y", {})],
         row,
-        square,
+        {"w": make.normal(8, 8), "b": make.normal(8)},  # for two regions to differ in them alone
     )
     several = _chain(
         "Add, Mul, Sub: several results",

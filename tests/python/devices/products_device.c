@@ -48,6 +48,9 @@ static int32_t operand(const tvmrt_region_node* node, int32_t i) {
 static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* y = &r->tensors[node->outputs[0]];
   if (strcmp(node->op, "relu") == 0) return NULL;
+#if MUTANT == 30 /* takes sums that broadcast */
+  if (strcmp(node->op, "add") == 0) return NULL;
+#endif
   if (strcmp(node->op, "add") == 0) {
     return r->tensors[node->inputs[0]].num_bytes == y->num_bytes &&
                    r->tensors[node->inputs[1]].num_bytes == y->num_bytes
@@ -69,6 +72,11 @@ static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node)
 
 static int evaluation(tvmrt_device* self, const tvmrt_region* region) {
   (void)self;
+#if MUTANT == 32 /* takes at load no constants, which the compiler does not show */
+  for (int32_t i = 0; i < region->num_tensors; ++i) {
+    if (region->tensors[i].data != NULL && region->runtime != NULL) return fail("no weights");
+  }
+#endif
   for (int32_t i = 0; i < region->num_nodes; ++i) {
     const char* why = refusal(region, &region->nodes[i]);
     if (why == NULL) continue;
@@ -134,6 +142,12 @@ static float* data(const tvmrt_region* region, int32_t tensor) {
     return w->first;
   }
 #endif
+#if MUTANT == 25 /* writes where its first run did */
+  if (tensor == region->outputs[0]) {
+    if (w->first == NULL) w->first = tvmrt_region_data(region, tensor);
+    return w->first;
+  }
+#endif
 #if MUTANT == 19 /* forgets byte_offset */
   return border->data;
 #elif MUTANT == 16 /* believes that tensors begin at multiples of 64 */
@@ -143,10 +157,28 @@ static float* data(const tvmrt_region* region, int32_t tensor) {
 #endif
 }
 
+#if MUTANT == 31
+/* Eight bits of each number: a mistaken type of sums. */
+static float coarse(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  bits &= 0xffff0000u;
+  memcpy(&x, &bits, sizeof(bits));
+  return x;
+}
+#endif
+
 static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, int rectified) {
   const int64_t* w_shape = region->tensors[node->inputs[1]].shape;
   const int64_t inner = w_shape[0];
+#if MUTANT == 27 /* one width for all products */
+  static int64_t width;
+  const int64_t columns = width == 0           ? (width = w_shape[1])
+                          : width < w_shape[1] ? width
+                                               : w_shape[1];
+#else
   const int64_t columns = w_shape[1];
+#endif
   const float* a = data(region, node->inputs[0]);
   const float* w = data(region, node->inputs[1]);
   const float* bias = operand(node, 2) >= 0 ? data(region, node->inputs[2]) : NULL;
@@ -154,6 +186,12 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
   int64_t rows = tvmrt_region_size(region, node->outputs[0]) / columns;
 #if MUTANT == 5 /* no bias */
   bias = NULL;
+#elif MUTANT == 28 /* the weights of the product before it, if it has these extents */
+  static const float* kept;
+  static int64_t kept_size;
+  if (kept_size != inner * columns) kept = w;
+  kept_size = inner * columns;
+  w = kept;
 #elif MUTANT == 6  /* computes in its input */
   ((float*)(uintptr_t)a)[0] *= 2;
 #elif MUTANT == 7  /* a buffer of 64 */
@@ -162,6 +200,11 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
   if (rows > 64) rows = 64;
 #elif MUTANT == 20 /* no bias where a rectifier follows */
   if (rectified) bias = NULL;
+#elif MUTANT == 23 /* leaves what does not fill a vector of 4 */
+  const int64_t done = columns / 4 * 4;
+#elif MUTANT == 26 /* the first matrix of a batch */
+  const tvmrt_region_tensor* left = &region->tensors[node->inputs[0]];
+  rows = left->ndim > 1 ? left->shape[left->ndim - 2] : 1;
 #elif MUTANT == 17
   rows = rows < ((const work*)region->device_graph)->rows
              ? rows
@@ -175,11 +218,19 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
 #if MUTANT != 21
   const float times = 1;
 #endif
+#if MUTANT != 23
+  const int64_t done = columns;
+#endif
   (void)rectified;
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t j = 0; j < done; ++j) {
       float sum = bias == NULL ? 0 : bias[j] * times;
       for (int64_t k = 0; k < used; ++k) sum += a[i * inner + k] * w[k * columns + j];
+#if MUTANT == 24 /* adds to what lies in its output */
+      sum += y[i * columns + j];
+#elif MUTANT == 31 /* keeps eight bits */
+      sum = coarse(sum);
+#endif
       y[i * columns + j] = sum;
     }
   }
@@ -217,6 +268,14 @@ static int run(tvmrt_device* self, tvmrt_region* region) {
   return 0;
 }
 
+#if MUTANT == 29 /* frees at post_run what release_graph frees */
+static int post_run(tvmrt_device* self, tvmrt_region* region) {
+  (void)self;
+  forget(region->device_graph);
+  return 0;
+}
+#endif
+
 static int release_graph(tvmrt_device* self, void* device_graph) {
   (void)self;
   forget(device_graph);
@@ -232,7 +291,13 @@ static int describe(tvmrt_device* self, tvmrt_device_description* out) {
 }
 
 static const tvmrt_device_interface slots = {
-    .pre_run = pre_run, .run = run, .release_graph = release_graph};
+    .pre_run = pre_run,
+    .run = run,
+#if MUTANT == 29
+    .post_run = post_run,
+#endif
+    .release_graph = release_graph,
+};
 static const tvmrt_device_allocator questions = {.describe = describe, .evaluation = evaluation};
 static const tvmrt_device device = {
     .struct_bytes = sizeof(tvmrt_device),
