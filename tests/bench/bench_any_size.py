@@ -1,8 +1,9 @@
 """A library for every size beside one for a fixed shape: speed, memory, code, what sizes cost.
 
-Both libraries run in turn in one process, on one thread; ratios are of the least processor times
-over many short rounds, so that what else the machine does counts little. What a run costs that
-computes next to nothing is told beside: no smaller batch takes less. Run:
+Both libraries run in turn in one process, on one thread, by several executors each, since where
+their memory lies changes the times of small networks by percents; ratios are of the least processor
+times over many short rounds, so that what else the machine does counts little. What a run costs
+that computes next to nothing is told beside: no smaller batch takes less. Run:
 ``python tests/bench/bench_any_size.py``, with ``--models NAME ...`` for networks of the folder that
 TVMRT_MODELS names, whose first axes it opens up to four.
 """
@@ -28,14 +29,18 @@ from dynamic_networks import CASES, FLOAT, Case, Draft
 import tvmrt
 from tvmrt.runtime.executor import AotModule
 
+PLACES = 4  # in memory of each network: as many executors
 STEPS = 100  # of the network that tells what changing the size costs
 
 
 def network(library, folder: Path, name: str):
     path = folder / f"{name}.so"
     library.export_library(str(path))
-    module = tvmrt.runtime.load_module(str(path))
-    return AotModule(module["default"](tvmrt.cpu(0))), code_bytes(path)
+    return tvmrt.runtime.load_module(str(path)), code_bytes(path)
+
+
+def executors(module, inputs) -> list:
+    return [prepared(AotModule(module["default"](tvmrt.cpu(0))), inputs) for _ in range(PLACES)]
 
 
 def code_bytes(path: Path) -> int:
@@ -52,16 +57,16 @@ def prepared(executor, inputs):
 
 
 def ratio(first, second, rounds: int, calls: int) -> float:
-    """Time of the first's runs by that of the second's."""
-    seconds: dict = {first: [], second: []}
-    for _ in range(rounds):
-        for executor, found in seconds.items():
+    """Time of the runs of the first's executors by that of the second's."""
+    least = [float("inf")] * 2
+    for i in range(rounds):
+        for which, executor in enumerate((first[i % PLACES], second[i % PLACES])):
             executor.run()
             start = time.thread_time()
             for _ in range(calls):
                 executor.run()
-            found.append(time.thread_time() - start)
-    return min(seconds[first]) / min(seconds[second])
+            least[which] = min(least[which], time.thread_time() - start)
+    return least[0] / least[1]
 
 
 def opened(name: str) -> Case:
@@ -94,18 +99,18 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
     (open_, open_code), (still, still_code) = (
         network(library, folder, name) for library, name in ((any_size, "open"), (fixed, "fixed"))
     )
-    twin, _ = network(any_size, folder, "twin")
+    whole, alike = executors(open_, largest), executors(still, largest)
     start = time.perf_counter()
-    prepared(open_, largest), prepared(still, largest)
+    whole[0].run(), alike[0].run()
     calls = max(1, int(0.001 / (time.perf_counter() - start)))
     found = {
-        "largest": ratio(open_, still, rounds, calls),
+        "largest": ratio(whole, alike, rounds, calls),
         "arena": any_size.summary.arena_bytes / fixed.summary.arena_bytes,
         "code": open_code / still_code,
     }
     if most.get("batch", 1) > 1:
         half = case.inputs(rng, {**most, "batch": most["batch"] // 2})
-        found["half"] = ratio(prepared(twin, half), open_, rounds, calls)
+        found["half"] = ratio(executors(open_, half), whole, rounds, calls)
     return found
 
 
@@ -114,7 +119,8 @@ def least_cost(folder: Path, rounds: int) -> float:
     d = Draft()
     model = d.model({"x": (FLOAT, ["batch", 1])}, {d.node("Relu", ["x"]): FLOAT})
     library = tvmrt.compile(model, executor="aot", dims={"batch": 8})
-    executor = prepared(network(library, folder, "least")[0], {"x": np.ones((1, 1), np.float32)})
+    module, _ = network(library, folder, "least")
+    executor = executors(module, {"x": np.ones((1, 1), np.float32)})[0]
     found = []
     for _ in range(rounds):
         start = time.thread_time()
@@ -132,9 +138,9 @@ def size_cost(folder: Path, rounds: int) -> float:
     for i in range(STEPS):
         x = d.node("Transpose" if i % 2 else "Relu", [x], **({"perm": [1, 0]} if i % 2 else {}))
     model = d.model({"x": (FLOAT, ["n", "m"])}, {x: FLOAT})
-    executor, _ = network(
-        tvmrt.compile(model, executor="aot", dims={"n": 4, "m": 4}), folder, "cost"
-    )
+    library = tvmrt.compile(model, executor="aot", dims={"n": 4, "m": 4})
+    module, _ = network(library, folder, "cost")
+    executor = AotModule(module["default"](tvmrt.cpu(0)))
     arrays = [tvmrt.nd.array(np.zeros(shape, np.float32)) for shape in ((2, 4), (4, 2))]
 
     def seconds(chosen) -> float:
