@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
+from tvmrt.ir.rounding import round_up
 from tvmrt.libinfo import __version__
 
 from . import manifest
@@ -147,18 +150,25 @@ def _head(program: Program, options: Options) -> str:
     return "\n".join([*lines, ""])
 
 
-def _lay_out(buffers: Sequence[Buffer]) -> bytes:
-    """Give each constant its offset in the blob, and the blob's bytes."""
-    parts, offset = [], 0
+def _lay_out(buffers: Sequence[Buffer]) -> bytes | memoryview:
+    """Give each constant its offset in the blob, and the blob's bytes.
+
+    Constants then read their elements there: the weights are in memory once.
+    """
+    offset = 0
     for buffer in buffers:
-        pad = -offset % ALIGN_BYTES
-        parts.append(b"\0" * pad)
-        offset += pad
-        buffer.address = offset
-        data = buffer.data.astype(buffer.data.dtype.newbyteorder("<"), copy=False).tobytes()
-        parts.append(data)
-        offset += len(data)
-    return b"".join(parts)
+        buffer.address = offset = round_up(offset, ALIGN_BYTES)
+        offset += buffer.data.nbytes
+    if not offset:
+        return b""
+    blob = np.zeros(offset, np.uint8)
+    for buffer in buffers:
+        data, at = buffer.data, buffer.address
+        there = blob[at : at + data.nbytes]
+        there[:] = data.astype(data.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+        buffer.data = there.view(data.dtype.newbyteorder("<"))
+    blob.flags.writeable = False
+    return blob.data
 
 
 def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:

@@ -217,7 +217,9 @@ class CompiledLibrary:
         return written
 
 
-def _include(folder: Path, symbol: str, stem: str, data: bytes, exported: bool = False) -> Path:
+def _include(
+    folder: Path, symbol: str, stem: str, data: bytes | memoryview, exported: bool = False
+) -> Path:
     """Bytes as a file, and the assembler that includes it, whose path it gives."""
     (folder / f"{stem}.bin").write_bytes(data)
     assembler = folder / f"{stem}.S"

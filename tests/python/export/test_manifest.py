@@ -171,7 +171,7 @@ def test_a_library_of_a_later_abi_is_refused(library, tmp_path):
 
 def test_weights_that_are_not_those_of_the_manifest_are_told(library, tmp_path, capsys):
     data = (library[1] / "net.so").read_bytes()
-    weights = library[0].sources.weights
+    weights = bytes(library[0].sources.weights)
     assert data.count(weights) == 1
     (tmp_path / "bad.so").write_bytes(data.replace(weights, weights[:-1] + b"\x7e"))
     assert app.run(["inspect", str(tmp_path / "bad.so")]) == app.CANNOT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -81,7 +82,8 @@ class Weights:
     def add(self, array: np.ndarray, name: str) -> Buffer:
         """The buffer of an array's elements in memory order."""
         data = np.ascontiguousarray(array).reshape(-1)
-        key = (data.dtype.str, data.tobytes())
+        # the bytes themselves as a key would be kept beside the array
+        key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
         if key not in self._by_content:
             self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
         return self._by_content[key]

@@ -68,7 +68,12 @@ def import_model(
         importer.refused = refused
         importer.adopters = dict(adopters or {})
         importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
-        return importer.run()
+        try:
+            return importer.run()
+        finally:
+            # it and its helpers know each other: all weights of the file would stay in memory
+            # until the garbage collector comes
+            vars(importer).clear()
 
     try:
         return attempt({})
