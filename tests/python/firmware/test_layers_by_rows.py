@@ -154,7 +154,7 @@ def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
     ("name", "target"),
     [
         ("separable", "cortex-m4"),
-        pytest.param("bottlenecks", "riscv32", marks=pytest.mark.slow),
+        pytest.param("bottlenecks", "cortex-m55", marks=pytest.mark.slow),
     ],
 )
 def test_rows_on_a_board_keep_to_the_stated_stack(name, target, tmp_path):

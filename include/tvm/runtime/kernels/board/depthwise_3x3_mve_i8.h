@@ -19,6 +19,7 @@
 
 #include "i8.h"
 #include "ring.h"
+#include "rows.h"
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_mve_3x3 {
@@ -215,6 +216,26 @@ static inline int tvmrt_micro_depthwise_3x3_mve_i8_run(const tvmrt_micro_conv_i8
   memset(d.ring, c->x_signed ? c->x_zero : c->x_zero ^ 0x80, (size_t)(s->scratch - sums));
   tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(scratch);
+}
+
+/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(), from scratch that is
+ * aligned to 8 bytes. */
+static inline int tvmrt_micro_depthwise_3x3_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                        const tvmrt_micro_data* data,
+                                                        const tvmrt_micro_rows* at,
+                                                        uint8_t* scratch) {
+  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
+  const tvmrt_micro_shape* const s = &part.shape;
+  const tvmrt_micro_mve_3x3 d = {&part, data, scratch + (s->out[1] + 1) / 2 * 64,
+                                 (int32_t*)(void*)scratch};
+  const tvmrt_micro_steps steps = {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1,
+                                   3 - s->stride[0]};
+  if (at->first == 0) {
+    const uint8_t padding = (uint8_t)(part.x_signed ? part.x_zero : part.x_zero ^ 0x80);
+    tvmrt_micro_fill(d.ring, scratch + s->scratch, padding * 0x01010101u);
+  }
+  tvmrt_micro_walk_rows(&whole->shape, at, steps, 2, &d);
+  return 0;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_ */

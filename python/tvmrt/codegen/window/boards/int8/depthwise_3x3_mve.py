@@ -48,4 +48,6 @@ KERNEL = MicroKernel(
     pack=pack,
     scratch=scratch,
     needs=frozenset({"mve"}),
+    rows="tvmrt_micro_depthwise_3x3_mve_i8_rows",
+    unit=2,
 )
