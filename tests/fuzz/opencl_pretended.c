@@ -92,6 +92,28 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
   return NULL;
 }
 
+/* Nor are there images. */
+cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_format* format,
+                     const cl_image_desc* about, void* host, cl_int* status) {
+  (void)context, (void)flags, (void)format, (void)about, (void)host;
+  *status = CL_IMAGE_FORMAT_NOT_SUPPORTED;
+  return NULL;
+}
+
+cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem from, cl_mem to, size_t offset,
+                                  const size_t* origin, const size_t* extents, cl_uint count,
+                                  const cl_event* waits, cl_event* event) {
+  (void)queue, (void)from, (void)to, (void)offset, (void)origin, (void)extents, (void)count;
+  (void)waits, (void)event;
+  return CL_INVALID_MEM_OBJECT;
+}
+
+cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
+                                  const size_t* origin, const size_t* extents, size_t offset,
+                                  cl_uint count, const cl_event* waits, cl_event* event) {
+  return clEnqueueCopyBufferToImage(queue, from, to, offset, origin, extents, count, waits, event);
+}
+
 cl_int clReleaseMemObject(cl_mem buffer) {
   free(buffer->data);
   free(buffer);

@@ -134,7 +134,10 @@ class OpenCL:
         Text, or a function like these that returns it; sizes reach the program as ``-DN=8``.
 
     The kernel takes a ``__global`` pointer for each input that is there and each output, then the
-    scalars; operands are dense and row-major.
+    scalars; operands are dense and row-major. A parameter may be an image instead, ``__read_only``
+    for an input, ``__write_only`` for an output: of type ``image2d_array_t`` its width and height
+    are the last two extents, its layers all others; of type ``image2d_t`` its height has all but
+    the last. Each element is one channel (``CL_R``) of the element's type.
     """
 
     source: str
@@ -160,7 +163,18 @@ class OpenCL:
             "build_options": str(options),
             "global_size": total,
             "local_size": local,
+            **self._images(self.function_for(call)),
         }
+
+    def _images(self, function: str) -> dict[str, str]:
+        """Which parameters are images, if any are: a word for each of them."""
+        head = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)", self.source)
+        parameters = head.group(1).split(",") if head else []
+        words = [
+            "array" if "image2d_array_t" in p else "2d" if "image2d_t" in p else "-"
+            for p in parameters
+        ]
+        return {"images": " ".join(words)} if set(words) - {"-"} else {}
 
     def function_for(self, call: Call) -> str:
         """The name of the kernel for a node. Raises ValueError if the source lacks it."""

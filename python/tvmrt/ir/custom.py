@@ -71,7 +71,8 @@ class CustomOpenCl(Op):
     values as floats, in the same order (32-bit integers are exact as such); ``types``: the outputs'
     types as "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global``
     pointer to every input that is there, in order, one to every output, then the scalars; a bool
-    is passed as int, a half by its 16 bits. Operands are dense, row-major.
+    is passed as int, a half by its 16 bits. Operands are dense, row-major. ``images``: which of the
+    inputs and outputs are image objects, a word of each: "2d", "array" or "-".
     """
 
     contract = Contract(
@@ -86,6 +87,7 @@ class CustomOpenCl(Op):
             "scalar_types: text",
             "scalars: floats",
             "types: text",
+            "images?: text",
         ],
     )
 

@@ -91,7 +91,7 @@ static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   return b->bound != NULL ? 0 : make_memory(p, b);
 }
 
-int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl_kernel kernel,
+int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index) {
   int32_t i;
   for (i = 0; i < count; ++i) {
@@ -102,8 +102,9 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl
     if (b == NULL) return opencl_fail("an operand is read before it is computed");
     memory = b->bound != NULL ? &b->bound : &b->memory;
     /* a border that no run has bound yet gets its parameter then */
-    if (*memory != NULL && opencl_check(clSetKernelArg(kernel, *index, sizeof(cl_mem), memory),
-                                        "setting a parameter") != 0) {
+    if (*memory != NULL && !opencl_is_image(l, *index) &&
+        opencl_check(clSetKernelArg(l->kernel, *index, sizeof(cl_mem), memory),
+                     "setting a parameter") != 0) {
       return -1;
     }
     ++*index;
@@ -123,10 +124,10 @@ int opencl_borders_bind(opencl_plan* p) {
   }
   for (i = 0; changed && i < p->num_launches; ++i) {
     const tvmrt_region_node* node = &r->nodes[p->launches[i].node];
-    cl_kernel kernel = p->launches[i].kernel;
+    const launch* l = &p->launches[i];
     cl_uint index = 0;
-    if (opencl_set_buffers(p, node->inputs, node->num_inputs, kernel, &index) != 0) return -1;
-    if (opencl_set_buffers(p, node->outputs, node->num_outputs, kernel, &index) != 0) return -1;
+    if (opencl_set_buffers(p, node->inputs, node->num_inputs, l, &index) != 0) return -1;
+    if (opencl_set_buffers(p, node->outputs, node->num_outputs, l, &index) != 0) return -1;
   }
   return 0;
 }

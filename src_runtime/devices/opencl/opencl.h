@@ -5,6 +5,7 @@
  *   program.c   programs, built once and cached in the process and on disk
  *   memory.c    memory of kDLOpenCL tensors: allocation and copies
  *   border.c    the inputs and outputs of a run: in their place on the device, or copied
+ *   image.c     operands that kernels of the user's take as images
  *   plan.c      a region as buffers and kernels
  *   opencl.c    the slots
  *

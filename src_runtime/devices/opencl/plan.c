@@ -149,7 +149,9 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const char* type, size_t 
     cl_int x = (cl_int)value;
     status = clSetKernelArg(kernel, index, sizeof(x), &x);
   }
-  return opencl_check(status, "setting a scalar parameter");
+  if (status == CL_SUCCESS) return 0;
+  return opencl_fail("parameter %u of the kernel, from 0, is no %.*s (OpenCL error %d)",
+                     (unsigned)index, (int)length, type, (int)status);
 }
 
 static int set_scalars(const tvmrt_region_node* node, cl_kernel kernel, cl_uint index) {
@@ -171,7 +173,8 @@ static int set_scalars(const tvmrt_region_node* node, cl_kernel kernel, cl_uint 
   return 0;
 }
 
-static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, cl_kernel kernel) {
+static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const launch* l) {
+  cl_kernel kernel = l->kernel;
   cl_uint index = 0, expected = 0, scalars = 0;
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   int32_t i;
@@ -186,8 +189,8 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, cl_kerne
     return opencl_fail("the kernel takes %u parameters, the node has %u", (unsigned)expected,
                        (unsigned)scalars);
   }
-  if (opencl_set_buffers(p, node->inputs, node->num_inputs, kernel, &index) != 0) return -1;
-  if (opencl_set_buffers(p, node->outputs, node->num_outputs, kernel, &index) != 0) return -1;
+  if (opencl_set_buffers(p, node->inputs, node->num_inputs, l, &index) != 0) return -1;
+  if (opencl_set_buffers(p, node->outputs, node->num_outputs, l, &index) != 0) return -1;
   return set_scalars(node, kernel, index);
 }
 
@@ -223,7 +226,8 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
     return opencl_fail("the OpenCL source of %s has no kernel %s", who, function);
   }
   if (opencl_check(status, "clCreateKernel") != 0) return -1;
-  return set_arguments(p, node, l->kernel);
+  if (opencl_images_create(p, node, l) != 0) return -1;
+  return set_arguments(p, node, l);
 }
 
 /* Kernels are made for the extents that the compiler knew: the k-th word of "types" has them. */
@@ -329,6 +333,7 @@ void opencl_plan_free(opencl_plan* p) {
   opencl_profile_remove(p);
   if (p->queue != NULL) opencl_plan_stop(p);
   for (i = 0; i < p->num_launches; ++i) {
+    opencl_images_free(&p->launches[i]);
     if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
   }
   opencl_borders_free(p);
@@ -345,10 +350,14 @@ void opencl_plan_free(opencl_plan* p) {
 
 static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
-  return opencl_check(clEnqueueNDRangeKernel(p->queue, l->kernel, l->dimensions, NULL, l->global,
-                                             l->has_local ? l->local : NULL, 0, NULL,
-                                             p->profile ? &l->event : NULL),
-                      l->name);
+  if (opencl_images_copy(p, l, true) != 0) return -1;
+  if (opencl_check(clEnqueueNDRangeKernel(p->queue, l->kernel, l->dimensions, NULL, l->global,
+                                          l->has_local ? l->local : NULL, 0, NULL,
+                                          p->profile ? &l->event : NULL),
+                   l->name) != 0) {
+    return -1;
+  }
+  return opencl_images_copy(p, l, false);
 }
 
 /* Copies in, kernels, copies out: the queue is in order, so the last event is the end of all. */

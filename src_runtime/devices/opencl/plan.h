@@ -19,8 +19,19 @@ typedef struct {
   size_t offset;
 } buffer;
 
+/* An operand that its kernel takes as an image: filled before it runs, or read back behind it. */
+typedef struct {
+  cl_mem image;
+  cl_uint index; /* of the kernel's parameter */
+  int32_t tensor;
+  bool is_input;
+  size_t extents[3];
+} picture;
+
 typedef struct {
   cl_kernel kernel;
+  picture* pictures;
+  int32_t num_pictures;
   int32_t node;
   cl_uint dimensions;
   size_t global[MAX_SIZES], local[MAX_SIZES];
@@ -54,8 +65,15 @@ void opencl_borders_free(opencl_plan* p);
 /* Between the host and the region's buffers, and on the device where a tensor could not be worked on in its place. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
 /* The buffers of a node, from parameter *index on, which is counted on. */
-int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl_kernel kernel,
+int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index);
+
+/* Images (image.c): those that a node's kernel takes in place of buffers; what has to be copied into
+ * them before it runs, and out of them behind it. */
+int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l);
+int opencl_images_copy(opencl_plan* p, const launch* l, bool in);
+bool opencl_is_image(const launch* l, cl_uint index);
+void opencl_images_free(launch* l);
 
 /* A plan joins those that are told of, if it is measured, and leaves them. */
 void opencl_profile_add(opencl_plan* p);

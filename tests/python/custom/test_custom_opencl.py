@@ -125,3 +125,41 @@ def test_loaded_elsewhere_from_a_program_that_is_built_once(tmp_path):
         (program,) = (tmp_path / "cache").iterdir()
         seen.append((program.name, program.stat().st_mtime_ns))
     assert seen[0] == seen[1]
+
+
+IMAGES = """
+__constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE |
+                               CLK_FILTER_NEAREST;
+__kernel void shift(__read_only image2d_array_t x, __global const float *w,
+                    __write_only image2d_t y, const float beta) {
+  const int column = get_global_id(0), row = get_global_id(1), layer = get_global_id(2);
+  const int4 from = (int4)(column + 1, row, layer, 0);
+  const float v = read_imagef(x, nearest, from).x * w[layer] + beta;
+  write_imagef(y, (int2)(column, layer * get_global_size(1) + row), (float4)(v, 0, 0, 0));
+}
+"""
+
+
+def shift(x, w, beta):
+    """Each element is its right neighbour, the last one stays; times a number a layer."""
+    return np.concatenate([x[..., 1:], x[..., -1:]], -1) * w[:, None, None] + beta
+
+
+def test_a_body_that_asks_for_images_gets_them(tmp_path):
+    """Between operators that work on buffers; layers for one operand, rows alone for the other."""
+    operator = Kernel(
+        "Shift",
+        "test",
+        inputs=[Tensor("x", "float32"), Tensor("w", "float32")],
+        outputs=[Tensor("y", "float32")],
+        scalars={"beta": "float"},
+        shape=lambda x, w, **scalars: x.shape,
+        opencl=OpenCL(IMAGES, "shift", global_size=lambda x, *rest, **scalars: x.shape[::-1]),
+    )
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((3, 5, 7), (3,)))
+    g = GraphBuilder()
+    v = g.Neg(g.input("x", x.shape))
+    g.output("y", g.Exp(g.add(operator, v, w, beta=0.5)))
+    (found,) = run(tvmrt.compile(g, **OPENCL), {"x": x}, tmp_path)
+    np.testing.assert_allclose(found, np.exp(shift(-x, w, np.float32(0.5))), 1e-5)

@@ -1,0 +1,120 @@
+/*
+ * Operands that a kernel of the user's takes as images. A tensor is a buffer everywhere else: it is copied
+ * into an image in front of such a kernel, or out of one behind it, on the device.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+bool opencl_is_image(const launch* l, cl_uint index) {
+  int32_t i;
+  for (i = 0; i < l->num_pictures; ++i) {
+    if (l->pictures[i].index == index) return true;
+  }
+  return false;
+}
+
+/* 0 if images have no elements of this type. */
+static cl_channel_type channel_type(DLDataType t) {
+  static const cl_channel_type ints[] = {CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32};
+  static const cl_channel_type uints[] = {CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32};
+  const int size = t.bits == 8 ? 0 : t.bits == 16 ? 1 : t.bits == 32 ? 2 : -1;
+  if (t.code == kDLFloat && t.bits == 32) return CL_FLOAT;
+  if (t.code == kDLFloat && t.bits == 16) return CL_HALF_FLOAT;
+  if (size < 0 || (t.code != kDLInt && t.code != kDLUInt)) return 0;
+  return t.code == kDLInt ? ints[size] : uints[size];
+}
+
+/* Width, height and layers of a tensor; all rows are the height where there are no layers. */
+static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* out) {
+  int32_t i;
+  out[0] = out[1] = out[2] = 1;
+  for (i = 0; i < t->ndim; ++i) {
+    const int32_t from_end = t->ndim - 1 - i;
+    out[from_end == 0 ? 0 : from_end == 1 || !has_layers ? 1 : 2] *= (size_t)t->shape[i];
+  }
+}
+
+static int create_image(opencl_plan* p, const char* who, bool has_layers, picture* out) {
+  const tvmrt_region_tensor* t = &p->region->tensors[out->tensor];
+  const cl_image_format format = {CL_R, channel_type(t->dtype)};
+  cl_image_desc about;
+  cl_int status = CL_SUCCESS;
+  set_extents(t, has_layers, out->extents);
+  memset(&about, 0, sizeof(about));
+  about.image_type = has_layers ? CL_MEM_OBJECT_IMAGE2D_ARRAY : CL_MEM_OBJECT_IMAGE2D;
+  about.image_width = out->extents[0];
+  about.image_height = out->extents[1];
+  about.image_array_size = has_layers ? out->extents[2] : 0;
+  out->image =
+      clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &about, NULL, &status);
+  if (status == CL_SUCCESS) return 0;
+  out->image = NULL;
+  return opencl_fail(
+      "%s: the device has no image of %zu x %zu x %zu elements of the type of tensor %s (%d); let "
+      "the "
+      "kernel take a __global pointer",
+      who, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);
+}
+
+/* One word of "images" for each parameter. */
+static int add_picture(opencl_plan* p, const char* who, const char* word, int32_t tensor,
+                       bool is_input, cl_uint index, launch* l) {
+  const bool has_layers = strncmp(word, "array", 5) == 0;
+  picture* at = &l->pictures[l->num_pictures];
+  if (!has_layers && strncmp(word, "2d", 2) != 0) return 0;
+  at->tensor = tensor;
+  at->is_input = is_input;
+  at->index = index;
+  if (create_image(p, who, has_layers, at) != 0) return -1;
+  l->num_pictures++;
+  return opencl_check(clSetKernelArg(l->kernel, index, sizeof(cl_mem), &at->image),
+                      "setting an image");
+}
+
+int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
+  const char* at = tvmrt_node_text(node, "images", "");
+  const char* who = tvmrt_node_text(node, "operator", node->op);
+  const int32_t count = node->num_inputs + node->num_outputs;
+  cl_uint index = 0;
+  int32_t i;
+  if (*at == '\0') return 0;
+  l->pictures = calloc((size_t)count, sizeof(*l->pictures));
+  if (l->pictures == NULL) return opencl_fail("out of memory");
+  for (i = 0; i < count && *at != '\0'; ++i) {
+    const bool is_input = i < node->num_inputs;
+    const int32_t tensor = is_input ? node->inputs[i] : node->outputs[i - node->num_inputs];
+    if (tensor < 0) continue;
+    if (add_picture(p, who, at, tensor, is_input, index++, l) != 0) return -1;
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+  }
+  return 0;
+}
+
+int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
+  const size_t origin[3] = {0, 0, 0};
+  int32_t i;
+  for (i = 0; i < l->num_pictures; ++i) {
+    const picture* at = &l->pictures[i];
+    const buffer* b = &p->buffers[p->place[at->tensor]];
+    const cl_mem memory = b->bound != NULL ? b->bound : b->memory;
+    cl_int status;
+    if (at->is_input != in) continue;
+    status = in ? clEnqueueCopyBufferToImage(p->queue, memory, at->image, 0, origin, at->extents, 0,
+                                             NULL, NULL)
+                : clEnqueueCopyImageToBuffer(p->queue, at->image, memory, origin, at->extents, 0, 0,
+                                             NULL, NULL);
+    if (opencl_check(status, "copying between a tensor and an image") != 0) return -1;
+  }
+  return 0;
+}
+
+void opencl_images_free(launch* l) {
+  int32_t i;
+  for (i = 0; i < l->num_pictures; ++i) clReleaseMemObject(l->pictures[i].image);
+  free(l->pictures);
+  l->pictures = NULL;
+  l->num_pictures = 0;
+}
