@@ -51,7 +51,7 @@ int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
     if (rc != 0) return rc;
     from = i;
   }
-  return send(w, at + from, bytes - from);
+  return bytes == 0 ? 0 : send(w, at + from, bytes - from);
 }
 
 int tvmrt__frame_end(tvmrt_frame_writer* w) {

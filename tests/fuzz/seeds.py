@@ -168,6 +168,19 @@ REPLIES = [
 ]
 
 SEEDS: dict[str, list[bytes]] = {
+    "firmware_remote": [
+        FUNCTION[0] + record(3, b"\xa1" * 8, seq((0, u64(5)))),
+        FUNCTION[0] + record(3, b"\xa1" * 8, seq((11, text("ab")))) * 2,
+        ALLOCATE + record(7, rpc_array(), u64(24), bytes(24)) + record(6, rpc_array(), u64(24)),
+        ALLOCATE + record(16, seq((7, rpc_array()), (7, rpc_array(shape=(6,))), (3, u64(0)))),
+        ALLOCATE + record(14, seq((6, CPU), (3, b"\xa1" * 8))),
+        record(17, seq((7, rpc_array(u64(0))), (4, b""))) + record(12, seq((6, CPU), (0, u64(0)))),
+        record(9, seq((11, text("runtime.RPCTimeEvaluator")))),
+        record(0x29, seq((11, text("f")))) * 2,
+        record(0x40, b"\1\0\0\1") + record(0x40, b"\0\0\2"),
+        record(0x80, b"\xff\xfd\x04\0\0\0\1\0\0\1") + record(0x80, b"\xff\xfe\xff\xff"),
+        record(1),
+    ],
     "rpc_packets": [
         b"".join(FUNCTION) + record(3, u64(1), seq((0, u64(5)), (11, text("ab")), (4, b""))),
         b"".join(FUNCTION) + record(3, u64(1), seq((12, text("ab")), (2, u64(0)), (5, FLOAT32))),
