@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import left_out
 import pytest
 
 try:
@@ -54,6 +55,14 @@ def pytest_runtest_protocol(item):
         "-O1" if folder.name in QUICK and folder.parent.name == "python" else ""
     )
     return (yield)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Tell in one table what was left out, where anybody may look for it."""
+    terminalreporter.section("left out")
+    skipped = terminalreporter.stats.get("skipped", [])
+    for line in left_out.table(skipped, config.option.markexpr):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -154,6 +154,12 @@ ROW_PLAN = _record(
     instructions=_whole("How many it takes more than whole layers, estimated."),
     chains=_list(WORDS, "First and last operator of those that are computed by rows."),
 )
+NARROWED = _record(
+    name=_text("Of the weights."), nodes=_list(_text(), "That read them."),
+    bits=_whole("Of each weight: 4, 8, or 32 where the error would have been too large."),
+    before_bytes=_bytes(), after_bytes=_bytes("With the factors of blocks."),
+    error=_number("Root mean square of the difference, in parts of that of the weights."),
+)  # fmt: skip
 _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
     "lower_bound_bytes": _bytes("What no plan of it can go below."),
@@ -185,10 +191,11 @@ _SUMMARY = {
         )
     ),
     "pools": _list(POOL),
+    "narrowed": _list(NARROWED, "Weights in few bits, and those that were to be (`--weights`)."),
     "row_plans": _list(ROW_PLAN, "Where RAM was limited, what plans there are, the fastest first."),
 }  # fmt: skip
 _STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
-_SUMMARY_OF_ONE = _record(**_SUMMARY, seconds=_STAGES)
+SUMMARY = _record(**_SUMMARY, seconds=_STAGES)
 TIMING = _record(
     runtime=_text(), median=_seconds("Of a call."), fastest=_seconds(),
     speed=_seconds("tvmrt's as a multiple of this one's: the median over rounds."),
@@ -208,7 +215,7 @@ FORMS: dict[str, Schema] = {
         "members here.",
         output=_text("The file or folder that was written."),
         seconds={"anyOf": [_seconds(), _STAGES]},
-        networks_=_by_name(_SUMMARY_OF_ONE),
+        networks_=_by_name(SUMMARY),
         image_={"type": "object", "description": "What the networks of one image share."},
         footprint_=FOOTPRINT,
         **{f"{name}_": member for name, member in _SUMMARY.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -11,8 +12,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from tvmrt.cli import console, main
+from tvmrt.cli import console, main, schemas
 from tvmrt.cli.schemas import FORMS
+from tvmrt.export.summary import PoolSummary, Summary
+from tvmrt.ir.narrow import NarrowRow
+from tvmrt.partition.report import RegionRow
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]
@@ -160,6 +164,13 @@ def test_an_output_that_breaks_its_schema_is_found():
     assert validator.is_valid(right)
     for wrong in ({**right, "more": 1}, {**right, "cause": 1}, {"schema": right["schema"]}):
         assert not validator.is_valid(wrong)
+
+
+def test_schemas_have_the_members_of_the_records_that_are_printed():
+    """Of those that small networks have no rows of."""
+    rows = (schemas.NARROWED, NarrowRow), (schemas.REGION, RegionRow), (schemas.POOL, PoolSummary)
+    for of, record in (*rows, (schemas.SUMMARY, Summary)):
+        assert set(of["properties"]) == {field.name for field in dataclasses.fields(record)}
 
 
 def test_numbers_of_numpy_are_numbers(capsys):

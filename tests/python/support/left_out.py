@@ -1,0 +1,41 @@
+"""What a run of the tests left out, and why, as one table at its end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+LONG = "not slow"  # what ./run test asks for
+FOLDERS_SHOWN = 3
+
+
+def reason_of(report: Any) -> str:
+    """Why a test was skipped; of one that may fail, the same."""
+    told = getattr(report, "wasxfail", "")
+    if not told and isinstance(report.longrepr, tuple):
+        told = report.longrepr[2]
+    return " ".join(told.removeprefix("Skipped: ").split()) or "no reason given"
+
+
+def table(skipped: Iterable[Any], marks: str) -> list[str]:
+    """Lines of a table: how many tests, of which folders, why; the most numerous first."""
+    folders: dict[str, Counter[str]] = defaultdict(Counter)
+    for report in skipped:
+        folders[reason_of(report)][PurePath(report.nodeid.split("::")[0]).parent.name] += 1
+    rows = [(str(sum(found.values())), _shown(found), reason) for reason, found in folders.items()]
+    rows.sort(key=lambda row: -int(row[0]))
+    if LONG in marks and "or" not in marks.split():
+        rows.append(("all", "long ones", "-m 'slow or not slow' runs them too"))
+    if not rows:
+        return ["nothing"]
+    rows.insert(0, ("tests", "of", "why"))
+    counts, names = (max(len(row[column]) for row in rows) for column in (0, 1))
+    return [f"{count:>{counts}}  {name:<{names}}  {why}" for count, name, why in rows]
+
+
+def _shown(found: Counter[str]) -> str:
+    names = [name for name, _ in found.most_common()]
+    more = len(names) - FOLDERS_SHOWN
+    return ", ".join(names[:FOLDERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
