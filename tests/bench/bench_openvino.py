@@ -1,12 +1,12 @@
 """Networks of a folder on the device openvino beside OpenVINO's own run of the same file.
 
-    python tests/bench/bench_openvino.py [FOLDER] [--networks NAME ...] [--seconds S] [--threads N]
+    python tests/bench/bench_openvino.py [FOLDER] [--networks NAME ...] [--seconds S] [--cpu]
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. Both run in one
 process, in turn, with inputs and outputs in memory that stays: ours by ``net.run()`` of a network
 compiled ahead, theirs by ``request.infer()``. Speed is the median over rounds of their time in
-parts of ours. What OpenVINO cannot read, or the device takes less than half of, is named and left
-out.
+parts of ours; with --cpu of the process's time on processors, for machines with other work. What
+OpenVINO cannot read, or the device takes less than half of, is named and left out.
 """
 
 from __future__ import annotations
@@ -61,27 +61,29 @@ def theirs(path: Path, feeds: dict[str, np.ndarray], threads: int) -> Callable |
     return request.infer
 
 
-def seconds(run: Callable, calls: int) -> float:
-    start = time.perf_counter()
+def seconds(run: Callable, calls: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(calls):
         run()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
-def paired(first: Callable, second: Callable, limit: float) -> tuple[float, float, float]:
+def paired(
+    first: Callable, second: Callable, limit: float, clock: Callable[[], float]
+) -> tuple[float, float, float]:
     """Seconds of both, and how often the first fits into the second."""
-    calls = max(1, int(2e-3 / min(seconds(first, 3), seconds(second, 3))))
+    calls = max(1, int(2e-3 / min(seconds(run, 3, time.perf_counter) for run in (first, second))))
     rounds = []
     end = time.perf_counter() + limit
     while time.perf_counter() < end or len(rounds) < 3:
-        pair = seconds(first, calls), seconds(second, calls)
-        rounds.append(pair)
+        rounds.append((seconds(first, calls, clock), seconds(second, calls, clock)))
     times = [median(column) for column in zip(*rounds)]
     return times[0], times[1], median(b / a for a, b in rounds)
 
 
-def measure(path: Path, limit: float, threads: int, folder: str) -> float | None:
+def measure(path: Path, options: argparse.Namespace, folder: str) -> float | None:
     """The speed, which is printed; None if the network is left out."""
+    threads = options.threads
     stored = np.load(path.with_suffix(".npz"))
     feeds = {name: stored[name] for name in stored.files if not name.startswith("out:")}
     own = theirs(path, feeds, threads)
@@ -90,7 +92,8 @@ def measure(path: Path, limit: float, threads: int, folder: str) -> float | None
         why = "OpenVINO cannot read it" if own is None else "the device takes less than half"
         print(f"{path.stem:28} {why}", flush=True)
         return None
-    here, there, speed = paired(run, own, limit)
+    clock = time.process_time if options.cpu else time.perf_counter
+    here, there, speed = paired(run, own, options.seconds, clock)
     print(f"{path.stem:28} {here * 1e3:9.4f} {there * 1e3:9.4f} {speed:6.3f}", flush=True)
     return speed
 
@@ -101,6 +104,7 @@ def main() -> int:
     parser.add_argument("--networks", nargs="*", help="their names; all where it is left out")
     parser.add_argument("--seconds", type=float, default=2.0, help="per network")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cpu", action="store_true", help="time on processors")
     options = parser.parse_args()
     if not options.folder:
         parser.error("no FOLDER given and TVMRT_MODELS is not set")
@@ -109,7 +113,7 @@ def main() -> int:
         models = [path for path in models if path.stem in options.networks]
     print(f"{'network':28} {'device ms':>9} {'own ms':>9} {'speed':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        found = [measure(path, options.seconds, options.threads, folder) for path in models]
+        found = [measure(path, options, folder) for path in models]
     speeds = [speed for speed in found if speed is not None]
     if not speeds:
         sys.exit("no network was measured")

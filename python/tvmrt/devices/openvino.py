@@ -24,6 +24,7 @@ from .registry import register
 from .to_onnx import FORMS, region_to_onnx
 
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
+INTEGERS = PRODUCTS | {"pick"}  # whose constants may be integers
 MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
 ABSENT = "the package openvino is not installed"
 
@@ -36,7 +37,7 @@ class OpenVino(PythonDevice):
     # of which a region has one at least
     heavy = frozenset({"conv", "matmul"}) | PRODUCTS
     # what takes bytes as well as floats
-    moves = frozenset({"concat", "expand", "identity", "reshape", "slice", "transpose"})
+    moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
 
     def __init__(self) -> None:
         self._compiled: WeakValueDictionary[bytes, _Compiled] = WeakValueDictionary()
@@ -64,7 +65,7 @@ class OpenVino(PythonDevice):
         kind = value.dtype.name
         if kind in BYTES:
             return op in self.moves or op in QUANTIZED_FORMS
-        return kind == "float32" or (kind == "int32" and op in PRODUCTS and value.is_constant)
+        return kind == "float32" or (kind == "int32" and op in INTEGERS and value.is_constant)
 
     def evaluate(self, region: Region) -> str | None:
         """Regions without heavy work are quicker in place; a node without a form is lost alone."""

@@ -56,6 +56,23 @@ def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Expand", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output)
 
 
+def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    """Resize where the places are those of whole steps, which libraries know; else Gathers."""
+    axes, places = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
+    x, y = w.shape(node["inputs"][0]), w.shape(node["outputs"][0])
+    steps = {axis: np.arange(y[axis]) * x[axis] // max(y[axis], 1) for axis in axes}
+    if len(x) == 4 and all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, places)):
+        how = {"mode": "nearest", "nearest_mode": "floor"}
+        how["coordinate_transformation_mode"] = "asymmetric"
+        w.add("Resize", [inputs[0], "", "", w.numbers(y)], output, **how)
+        return
+    taken = inputs[0]
+    for i, (axis, row) in enumerate(zip(axes, places)):
+        result = output if i + 1 == len(places) else w.fresh()
+        w.add("Gather", [taken, w.constant(row)], result, axis=axis)
+        taken = result
+
+
 def _transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Transpose", inputs, output, perm=node["attrs"]["perm"])
 
@@ -96,8 +113,8 @@ def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 FORMS: dict[str, Form] = {
     **dict.fromkeys(PLAIN, _plain), **dict.fromkeys(REDUCTIONS, _reduce),
     "avg_pool": pool, "concat": _concat, "conv": _conv, "expand": _expand, "matmul": _matmul,
-    "max_pool": pool, "pad": _pad, "reshape": _reshape, "slice": _slice, "softmax": _softmax,
-    "transpose": _transpose, **QUANTIZED_FORMS,
+    "max_pool": pool, "pad": _pad, "pick": _pick, "reshape": _reshape, "slice": _slice,
+    "softmax": _softmax, "transpose": _transpose, **QUANTIZED_FORMS,
 }  # fmt: skip
 
 

@@ -8,9 +8,12 @@ import json
 import numpy as np
 import onnx
 import pytest
+from dnnl_case import judge, network, normal
+from sample_devices import run_library
 
 import tvmrt
 from tvmrt.conformance import forms, operators, shapes, tensors, threads
+from tvmrt.devices.onnx_writer import Writer
 from tvmrt.devices.openvino import OpenVino
 from tvmrt.devices.to_onnx import region_to_onnx
 from tvmrt.error import UnsupportedError
@@ -104,6 +107,38 @@ def test_networks_on_openvino(name, executor, models_dir, tmp_path):
             golden = stored[f"out:{output}"]
             scale = float(np.abs(golden).max(initial=1e-6))
             np.testing.assert_allclose(network.get_output(i).numpy(), golden, atol=1e-4 * scale)
+
+
+NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+RESIZED = {
+    "whole steps": ({**NEAREST, "nearest_mode": "floor"}, [1, 1, 2, 3], "Resize"),
+    "other places": ({**NEAREST, "nearest_mode": "ceil"}, [1, 1, 1.5, 2], "Gather"),
+}
+
+
+@pytest.mark.parametrize(
+    "device", ["by_onnxruntime", pytest.param("openvino", marks=with_openvino)]
+)
+@pytest.mark.parametrize("case", RESIZED)
+def test_nearest_neighbours(by_onnxruntime, tmp_path, monkeypatch, device, case):
+    attrs, scales, form = RESIZED[case]
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "s"], "y", attrs)]
+    feeds, written = {"x": normal(1, 2, 4, 3)}, []
+    held = {"w": normal(3, 2, 1, 1), "s": np.array(scales, np.float32)}
+    model = network(nodes, feeds, held, {"y": "float32"})
+    add = Writer.add
+
+    def noted(writer, op, *operands, **attributes):
+        written.append(op)
+        add(writer, op, *operands, **attributes)
+
+    monkeypatch.setattr(Writer, "add", noted)
+    library = tvmrt.compile(model, devices=[device])
+    assert {row.device for row in library.summary.nodes} == {device}
+    assert form in written
+    library.export_library(tmp_path / "net.so")
+    (found,) = run_library(tmp_path / "net.so", "graph", feeds)
+    np.testing.assert_allclose(found, judge(model, feeds)[0], rtol=1e-5, atol=1e-6)
 
 
 def region(op, attrs, x, y, name="n"):
