@@ -4,6 +4,7 @@ written outside of it, on this machine and on a board."""
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 import boards
 import numpy as np
@@ -132,19 +133,28 @@ def compile_within(model, ram: int | None, target="cortex-m4", **options):
     )
 
 
-def least(model, target="cortex-m4") -> int:
+@lru_cache(None)
+def network(name: str) -> onnx.ModelProto:
+    return NETWORKS[name]()
+
+
+@lru_cache(None)
+def plans_of(name: str, target="cortex-m4"):
+    """The plans that there are, from that of whole layers on."""
+    return compile_within(network(name), 1 << 30, target).summary.row_plans
+
+
+def least(name: str, target="cortex-m4") -> int:
     """The least memory that a plan takes."""
-    return compile_within(model, 1 << 30, target).summary.row_plans[-1].ram_bytes
+    return plans_of(name, target)[-1].ram_bytes
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
-    model = NETWORKS[name]()
-    inputs, expected = example(model)
-    whole = compile_within(model, None).summary.arena_bytes
-    bytes_ = least(model)
-    library = compile_within(model, bytes_, pools={"sram": bytes_})
-    assert library.summary.arena_bytes == bytes_ < 0.75 * whole
+    inputs, expected = example(network(name))
+    bytes_ = least(name)
+    library = compile_within(network(name), bytes_, pools={"sram": bytes_})
+    assert library.summary.arena_bytes == bytes_ < 0.75 * plans_of(name)[0].ram_bytes
     found = run_here(library, inputs, tmp_path)
     for key, array in expected.items():
         np.testing.assert_array_equal(found[key], array)
@@ -160,50 +170,44 @@ def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
 def test_rows_on_a_board_keep_to_the_stated_stack(name, target, tmp_path):
     if boards.BOARDS[target].missing_tool():
         pytest.skip(f"{boards.BOARDS[target].missing_tool()} is not installed")
-    model = NETWORKS[name]()
-    inputs, expected = example(model)
-    bytes_ = least(model, target)
-    library = compile_within(model, bytes_, target, pools={"sram": bytes_})
+    inputs, expected = example(network(name))
+    bytes_ = least(name, target)
+    library = compile_within(network(name), bytes_, target, pools={"sram": bytes_})
     found = run_on_board(library, inputs, tmp_path)
     for key, array in expected.items():
         np.testing.assert_array_equal(found[key], array)
 
 
-def test_no_multiply_add_is_done_twice():
-    model = separable()
-    macs = [
-        sum(operator.macs for operator in compile_within(model, ram).summary.operators)
-        for ram in (None, least(model))
-    ]
-    assert macs[0] == macs[1]
+def test_the_plan_of_whole_layers_is_that_without_a_limit_and_no_multiply_add_is_done_twice():
+    whole = compile_within(network("separable"), None).summary
+    by_rows = compile_within(network("separable"), least("separable")).summary
+    assert whole.arena_bytes == plans_of("separable")[0].ram_bytes
+    assert sum(o.macs for o in by_rows.operators) == sum(o.macs for o in whole.operators)
 
 
 def test_the_fastest_plan_that_fits_is_taken():
-    model = separable()
-    plans = compile_within(model, 1 << 30).summary.row_plans
+    plans = plans_of("separable")
     assert [p.chains for p in plans].index(()) == 0
     assert len(plans) > 2
     for before, after in zip(plans, plans[1:]):
         assert after.ram_bytes < before.ram_bytes
         assert after.instructions >= before.instructions
-        taken = compile_within(model, before.ram_bytes - 1).summary.arena_bytes
-        assert taken == after.ram_bytes
+    taken = compile_within(network("separable"), plans[0].ram_bytes - 1).summary.arena_bytes
+    assert taken == plans[1].ram_bytes
 
 
 def test_a_pool_that_is_too_small_for_whole_layers_is_enough_for_rows():
-    model = separable()
-    bytes_ = least(model)
-    summary = compile_within(model, None, pools={"sram": bytes_}).summary
+    bytes_ = least("separable")
+    summary = compile_within(network("separable"), None, pools={"sram": bytes_}).summary
     assert summary.pools[0].used_bytes <= bytes_
 
 
 def test_too_little_ram_is_told_with_what_would_fit():
-    model = separable()
-    plans = compile_within(model, 1 << 30).summary.row_plans
+    plans = plans_of("separable")
     missing = plans[-1].ram_bytes - 1000
     sentence = f"ram of 1000 bytes is {missing} bytes too small for the network, .* operator t"
     with pytest.raises(ValueError, match=sentence) as caught:
-        compile_within(model, 1000)
+        compile_within(network("separable"), 1000)
     for plan in plans:
         assert f"{plan.ram_bytes} bytes" in str(caught.value)
 
