@@ -113,7 +113,7 @@ class Case:
         members = self.layer.members(self.kernel, *self.range)
         return FUNCTION.format(
             name=name, members=", ".join(f".{n} = {value}" for n, value in members.items()),
-            function=self.kernel.tile, epilogue=epilogue, lent=lent,
+            function=self.kernel.function(self.layer), epilogue=epilogue, lent=lent,
         )  # fmt: skip
 
     def check(self, library, name: str, in_place: bool = False) -> None:

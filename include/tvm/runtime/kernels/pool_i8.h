@@ -202,6 +202,22 @@ static inline int tvmrt_average_pool_i8(const tvmrt_pool_i8* shape, const tvmrt_
 }
 
 /*!
+ * \brief Adds the bytes of `width` neighbouring channels of all pixels to their sums.
+ *
+ * Without vectors, sums of a few channels stay in registers; with them, those of a pixel are vectors.
+ */
+TVMRT_INLINE void tvmrt_pixel_sums_i8(int32_t* sum, const uint8_t* from, int32_t pixels,
+                                      int64_t x_stride, int is_signed, int width) {
+  int32_t sums[4] = {0, 0, 0, 0};
+  for (; pixels > 0; pixels--, from += x_stride) {
+    TVMRT_UNROLL(4) for (int i = 0; i < width; i++) {
+      sums[i] += is_signed ? ((const int8_t*)from)[i] : from[i];
+    }
+  }
+  for (int i = 0; i < width; i++) sum[i] += sums[i];
+}
+
+/*!
  * \brief GlobalAveragePool, or a mean over the pixels: exact integer sums, rounded once at the end.
  *
  * y[batch][channel] = clamp(round(sum(x - x_zero) * scale) + zero)
@@ -221,6 +237,15 @@ static inline void tvmrt_global_average_pool_i8(int32_t batch, int32_t pixels, i
       const int32_t n = channels - c < 64 ? channels - c : 64;
       int32_t sum[64];
       for (int32_t i = 0; i < n; i++) sum[i] = -pixels * x_zero;
+#if TVMRT_SIMD_LANES_F32 == 1 || defined(__ARM_FEATURE_MVE)
+      int32_t i = 0;
+      for (; i + 4 <= n; i += 4, from += 4) {
+        tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 4);
+      }
+      for (; i < n; i++, from++) {
+        tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 1);
+      }
+#else
       for (int32_t p = 0; p < pixels; p++, from += x_stride) {
         if (is_signed) {
           for (int32_t i = 0; i < n; i++) sum[i] += ((const int8_t*)from)[i];
@@ -228,6 +253,7 @@ static inline void tvmrt_global_average_pool_i8(int32_t batch, int32_t pixels, i
           for (int32_t i = 0; i < n; i++) sum[i] += from[i];
         }
       }
+#endif
       for (int32_t i = 0; i < n; i++) {
         int32_t q = tvmrt_i8_bounded(tvmrt_i8_scaled((float)sum[i] * scale), range);
         ((uint8_t*)y)[(int64_t)b * channels + c + i] = (uint8_t)q;

@@ -159,7 +159,7 @@ class IntegerProduct(Lowering):
     def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
         layer, kernel = self._board_kernel(step, shape)
         self._print_board(step, f, layer, kernel)
-        f.line(f"return {kernel.tile}(&layer, &data);")
+        f.line(f"return {kernel.function(layer)}(&layer, &data);")
 
     def _print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel

@@ -13,7 +13,13 @@
 /*! \brief tvmrt_micro_conv_i8_run() with joint weights, see board/joint_i8.h. */
 static inline int tvmrt_micro_conv_i8_run_joint(const tvmrt_micro_conv_i8* c,
                                                 const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 1);
+  return tvmrt_micro_conv_all(c, data, 1, tvmrt_micro_window);
+}
+
+/*! \brief tvmrt_micro_pointwise_i8_run() with joint weights. */
+static inline int tvmrt_micro_pointwise_i8_run_joint(const tvmrt_micro_conv_i8* c,
+                                                     const tvmrt_micro_data* data) {
+  return tvmrt_micro_conv_all(c, data, 1, tvmrt_micro_pointwise);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_ */

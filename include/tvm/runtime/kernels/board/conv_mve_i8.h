@@ -3,8 +3,9 @@
  * \brief Dense layers of 8-bit tensors by Helium (Cortex-M55, M85), 16 products at a time.
  *
  * Helium multiplies bytes as they are, int8 by int8; uint8 activations are moved by 128 while they
- * are copied, which the folded bias undoes. Packed weights: [pair of output channels][16 elements of
- * the window][channel of the pair][byte]. Values, errors and threads: board/conv_walk_i8.h.
+ * are copied, which the folded bias undoes. Packed weights: [quad of output channels][16 elements of
+ * the window][channel of the quad][byte], and of a last pair of channels alike. Values, errors and
+ * threads: board/conv_walk_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_MVE_I8_H_
@@ -15,9 +16,9 @@
 #define TVMRT_MICRO_UNIT 16
 typedef int8_t tvmrt_micro_element;
 
-TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
-                                                           const uint8_t* from, int32_t n,
-                                                           int is_signed) {
+TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
+                                                             const uint8_t* from, int32_t n,
+                                                             int is_signed) {
   const uint8_t flip = is_signed ? 0 : 0x80;
   for (int32_t g = n / TVMRT_MICRO_GROUP; g > 0; g--, from += 16, to += step) {
 #if TVMRT_MICRO_CAN_MVE
@@ -31,45 +32,109 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
 
 TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
 
-/*! \brief The sums of pairs of channels of one output pixel, and of two neighbouring ones. */
-#if TVMRT_MICRO_CAN_MVE
-TVMRT_NOINLINE void tvmrt_micro_mve_1(int32_t* sums, const int32_t* bias, const int8_t* window,
-                                      const int8_t* weights, int32_t n, int32_t channels) {
-  const int32_t* const end = sums + channels;
-  do {
-    const int8_t* x = window;
-    int32_t a0 = *bias++, a1 = *bias++;
-    for (int32_t left = n; left > 0; left -= 16, x += 16, weights += 32) {
-      const int8x16_t a = vldrbq_s8(x);
-      a0 = vmladavaq_s8(a0, a, vldrbq_s8(weights));
-      a1 = vmladavaq_s8(a1, a, vldrbq_s8(weights + 16));
-    }
-    *sums++ = a0;
-    *sums++ = a1;
-  } while (sums < end);
-}
+#if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
+/* 16 products of each channel with one pixel, and with two; loads stand between products, where
+ * they cost the least. */
+#define TVMRT_MICRO_MVE_ONE(A) "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\n"
+#define TVMRT_MICRO_MVE_TWO(A, B) \
+  "vldrb.8 q1, [%[w]], #16\nvmladava.s8 %[" A "], q0, q1\nvmladava.s8 %[" B "], q2, q1\n"
 
-TVMRT_NOINLINE void tvmrt_micro_mve_2(int32_t* sums, const int32_t* bias, const int8_t* window,
-                                      const int8_t* weights, int32_t n, int32_t channels) {
-  const int32_t* const end = sums + channels;
-  do {
+/*! \brief The sums of quads of channels of one output pixel, and of two neighbouring ones. */
+TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
+                                            const int8_t* window, const int8_t* w, int32_t n,
+                                            int32_t channels) {
+  for (; channels > 0; channels -= 4, sums += 4, bias += 4) {
     const int8_t* x = window;
-    int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
-    for (int32_t left = n; left > 0; left -= 16, x += 32, weights += 32) {
-      const int8x16_t a = vldrbq_s8(x), b = vldrbq_s8(x + 16);
-      const int8x16_t w0 = vldrbq_s8(weights), w1 = vldrbq_s8(weights + 16);
-      a0 = vmladavaq_s8(a0, a, w0);
-      a1 = vmladavaq_s8(a1, a, w1);
-      b0 = vmladavaq_s8(b0, b, w0);
-      b1 = vmladavaq_s8(b1, b, w1);
-    }
+    int32_t a0 = bias[0], a1 = bias[1], a2 = bias[2], a3 = bias[3], left = n;
+    __asm volatile("1:\nvldrb.8 q0, [%[x]], #16\n" TVMRT_MICRO_MVE_ONE("a0")
+                       TVMRT_MICRO_MVE_ONE("a1") TVMRT_MICRO_MVE_ONE("a2")
+                           TVMRT_MICRO_MVE_ONE("a3") "subs %[n], %[n], #16\nbgt 1b\n"
+                   : [a0] "+Te"(a0), [a1] "+Te"(a1), [a2] "+Te"(a2), [a3] "+Te"(a3), [x] "+r"(x),
+                     [w] "+r"(w), [n] "+r"(left)
+                   :
+                   : "q0", "q1", "cc", "memory");
     sums[0] = a0;
     sums[1] = a1;
-    sums[TVMRT_MICRO_CHUNK] = b0;
-    sums[TVMRT_MICRO_CHUNK + 1] = b1;
-    bias += 2;
-    sums += 2;
-  } while (sums < end);
+    sums[2] = a2;
+    sums[3] = a3;
+  }
+}
+
+TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
+                                            const int8_t* window, const int8_t* w, int32_t n,
+                                            int32_t channels) {
+  /* on the stack, where no register is needed to find them */
+  struct {
+    int32_t* sums;
+    const int32_t* end;
+  } out = {sums, sums + channels};
+  struct {
+    const int8_t* window;
+    int32_t n;
+  } in = {window, n};
+  int32_t a0, a1, a2, a3, b0, b1, b2, b3;
+  const int8_t* x;
+  __asm volatile(
+      "1:\nldr %[x], %[bias]\nldrd %[a2], %[a3], [%[x], #8]\nldrd %[a0], %[a1], [%[x]], #16\n"
+      "str %[x], %[bias]\nldrd %[x], %[n], %[in]\n"
+      "mov %[b0], %[a0]\nmov %[b1], %[a1]\nmov %[b2], %[a2]\nmov %[b3], %[a3]\n"
+      "2:\nvldrb.8 q0, [%[x]], #16\nvldrb.8 q2, [%[x]], #16\n" TVMRT_MICRO_MVE_TWO("a0", "b0")
+          TVMRT_MICRO_MVE_TWO("a1", "b1") TVMRT_MICRO_MVE_TWO("a2", "b2")
+              TVMRT_MICRO_MVE_TWO("a3", "b3") "subs %[n], %[n], #16\nbgt 2b\n"
+      "ldrd %[x], %[n], %[out]\n"
+      "strd %[b0], %[b1], [%[x], #128]\nstrd %[b2], %[b3], [%[x], #136]\n"
+      "strd %[a2], %[a3], [%[x], #8]\nstrd %[a0], %[a1], [%[x]], #16\n"
+      "str %[x], %[out]\ncmp %[x], %[n]\nblo 1b\n"
+      : [a0] "=&Te"(a0), [a1] "=&Te"(a1), [a2] "=&Te"(a2), [a3] "=&Te"(a3), [b0] "=&Te"(b0),
+        [b1] "=&Te"(b1), [b2] "=&Te"(b2), [b3] "=&Te"(b3), [x] "=&r"(x), [w] "+r"(w),
+        [n] "=&r"(n), [bias] "+m"(bias), [out] "+m"(out)
+      : [in] "m"(in)
+      : "q0", "q1", "q2", "cc", "memory");
+}
+#endif
+
+#if TVMRT_MICRO_CAN_MVE && !TVMRT_MICRO_ASM
+/*!
+ * \brief The sums of a pair of channels of one output pixel, or of two neighbouring ones.
+ *
+ * \param sums  [out] Of the pair, [pixel][TVMRT_MICRO_CHUNK].
+ * \param step  [in] Bytes from a group of the pair's weights to the next one.
+ */
+TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
+                                         const int8_t* weights, int32_t step, int32_t n,
+                                         int32_t pixels) {
+  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
+  for (const int8_t* const end = x + n * pixels; x < end; x += 16 * pixels, weights += step) {
+    /* of one pixel, both are the same */
+    const int8x16_t a = vldrbq_s8(x), b = vldrbq_s8(x + 16 * (pixels - 1));
+    const int8x16_t w0 = vldrbq_s8(weights), w1 = vldrbq_s8(weights + 16);
+    a0 = vmladavaq_s8(a0, a, w0);
+    a1 = vmladavaq_s8(a1, a, w1);
+    b0 = vmladavaq_s8(b0, b, w0);
+    b1 = vmladavaq_s8(b1, b, w1);
+  }
+  sums[0] = a0;
+  sums[1] = a1;
+  sums[TVMRT_MICRO_CHUNK * (pixels - 1)] = b0;
+  sums[TVMRT_MICRO_CHUNK * (pixels - 1) + 1] = b1;
+}
+#else
+/*! \brief The same with the least code, or in C. */
+TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, const int8_t* x,
+                                         const int8_t* weights, int32_t step, int32_t n,
+                                         int32_t pixels) {
+  for (int32_t p = 0; p < 2 * pixels; p++) {
+    const int8_t *window = x + p / 2 * 16, *w = weights + p % 2 * 16;
+    int32_t sum = bias[p % 2];
+    for (int32_t left = n; left > 0; left -= 16, window += 16 * pixels, w += step) {
+#if TVMRT_MICRO_CAN_MVE
+      sum = vmladavaq_s8(sum, vldrbq_s8(window), vldrbq_s8(w));
+#else
+      for (int32_t i = 0; i < 16; i++) sum += window[i] * w[i];
+#endif
+    }
+    sums[p / 2 * TVMRT_MICRO_CHUNK + p % 2] = sum;
+  }
 }
 #endif
 
@@ -77,26 +142,25 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
                                         int tile) {
-  const int32_t n = c->shape.kept.windows.length;
+  const int32_t n = c->shape.kept.windows.length, whole = (channels + 1) & ~3;
   const int8_t* const weights = (const int8_t*)data->weights + channel * n;
   const int32_t* const bias = data->bias + channel;
   (void)tile;
-#if TVMRT_MICRO_CAN_MVE
-  if (pixels == 2) {
-    tvmrt_micro_mve_2(sums, bias, window, weights, n, channels);
+#if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
+  if (pixels == 2 && whole > 0) {
+    tvmrt_micro_mve_quads_2(sums, bias, window, weights, n, whole);
   } else {
-    tvmrt_micro_mve_1(sums, bias, window, weights, n, channels);
+    tvmrt_micro_mve_quads_1(sums, bias, window, weights, n, whole);
   }
 #else
-  for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
-    for (int32_t i = 0; i < channels; i++) {
-      const int8_t *w = weights + i / 2 * 2 * n + i % 2 * 16, *x = window + p * 16;
-      sums[i] = bias[i];
-      for (int32_t k = 0; k < n; k++)
-        sums[i] += x[k / 16 * pixels * 16 + k % 16] * w[k / 16 * 32 + k % 16];
-    }
+  for (int32_t i = 0; i < whole; i += 2) {
+    const int8_t* const w = weights + i / 4 * 4 * n + i % 4 * 16;
+    tvmrt_micro_mve_pair(sums + i, bias + i, window, w, 64, n, pixels);
   }
 #endif
+  if (whole < channels) {
+    tvmrt_micro_mve_pair(sums + whole, bias + whole, window, weights + whole * n, 32, n, pixels);
+  }
 }
 
 #include "conv_walk_i8.h"

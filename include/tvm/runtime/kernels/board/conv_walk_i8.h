@@ -58,10 +58,16 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
+/*! \brief How tvmrt_micro_window() is called. */
+typedef void (*tvmrt_micro_placed)(const tvmrt_micro_conv_i8* c, const uint8_t* x, int32_t pixel,
+                                   tvmrt_micro_element* to, int32_t step, uint8_t* bytes);
+
 /*! \brief tvmrt_micro_window() of a pointwise layer. */
-TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* from,
-                                          tvmrt_micro_element* to, int32_t step, uint8_t* bytes) {
+TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                          int32_t pixel, tvmrt_micro_element* to, int32_t step,
+                                          uint8_t* bytes) {
   const int32_t n = c->shape.kept.windows.length;
+  const uint8_t* from = x + pixel * c->shape.x_stride;
   if (n != c->shape.in_c) {
     memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
     tvmrt_micro_copy(bytes, from, c->shape.in_c);
@@ -130,10 +136,10 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
 }
 
 /*! \brief All channels of one or two neighbouring output pixels. */
-TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
-                                            const tvmrt_micro_data* data,
-                                            tvmrt_micro_element* window, int32_t pixel,
-                                            int32_t pixels, int tile) {
+TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
+                                          const tvmrt_micro_data* data, tvmrt_micro_element* window,
+                                          int32_t pixel, int32_t pixels, int tile,
+                                          tvmrt_micro_placed place) {
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_windows* const win = &s->kept.windows;
   int32_t sums[TVMRT_MICRO_SUMS];
@@ -143,11 +149,7 @@ TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
-    if (win->pointwise) {
-      tvmrt_micro_pointwise(c, x + (pixel + p) * s->x_stride, to, step, bytes);
-    } else {
-      tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
-    }
+    place(c, x, pixel + p, to, step, bytes);
   }
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;
@@ -160,9 +162,9 @@ TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   }
 }
 
-/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles. */
-TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                      int tile) {
+/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles, with windows that `place` copies. */
+TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        int tile, tvmrt_micro_placed place) {
   const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
@@ -172,8 +174,8 @@ TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_
   }
   for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
     const int32_t left = win->pixels - pixel;
-    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2,
-                            tile);
+    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2, tile,
+                            place);
   }
   return tvmrt_scratch_free(scratch);
 }
@@ -191,7 +193,16 @@ TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_
  */
 static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0);
+  return tvmrt_micro_conv_all(c, data, 0, tvmrt_micro_window);
+}
+
+/*!
+ * \brief tvmrt_micro_conv_i8_run() of a pointwise layer; where there are no others, the code that
+ * copies other windows is not linked.
+ */
+static inline int tvmrt_micro_pointwise_i8_run(const tvmrt_micro_conv_i8* c,
+                                               const tvmrt_micro_data* data) {
+  return tvmrt_micro_conv_all(c, data, 0, tvmrt_micro_pointwise);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */

@@ -48,7 +48,20 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
   for (; n > 0; n--, to += 4, above.x += above.column, below.x += below.column) {
     const uint8_t *first = above.x, *second = below.x;
     uint8_t* at = to;
-    for (int32_t left = d->conv->shape.in_c; left > 0; left -= 8, at += 8 * plane) {
+    int32_t left = d->conv->shape.in_c;
+#if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
+    __asm volatile(
+        "1:\nvctp.16 %[left]\nvpstt\nvldrbt.u16 q0, [%[first]]\nvldrbt.u16 q1, [%[second]]\n"
+        "vsli.16 q0, q1, #8\nveor q0, q0, %q[flips]\nvpst\n"
+        "vstrht.16 q0, [%[at], %q[places], uxtw #1]\nadd %[first], %[first], %[above]\n"
+        "add %[second], %[second], %[below]\nadd %[at], %[at], %[planes]\n"
+        "subs %[left], %[left], #8\nbgt 1b\n"
+        : [left] "+r"(left), [first] "+l"(first), [second] "+l"(second), [at] "+r"(at)
+        : [above] "r"(above.channels), [below] "r"(below.channels), [planes] "r"(8 * plane),
+          [places] "w"(places), [flips] "w"(flips)
+        : "q0", "q1", "p0", "cc", "memory");
+#else
+    for (; left > 0; left -= 8, at += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE
       const mve_pred16_t some = vctp16q((uint32_t)left);
       const uint16x8_t low = vldrbq_z_u16(first, some), high = vldrbq_z_u16(second, some);
@@ -63,6 +76,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
       first += above.channels;
       second += below.channels;
     }
+#endif
   }
 }
 
@@ -87,42 +101,71 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
   tvmrt_micro_mve_3x3_copy(d, to, rows[0], rows[1], s->kept.ring.inside);
 }
 
+#if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
+/* Two columns of two output rows, and one column of one. */
+#define TVMRT_MICRO_MVE_3X3_FOUR                                         \
+  "1:\nvldrb.8 q0, [%[x]], #8\n"                                         \
+  "vmladav.s8 %[t], q0, %q[a0]\nvmladav.s8 %[u], q0, %q[b0]\n"           \
+  "str %[t], [%[s]]\nstr %[u], [%[s], #16]\n"                            \
+  "vmladav.s8 %[t], q0, %q[a1]\nvmladav.s8 %[u], q0, %q[b1]\n"           \
+  "str %[t], [%[s], #32]\nstr %[u], [%[s], #48]\nadds %[s], %[s], #64\n" \
+  "cmp %[x], %[end]\nblo 1b\n"
+#define TVMRT_MICRO_MVE_3X3_ONE                                                 \
+  "1:\nvldrb.8 q0, [%[x]], #8\nvmladav.s8 %[t], q0, %q[a0]\ncmp %[x], %[end]\n" \
+  "str %[t], [%[s]], #32\nblo 1b\n"
+#endif
+
 /*!
- * \brief The sums of one channel of a step's output rows.
+ * \brief The sums of one channel of a step's output rows, without the bias.
  *
  * \param sums  [out] Of the channel, of the first column.
  * \param x     [in] The channel in the ring.
  * \param w     [in] Its packed weights.
  * \param turn  [in] Of which of the four rows in the ring a window's first one is: 0 or 2.
  */
-TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* sums, int32_t bias,
+TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* sums,
                                           const int8_t* x, const int8_t* w, int32_t turn) {
   const int8_t* const end = x + s->kept.ring.plane - 8;
 #if TVMRT_MICRO_CAN_MVE
-  uint32x4_t a0 = vreinterpretq_u32_s8(vldrbq_s8(w + 4)), b0 = vshlq_n_u32(a0, 8);
-  uint32x4_t a1 = vreinterpretq_u32_s8(vldrbq_s8(w)), b1 = vshlq_n_u32(a1, 8);
+  uint32x4_t a0 = vreinterpretq_u32_s8(vldrbq_s8(w + 4)), a1 = vreinterpretq_u32_s8(vldrbq_s8(w));
+  uint32x4_t b0 = vshlq_n_u32(a0, 8), b1 = vshlq_n_u32(a1, 8);
   if (turn != 0) {
     a0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a0)));
     a1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a1)));
     b0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b0)));
     b1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b1)));
   }
+#if TVMRT_MICRO_ASM
+  int32_t t, u;
+  if (s->stride[0] == 2) {
+    __asm volatile(TVMRT_MICRO_MVE_3X3_ONE
+                   : [x] "+r"(x), [s] "+r"(sums), [t] "=&Te"(t)
+                   : [end] "r"(end), [a0] "w"(a0)
+                   : "q0", "cc", "memory");
+  } else {
+    __asm volatile(TVMRT_MICRO_MVE_3X3_FOUR
+                   : [x] "+r"(x), [s] "+r"(sums), [t] "=&Te"(t), [u] "=&Te"(u)
+                   : [end] "r"(end), [a0] "w"(a0), [b0] "w"(b0), [a1] "w"(a1), [b1] "w"(b1)
+                   : "q0", "cc", "memory");
+  }
+#else
   if (s->stride[0] == 2) {
     for (; x < end; x += 8, sums += 8) {
-      sums[0] = vmladavaq_s8(bias, vldrbq_s8(x), vreinterpretq_s8_u32(a0));
+      sums[0] = vmladavq_s8(vldrbq_s8(x), vreinterpretq_s8_u32(a0));
     }
     return;
   }
   for (; x < end; x += 8, sums += 16) {
     const int8x16_t v = vldrbq_s8(x);
-    sums[0] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(a0));
-    sums[4] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(b0));
-    sums[8] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(a1));
-    sums[12] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(b1));
+    sums[0] = vmladavq_s8(v, vreinterpretq_s8_u32(a0));
+    sums[4] = vmladavq_s8(v, vreinterpretq_s8_u32(b0));
+    sums[8] = vmladavq_s8(v, vreinterpretq_s8_u32(a1));
+    sums[12] = vmladavq_s8(v, vreinterpretq_s8_u32(b1));
   }
+#endif
 #else
   for (; x < end; x += 4 * s->stride[1], sums += 8) {
-    int32_t a = bias, b = bias;
+    int32_t a = 0, b = 0;
     for (int i = 0; i < 12; i++) {
       a += x[i / 4 * 4 + (i + turn) % 4] * w[4 + i];
       b += x[i / 4 * 4 + (i + turn + 1) % 4] * w[4 + i];
@@ -133,66 +176,107 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
 #endif
 }
 
-/*! \brief The sums of four channels of a step's rows. */
+/*! \brief The sums of four channels of a step's rows, without their biases. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_mve_3x3* d, int32_t channel,
                                              int32_t turn) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* x = (const int8_t*)d->ring + channel * s->kept.ring.plane;
   const int8_t* w = (const int8_t*)d->data->weights + channel * 16;
-  const int32_t* const bias = d->data->bias + channel;
   for (int32_t i = 0; i < 4; i++, x += s->kept.ring.plane, w += 16) {
-    tvmrt_micro_mve_3x3_one(s, d->sums + i, bias[i], x, w, turn);
+    tvmrt_micro_mve_3x3_one(s, d->sums + i, x, w, turn);
   }
 }
 
-/*! \brief The bytes of four channels or less of n pixels, whose sums are 8 apart. */
-TVMRT_NOINLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_conv_i8* c, uint8_t* y,
-                                              const int32_t* sums,
-                                              const tvmrt_micro_factor* factors, int32_t n,
-                                              int32_t channels) {
 #if TVMRT_MICRO_MVE_BYTES
-  const int32x4_t fixed = vnegq_s32(vldrwq_s32(&factors->fixed));
-  const float32x4_t scale = vldrwq_f32(&factors->scale);
-  const int32x4_t lo = vdupq_n_s32(c->range.lo), hi = vdupq_n_s32(c->range.hi);
-  const int32_t zero = c->range.zero, half = zero * 16 + 8, whole = vgetq_lane_s32(fixed, 0) > 0;
-  const mve_pred16_t some = vctp32q((uint32_t)channels);
-  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
-    int32x4_t q = vldrwq_s32(sums);
-    if (whole) {
-      q = vshrq_n_s32(vaddq_n_s32(vmulhq_s32(q, fixed), half), 4);
-    } else {
-      q = vqaddq_n_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), scale)), zero);
-    }
-    vstrbq_p_s32((int8_t*)y, vminq_s32(vmaxq_s32(q, lo), hi), some);
-  }
-#else
-  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
-    tvmrt_micro_requantize(y, sums, factors, channels, &c->range);
+/*! \brief What the bytes of four channels are made with. */
+typedef struct tvmrt_micro_mve_quad {
+  int32x4_t bias, fixed; /* -fixed of the factors */
+  float32x4_t scale;
+  int32x4_t lo, hi;
+  int32_t zero, is_fixed;
+  mve_pred16_t some; /* of the channels that there are */
+} tvmrt_micro_mve_quad;
+
+/*! \brief The bytes of n pixels, whose sums are 8 apart. */
+TVMRT_INLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_mve_quad* k, uint8_t* y,
+                                            int32_t y_stride, const int32_t* sums, int32_t n) {
+  const int32_t half = k->zero * 16 + 8;
+#if TVMRT_MICRO_ASM
+  if (k->is_fixed) {
+    __asm volatile(
+        "vmsr p0, %[some]\n"
+        "1:\nvldrw.32 q0, [%[s]], #32\nvadd.i32 q0, q0, %q[bias]\nvmulh.s32 q0, q0, %q[fixed]\n"
+        "vadd.i32 q0, q0, %[half]\nvshr.s32 q0, q0, #4\nvmax.s32 q0, q0, %q[lo]\n"
+        "vmin.s32 q0, q0, %q[hi]\nvpst\nvstrbt.32 q0, [%[y]]\nsubs %[n], %[n], #1\n"
+        "add %[y], %[y], %[step]\nbgt 1b\n"
+        : [y] "+l"(y), [s] "+r"(sums), [n] "+r"(n)
+        : [bias] "w"(k->bias), [fixed] "w"(k->fixed), [lo] "w"(k->lo), [hi] "w"(k->hi),
+          [half] "r"(half), [step] "r"(y_stride), [some] "r"((uint32_t)k->some)
+        : "q0", "cc", "memory", "p0");
+    return;
   }
 #endif
+  for (; n > 0; n--, sums += 8, y += y_stride) {
+    int32x4_t q = vaddq_s32(vldrwq_s32(sums), k->bias);
+    if (k->is_fixed) {
+      q = vshrq_n_s32(vaddq_n_s32(vmulhq_s32(q, k->fixed), half), 4);
+    } else {
+      q = vqaddq_n_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), k->scale)), k->zero);
+    }
+    vstrbq_p_s32((int8_t*)y, vminq_s32(vmaxq_s32(q, k->lo), k->hi), k->some);
+  }
+}
+
+/*! \brief The bytes of four channels or less of a step's output rows. */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_rows(const tvmrt_micro_mve_3x3* d, int32_t top,
+                                             int32_t rows, int32_t channel) {
+  const tvmrt_micro_conv_i8* const c = d->conv;
+  const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)d->data->factors + channel;
+  const int32_t width = c->shape.out[1], y_stride = c->shape.y_stride;
+  const tvmrt_micro_mve_quad k = {vldrwq_s32(d->data->bias + channel),
+                                  vnegq_s32(vldrwq_s32(&factors->fixed)),
+                                  vldrwq_f32(&factors->scale),
+                                  vdupq_n_s32(c->range.lo),
+                                  vdupq_n_s32(c->range.hi),
+                                  c->range.zero,
+                                  factors->fixed < 0,
+                                  vctp32q((uint32_t)(c->shape.out_c - channel))};
+  uint8_t* y = (uint8_t*)d->data->y + top * width * y_stride + channel;
+  const int32_t* sums = d->sums;
+  for (; rows > 0; rows--, sums += 4, y += width * y_stride) {
+    tvmrt_micro_mve_3x3_bytes(&k, y, y_stride, sums, width);
+  }
+}
+#endif
+
+/*! \brief What becomes of the sums of four channels or less of a step's output rows. */
+TVMRT_INLINE void tvmrt_micro_mve_3x3_finish(const tvmrt_micro_mve_3x3* d, int32_t top,
+                                             int32_t rows, int32_t channel) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
+#if TVMRT_MICRO_MVE_BYTES
+  if (d->data->epilogue == NULL) {
+    tvmrt_micro_mve_3x3_rows(d, top, rows, channel);
+    return;
+  }
+#endif
+  for (int32_t row = 0; row < rows; row++) {
+    int32_t* const sums = d->sums + 4 * row;
+    for (int32_t p = 0; p < s->out[1]; p++) {
+      for (int32_t i = 0; i < channels; i++) sums[8 * p + i] += d->data->bias[channel + i];
+    }
+    tvmrt_micro_finish(d->conv, d->data, sums, 8, (top + row) * s->out[1], s->out[1], channel,
+                       channels);
+  }
 }
 
 /*! \brief The output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int32_t rows,
                                             int32_t slot) {
   const tvmrt_micro_mve_3x3* const d = (const tvmrt_micro_mve_3x3*)layer;
-  const tvmrt_micro_shape* const s = &d->conv->shape;
-  const tvmrt_micro_data* const data = d->data;
-  const int32_t width = s->out[1];
-  for (int32_t channel = 0; channel < s->out_c; channel += 4) {
-    const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
+  for (int32_t channel = 0; channel < d->conv->shape.out_c; channel += 4) {
     tvmrt_micro_mve_3x3_quad(d, channel, slot % 2 * 2);
-    for (int32_t row = 0; row < rows; row++) {
-      const int32_t pixel = (top + row) * width;
-      const int32_t* const sums = d->sums + 4 * row;
-      if (data->epilogue == NULL) {
-        uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
-        const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
-        tvmrt_micro_mve_3x3_bytes(d->conv, y, sums, factors + channel, width, channels);
-      } else {
-        tvmrt_micro_finish(d->conv, data, sums, 8, pixel, width, channel, channels);
-      }
-    }
+    tvmrt_micro_mve_3x3_finish(d, top, rows, channel);
   }
 }
 
@@ -213,7 +297,8 @@ static inline int tvmrt_micro_depthwise_3x3_mve_i8_run(const tvmrt_micro_conv_i8
   const tvmrt_micro_mve_3x3 d = {c, data, scratch + sums, (int32_t*)(void*)scratch};
   const tvmrt_micro_steps steps = {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1,
                                    3 - s->stride[0]};
-  memset(d.ring, c->x_signed ? c->x_zero : c->x_zero ^ 0x80, (size_t)(s->scratch - sums));
+  const uint32_t padding = (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80) * 0x01010101u;
+  tvmrt_micro_fill(d.ring, scratch + s->scratch, padding);
   tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(scratch);
 }

@@ -231,9 +231,9 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
 #if TVMRT_MICRO_MVE_BYTES
 
 /*! \brief The bytes of four sums, which have fixed factors or none has. */
-TVMRT_INLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
-                                                 const tvmrt_micro_factor* factors, int32_t zero,
-                                                 int32x4_t low, int32x4_t high) {
+TVMRT_NOINLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
+                                                   const tvmrt_micro_factor* factors, int32_t zero,
+                                                   int32x4_t low, int32x4_t high) {
   int32x4_t q = vldrwq_s32(sums);
   if (factors->fixed < 0) {
     q = vmulhq_s32(q, vnegq_s32(vldrwq_s32(&factors->fixed)));
@@ -245,24 +245,49 @@ TVMRT_INLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
   return vminq_s32(vmaxq_s32(q, low), high);
 }
 
-TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
-                                           const tvmrt_micro_factor* factors, int32_t n,
-                                           const tvmrt_micro_range* range) {
+/*!
+ * \brief The bytes of n channels of two pixels, whose sums are `stride` apart and whose bytes are
+ * `step`; of one pixel where both are 0.
+ */
+TVMRT_NOINLINE void tvmrt_micro_requantize_two(uint8_t* y, int32_t step, const int32_t* sums,
+                                               int32_t stride, const tvmrt_micro_factor* factors,
+                                               int32_t n, const tvmrt_micro_range* range) {
   const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
   const int32_t zero = range->zero;
-  for (; n >= 4; n -= 4) {
-    vstrbq_s32((int8_t*)y, tvmrt_micro_rescaled_four(sums, factors, zero, low, high));
-    y += 4;
-    sums += 4;
-    factors += 4;
-    TVMRT_OPAQUE(y); /* pointers that run are part of the loads and stores */
-    TVMRT_OPAQUE(sums);
-    TVMRT_OPAQUE(factors);
+#if TVMRT_MICRO_ASM
+  /* fours of channels with fixed factors, up to the first one without */
+  uint8_t* next = y + step;
+  const int32_t* second = sums + stride;
+  int32_t factor;
+  __asm volatile(
+      "subs %[n], %[n], #4\nblt 2f\n"
+      "1:\nldr %[factor], [%[f]]\nvldrw.32 q0, [%[f]]\ncmp %[factor], #0\nbge 2f\n"
+      "vldrw.32 q1, [%[s]], #16\nvneg.s32 q0, q0\nadds %[f], %[f], #16\n"
+      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
+      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[y]], #4\n"
+      "vldrw.32 q1, [%[second]], #16\n"
+      "vmulh.s32 q1, q1, q0\nvadd.i32 q1, q1, %[half]\nvshr.s32 q1, q1, #4\n"
+      "vmax.s32 q1, q1, %q[low]\nvmin.s32 q1, q1, %q[high]\nvstrb.32 q1, [%[next]], #4\n"
+      "subs %[n], %[n], #4\nbge 1b\n"
+      "2:\nadds %[n], %[n], #4\n"
+      : [y] "+l"(y), [next] "+l"(next), [s] "+r"(sums), [second] "+r"(second), [f] "+r"(factors),
+        [n] "+r"(n), [factor] "=&r"(factor)
+      : [half] "r"(zero * 16 + 8), [low] "w"(low), [high] "w"(high)
+      : "q0", "q1", "cc", "memory");
+#endif
+  for (; n > 0; n -= 4, y += 4, sums += 4, factors += 4) {
+    const mve_pred16_t some = vctp32q((uint32_t)n);
+    int32x4_t q = tvmrt_micro_rescaled_four(sums + stride, factors, zero, low, high);
+    vstrbq_p_s32((int8_t*)y + step, q, some);
+    q = tvmrt_micro_rescaled_four(sums, factors, zero, low, high);
+    vstrbq_p_s32((int8_t*)y, q, some);
   }
-  if (n > 0) {
-    const int32x4_t q = tvmrt_micro_rescaled_four(sums, factors, zero, low, high);
-    vstrbq_p_s32((int8_t*)y, q, vctp32q((uint32_t)n));
-  }
+}
+
+TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                         const tvmrt_micro_factor* factors, int32_t n,
+                                         const tvmrt_micro_range* range) {
+  tvmrt_micro_requantize_two(y, 0, sums, 0, factors, n, range);
 }
 
 #else
@@ -315,33 +340,58 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 
 #endif
 
+/* Helium's rounding takes more of the stack; what the epilogue needs is not added to it there. */
+#if TVMRT_MICRO_MVE_BYTES
+#define TVMRT_MICRO_EPILOGUE TVMRT_NOINLINE
+#define TVMRT_MICRO_FINISH TVMRT_INLINE
+#else
+#define TVMRT_MICRO_EPILOGUE TVMRT_INLINE
+#define TVMRT_MICRO_FINISH static inline
+#endif
+
+/*! \brief tvmrt_micro_finish() by the layer's epilogue. */
+TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
+                                               const tvmrt_micro_data* data, const int32_t* sums,
+                                               int32_t stride, int32_t pixel, int32_t pixels,
+                                               int32_t channel, int32_t channels) {
+  const int32_t at = pixel * c->shape.y_stride + channel;
+  const tvmrt_i8_rows rows = {
+      .acc = sums,
+      .acc_stride = stride,
+      .pixel = pixel,
+      .pixels = pixels,
+      .channel = channel,
+      .channels = channels,
+      .y = (uint8_t*)data->y + at * c->y_bytes,
+      .y_stride = c->shape.y_stride,
+  };
+  data->epilogue(&rows, data->ctx);
+}
+
 /*!
  * \brief What becomes of finished sums of some channels of neighbouring pixels.
  *
  * \param sums   [in] [pixel][stride].
  * \param pixel  [in] Index of the first pixel in the output.
  */
-static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                      const int32_t* sums, int32_t stride, int32_t pixel,
-                                      int32_t pixels, int32_t channel, int32_t channels) {
+TVMRT_MICRO_FINISH void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data, const int32_t* sums,
+                                           int32_t stride, int32_t pixel, int32_t pixels,
+                                           int32_t channel, int32_t channels) {
   const int32_t at = pixel * c->shape.y_stride + channel;
   if (data->epilogue != NULL) {
-    const tvmrt_i8_rows rows = {
-        .acc = sums,
-        .acc_stride = stride,
-        .pixel = pixel,
-        .pixels = pixels,
-        .channel = channel,
-        .channels = channels,
-        .y = (uint8_t*)data->y + at * c->y_bytes,
-        .y_stride = c->shape.y_stride,
-    };
-    data->epilogue(&rows, data->ctx);
+    tvmrt_micro_epilogue(c, data, sums, stride, pixel, pixels, channel, channels);
     return;
   }
   const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
-  for (int32_t p = 0; p < pixels; p++, sums += stride) {
-    uint8_t* const y = (uint8_t*)data->y + at + p * c->shape.y_stride;
+  uint8_t* y = (uint8_t*)data->y + at;
+#if TVMRT_MICRO_MVE_BYTES
+  for (; pixels >= 2; pixels -= 2, sums += 2 * stride, y += 2 * c->shape.y_stride) {
+    tvmrt_micro_requantize_two(y, c->shape.y_stride, sums, stride, factors + channel, channels,
+                               &c->range);
+  }
+#endif
+  for (; pixels > 0; pixels--, sums += stride, y += c->shape.y_stride) {
     tvmrt_micro_requantize(y, sums, factors + channel, channels, &c->range);
   }
 }

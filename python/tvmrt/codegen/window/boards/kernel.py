@@ -6,15 +6,23 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
-from .shape import Ring, Windows
+from .shape import MicroShape, Ring, Windows
 
-Layer = TypeVar("Layer")
+
+class Shaped(Protocol):
+    """A layer, of which its kernels ask more."""
+
+    @property
+    def shape(self) -> MicroShape: ...
+
+
+Layer = TypeVar("Layer", bound=Shaped)
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class MicroKernel(Generic[Layer]):
         Of ``include/tvm/runtime/kernels``.
     tile
         The C function, which takes the layer's struct and its data.
+    pointwise
+        The function for layers whose windows are pixels, where they have one of their own.
     cost
         Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
         least code counts. Of kernels that support a layer, the cheapest is taken.
@@ -66,6 +76,11 @@ class MicroKernel(Generic[Layer]):
     needs: frozenset[str] = frozenset()
     rows: str = ""
     unit: int = 1
+    pointwise: str = ""
+
+    def function(self, layer: Layer) -> str:
+        """The C function that computes a layer."""
+        return self.pointwise if self.pointwise and layer.shape.pointwise else self.tile
 
 
 def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:

@@ -102,11 +102,20 @@ def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     return Windows(length, windows if windows > STACK_WINDOWS else 0)
 
 
-def pack_windows(layer: MicroLayer, unit: int, group: int, offset: int = 0) -> MicroWeights:
-    """Weights as int8 [pair of channels][group of elements][channel of the pair][element]."""
+def pack_windows(
+    layer: MicroLayer, unit: int, group: int, offset: int = 0, block: int = 2
+) -> MicroWeights:
+    """Weights as int8 [block of channels][group of elements][channel of the block][element].
+
+    ``block``: channels of one; behind whole ones, the last channels are pairs.
+    """
     full, shift = layer.windows(unit)
-    pairs = full.astype(np.int8).reshape(len(full) // 2, 2, -1, group)
-    weights = np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1)
+    whole = len(full) // block * block
+    parts = [
+        some.astype(np.int8).reshape(-1, channels, full.shape[1] // group, group)
+        for some, channels in ((full[:whole], block), (full[whole:], 2))
+    ]
+    weights = np.concatenate([part.transpose(0, 2, 1, 3).reshape(-1) for part in parts])
     return MicroWeights(weights, layer.folded(2, offset), shifts(shift))
 
 

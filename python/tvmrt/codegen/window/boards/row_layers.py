@@ -74,4 +74,4 @@ def emit_call(f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel) -> None
         f.line(f"return {kernel.rows}(&layer, &data, &at, {f.scratch()});")
         return
     f.line("const tvmrt_micro_conv_i8 part = tvmrt_micro_part(&layer, &at);")
-    f.line(f"return {kernel.tile}(&part, &data);")
+    f.line(f"return {kernel.function(layer)}(&part, &data);")

@@ -43,6 +43,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 KERNEL = replace(
     conv.KERNEL,
     tile="tvmrt_micro_conv_i8_run_joint",
+    pointwise="tvmrt_micro_pointwise_i8_run_joint",
     cost=0.76,
     supports=supports,
     pack=pack,

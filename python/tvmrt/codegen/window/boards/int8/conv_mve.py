@@ -8,12 +8,13 @@ UNIT = 16
 
 def pack(layer: MicroLayer) -> MicroWeights:
     """Helium multiplies int8 by int8: what is uint8 is moved by 128 when it is copied."""
-    return pack_windows(layer, UNIT, UNIT, 0 if layer.layer.x_signed else -128)
+    return pack_windows(layer, UNIT, UNIT, 0 if layer.layer.x_signed else -128, block=4)
 
 
 KERNEL = MicroKernel(
     header="board/conv_mve_i8.h",
     tile="tvmrt_micro_conv_i8_run",
+    pointwise="tvmrt_micro_pointwise_i8_run",
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,
