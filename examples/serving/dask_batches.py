@@ -1,6 +1,7 @@
 """Images through one network a core, by Dask: ``python dask_batches.py [--images N]``.
 
-It prints how many images a second one process runs, and how many each core of the cluster.
+It prints how many images a second one process runs, how many each of several plain processes at the
+same time, and how many each worker of the cluster.
 """
 
 from __future__ import annotations
@@ -9,30 +10,43 @@ import argparse
 import os
 import time
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 os.environ["TVM_NUM_THREADS"] = "1"  # the cores are busy with other images
 import numpy as np
-from dask.distributed import Client, LocalCluster
+import plain_processes
+from dask.distributed import Client, LocalCluster, get_worker
 
 import tvmrt
 
 NETWORK = Path(__file__).parents[1] / "digits" / "digits_f32.onnx"
-BATCH = 256  # images of one task
 
 
-def call(batch: np.ndarray, net: tvmrt.Network) -> Any:
-    """Run one batch; a worker has got the network once, with its code and weights."""
-    return net(batch)
+def call(images: np.ndarray, net: tvmrt.Network) -> tuple[np.ndarray, str, float, float]:
+    """Run one task; a worker has got the network once, with its code and weights."""
+    begin = time.perf_counter()
+    result = plain_processes.calls(net, images)
+    return result, get_worker().address, begin, time.perf_counter()
 
 
-def predict(client: Client, net: Any, batches: Any) -> np.ndarray:
-    """Return the results of all batches, in their order."""
-    return np.concatenate(client.gather(client.map(call, batches, net=net, pure=False)))
+def predict(client: Client, net: Any, parts: Any) -> tuple[np.ndarray, list[float]]:
+    """Return the results of all parts, in their order, and the images a second of each worker,
+    from its first task to its last: the way between tasks is in it, that workers start is not."""
+    done = client.gather(client.map(call, parts, net=net, pure=False))
+    by_worker: dict[str, list[tuple[int, float, float]]] = {}
+    for result, worker, begin, end in done:
+        by_worker.setdefault(worker, []).append((len(result), begin, end))
+    rates = [
+        sum(count for count, _, _ in tasks)
+        / (max(end for _, _, end in tasks) - min(begin for _, begin, _ in tasks))
+        for tasks in by_worker.values()
+    ]
+    return np.concatenate([result for result, *_ in done]), rates
 
 
 def main() -> None:
-    """Compare a cluster with one process."""
+    """Compare a cluster with one process, and with as many plain ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--network", default=str(NETWORK))
@@ -41,10 +55,9 @@ def main() -> None:
     net = tvmrt.load(options.network)
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
-    parts = [images[i : i + BATCH] for i in range(0, len(images), BATCH)]
-    begin = time.perf_counter()
-    expected = np.concatenate([net(part) for part in parts])
-    alone = len(images) / (time.perf_counter() - begin)
+    expected = plain_processes.calls(net, images)
+    (alone,) = plain_processes.rates(options.network, images, 1)
+    plain = fmean(plain_processes.rates(options.network, images, options.cores))
 
     with (
         LocalCluster(
@@ -53,13 +66,14 @@ def main() -> None:
         Client(cluster) as client,
     ):
         everywhere = client.scatter(net, broadcast=True)
-        batches = client.scatter(parts)
-        predict(client, everywhere, batches)  # workers have the network once
-        begin = time.perf_counter()
-        found = predict(client, everywhere, batches)
-        each = len(images) / (time.perf_counter() - begin) / options.cores
+        parts = client.scatter(plain_processes.shares(images, options.cores))
+        predict(client, everywhere, parts)  # workers have the network once
+        found, rates = predict(client, everywhere, parts)
     np.testing.assert_array_equal(found, expected)
-    print(f"one process {alone:,.0f} images/s; {options.cores} cores {each:,.0f} images/s each")
+    print(
+        f"one process {alone:,.0f} images/s; {options.cores} plain processes {plain:,.0f} each; "
+        f"{options.cores} cores {fmean(rates):,.0f} images/s each"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Images through one network a core, by Ray: ``python ray_batches.py [--images N]``.
 
-It prints how many images a second one process runs, and how many each core of the cluster.
+It prints how many images a second one process runs, how many each of several plain processes at the
+same time, and how many each actor of the cluster.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ import argparse
 import os
 import time
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 os.environ["TVM_NUM_THREADS"] = "1"  # the cores are busy with other images
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: to give way to all others
 import numpy as np
+import plain_processes
 import ray
 
 import tvmrt
 
 NETWORK = Path(__file__).parents[1] / "digits" / "digits_f32.onnx"
-BATCH = 256  # images of one call of an actor
 
 
 class Predictor:
@@ -26,28 +29,35 @@ class Predictor:
 
     def __init__(self, net: tvmrt.Network) -> None:
         self.net = net
+        self.first: float | None = None
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the results of a batch, and from when to when it was under way."""
-        begin = time.time()
-        result = self.net(batch["data"])
-        times = {"begin": np.full(len(result), begin), "end": np.full(len(result), time.time())}
-        return {"result": result, **times}
+        """Return the results of a batch, who made them, and from when to when this actor works."""
+        self.first = time.perf_counter() if self.first is None else self.first
+        result = plain_processes.calls(self.net, batch["data"])
+        told = {"actor": os.getpid(), "begin": self.first, "end": time.perf_counter()}
+        return {"result": result, **{k: np.full(len(result), v) for k, v in told.items()}}
 
 
-def predict(net: tvmrt.Network, inputs: Any, cores: int) -> tuple[np.ndarray, float]:
-    """Return the results of all inputs, in their order, by as many actors as there are cores, and
-    the seconds from the first batch to the last; that actors start is not in it."""
+def predict(net: tvmrt.Network, inputs: Any, rows: int, cores: int) -> tuple[np.ndarray, Any]:
+    """Return the results of all inputs, in their order, and the images a second of each actor, from
+    its first batch to its last: the way between batches is in it, that actors start is not."""
     results = inputs.map_batches(
-        Predictor, fn_constructor_args=[net], batch_size=BATCH, concurrency=cores, num_cpus=1
+        Predictor, fn_constructor_args=[net], batch_size=rows, concurrency=cores, num_cpus=1
     )
-    rows = results.take_all()
-    seconds = max(row["end"] for row in rows) - min(row["begin"] for row in rows)
-    return np.stack([row["result"] for row in rows]), seconds
+    batches = list(results.iter_batches(batch_size=None))
+    actors, begin, end = (
+        np.concatenate([batch[name] for batch in batches]) for name in ("actor", "begin", "end")
+    )
+    rates = []
+    for actor in np.unique(actors):
+        own = actors == actor
+        rates.append(own.sum() / (end[own].max() - begin[own].min()))
+    return np.concatenate([batch["result"] for batch in batches]), rates
 
 
 def main() -> None:
-    """Compare a cluster with one process."""
+    """Compare a cluster with one process, and with as many plain ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--network", default=str(NETWORK))
@@ -57,19 +67,21 @@ def main() -> None:
     shape = net.inputs[0].shape
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, shape[1:])), np.float32)
-    begin = time.perf_counter()
-    expected = np.concatenate([net(images[i : i + BATCH]) for i in range(0, len(images), BATCH)])
-    alone = len(images) / (time.perf_counter() - begin)
+    expected = plain_processes.calls(net, images)
+    (alone,) = plain_processes.rates(options.network, images, 1)
+    plain = fmean(plain_processes.rates(options.network, images, options.cores))
 
     ray.init(num_cpus=options.cores, log_to_driver=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
-    blocks = max(1, len(images) // BATCH)
-    inputs = ray.data.from_numpy(images).repartition(blocks).materialize()
-    found, seconds = predict(net, inputs, options.cores)
-    each = len(images) / seconds / options.cores
+    parts = plain_processes.shares(images, options.cores)
+    inputs = ray.data.from_numpy(parts).materialize()
+    found, rates = predict(net, inputs, len(parts[0]), options.cores)
     ray.shutdown()
     np.testing.assert_array_equal(found, expected)
-    print(f"one process {alone:,.0f} images/s; {options.cores} cores {each:,.0f} images/s each")
+    print(
+        f"one process {alone:,.0f} images/s; {options.cores} plain processes {plain:,.0f} each; "
+        f"{options.cores} cores {fmean(rates):,.0f} images/s each"
+    )
 
 
 if __name__ == "__main__":
