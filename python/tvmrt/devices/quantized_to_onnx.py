@@ -48,7 +48,8 @@ def scales_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, fl
     found: dict[int, float] = {}
     for node in region["nodes"]:
         for number, scale in _told(node, arrays):
-            found.setdefault(number, scale)
+            if 0 < scale < np.inf:  # of another one no weights could make up for it
+                found.setdefault(number, scale)
     for nodes in (region["nodes"], region["nodes"][::-1]):
         for node in nodes:
             if node["op"] in MOVES:

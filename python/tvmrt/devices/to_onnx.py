@@ -107,7 +107,7 @@ def _reduce(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
-    w.add("LogSoftmax" if attrs["log"] else "Softmax", inputs, output, axis=attrs["axis"])
+    w.add("LogSoftmax" if attrs.get("log") else "Softmax", inputs, output, axis=attrs["axis"])
 
 
 FORMS: dict[str, Form] = {

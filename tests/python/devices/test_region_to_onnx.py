@@ -161,6 +161,11 @@ def test_what_has_no_form_is_refused_by_its_node(text, said):
         region_to_onnx(text, b"")
 
 
+def test_attributes_that_are_left_out_have_their_defaults():
+    (node,) = region_to_onnx(region("softmax", {"axis": 1}, [1, 3], [1, 3]), b"").graph.node
+    assert (node.op_type, node.attribute[0].i) == ("Softmax", 1)
+
+
 def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
     monkeypatch.setattr(OpenVino, "absent", lambda self: "the package openvino is not installed")
     from tvmrt.conformance.cases import all_cases
