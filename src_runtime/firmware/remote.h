@@ -88,7 +88,7 @@ void tvmrt__remote_free_all(remote_things* all);
 
 /* ---- the server ---- */
 
-/* Bytes of a tensor; 0 if they are too many to count. */
+/* Bytes of a tensor; SIZE_MAX, which no memory has, if they are too many to count. */
 size_t tvmrt__remote_tensor_bytes(const DLTensor* t);
 
 /* One packet of a session. */

@@ -276,6 +276,9 @@ static tvm_crt_error_t copy_among(const request* r) {
       !tvmrt__remote_may_use(things, &to, tvmrt__remote_tensor_bytes(&to))) {
     return kTvmErrorFunctionCallInvalidArg;
   }
+  if (tvmrt__remote_tensor_bytes(&from) == 0 && tvmrt__remote_tensor_bytes(&to) == 0) {
+    return reply_nothing(r);
+  }
   rc = (tvm_crt_error_t)TVMDeviceCopyDataFromTo(&from, &to, NULL);
   return rc != kTvmErrorNoError ? rc : reply_nothing(r);
 }
@@ -328,7 +331,7 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
       !tvmrt__remote_may_use(&r->session->things, t, bytes)) {
     return kTvmErrorFunctionCallInvalidArg;
   }
-  data = (uint8_t*)t->data + t->byte_offset;
+  data = bytes == 0 ? NULL : (uint8_t*)t->data + t->byte_offset;
   if (code == PACKET_COPY_TO) {
     if (bytes != 0) memcpy(data, in->at, (size_t)bytes);
     return reply_nothing(r);

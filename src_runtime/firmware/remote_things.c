@@ -59,7 +59,7 @@ int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t 
   const uint64_t data = (uintptr_t)t->data;
   int i;
   if (t->device.device_type != kDLCPU) return 0;
-  if (bytes == 0) return 1;
+  if (bytes == 0) return t->byte_offset == 0;
   if (t->byte_offset > UINTPTR_MAX - data || bytes > UINTPTR_MAX) return 0;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
     const remote_thing* thing = &all->items[i];
@@ -100,5 +100,5 @@ void tvmrt__remote_free_all(remote_things* all) {
 size_t tvmrt__remote_tensor_bytes(const DLTensor* t) {
   int ok;
   const size_t bytes = tvmrt__graph_bytes(t, &ok);
-  return ok ? bytes : 0;
+  return ok ? bytes : SIZE_MAX;
 }

@@ -278,6 +278,21 @@ def test_hostile_packets_are_answered(start):
     board.stdin = None
 
 
+def test_a_tensor_too_large_to_count_is_refused(start):
+    """Found by fuzzing: it passed for one without elements, whose address does not matter."""
+    board = start()
+    board.stdin.write(frame(bytes.fromhex("21000001")))
+    head = bytes([0x21, 1, 0x10])
+    tensor = struct.pack("<QiiiIqqQ", 0xA1A1A1A1A1A1, 1, 0, 2, 0x12002, -1, 1 << 40, 8)
+    body = struct.pack("<4i", 3, 7, 7, 3) + tensor * 2 + bytes(8)
+    copy = struct.pack("<Qi", len(body) + 4, 16) + body
+    board.stdin.write(frame(head + INIT) + frame(head + copy))
+    board.stdin.flush()
+    assert read_exactly(board, 1) == b"\xfe"
+    payloads = [read_payload(board) for _ in range(4)]
+    assert b"code 0x00000803" in payloads[-1]
+
+
 def test_broken_frames_are_passed_over(start):
     board = start()
     assert read_exactly(board, 12)
