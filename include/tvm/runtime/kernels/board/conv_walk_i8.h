@@ -58,10 +58,6 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-/*! \brief How tvmrt_micro_window() is called. */
-typedef void (*tvmrt_micro_placed)(const tvmrt_micro_conv_i8* c, const uint8_t* x, int32_t pixel,
-                                   tvmrt_micro_element* to, int32_t step, uint8_t* bytes);
-
 /*! \brief tvmrt_micro_window() of a pointwise layer. */
 TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to, int32_t step,
@@ -138,8 +134,7 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
 /*! \brief All channels of one or two neighbouring output pixels. */
 TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data, tvmrt_micro_element* window,
-                                          int32_t pixel, int32_t pixels, int tile,
-                                          tvmrt_micro_placed place) {
+                                          int32_t pixel, int32_t pixels, int tile, int pointwise) {
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_windows* const win = &s->kept.windows;
   int32_t sums[TVMRT_MICRO_SUMS];
@@ -149,7 +144,11 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
-    place(c, x, pixel + p, to, step, bytes);
+    if (pointwise) {
+      tvmrt_micro_pointwise(c, x, pixel + p, to, step, bytes);
+    } else {
+      tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
+    }
   }
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;
@@ -162,9 +161,9 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   }
 }
 
-/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles, with windows that `place` copies. */
+/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles; `pointwise`: all windows are pixels. */
 TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        int tile, tvmrt_micro_placed place) {
+                                        int tile, int pointwise) {
   const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
@@ -175,7 +174,7 @@ TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmr
   for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
     const int32_t left = win->pixels - pixel;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2, tile,
-                            place);
+                            pointwise);
   }
   return tvmrt_scratch_free(scratch);
 }
@@ -193,7 +192,7 @@ TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmr
  */
 static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, tvmrt_micro_window);
+  return tvmrt_micro_conv_all(c, data, 0, 0);
 }
 
 /*!
@@ -202,7 +201,7 @@ static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
  */
 static inline int tvmrt_micro_pointwise_i8_run(const tvmrt_micro_conv_i8* c,
                                                const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, tvmrt_micro_pointwise);
+  return tvmrt_micro_conv_all(c, data, 0, 1);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */
