@@ -16,6 +16,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 __all__ = ["Line", "open_line"]
 
@@ -148,7 +149,7 @@ def _open_serial(place: str, rest: str) -> Line:
     return Line(place, fd, fd, lambda: os.close(fd))
 
 
-def _make_raw(termios, fd: int, speed: int) -> None:
+def _make_raw(termios: Any, fd: int, speed: int) -> None:
     """8 bits, no parity, nothing that changes a byte, both directions at one speed."""
     off, control = 0, termios.CS8 | termios.CREAD | termios.CLOCAL
     characters = termios.tcgetattr(fd)[6]
