@@ -150,7 +150,7 @@ def _head(program: Program, options: Options) -> str:
     return "\n".join([*lines, ""])
 
 
-def _lay_out(buffers: Sequence[Buffer]) -> bytes | memoryview:
+def _lay_out(buffers: Sequence[Buffer]) -> bytes | bytearray:
     """Give each constant its offset in the blob, and the blob's bytes.
 
     Constants then read their elements there: the weights are in memory once.
@@ -161,14 +161,14 @@ def _lay_out(buffers: Sequence[Buffer]) -> bytes | memoryview:
         offset += buffer.data.nbytes
     if not offset:
         return b""
-    blob = np.zeros(offset, np.uint8)
+    blob = bytearray(offset)
     for buffer in buffers:
         data, at = buffer.data, buffer.address
-        there = blob[at : at + data.nbytes]
+        there = np.frombuffer(blob, np.uint8, data.nbytes, at)
         there[:] = data.astype(data.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+        there.flags.writeable = False
         buffer.data = there.view(data.dtype.newbyteorder("<"))
-    blob.flags.writeable = False
-    return blob.data
+    return blob
 
 
 def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:

@@ -107,7 +107,7 @@ class Sources:
     """
 
     files: dict[str, str] = field(default_factory=dict)
-    weights: bytes | memoryview = b""
+    weights: bytes | bytearray = b""
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""

@@ -20,6 +20,7 @@ from .pools import ALIGN_BYTES
 from .target import Target
 
 MOST_LAYERS = 16  # of a chain
+MOST_OF_CALL = 255  # rows that a tvmrt_chain_call tells
 
 
 def find_layers(program: Program) -> list[RowLayer | None]:
@@ -53,7 +54,9 @@ def find_chains(program: Program) -> dict[Span, Chain]:
             chain.append(layers[last])
             if sum(layer.ring_bytes for layer in chain) > most:
                 break
-            found[first, last] = _chain(program.steps[first : last + 1], chain)
+            made = _chain(program.steps[first : last + 1], chain)
+            if all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in made.plan.calls):
+                found[first, last] = made
     return found
 
 

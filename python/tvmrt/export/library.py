@@ -218,7 +218,7 @@ class CompiledLibrary:
 
 
 def _include(
-    folder: Path, symbol: str, stem: str, data: bytes | memoryview, exported: bool = False
+    folder: Path, symbol: str, stem: str, data: bytes | bytearray, exported: bool = False
 ) -> Path:
     """Bytes as a file, and the assembler that includes it, whose path it gives."""
     (folder / f"{stem}.bin").write_bytes(data)

@@ -149,7 +149,7 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const char* type, size_t 
     cl_int x = (cl_int)value;
     status = clSetKernelArg(kernel, index, sizeof(x), &x);
   }
-  if (status == CL_SUCCESS) return 0;
+  if (status != CL_INVALID_ARG_SIZE) return opencl_check(status, "setting a scalar parameter");
   return opencl_fail("parameter %u of the kernel, from 0, is no %.*s (OpenCL error %d)",
                      (unsigned)index, (int)length, type, (int)status);
 }

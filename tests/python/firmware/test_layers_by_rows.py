@@ -4,6 +4,7 @@ written outside of it, on this machine and on a board."""
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 
 import boards
@@ -38,11 +39,12 @@ class Network:
         self.tensors[f"s{n}"] = self.rng.uniform(0.5, 1, out).astype(np.float32) / size**0.5 / 50
         self.tensors[f"b{n}"] = self.rng.integers(-900, 900, out).astype(np.int32)
         self.tensors[f"z{n}"] = np.int8(self.rng.integers(-9, 9))
-        reach = (kernel - 1) * dilation
+        down, across = (dilation, dilation) if isinstance(dilation, int) else dilation
+        reach = (kernel - 1) * across
         pads = pads or [reach // 2, reach // 2, reach - reach // 2, reach - reach // 2]
         names = [self.last, "scale", self.shift, f"w{n}", f"s{n}", "one", "scale", f"z{n}"]
         self._add("QLinearConv", [*names, f"b{n}"], strides=[stride] * 2, pads=pads,
-                  dilations=[dilation] * 2, group=out if depthwise else 1)  # fmt: skip
+                  dilations=[down, across], group=out if depthwise else 1)  # fmt: skip
         self.channels, self.shift = out, f"z{n}"
 
     def add(self, other: str, shift: str) -> None:
@@ -194,6 +196,22 @@ def test_the_fastest_plan_that_fits_is_taken():
         assert after.instructions >= before.instructions
     taken = compile_within(network("separable"), plans[0].ram_bytes - 1).summary.arena_bytes
     assert taken == plans[1].ram_bytes
+
+
+def test_windows_of_more_rows_than_a_call_tells_are_in_no_chain():
+    net = Network(4)
+    net.conv(8, 1)
+    net.conv(8, 3)
+    net.conv(8, 3, dilation=(130, 1), pads=[0, 1, 0, 1])
+    net.conv(4, 1)
+    model = net.model([1, 4, 600, 6], TensorProto.INT8)
+    plans = compile_within(model, 1 << 30).summary.row_plans
+    assert len(plans) > 1
+    library = compile_within(model, plans[-1].ram_bytes)
+    text = "".join(library.sources.files.values())
+    tables = re.findall(r"tvmrt_chain_call calls\[\d+\] = \{([^;]*)\};", text)
+    assert tables
+    assert max(int(n) for table in tables for n in re.findall(r"\d+", table)) < 256
 
 
 def test_a_pool_that_is_too_small_for_whole_layers_is_enough_for_rows():

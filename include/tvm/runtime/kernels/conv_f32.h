@@ -51,8 +51,9 @@ static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_row
                                        tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                        int c_begin, int c_end) {
   const tvmrt_window* window = &job->layer->window;
-  const int taps = job->layer->rows.taps, each = row->tile.segment_count / taps;
+  const int taps = job->layer->rows.taps;
   const int64_t width = job->tiles->width[0], stride = window->stride[2];
+  const int64_t each = row->tile.segment_count / taps;
   int rc = 0;
   for (int64_t t = begin; t < end && rc == 0; t += width) {
     const int64_t stop = end - t < width ? end : t + width;
