@@ -16,7 +16,7 @@ import tvmrt
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "firmware"))
 import own_networks
 
-MOST_STACK = 512
+MOST_STACK = 576  # of one function, inlined ones included; limits.json has that of networks
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-Wvla"]
 NETWORKS = ["vww_int8", "vww_f32", "ic_int8", "ad_f32"]
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
