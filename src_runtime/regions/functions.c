@@ -8,13 +8,21 @@
 
 /* () -> Array of str */
 TVMRT_NATIVE(list_devices) {
-  const char* names[64];
-  int32_t count;
+  const char** names;
+  int32_t there, count;
+  int rc;
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt_device_list(names, 64, &count));
-  if (count > 64) count = 64;
-  return tvmrt__ret_object(out, out_code,
+  TVMRT_RETURN_IF_ERROR(tvmrt_device_list(NULL, 0, &there));
+  names = (const char**)tvmrt__calloc((size_t)there + 1, sizeof(*names));
+  if (names == NULL) return -1;
+  rc = tvmrt_device_list(names, there, &count);
+  if (count > there) count = there; /* one came meanwhile */
+  if (rc == 0) {
+    rc = tvmrt__ret_object(out, out_code,
                            (tvmrt_object*)tvmrt__array_of_texts(names, (size_t)count));
+  }
+  free((void*)names);
+  return rc;
 }
 
 /* () -> text: the names of plug-ins that can be loaded when they are needed, a line each */

@@ -276,6 +276,27 @@ static void test_list_has_all_registered(void** unused) {
   assert_int_equal(found, 1);
 }
 
+static void test_all_of_many_devices_are_listed(void** unused) {
+  enum { MANY = 80 };
+  static char names[MANY][8];
+  call list = {0}, size = {0};
+  int32_t count;
+  (void)unused;
+  for (int i = 0; i < MANY; ++i) {
+    tvmrt_device device = probe_device(&sync_slots);
+    snprintf(names[i], sizeof(names[i]), "many%d", i);
+    device.name = names[i];
+    assert_ok(tvmrt_device_register(&device));
+  }
+  assert_ok(tvmrt_device_list(NULL, 0, &count));
+  assert_ok(call_global(&list, "tvmrt.device.list"));
+  arg_handle(&size, kTVMObjectHandle, list.ret.v_handle);
+  assert_ok(call_global(&size, "runtime.ArraySize"));
+  assert_int_equal(size.ret.v_int64, count);
+  assert_ok(TVMObjectFree(list.ret.v_handle));
+  for (int i = 0; i < MANY; ++i) assert_ok(tvmrt_device_unregister(names[i]));
+}
+
 static void test_missing_device_says_how_to_get_it(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
@@ -390,6 +411,7 @@ int main(void) {
       WITH_ASYNC(test_run_that_times_out_is_stopped),
       WITH_PROBE(test_wrong_arguments_are_refused),
       cmocka_unit_test_setup(test_incomplete_devices_are_refused, reset),
+      cmocka_unit_test_setup(test_all_of_many_devices_are_listed, reset),
       WITH_PROBE(test_names_are_unique),
       WITH_PROBE(test_list_has_all_registered),
       cmocka_unit_test(test_missing_device_says_how_to_get_it),

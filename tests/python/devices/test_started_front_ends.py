@@ -27,18 +27,18 @@ GOLDEN = np.maximum(-X, 0) * -np.abs(X)
 class Later(devices.PythonDevice):
     """Negates, some time after it was asked to."""
 
-    name = "later"
+    name = "deferring"
     ways = ()  # how regions were run
     meeting = None  # where runs wait for each other before they end
 
     def supports(self, node):
-        return None if node.op == "neg" else f"later takes no {node.op}"
+        return None if node.op == "neg" else f"deferring takes no {node.op}"
 
     def enter_runtime(self):
         names = {"pre_run": self.pre_run, "run": None, "start": None, "num_queues": lambda: 4}
         for slot, function in names.items():
             tvmrt.register_func(
-                f"device.later.{slot}", function or (lambda *_: None), override=True
+                f"device.deferring.{slot}", function or (lambda *_: None), override=True
             )
 
     def pre_run(self, symbol, text, constants, options):
@@ -75,16 +75,16 @@ def later():
     devices.register(device)
     yield device
     gc.collect()  # libraries that use it
-    devices.unregister("later")
-    tvmrt.get_global_func("tvmrt.device.unregister")("later")
+    devices.unregister("deferring")
+    tvmrt.get_global_func("tvmrt.device.unregister")("deferring")
     for slot in ("pre_run", "run", "start", "num_queues"):
-        tvmrt.runtime.packed_func.remove_global_func(f"device.later.{slot}")
+        tvmrt.runtime.packed_func.remove_global_func(f"device.deferring.{slot}")
 
 
 def network(tmp_path, **options):
     model = onnx.parser.parse_model(HEADER + TEXT)
     options = {"executor": "aot", "schedule": "async", **options}
-    library = tvmrt.compile(model, devices=["later"], **options)
+    library = tvmrt.compile(model, devices=["deferring"], **options)
     library.export_library(tmp_path / "n.so")
     assert len(library.summary.regions) == 2
     return tvmrt.runtime.load_module(tmp_path / "n.so")
@@ -109,9 +109,9 @@ def test_who_waits_at_once_runs_on_its_own_thread(later, tmp_path):
 
 
 def test_a_limit_of_time_holds_and_the_run_is_over_behind_it(later, tmp_path):
-    library = network(tmp_path, schedule="sync", device_options={"later": {"timeout_ms": 10}})
+    library = network(tmp_path, schedule="sync", device_options={"deferring": {"timeout_ms": 10}})
     net = executor_of(library, "aot")
-    with pytest.raises(tvmrt.TVMError, match=r"device 'later'.*did not end in time"):
+    with pytest.raises(tvmrt.TVMError, match=r"device 'deferring'.*did not end in time"):
         net.run(x=X)
     assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
@@ -124,18 +124,18 @@ def test_a_failure_is_told_and_a_run_may_have_ended_at_once(later, tmp_path, mon
     at_once = lambda x, y: y.copyfrom(-x.numpy()) and None  # noqa: E731
     monkeypatch.setattr(later, "start", lambda _, x, y: (ends.pop() if ends else at_once)(x, y))
     net = executor_of(network(tmp_path), "aot")
-    with pytest.raises(tvmrt.TVMError, match=r"device 'later': async_wait.*the line is cut"):
+    with pytest.raises(tvmrt.TVMError, match=r"device 'deferring': async_wait.*the line is cut"):
         net.run(x=X)
     net.run()
     np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
 
 
 def test_queues_must_be_a_number(later):
-    tvmrt.register_func("device.later.num_queues", lambda: 0, override=True)
-    with pytest.raises(ValueError, match=r"device\.later\.num_queues gave no number of 1 and more"):
-        tvmrt.get_global_func("tvmrt.device.find")("later")
-    tvmrt.register_func("device.later.num_queues", lambda: 2, override=True)
-    assert tvmrt.get_global_func("tvmrt.device.find")("later")
+    tvmrt.register_func("device.deferring.num_queues", lambda: 0, override=True)
+    with pytest.raises(ValueError, match=r"device\.deferring\.num_queues gave no number of 1 and more"):
+        tvmrt.get_global_func("tvmrt.device.find")("deferring")
+    tvmrt.register_func("device.deferring.num_queues", lambda: 2, override=True)
+    assert tvmrt.get_global_func("tvmrt.device.find")("deferring")
 
 
 BRANCHES = """g (float[1,8] x, float[8,8] v, float[8,8] w) => (float[1,8] y)
