@@ -91,8 +91,8 @@ static void set_error_text(const char* text, size_t size) {
 }
 
 void TVMPackedFuncSetLastError(const char* msg) {
-  /* lint: the text is the thread's, which free_thread() frees */
   set_error_text(msg == NULL ? "" : msg, msg == NULL ? 0 : strlen(msg));
+  /* lint: the text is the thread's, which free_thread() frees */
 }
 
 void TVMAPISetLastError(const char* msg) { TVMPackedFuncSetLastError(msg); }
@@ -112,8 +112,8 @@ static void set_error(const char* type, const char* fmt, va_list args) {
   size = vsnprintf(text + begin, sizeof(text) - begin, fmt, args);
   /* cut: names may be any length */
   if (size >= (int)(sizeof(text) - begin)) size = (int)(sizeof(text) - begin) - 1;
-  /* lint: as above, the thread frees it */
   set_error_text(text, begin + (size < 0 ? 0 : (size_t)size));
+  /* lint: as above, the thread frees it */
 }
 
 #define SET_ERROR(type)       \

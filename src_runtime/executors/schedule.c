@@ -68,10 +68,13 @@ static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* reques
   asker who = {s, step};
   int rc;
   if (s->scheduler.choose != NULL) request->choose = choose_device;
+  /* lint: taken back below */
   request->asker = &who;
   if (thread != NULL) thread->request = request;
   rc = s->run_op(s->graph, (size_t)step);
   if (thread != NULL) thread->request = NULL; /* steps of the CPU take none */
+  request->choose = NULL;
+  request->asker = NULL;
   return rc == 0 ? 0 : -1;
 }
 
