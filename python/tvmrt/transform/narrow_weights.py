@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod, sqrt
 
 import numpy as np
@@ -60,7 +60,25 @@ def narrow_weights(graph: Graph, kind: str, max_error: float | None) -> list[Nar
     """
     layers = _Layers(BITS[kind], max_error)
     rewrite(graph, layers.replaced)
-    return [layers.row(key) for key in layers.found]
+    return [layer.row() for layer in layers.found.values()]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Weights that were judged: what they have become, None where they stay, and who reads them."""
+
+    name: str
+    nbytes: int  # in float32
+    error: float
+    packed: _Packed | None
+    users: list[str] = field(default_factory=list)
+
+    def row(self) -> NarrowRow:
+        nodes = tuple(dict.fromkeys(self.users))
+        if self.packed is None:
+            return NarrowRow(self.name, nodes, 32, self.nbytes, self.nbytes, self.error)
+        after = self.packed.numbers.type.nbytes + self.packed.scales.type.nbytes
+        return NarrowRow(self.name, nodes, self.packed.bits, self.nbytes, after, self.error)
 
 
 class _Layers:
@@ -68,9 +86,7 @@ class _Layers:
 
     def __init__(self, bits: int, max_error: float | None) -> None:
         self.bits, self.max_error = bits, max_error
-        self.found: dict[bytes, _Packed | None] = {}
-        self.users: dict[bytes, list[str]] = {}
-        self.facts: dict[bytes, tuple[str, int, float]] = {}
+        self.found: dict[bytes, _Layer] = {}
 
     def replaced(self, b: Builder, node: Node) -> Value | None:
         if _is_product(node):
@@ -81,27 +97,24 @@ class _Layers:
             return None if packed is None else _rows(b, node, packed)
         return None
 
-    def row(self, key: bytes) -> NarrowRow:
-        packed, (name, before, error) = self.found[key], self.facts[key]
-        nodes = tuple(dict.fromkeys(self.users[key]))
-        if packed is None:
-            return NarrowRow(name, nodes, 32, before, before, error)
-        after = packed.numbers.type.nbytes + packed.scales.type.nbytes
-        return NarrowRow(name, nodes, packed.bits, before, after, error)
-
     def _packed(self, b: Builder, node: Node, weights: Value, rows: np.ndarray) -> _Packed | None:
         rows = np.ascontiguousarray(rows)
         key = bytes(str(rows.shape), "ascii") + _digest(rows)
         if key not in self.found:
-            numbers, scales, error = quantized(rows, self.bits)
-            keep = self.max_error is not None and error > self.max_error
-            self.found[key] = None if keep else _Packed(
-                b.const(interleaved(numbers, self.bits), f"{weights.name}_int{self.bits}"),
-                b.const(scales, f"{weights.name}_scales"), self.bits, rows.shape[1],
-            )  # fmt: skip
-            self.facts[key] = weights.name, rows.nbytes, error
-        self.users.setdefault(key, []).extend(node.sources or (node.name,))
-        return self.found[key]
+            self.found[key] = self._judged(b, weights.name, rows)
+        layer = self.found[key]
+        layer.users.extend(node.sources or (node.name,))
+        return layer.packed
+
+    def _judged(self, b: Builder, name: str, rows: np.ndarray) -> _Layer:
+        numbers, scales, error = quantized(rows, self.bits)
+        if self.max_error is not None and error > self.max_error:
+            return _Layer(name, rows.nbytes, error, None)
+        packed = _Packed(
+            b.const(interleaved(numbers, self.bits), f"{name}_int{self.bits}"),
+            b.const(scales, f"{name}_scales"), self.bits, rows.shape[1],
+        )  # fmt: skip
+        return _Layer(name, rows.nbytes, error, packed)
 
 
 def _digest(rows: np.ndarray) -> bytes:
