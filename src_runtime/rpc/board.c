@@ -288,10 +288,7 @@ static bool is_handle(const tvmrt_board* b) {
 }
 
 static int write_init(tvmrt_buf* out) {
-  static const char version[] = TVMRT_RPC_VERSION;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, version, sizeof(version) - 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(out, NULL, NULL, 0));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(out, NULL, NULL, 0));
   tvmrt__rpc_end(out, 0);
   return 0;
 }

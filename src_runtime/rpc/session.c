@@ -295,11 +295,8 @@ int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
 /* ---- begin and end ---- */
 
 static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
-  static const char version[] = TVMRT_RPC_VERSION;
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, TVMRT_RPC_INIT_SERVER));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(&s->request, version, sizeof(version) - 1));
   /* lint: who has no board gives what the server begins with */
-  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, init->values, init->codes, init->count));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request, init->values, init->codes, init->count));
   TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
   return receive_values(s);
 }

@@ -260,3 +260,10 @@ int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* code
   }
   return 0;
 }
+
+int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
+  static const char version[] = TVMRT_RPC_VERSION;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, version, sizeof(version) - 1));
+  return tvmrt__rpc_write_seq(out, values, codes, count);
+}

@@ -76,5 +76,7 @@ int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t);
 int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count);
 /* A whole sequence. */
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
+/* All of a session's first packet, but its end. */
+int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count);
 
 #endif
