@@ -13,12 +13,80 @@ from tvmrt.cli import console, files, options
 
 @click.command("inspect")
 @click.argument("file", type=options.PATH)
+@click.option(
+    "--board",
+    metavar="NAME",
+    shell_complete=lambda _c, _o, begun: complete_board(begun),
+    help="Tell instead what a run takes on this board (a family such as nrf52, or a processor): "
+    "cycles, time, energy by a model of its core, RAM and flash; the run is counted in QEMU. FILE "
+    "is an archive for it, or a network.",
+)
+@click.option(
+    "--wait-states",
+    type=click.FloatRange(min=0),
+    metavar="CYCLES",
+    help="With --board: what a line of flash that is not cached costs. Default: the board's row.",
+)
+@click.option(
+    "--clock",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MHZ",
+    help="With --board: its clock. Default: the board's row.",
+)
+@click.option(
+    "--picojoules",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="PJ",
+    help="With --board: the energy of a cycle. Default: the board's row, where it has one.",
+)
+@click.option(
+    "--scale",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    metavar="FACTOR",
+    help="With --board: cycles that a measurement has shown, by those of the model.",
+)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    type=options.PATH,
+    metavar="IN.npz",
+    help="With --board: inputs by name; made up if not given.",
+)
 @console.json_option
-def command(file: Path, as_json: bool) -> None:
-    """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json. Nothing in it is executed."""
+def command(
+    file: Path,
+    board: str | None,
+    wait_states: float | None,
+    clock: float | None,
+    picojoules: float | None,
+    scale: float,
+    inputs_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json.
+
+    Nothing in it is executed, but for --board."""
     from tvmrt.cli.describe import describe
 
     files.check_file(file)
+    if board is not None:
+        from tvmrt.cli import board_estimate
+
+        asked = board_estimate.Asked(board, wait_states, clock, picojoules, scale, inputs_file)
+        found = board_estimate.estimate(file, asked)
+        if as_json:
+            console.print_json("inspect-board", {"file": str(file), **found})
+        else:
+            board_estimate.show(file, found)
+        return
+    if (
+        any(each is not None for each in (wait_states, clock, picojoules, inputs_file))
+        or scale != 1
+    ):
+        raise click.UsageError(
+            "--wait-states, --clock, --picojoules, --scale and --inputs are for --board"
+        )
     description = describe(file)
     if as_json:
         console.print_json("inspect", {"file": str(file), **description.as_dict()})
@@ -33,6 +101,14 @@ def command(file: Path, as_json: bool) -> None:
         console.print_table(
             title, table.columns, [list(map(_text, row)) for row in table.rows], table.left
         )
+
+
+def complete_board(begun: str) -> list[str]:
+    """Names of boards that begin so."""
+    from tvmrt.codegen.families import FAMILIES
+    from tvmrt.codegen.target import FIRMWARE
+
+    return [name for name in (*FAMILIES, *FIRMWARE) if name.startswith(begun)]
 
 
 def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

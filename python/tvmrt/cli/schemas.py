@@ -337,6 +337,34 @@ FORMS: dict[str, Schema] = {
         ),
         footprint_=FOOTPRINT,
     ),
+    "inspect-board": _record(
+        "tvmrt inspect --board --json: an estimate, by a run that is counted in QEMU.",
+        file=_text(), board=_text(), target=_text(), core=_text("Whose table of cycles it is."),
+        source=_text("Of that table."), published=_flag("By the maker of the core."),
+        wait_states=_number("Cycles of a line of flash that is not cached."), scale=_number(),
+        clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Of a cycle."),
+        networks=_by_name(
+            _record(
+                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Of the cycles."),
+                seconds=_or_null(_seconds()), joules=_or_null(_number()),
+                ram=_record(
+                    arena_bytes=_bytes(), input_bytes=_bytes(), output_bytes=_bytes(),
+                    static_bytes=_bytes("Variables."), stack_bytes=_or_null(_bytes()),
+                    total_bytes=_or_null(_bytes(), "null where the stack has no bound."),
+                ),
+                flash_bytes=_bytes("Weights, code and constants of what a run calls."),
+                weights_bytes=_bytes(),
+                layers=_list(
+                    _record(
+                        name=_text(), nodes=WORDS, instructions=_whole(), cycles=_whole(),
+                        wait_cycles=_whole(), seconds=_or_null(_seconds()),
+                    ),
+                    "In the order of a run; the last row is what is between them.",
+                ),
+                functions=_list(_record(name=_text(), cycles=_whole()), "The most first."),
+            )
+        ),
+    ),
     "doctor": _record(
         "tvmrt doctor --json of this machine.",
         checks=_list(

@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},
     "codegen": {"error", "ir", "planner", "libinfo", "processor"},
+    "cycles": {"codegen", "error", "export", "libinfo"},
     "devices": {"entry_points", "error", "ir", "runtime", "processor"},
     "partition": {"error", "ir", "devices"},
     "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},

@@ -93,7 +93,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
         except ValueError as problem:
             result = memory_report.Measured(None, str(problem))
         else:
-            sources, includes = _unpack_code(archive, Path(folder))
+            sources, includes = unpack_code(archive, Path(folder))
             result = memory_report.measured(sources, includes, target)
     if result.footprint is None:
         description.texts["code and stack"] = f"not measured: {result.reason}"
@@ -117,7 +117,7 @@ def _memory(memory: dict[str, Any]) -> dict[str, Any]:
     return {**{name: part for name, part in memory.items() if name != "functions"}, **sizes}
 
 
-def _unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], list[Path]]:
+def unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], list[Path]]:
     """Write the C files and headers of an archive; the C files, and the folders of headers.
 
     Names that would leave the folder are left out.

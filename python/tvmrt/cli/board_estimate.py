@@ -1,0 +1,274 @@
+"""``tvmrt inspect FILE --board NAME``: cycles, energy, RAM and flash before there is a board."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console, files
+
+if TYPE_CHECKING:
+    from tvmrt.codegen.target import Target
+    from tvmrt.cycles.estimate import Layer
+    from tvmrt.cycles.parts import Part
+    from tvmrt.cycles.program import Input, Network, Run
+
+NETWORKS = (".onnx", ".tflite")
+HOTTEST = 12  # functions of C, in one table
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of the board; None where its row is taken."""
+
+    board: str
+    wait_states: float | None
+    clock: float | None
+    picojoules: float | None
+    scale: float
+    inputs_file: Path | None
+
+
+def estimate(path: Path, asked: Asked) -> dict[str, Any]:
+    """The estimate of each network of an archive, or of a network that is compiled for the board.
+
+    Raises
+    ------
+    ValueError
+        For a file that is neither, a board without a row, or an archive for another processor.
+    CompileError
+        If a tool is missing, or refuses.
+    """
+    from tvmrt.cycles.cores import CORES, core_of
+
+    machine, part = _board(asked)
+    core = CORES[part.core] if part.core else core_of(machine.name)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        archive = path if path.suffix == ".tar" else _compiled(path, asked, Path(folder))
+        found = {}
+        for i, network in enumerate(_networks(archive, machine, asked, Path(folder, "net"))):
+            place = Path(folder, f"run{i}")
+            place.mkdir()
+            found[network.name] = _one(network, machine, part, core, asked, place)
+    return {
+        "board": asked.board,
+        "target": machine.name,
+        "core": core.name,
+        "source": core.source,
+        "published": core.published,
+        "wait_states": part.wait_states,
+        "scale": asked.scale,
+        "clock_hz": part.clock or None,
+        "picojoules": part.picojoules or None,
+        "networks": found,
+    }
+
+
+def _board(asked: Asked) -> tuple[Target, Part]:
+    """The processor of a family or of a target's name, and the row with what was asked in it."""
+    from tvmrt.codegen.families import FAMILIES, find_family
+    from tvmrt.codegen.target import FIRMWARE, get_target
+    from tvmrt.cycles.parts import part_of
+
+    known = asked.board in FIRMWARE and asked.board not in FAMILIES
+    machine = get_target(asked.board) if known else find_family(asked.board).machine()
+    changes = {"wait_states": asked.wait_states, "picojoules": asked.picojoules}
+    if asked.clock is not None:
+        changes["clock"] = asked.clock * 1e6
+    told = {name: value for name, value in changes.items() if value is not None}
+    return machine, replace(part_of(asked.board), **told)
+
+
+def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
+    """The archive of a network, compiled for the board."""
+    if path.suffix not in NETWORKS:
+        raise ValueError(
+            f"{path}: --board takes an archive for a board (.tar) or a network (.onnx, .tflite)"
+        )
+    from tvmrt.codegen.families import FAMILIES
+    from tvmrt.pipeline import compile as compile_network
+
+    where = "board" if asked.board in FAMILIES else "target"
+    choices: dict[str, Any] = {where: asked.board, "interface_api": "c", "unpacked_api": True}
+    archive = folder / "net.tar"
+    compile_network(str(path), **choices).export(str(archive))
+    return archive
+
+
+def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[Network]:
+    from tvmrt.cli.describe.archive import METADATA, unpack_code
+    from tvmrt.cli.memory_report import prefix_of
+    from tvmrt.cycles.cores import core_of
+    from tvmrt.cycles.program import Network
+
+    try:
+        with tarfile.open(path) as archive:
+            metadata = json.loads(archive.extractfile(f"./{METADATA}").read())  # type: ignore[union-attr]
+            modules = metadata["modules"]
+            sources, includes = unpack_code(archive, folder)
+            for module in modules.values():
+                target = str(module["target"][0]).rpartition("-device=")[2]
+                executors = module["executors"] if module["memory"]["pools"] else []
+    except (tarfile.TarError, KeyError, TypeError, AttributeError, ValueError, EOFError) as error:
+        raise ValueError(
+            f"{path} is no archive of a network for a board ({error}); 'tvmrt compile NET.onnx -o "
+            f"NET.tar --board {asked.board}' writes one"
+        ) from None
+    if executors != ["aot"]:
+        raise ValueError(f"{path} is for the graph executor; compile it with --executor aot")
+    if core_of(target).name != core_of(machine.name).name:
+        raise ValueError(
+            f"{path} is for {target}, and {asked.board} has a {machine.name}; compile the network "
+            f"with --board {asked.board}"
+        )
+    code = [source for source in sources if source.suffix == ".c"]
+    return [
+        Network(name, prefix_of(module), module, code, includes) for name, module in modules.items()
+    ]
+
+
+def _inputs(network: Network, asked: Asked) -> list[Input]:
+    import numpy as np
+
+    from tvmrt.cycles.program import checked_inputs
+    from tvmrt.network.inputs import TensorInfo, random_inputs
+
+    given = {} if asked.inputs_file is None else files.load_inputs(asked.inputs_file)
+    infos = []
+    for name, row in network.main["inputs"].items():
+        if not isinstance(row["size"], int):
+            raise ValueError(
+                f"input {name} of {network.name} has a size that runs choose; compile it with "
+                "--shape or --dim"
+            )
+        width = np.dtype("uint8" if row["dtype"] == "bool" else row["dtype"]).itemsize
+        infos.append(TensorInfo(name, row["dtype"], (row["size"] // width,)))
+    return checked_inputs(network, given, random_inputs(i for i in infos if i.name not in given))
+
+
+def _one(
+    network: Network, machine: Target, part: Part, core: Any, asked: Asked, folder: Path
+) -> dict[str, Any]:
+    from tvmrt.cli import memory_report
+    from tvmrt.cycles.estimate import layers
+    from tvmrt.cycles.program import run
+
+    counted = run(network, machine, part, _inputs(network, asked), folder)
+    rows = layers(network, counted, core, part, asked.scale)
+    measured = memory_report.measured(network.sources, network.includes, machine)
+    stack = measured.stack(network.module)
+    found = [_row(layer, part) for layer in rows]
+    total = {
+        name: sum(row[name] for row in found)
+        for name in ("instructions", "cycles", "wait_cycles")
+    }  # fmt: skip
+    return {
+        **total,
+        "seconds": total["cycles"] / part.clock if part.clock else None,
+        "joules": total["cycles"] * part.picojoules * 1e-12 if part.picojoules else None,
+        "ram": _ram(network, counted, None if stack is None else stack.nbytes),
+        "flash_bytes": counted.image.flash_bytes,
+        "weights_bytes": network.main["constants_size_bytes"],
+        "layers": found,
+        "functions": _functions(rows),
+    }
+
+
+def _row(layer: Layer, part: Part) -> dict[str, Any]:
+    cycles = round(layer.cycles)
+    return {
+        "name": layer.name,
+        "nodes": layer.nodes,
+        "instructions": layer.instructions,
+        "cycles": cycles,
+        "wait_cycles": round(layer.wait_cycles),
+        "seconds": cycles / part.clock if part.clock else None,
+    }
+
+
+def _ram(network: Network, counted: Run, stack: int | None) -> dict[str, Any]:
+    """Bytes of RAM by what they are for. What a pool has of weights is in the arena."""
+    parts = {
+        "arena_bytes": sum(pool["used_bytes"] for pool in network.memory["pools"]),
+        "input_bytes": sum(row["size"] for row in network.main["inputs"].values()),
+        "output_bytes": sum(row["size"] for row in network.main["outputs"].values()),
+        "static_bytes": counted.image.static_bytes,
+        "stack_bytes": stack,
+    }
+    return {**parts, "total_bytes": sum(parts.values()) if stack is not None else None}
+
+
+def _functions(rows: list[Layer]) -> list[dict[str, Any]]:
+    """Functions of C by their cycles, without those of waiting, the most first."""
+    from collections import Counter
+
+    total: Counter[str] = Counter()
+    for layer in rows:
+        total.update(layer.functions)
+    return [{"name": name, "cycles": cycles} for name, cycles in total.most_common(HOTTEST)]
+
+
+def show(path: Path, found: Mapping[str, Any]) -> None:
+    """Print an estimate for people."""
+    origin = "by its published table" if found["published"] else "derived, not published"
+    pairs = {"file": path, "board": found["board"], "core": f"{found['core']}, {origin}"}
+    pairs["model"] = found["source"]
+    if found["clock_hz"]:
+        pairs["clock"] = f"{found['clock_hz'] / 1e6:g} MHz, {found['wait_states']:g} wait states"
+    if found["scale"] != 1:
+        pairs["scale"] = f"{found['scale']:g}"
+    console.print_pairs(pairs)
+    for name, network in found["networks"].items():
+        click.echo(f"\nnetwork {name}")
+        console.print_pairs(_pairs(network))
+        click.echo()
+        console.print_table(
+            "operators", ("operator", "instructions", "cycles", "of them waiting", "share", "ms"),
+            [_cells(row, network["cycles"]) for row in network["layers"]], ("operator",),
+        )  # fmt: skip
+        click.echo()
+        console.print_table(
+            "functions of C", ("function", "cycles"),
+            [(row["name"], f"{row['cycles']:,}") for row in network["functions"]], ("function",),
+        )  # fmt: skip
+
+
+def _cells(row: Mapping[str, Any], total: int) -> tuple:
+    milliseconds = "-" if row["seconds"] is None else f"{row['seconds'] * 1e3:.3f}"
+    share = f"{100 * row['cycles'] / max(total, 1):.1f} %"
+    counts = (f"{row[name]:,}" for name in ("instructions", "cycles", "wait_cycles"))
+    return (row["name"], *counts, share, milliseconds)
+
+
+def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
+    size = console.format_bytes
+    ram = network["ram"]
+    pairs = {
+        "instructions": f"{network['instructions']:,}",
+        "cycles": f"{network['cycles']:,}, {network['wait_cycles']:,} of them wait for flash",
+    }
+    if network["seconds"] is not None:
+        pairs["time"] = f"{network['seconds'] * 1e3:.3f} ms"
+    energy = network["joules"]
+    pairs["energy"] = (
+        "not known; --picojoules takes what a cycle needs" if energy is None
+        else f"{energy * 1e6:.4g} uJ"
+    )  # fmt: skip
+    names = {"arena_bytes": "arena", "input_bytes": "inputs", "output_bytes": "outputs",
+             "static_bytes": "variables", "stack_bytes": "stack"}  # fmt: skip
+    parts = ", ".join(
+        f"{text} {'no bound' if ram[name] is None else size(ram[name])}"
+        for name, text in names.items()
+    )
+    total = "no bound" if ram["total_bytes"] is None else size(ram["total_bytes"])
+    pairs["RAM in all"] = f"{total}: {parts}"
+    flash = f"{size(network['flash_bytes'])}: weights {size(network['weights_bytes'])}"
+    rest = network["flash_bytes"] - network["weights_bytes"]
+    return {**pairs, "flash in all": f"{flash}, code and constants {size(rest)}"}

@@ -1,0 +1,191 @@
+"""The instructions of an image, by kind, from what ``objdump`` prints of it."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
+_LINE = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
+_REGISTER = re.compile(r"\b(?:[rsdqat]\d+|x\d+|f[ast]\d+|ft\d+|fp|ip|sp|lr|pc|sl|ra|gp|tp|zero)\b")
+_SPAN = re.compile(r"\b([rsdq])(\d+)-[rsdq](\d+)")
+_WIDTH = re.compile(r"\.[nw]$")
+
+# Kinds by how a mnemonic of ARM begins, the first that fits; vectors are told by their registers.
+_ARM = (
+    (r"(le|letp|wls|wlstp|dls|dlstp)$", "loop"),
+    (r"(ldrd|strd)", "load_double"),
+    (r"(ldm|stm|push|vldm|vstm|vpush|vpop|pop)", "multiple"),
+    (r"vldr|vld", "float_load"),
+    (r"vstr|vst", "float_store"),
+    (r"ldr", "load"),
+    (r"str", "store"),
+    (r"bl$|blx$", "call"),
+    (r"(bx|b)$", "jump"),
+    (r"tb[bh]", "table"),
+    (r"cb(n?)z|b(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)$", "branch"),
+    (r"(mla|mls)(eq|ne|cs|cc|mi|pl|hi|ls|ge|lt|gt|le)?$", "mla"),
+    (r"[us]mull", "mull"),
+    (r"[us]mlal$|umaal", "mlal"),
+    (r"[us]mla|sml[as]|smm|smu|mul", "mul"),
+    (r"[us]div", "div"),
+    (r"v(fn?m[as]|n?ml[as])", "float_mac"),
+    (r"vdiv", "float_div"),
+    (r"vsqrt", "float_sqrt"),
+    (r"v", "float"),
+)
+_RISCV = (
+    (r"c?\.?f[ls][wd]", "float_load"),
+    (r"c?\.?l([bhw]u?|wsp)$", "load"),
+    (r"c?\.?s([bhw]|wsp)$", "store"),
+    (r"(jal|jalr|call)$", "call"),
+    (r"(j|jr|ret|tail)$", "jump"),
+    (r"b(eq|ne|lt|ge|ltu|geu|gt|le|gtu|leu|eqz|nez|ltz|gez|gtz|lez)$", "branch"),
+    (r"(div|rem)u?$", "div"),
+    (r"mul", "mul"),
+    (r"fn?m(add|sub)", "float_mac"),
+    (r"fdiv", "float_div"),
+    (r"fsqrt", "float_sqrt"),
+    (r"f(?!ence)", "float"),
+)
+_ARM_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _ARM)
+_RISCV_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RISCV)
+LOADS = {"load", "float_load", "load_double"}
+# The unit that an instruction is for, where there is one of it alone.
+UNITS = {
+    "load": "memory", "store": "memory", "load_double": "memory", "multiple": "memory",
+    "float_load": "memory", "float_store": "memory", "mul": "mul", "mla": "mul", "mull": "mul",
+    "mlal": "mul", "float": "float", "float_mac": "float", "branch": "jump", "jump": "jump",
+    "vector_load": "memory", "vector_store": "memory", "vector": "vector",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction; ``registers`` counts those of a multiple load or store, ``result`` is its
+    first operand, ``operands`` all registers that are named."""
+
+    address: int
+    kind: str
+    registers: int = 0
+    result: str = ""
+    operands: frozenset[str] = frozenset()
+
+
+@dataclass
+class Code:
+    """An image's instructions by their order, and its functions by where they begin."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    functions: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, str] = field(default_factory=dict)  # what is called, by the address behind
+    _starts: list[int] = field(default_factory=list)
+
+    def block(self, address: int, count: int) -> list[Instruction]:
+        """So many instructions from an address. KeyError for one that begins none."""
+        at = self.places[address]
+        return self.instructions[at : at + count]
+
+    def function_at(self, address: int) -> str:
+        """The function that an address lies in."""
+        if len(self._starts) != len(self.functions):
+            self._starts = sorted(self.functions)
+        at = bisect.bisect_right(self._starts, address) - 1
+        return self.functions[self._starts[at]] if at >= 0 else "?"
+
+    def span(self, name: str) -> tuple[int, int]:
+        """The addresses of a function, up to the next one. KeyError where there is none."""
+        starts = sorted(self.functions)
+        for i, start in enumerate(starts):
+            if self.functions[start] == name:
+                last = self.instructions[-1].address + 4
+                return start, starts[i + 1] if i + 1 < len(starts) else last
+        raise KeyError(name)
+
+
+def read(text: str, riscv: bool) -> Code:
+    """Read what ``objdump -d --no-show-raw-insn`` prints."""
+    code = Code()
+    before = ""
+    for line in text.splitlines():
+        function = _FUNCTION.match(line)
+        if function:
+            code.functions[int(function[1], 16)] = function[2]
+            continue
+        row = _LINE.match(line)
+        if row is None or row[2].startswith("."):
+            continue  # data among the code
+        address = int(row[1], 16)
+        if before:
+            code.calls[address] = before
+        found = _instruction(address, row[2], row[3], riscv)
+        target = re.search(r"<([^>+]+)>", row[3]) if found.kind == "call" else None
+        before = target[1] if target else ""
+        code.places[address] = len(code.instructions)
+        code.instructions.append(found)
+    return code
+
+
+def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction:
+    operands = re.split(r"[@;#]|//| <", rest)[0]
+    kind, count = kind_of(name, operands, riscv), 0
+    if kind in ("multiple", "pop_pc"):
+        count = _listed(operands)
+    names = _REGISTER.findall(operands)
+    return Instruction(address, kind, count, names[0] if names else "", frozenset(names))
+
+
+def kind_of(name: str, operands: str, riscv: bool) -> str:
+    """The kind of an instruction by its mnemonic and operands."""
+    plain = _WIDTH.sub("", name)
+    if riscv:
+        kind = next((kind for pattern, kind in _RISCV_KINDS if pattern.match(plain)), "alu")
+        return _riscv_jump(plain, operands) if kind in ("call", "jump") else kind
+    stem = plain.split(".")[0]
+    if re.search(r"\bq\d", operands) or stem == "vpst":
+        return _vector(stem, operands)
+    kind = next((kind for pattern, kind in _ARM_KINDS if pattern.match(stem)), "alu")
+    if kind == "multiple" and re.search(r"\bpc\b", operands):
+        return "pop_pc"
+    if stem == "vmov" and len(_REGISTER.findall(operands)) > 2:
+        return "float_move_two"
+    return kind
+
+
+def _riscv_jump(name: str, operands: str) -> str:
+    """``jal zero`` and ``jalr zero`` are jumps."""
+    return "jump" if operands.startswith("zero") else "call" if name.startswith("jal") else "jump"
+
+
+def _vector(stem: str, operands: str) -> str:
+    if stem.startswith(("vld", "vst")):
+        gathers = re.search(r"\[[^\]]*q\d", operands)
+        return "vector_gather" if gathers else f"vector_{'load' if stem[1] == 'l' else 'store'}"
+    return "vector"
+
+
+def _listed(operands: str) -> int:
+    """How many registers stand in braces."""
+    inside = operands[operands.find("{") + 1 : operands.find("}")]
+    spans = [(a, int(b), int(c)) for a, b, c in _SPAN.findall(inside)]
+    single = _REGISTER.findall(_SPAN.sub("", inside))
+    return len(single) + sum(c - b + 1 for _, b, c in spans)
+
+
+def pairs(first: Instruction, second: Instruction) -> bool:
+    """Whether a core of two pipelines lets both leave in one cycle."""
+    unit = UNITS.get(first.kind)
+    if unit is not None and unit == UNITS.get(second.kind):
+        return False
+    return not first.result or first.result not in second.operands
+
+
+def walk(block: list[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
+    """Each instruction with the one before it in the block."""
+    before = None
+    for instruction in block:
+        yield instruction, before
+        before = instruction

@@ -1,0 +1,103 @@
+"""What instructions take on each core, in cycles, with memory that needs no wait states.
+
+A kind that a core's row does not name takes one cycle. Where the makers publish a table it is that
+table (``published``); for the others rows are derived from what is published of their pipelines,
+and ``source`` says how. No row was held against silicon: ``--scale`` takes what a measurement says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Core:
+    """One row.
+
+    ``costs`` has cycles by kind of instruction (``code.kind_of``), ``each`` what a register of a
+    multiple load or store adds, ``taken`` what a jump adds to an instruction that may or may not
+    jump. ``pairs``: two neighbours that do not need each other leave at once. ``overlap``: vector
+    instructions for different units follow each other by one cycle where alone they take two.
+    """
+
+    name: str
+    source: str
+    published: bool
+    costs: Mapping[str, float] = field(default_factory=dict)
+    each: float = 1
+    taken: float = 1
+    pairs: bool = False
+    overlap: bool = False
+
+
+_M0 = {
+    "load": 2, "load_next": 2, "store": 2, "multiple": 1, "pop_pc": 4, "call": 4, "jump": 3,
+}  # fmt: skip
+_M0PLUS = {**_M0, "pop_pc": 3, "call": 3, "jump": 2}
+_M3 = {
+    "load": 2, "load_next": 1, "load_double": 3, "multiple": 1, "pop_pc": 3, "call": 3, "jump": 3,
+    "table": 4, "mla": 2, "mull": 4, "mlal": 5, "div": 6,
+}  # fmt: skip
+_FLOATS = {
+    "float_load": 2, "float_store": 2, "float_mac": 3, "float_div": 14, "float_sqrt": 14,
+    "float_move_two": 2,
+}  # fmt: skip
+_M4 = {**_M3, "mull": 1, "mlal": 1, **_FLOATS}
+_M33 = {**_M4, "mla": 1, "call": 2, "jump": 2, "pop_pc": 2}
+_M7 = {
+    "load_double": 1, "multiple": 1, "pop_pc": 3, "call": 2, "jump": 1, "table": 3, "div": 6,
+    "float_mac": 1, "float_div": 14, "float_sqrt": 14,
+}  # fmt: skip
+_VECTOR = {"vector": 2, "vector_load": 2, "vector_store": 2, "vector_gather": 4}
+_M55 = {
+    **_M33, "load": 1, "load_double": 2, "float_load": 1, "float_store": 1, "float_mac": 1,
+    **_VECTOR,
+}  # fmt: skip
+_M85 = {**_M7, **_VECTOR}
+_RISCV = {
+    "load": 2, "load_next": 2, "call": 2, "jump": 2, "div": 18, "float_load": 2, "float_div": 16,
+    "float_sqrt": 16,
+}  # fmt: skip
+
+# fmt: off
+CORES = {core.name: core for core in (
+    Core("cortex-m0", "Cortex-M0 Technical Reference Manual, table of instructions; multiplier of "
+         "one cycle", True, _M0, taken=2),
+    Core("cortex-m0plus", "Cortex-M0+ Technical Reference Manual, table of instructions; "
+         "multiplier of one cycle", True, _M0PLUS),
+    Core("cortex-m3", "Cortex-M3 Technical Reference Manual, table of instructions; divisions 6 "
+         "of 2 to 12, long products 4 of 3 to 5, refills of the pipeline 2 of 1 to 3", True, _M3,
+         taken=2),
+    Core("cortex-m4", "Cortex-M4 Technical Reference Manual, tables of instructions and of the "
+         "FPU; divisions 6 of 2 to 12, refills of the pipeline 2 of 1 to 3", True, _M4, taken=2),
+    Core("cortex-m23", "as Cortex-M0+, with a divider of 17 cycles", False,
+         {**_M0PLUS, "div": 17}),
+    Core("cortex-m33", "as Cortex-M4, with MLA of one cycle and a pipeline that is one stage "
+         "shorter to refill", False, _M33),
+    Core("cortex-m7", "two instructions a cycle where neighbours do not need each other and are "
+         "for different units; predicted branches", False, _M7, taken=0, pairs=True),
+    Core("cortex-m55", "as Cortex-M33, loads of one cycle; vectors in two beats that overlap with "
+         "those for another unit; ends of low-overhead loops free", False, _M55, overlap=True),
+    Core("cortex-m85", "scalar instructions as Cortex-M7, vectors as Cortex-M55", False, _M85,
+         taken=0, pairs=True, overlap=True),
+    Core("riscv32", "a core in order with one load port, as in microcontrollers of four stages",
+         False, _RISCV, each=0, taken=2),
+)}
+# fmt: on
+
+# Targets that are another row's core, with more or fewer instructions.
+SAME = {
+    "cortex-m4f": "cortex-m4", "cortex-m4-nofp": "cortex-m4", "rv32imac": "riscv32",
+    "rv32imafc": "riscv32",
+}  # fmt: skip
+
+
+def core_of(target: str) -> Core:
+    """The row of a target for boards; raises ValueError where there is none."""
+    name = SAME.get(target, target)
+    if name not in CORES:
+        raise ValueError(
+            f"there is no table of cycles for {target}; there are {', '.join([*CORES, *SAME])}"
+        )
+    return CORES[name]

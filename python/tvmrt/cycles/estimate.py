@@ -1,0 +1,103 @@
+"""Cycles, time and energy of a run, by calls of the network's main function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .code import LOADS, Instruction, pairs, walk
+from .cores import Core
+from .parts import Part
+from .program import Call, Network, Run
+
+MAIN = "between operators"
+
+
+@dataclass
+class Layer:
+    """What one call executed: instructions, cycles of the core, cycles of waiting for flash."""
+
+    name: str
+    nodes: list[str] = field(default_factory=list)
+    instructions: int = 0
+    core_cycles: float = 0
+    wait_cycles: float = 0
+    functions: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def cycles(self) -> float:
+        return self.core_cycles + self.wait_cycles
+
+
+def block_cycles(block: list[Instruction], core: Core) -> float:
+    """What the instructions of a block take once, without what a jump at its end adds."""
+    total, free = 0.0, True  # free: the one before left alone
+    for instruction, before in walk(block):
+        cost = _alone(instruction, before, core)
+        if before is None:
+            free = True
+        elif core.overlap and _overlaps(before, instruction):
+            cost -= 1
+        elif core.pairs and free and cost == 1 and pairs(before, instruction):
+            free = False
+            continue
+        else:
+            free = True
+        total += cost
+    return total
+
+
+def _alone(instruction: Instruction, before: Instruction | None, core: Core) -> float:
+    kind = instruction.kind
+    cost = core.costs.get(kind, 1)
+    if kind in ("load", "float_load") and before is not None and before.kind in (*LOADS, "store"):
+        return min(cost, core.costs.get("load_next", cost))
+    if kind in ("multiple", "pop_pc"):
+        return cost + core.each * instruction.registers
+    return cost
+
+
+def _overlaps(first: Instruction, second: Instruction) -> bool:
+    """Vector instructions of two beats for different units."""
+    a, b = first.kind, second.kind
+    return a.startswith("vector") and b.startswith("vector") and a != b and "gather" not in b
+
+
+def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1) -> list[Layer]:
+    """The operators in the order in which they run, and what is between them. ``scale`` is what a
+    measurement has shown the model's cycles to be too few by."""
+    rows = network.memory["functions"].get("operator_functions", [])
+    names = {row["function_name"]: row.get("nodes", []) for row in rows}
+    callees = [run.code.calls.get(call.site, "") for call in run.calls]
+    # two operators of one code are one function, which has both names
+    operators = [i for i, callee in enumerate(callees) if callee in names]
+    by_order = len(operators) == len(rows)
+    found: list[Layer] = []
+    for i, call in enumerate(run.calls):
+        name = MAIN if i == 0 else callees[i] or run.code.function_at(call.site)
+        if by_order and i in operators:
+            name = rows[operators.index(i)]["function_name"]
+        if i > 0 and name in (f"{network.prefix}_run", f"{network.prefix}___tvm_main__"):
+            name = MAIN  # one of its two functions calls the other
+        layer = Layer(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
+        layer = found[0] if name == MAIN and found else layer
+        _add(layer, call, run, core)
+        waits = call.code_jump + call.data + (0 if part.prefetch else call.code_next)
+        layer.wait_cycles += waits * part.wait_states
+        if not found or layer is not found[0]:
+            found.append(layer)
+    for layer in found:
+        layer.core_cycles *= scale
+        layer.wait_cycles *= scale
+    return [*found[1:], found[0]]
+
+
+def _add(layer: Layer, call: Call, run: Run, core: Core) -> None:
+    for address, count, times, jumps in call.blocks:
+        block = run.code.block(address, count)
+        cycles = block_cycles(block, core) * times
+        if block[-1].kind == "branch":
+            cycles += core.taken * jumps
+        layer.instructions += count * times
+        layer.core_cycles += cycles
+        layer.functions[run.code.function_at(address)] += round(cycles)

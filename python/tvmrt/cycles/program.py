@@ -1,0 +1,325 @@
+"""One run of a firmware network in QEMU, with each block of its code counted."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.codegen.target import Target
+from tvmrt.error import CompileError
+from tvmrt.export.board_image import Board, boards
+from tvmrt.export.firmware_build import CFLAGS
+from tvmrt.libinfo import find_boards_path
+
+from . import code
+from .parts import Part
+
+SECONDS = 600  # for one run in QEMU
+# The board of QEMU for a target that has no board of its own: its core has all instructions.
+_STAND_IN = {
+    "cortex-m3": "cortex-m0plus", "cortex-m4f": "cortex-m4", "cortex-m4-nofp": "cortex-m4",
+    "cortex-m23": "cortex-m55", "cortex-m33": "cortex-m55", "cortex-m85": "cortex-m55",
+    "rv32imac": "riscv32", "rv32imafc": "riscv32",
+}  # fmt: skip
+_SYMBOL = re.compile(r"^([0-9a-f]{8}) .{7} (\S+)\t([0-9a-f]{8}) (?:\.hidden )?(\S+)$", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\d+ (\.\w+)\s+([0-9a-f]{8})", re.MULTILINE)
+_VERSION = re.compile(r"version (\d+)")
+_MARKS = ("count_begin", "count_end", "count_fail")
+_AROUND = re.compile(
+    r"(count_\w+|main|start|start_c|fault|trap|semihost|vectors|stage|board_exit|board_write|"
+    r"__aeabi_read_tp|(in|out|pool|given)\d+|tensors\.\d+)$"
+)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that the program has before it runs."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the program calls: ``folder`` has the unpacked archive, ``module`` its metadata."""
+
+    name: str
+    prefix: str
+    module: Mapping[str, Any]
+    sources: Sequence[Path]
+    includes: Sequence[Path]
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        return self.module["memory"]
+
+    @property
+    def main(self) -> Mapping[str, Any]:
+        return self.memory["functions"]["main"][0]
+
+    def header(self) -> str:
+        for folder in self.includes:
+            path = folder / f"{self.prefix}.h"
+            if path.is_file():
+                return path.read_text(encoding="utf-8")
+        raise ValueError(f"the archive has no header {self.prefix}.h")
+
+
+@dataclass
+class Call:
+    """What one call of the network's main function executed; ``site`` is the address behind it."""
+
+    site: int
+    code_next: int
+    code_jump: int
+    data: int
+    blocks: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A linked image: ``flash_bytes`` and ``static_bytes`` (variables beside the network's own
+    workspace) are those of the network and of what it calls, without the program around it;
+    ``ram`` is where RAM begins and ends."""
+
+    path: Path
+    flash_bytes: int
+    static_bytes: int
+    ram: tuple[int, int]
+
+
+@dataclass
+class Run:
+    """Calls in their order; the first one is what main itself executes."""
+
+    calls: list[Call]
+    code: code.Code
+    image: Image
+
+
+def run(network: Network, target: Target, part: Part, inputs: Sequence[Input], folder: Path) -> Run:
+    """Build, run and read one run of a network.
+
+    Raises
+    ------
+    CompileError
+        If a tool is missing or refuses, or the network is too large for the board of QEMU.
+    ValueError
+        If the network fails, or cannot be called by a program that knows nothing of it.
+    """
+    board = tools_of_board(target.name)
+    path = _build(network, target, board, inputs, folder)
+    dumper = f"{board.tool}-objdump"
+    image = _measured(path, _call([dumper, "-ht", str(path)]), network, inputs)
+    text = _call([dumper, "-d", "--no-show-raw-insn", str(path)])
+    read = code.read(text, riscv=board.target == "riscv32")
+    counts = _execute(network, board, image, read, part, folder)
+    return Run(_calls(counts.read_text()), read, image)
+
+
+def tools_of_board(target: str) -> Board:
+    """The board of QEMU that runs a target's code; raises CompileError where a tool is missing."""
+    board = boards()[_STAND_IN.get(target, target)]
+    for tool in (f"{board.tool}-gcc", board.emulator[0], "cc"):
+        if shutil.which(tool) is None:
+            raise CompileError(
+                f"{tool} is not installed; inspect --board builds the network with "
+                f"{board.tool}-gcc and counts in {board.emulator[0]} by a plug-in that cc compiles"
+            )
+    return board
+
+
+def _measured(path: Path, text: str, network: Network, inputs: Sequence[Input]) -> Image:
+    """What ``objdump -ht`` tells of an image."""
+    sections = {name: int(size, 16) for name, size in _SECTION.findall(text)}
+    flash = sum(sections.get(name, 0) for name in (".weights", ".text", ".data"))
+    flash -= sum(len(each.data) for each in inputs)
+    places: dict[str, int] = {}
+    static = 0
+    own = {pool["name"] for pool in network.memory["pools"] if not pool["lent"]}
+    pools = {f"{network.prefix}_{name}" for name in own}
+    for address, section, size, name in _SYMBOL.findall(text):
+        places[name] = int(address, 16)
+        around = _AROUND.match(name) is not None
+        if section in (".text", ".data") and around:
+            flash -= int(size, 16)
+        if section in (".data", ".bss", ".noinit", ".tbss") and not around and name not in pools:
+            static += int(size, 16)
+    return Image(path, flash, static, (places["data_begin"], places["stack_top"]))
+
+
+def _build(
+    network: Network, target: Target, board: Board, inputs: Sequence[Input], folder: Path
+) -> Path:
+    places = Path(find_boards_path())
+    main = folder / "count_network.c"
+    main.write_text(program_text(network, inputs, folder), encoding="utf-8")
+    compiler = f"{board.tool}-gcc"
+    found = _call([compiler, "-print-file-name=picolibc.specs"]).strip()
+    specs = ["--specs=picolibc.specs"] if "/" in found else []
+    includes = [*network.includes, places.parent]
+    sources = [*network.sources, main, places / "count.c", places / board.start]
+    clock = [flag for flag in board.flags if flag.startswith("-D")]
+    image = folder / "count.elf"
+    command = [
+        compiler, *specs, "-std=gnu11", *CFLAGS, *target.flags, *clock,
+        *(f"-I{path}" for path in includes), "-nostartfiles", f"-L{places}",
+        "-T", f"{board.target}.ld", "-Wl,--gc-sections", *map(str, sources), "-lm",
+        "-o", str(image),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        told = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
+        told = told or [line for line in done.stderr.splitlines() if "error" in line]
+        reason = "; ".join(told[:3]).strip() or done.stderr.strip()[-500:]
+        raise CompileError(f"the image of {network.name} for {board.target} fails: {reason}")
+    return image
+
+
+def program_text(network: Network, inputs: Sequence[Input], folder: Path) -> str:
+    """C that fills the inputs and calls the network once, by the interface that it has."""
+    header = network.header()
+    by_struct = f"struct {network.prefix}_inputs" in header
+    if f"struct {network.prefix}_devices" in header:
+        raise ValueError(
+            f"{network.name} calls devices, which are not here; inspect a network without --device"
+        )
+    lines = [f'#include "{network.prefix}.h"', "#include <string.h>", ""]
+    fills, names = [], []
+    for i, each in enumerate(inputs):
+        path = folder / f"in{i}.bin"
+        path.write_bytes(each.data)
+        lines.append(
+            f'__asm(".section .rodata.tvm.in{i},\\"a\\"\\n.balign 16\\n.global given{i}\\ngiven{i}:'
+            f'\\n.incbin \\"{path}\\"\\n.text\\n");\nextern const char given{i}[];'
+        )
+        fills.append(f"  memcpy(in{i}, given{i}, {len(each.data)});")
+        names.append((f"in{i}", len(each.data)))
+    outputs = [(f"out{i}", row["size"]) for i, row in enumerate(network.main["outputs"].values())]
+    pools = [
+        (f"pool{i}", pool["used_bytes"])
+        for i, pool in enumerate(p for p in network.memory["pools"] if p["lent"])
+    ]
+    for name, size in (*names, *outputs, *pools):
+        lines.append(f"static _Alignas(16) unsigned char {name}[{max(size, 1)}];")
+    rows = [[name for name, _ in each] for each in (names, outputs, pools)]
+    body = _struct_call(network.prefix, *rows) if by_struct else _packed_call(network.prefix, *rows)
+    return "\n".join([
+        *lines, "void count_inputs(void);", "void count_inputs(void) {", *fills, "}",
+        "int count_run(void);", "int count_run(void) {", *body, "}", "",
+    ])  # fmt: skip
+
+
+def _struct_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
+    parts = [("inputs", inputs), ("outputs", outputs)]
+    parts += [("workspace_pools", pools)] if pools else []
+    made = [
+        f"  struct {prefix}_{part} {part} = {{{', '.join(f'(void *){n}' for n in names)}}};"
+        for part, names in parts
+    ]
+    return [*made, f"  return {prefix}_run({', '.join(f'&{part}' for part, _ in parts)});"]
+
+
+def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list[str]) -> list[str]:
+    names = [*inputs, *outputs, *pools]
+    return [
+        f"  static DLTensor tensors[{len(names)}];",
+        f"  TVMValue args[{len(names)}], value;",
+        f"  int codes[{len(names)}], code = 0;",
+        *(f"  tensors[{i}].data = {name};" for i, name in enumerate(names)),
+        f"  for (int i = 0; i < {len(names)}; ++i) {{",
+        "    args[i].v_handle = &tensors[i];",
+        "    codes[i] = kTVMDLTensorHandle;",
+        "  }",
+        f"  return {prefix}_run(args, codes, {len(names)}, &value, &code, NULL);",
+    ]
+
+
+def _execute(
+    network: Network, board: Board, image: Image, read: code.Code, part: Part, folder: Path
+) -> Path:
+    plugin, out = folder / "count_blocks.so", folder / "counts.txt"
+    release = _VERSION.search(_call([board.emulator[0], "--version"]))
+    api = 1 if release is None or int(release[1]) < 9 else 2
+    source = Path(find_boards_path(), "count_blocks.c")
+    _call(["cc", "-O2", "-shared", "-fPIC", f"-DAPI={api}", str(source), "-o", str(plugin)])
+    marks = [f"{mark.removeprefix('count_')}={read.span(mark)[0]:x}" for mark in _MARKS]
+    told = ["ram={:x}-{:x}".format(*image.ram), f"line={part.line:x}"]
+    told += [f"code={part.code_cache:x}", f"data={part.data_cache:x}", f"out={out}"]
+    for name in (f"{network.prefix}_run", f"{network.prefix}___tvm_main__"):
+        if name in read.functions.values():
+            told.append("main={:x}-{:x}".format(*read.span(name)))
+    command = [
+        *board.emulator, "-display", "none", "-monitor", "none", "-serial", "none",
+        "-plugin", ",".join([str(plugin), *marks, *told]), "-kernel", str(image.path),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ValueError(
+            f"{network.name} runs longer than {SECONDS} s in {board.emulator[0]}"
+        ) from None
+    if done.returncode == 3:
+        raise ValueError(
+            f"{network.name} fails in {board.emulator[0]} on these inputs; give others by --inputs"
+        )
+    if done.returncode != 0 or not out.is_file():
+        reason = done.stderr.strip()[-300:] or f"exit code {done.returncode}"
+        raise CompileError(f"{board.emulator[0]} does not count: {reason}")
+    return out
+
+
+def _calls(text: str) -> list[Call]:
+    calls: list[Call] = []
+    for line in text.splitlines():
+        kind, *fields = line.split()
+        if kind == "call":
+            calls.append(Call(int(fields[0], 16), *map(int, fields[1:])))
+        else:
+            call, address, *counts = fields
+            calls[int(call)].blocks.append((int(address, 16), *map(int, counts)))
+    return calls
+
+
+def _call(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as problem:
+        raise CompileError(f"{command[0]} cannot be run: {problem}") from problem
+    if done.returncode != 0:
+        raise CompileError(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def checked_inputs(
+    network: Network, given: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]
+) -> list[Input]:
+    """The bytes of a network's inputs: ``given`` by name, ``others`` for those that are not.
+
+    Raises ValueError for an input of another type or size, or a name that the network has not.
+    """
+    found = []
+    expected = network.main["inputs"]
+    for name in given.keys() - expected.keys():
+        raise ValueError(
+            f"{network.name} has no input {name}; its inputs are {', '.join(expected)}"
+        )
+    for name, row in expected.items():
+        array = np.ascontiguousarray(given[name] if name in given else others[name])
+        if str(array.dtype) != row["dtype"] or array.nbytes != row["size"]:
+            raise ValueError(
+                f"input {name} is {array.dtype} of {array.nbytes} bytes; {network.name} takes "
+                f"{row['dtype']} of {row['size']}"
+            )
+        found.append(Input(name, array.tobytes()))
+    return found

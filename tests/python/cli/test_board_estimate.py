@@ -1,0 +1,201 @@
+"""What ``tvmrt inspect --board`` tells of a run on a board that is not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+
+import boards
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.codegen.families import FAMILIES
+from tvmrt.codegen.target import FIRMWARE
+from tvmrt.cycles import code, cores, parts
+from tvmrt.cycles.estimate import block_cycles
+from tvmrt.error import CompileError
+
+
+def needs(target):
+    tool = boards.BOARDS[target].missing_tool()
+    return pytest.mark.skipif(tool is not None, reason=f"{tool} is not installed")
+
+
+def told(capsys, *arguments):
+    """The JSON of ``tvmrt inspect``, held to its schema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    capsys.readouterr()
+    assert main(["inspect", *map(str, arguments), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(["schema", "inspect-board"]) == 0
+    jsonschema.validate(found, json.loads(capsys.readouterr().out))
+    return found
+
+
+def only(found):
+    (network,) = found["networks"].values()
+    return network
+
+
+@pytest.fixture(scope="module")
+def inputs(digits):
+    with np.load(digits / "digits_int8.npz") as data:
+        return {name: data[name][:1] for name in data.files if not name.startswith("out:")}
+
+
+@pytest.fixture(scope="module")
+def digits_net(digits):
+    def of(target):
+        model = digits / "digits_int8.onnx"
+        return tvmrt.compile(str(model), target=target, interface_api="c", unpacked_api=True)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(t, marks=needs(t)) for t in ("cortex-m4", "riscv32")],
+)
+def test_instructions_are_those_that_qemu_counts(capsys, digits_net, tmp_path, target):
+    library = digits_net(target)
+    rng = np.random.default_rng(3)
+    arrays = {t.name: rng.standard_normal(t.shape).astype(t.dtype) for t in library.summary.inputs}
+    outcome = boards.run_network(boards.BOARDS[target], library, arrays, tmp_path / "b", True)
+    np.savez(tmp_path / "in.npz", **arrays)
+    found = told(capsys, tmp_path / "b/net.tar", "--board", target, "--inputs", tmp_path / "in.npz")
+    network = only(found)
+    assert network["instructions"] == pytest.approx(outcome.instructions, rel=0.005)
+    rows = network["layers"]
+    assert [row["name"] for row in rows[:-1]] == [o.name for o in library.summary.operators]
+    assert sum(row["instructions"] for row in rows) == network["instructions"]
+    assert sum(row["cycles"] for row in rows) == network["cycles"] > network["instructions"]
+    # no instruction of these cores multiplies more than two pairs
+    for row, operator in zip(rows, library.summary.operators):
+        assert row["instructions"] > operator.macs / 2
+    ram = network["ram"]
+    assert ram["arena_bytes"] == library.summary.arena_bytes
+    assert ram["stack_bytes"] >= outcome.stack_bytes - 64
+    assert ram["total_bytes"] == sum(n for name, n in ram.items() if name != "total_bytes")
+    # the same library in an image of another program
+    tool = boards.BOARDS[target].tool
+    text = subprocess.run(
+        [f"{tool}-nm", "-S", tmp_path / "b/image.elf"], check=True, capture_output=True, text=True
+    ).stdout
+    weights = re.findall(r"^\w+ (\w+) [rR] tvmgen_default_w_", text, re.MULTILINE)
+    assert sum(int(n, 16) for n in weights) <= network["weights_bytes"] < network["flash_bytes"]
+
+
+@needs("cortex-m4")
+def test_options_change_what_is_told(capsys, digits_net, tmp_path):
+    digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
+    without = told(capsys, tmp_path / "net.tar", "--board", "nrf52", "--wait-states", 0)
+    assert without["clock_hz"] == 64e6
+    base = only(without)
+    assert base["wait_cycles"] == 0
+    assert base["seconds"] == pytest.approx(base["cycles"] / 64e6)
+    assert base["joules"] == pytest.approx(base["cycles"] * parts.PARTS["nrf52"].picojoules * 1e-12)
+    slow = ["--wait-states", 7, "--clock", 32, "--picojoules", 100, "--scale", 2]
+    other = only(told(capsys, tmp_path / "net.tar", "--board", "nrf52", *slow))
+    waits = other["wait_cycles"]
+    assert waits > 0
+    assert waits % 14 == 0
+    assert other["instructions"] == base["instructions"]
+    assert other["cycles"] == pytest.approx(2 * base["cycles"] + waits, abs=20)
+    assert other["seconds"] == pytest.approx(other["cycles"] / 32e6)
+    assert other["joules"] == pytest.approx(other["cycles"] * 100e-12)
+
+
+@needs("cortex-m4")
+def test_a_network_is_compiled_for_the_board(capsys, digits):
+    assert main(["inspect", str(digits / "digits_int8.onnx"), "--board", "stm32h7"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^core +cortex-m7, derived, not published$", printed, re.MULTILINE)
+    assert re.search(r"^energy +not known; --picojoules", printed, re.MULTILINE)
+    assert re.search(r"^RAM in all +[\d.,]+ (KiB|B): arena .*, stack ", printed, re.MULTILINE)
+    assert re.search(r"^conv2 +[\d,]+ +[\d,]+ +[\d,]+ +[\d.]+ % +[\d.]+$", printed, re.MULTILINE)
+
+
+def refused(capsys, *arguments):
+    capsys.readouterr()
+    assert main(["inspect", *map(str, arguments)]) != 0
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_what_cannot_be_told_is_a_sentence(capsys, digits, digits_net, tmp_path, monkeypatch):
+    model, archive = digits / "digits_int8.onnx", tmp_path / "net.tar"
+    digits_net("cortex-m4").export(str(archive))
+    assert "did you mean nrf" in refused(capsys, model, "--board", "nrf25")
+    assert "are for --board" in refused(capsys, model, "--clock", 100)
+    text = refused(capsys, archive, "--board", "corstone300")
+    assert "is for cortex-m4, and corstone300 has a cortex-m55" in text
+    (tmp_path / "x.params").write_bytes(b"0")
+    assert "takes an archive" in refused(capsys, tmp_path / "x.params", "--board", "nrf52")
+    with tarfile.open(tmp_path / "other.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("a"), io.BytesIO())
+    assert "is no archive" in refused(capsys, tmp_path / "other.tar", "--board", "nrf52")
+    np.savez(tmp_path / "bad.npz", nobody=np.zeros(3))
+    given = ("--board", "nrf52", "--inputs", tmp_path / "bad.npz")
+    assert "has no input nobody" in refused(capsys, archive, *given)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(CompileError, match="gcc is not installed; inspect --board"):
+        from tvmrt.cycles import program
+
+        program.tools_of_board("cortex-m4")
+
+
+def test_every_target_and_family_has_a_row():
+    assert all(cores.core_of(name) for name in FIRMWARE)
+    assert parts.PARTS.keys() == FAMILIES.keys()
+    with pytest.raises(ValueError, match="no table of cycles for z80"):
+        cores.core_of("z80")
+
+
+def cycles(core, riscv, *lines):
+    """Cycles of a block, written as objdump prints it."""
+    text = "".join(f"   {4 * i:x}:\t{line}\n" for i, line in enumerate(lines))
+    read = code.read("00000000 <f>:\n" + text, riscv)
+    return block_cycles(read.block(0, len(lines)), cores.CORES[core])
+
+
+@pytest.mark.parametrize(
+    ("core", "lines", "wanted"),
+    [
+        # the manuals' tables: a load takes 2, behind another one 1 on M3 and M4
+        ("cortex-m4", ["ldr\tr0, [r1, #0]", "ldr.w\tr2, [r1, #4]"], 3),
+        ("cortex-m0plus", ["ldr\tr0, [r1, #0]", "ldr\tr2, [r1, #4]"], 4),
+        ("cortex-m4", ["smlad\tr1, r3, r9, r1", "mla\tr0, r1, r2, r3", "smull\tr0, r1, r2, r3"], 4),
+        ("cortex-m3", ["mla\tr0, r1, r2, r3"], 2),
+        ("cortex-m4", ["push\t{r4, r5, r6, lr}", "pop\t{r4, r5, r6, pc}"], 5 + 7),
+        ("cortex-m4", ["ldmia.w\tr9!, {r3-r6}", "bl\t10 <g>"], 5 + 3),
+        ("cortex-m4", ["vfma.f32\ts0, s1, s2", "vadd.f32\ts0, s1, s2", "vdiv.f32\ts0, s1, s2"], 18),
+        ("cortex-m4", ["bne.n\t0 <f>", "bic\tr0, r1", "blt.n\t0 <f>"], 3),
+        ("cortex-m0plus", ["muls\tr0, r1", "bl\t0 <f>", "pop\t{r4, pc}"], 1 + 3 + 5),
+        # neighbours that do not need each other leave an M7 at once
+        ("cortex-m7", ["adds\tr0, r1, r2", "adds\tr3, r4, r5"], 1),
+        ("cortex-m7", ["adds\tr0, r1, r2", "adds\tr3, r0, r5"], 2),
+        ("cortex-m7", ["ldr\tr0, [r1]", "ldr\tr2, [r3]"], 2),
+        # beats of vectors for two units overlap
+        ("cortex-m55", ["vldrb.s8\tq0, [r0]", "vmlava.s8\tr2, q0, q1"], 3),
+        ("cortex-m55", ["vadd.i32\tq0, q1, q2", "vadd.i32\tq3, q4, q5"], 4),
+    ],
+)
+def test_cycles_of_arm_code(core, lines, wanted):
+    assert cycles(core, False, *lines) == wanted
+
+
+def test_cycles_of_riscv_code():
+    lines = [
+        "lw\ta0,0(a1)",
+        "mul\ta0,a0,a2",
+        "div\ta0,a0,a2",
+        "jal\tra,10 <g>",
+        "ret",
+        "sw\ta0,0(a1)",
+    ]
+    assert cycles("riscv32", True, *lines) == 2 + 1 + 18 + 2 + 2 + 1
