@@ -1,45 +1,48 @@
 """Images through one network a core, by Dask: ``python dask_batches.py [--images N]``.
 
 It prints how many images a second one process runs, how many each of several plain processes at the
-same time, and how many each worker of the cluster.
+same time, and how many each worker of the cluster: by the clock, and by processor time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 os.environ["TVM_NUM_THREADS"] = "1"  # the cores are busy with other images
+import dask
 import numpy as np
 import plain_processes
 from dask.distributed import Client, LocalCluster, get_worker
+from plain_processes import Moment, Rate, now, rate
 
 import tvmrt
 
 NETWORK = Path(__file__).parents[1] / "digits" / "digits_f32.onnx"
 
 
-def call(images: np.ndarray, net: tvmrt.Network) -> tuple[np.ndarray, str, float, float]:
+def call(images: np.ndarray, net: tvmrt.Network) -> tuple[np.ndarray, str, Moment, Moment]:
     """Run one task; a worker has got the network once, with its code and weights."""
-    begin = time.perf_counter()
+    begin = now()
     result = plain_processes.calls(net, images)
-    return result, get_worker().address, begin, time.perf_counter()
+    return result, get_worker().address, begin, now()
 
 
-def predict(client: Client, net: Any, parts: Any) -> tuple[np.ndarray, list[float]]:
-    """Return the results of all parts, in their order, and the images a second of each worker,
-    from its first task to its last: the way between tasks is in it, that workers start is not."""
+def predict(client: Client, net: Any, parts: Any) -> tuple[np.ndarray, list[Rate]]:
+    """Return the results of all parts, in their order, and the rate of each worker, from its first
+    task to its last: the way between tasks is in it, that workers start is not."""
     done = client.gather(client.map(call, parts, net=net, pure=False))
-    by_worker: dict[str, list[tuple[int, float, float]]] = {}
+    by_worker: dict[str, list[tuple[int, Moment, Moment]]] = {}
     for result, worker, begin, end in done:
         by_worker.setdefault(worker, []).append((len(result), begin, end))
     rates = [
-        sum(count for count, _, _ in tasks)
-        / (max(end for _, _, end in tasks) - min(begin for _, begin, _ in tasks))
+        rate(
+            sum(count for count, _, _ in tasks),
+            min(begin for _, begin, _ in tasks),
+            max(end for _, _, end in tasks),
+        )
         for tasks in by_worker.values()
     ]
     return np.concatenate([result for result, *_ in done]), rates
@@ -57,8 +60,10 @@ def main() -> None:
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)
     (alone,) = plain_processes.rates(options.network, images, 1)
-    plain = fmean(plain_processes.rates(options.network, images, options.cores))
+    plain = plain_processes.rates(options.network, images, options.cores)
 
+    # a worker's statistics of its own calls take a twelfth of its time while a network computes
+    dask.config.set({"distributed.worker.profile.enabled": False})
     with (
         LocalCluster(
             n_workers=options.cores, threads_per_worker=1, dashboard_address=None
@@ -70,10 +75,9 @@ def main() -> None:
         predict(client, everywhere, parts)  # workers have the network once
         found, rates = predict(client, everywhere, parts)
     np.testing.assert_array_equal(found, expected)
-    print(
-        f"one process {alone:,.0f} images/s; {options.cores} plain processes {plain:,.0f} each; "
-        f"{options.cores} cores {fmean(rates):,.0f} images/s each"
-    )
+    plain += plain_processes.rates(options.network, images, options.cores)  # before and after
+    mean = plain_processes.mean
+    print(plain_processes.table(alone, mean(plain), mean(rates), options.cores))
 
 
 if __name__ == "__main__":

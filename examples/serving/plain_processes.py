@@ -8,14 +8,46 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tvmrt
 
 BATCH = 256  # rows of one call
+
+
+class Moment(NamedTuple):
+    """Where a process is: seconds by the clock, and seconds that processors worked for it."""
+
+    clock: float
+    worked: float
+
+
+class Rate(NamedTuple):
+    """Rows a second, and rows a second of processor time: what other programs take from a machine
+    is in the first, what a framework adds to a process is in both."""
+
+    clock: float
+    worked: float
+
+
+def now() -> Moment:
+    """Tell where this process is; all its threads count, a framework's too."""
+    return Moment(time.perf_counter(), time.process_time())
+
+
+def rate(rows: int, begin: Moment, end: Moment) -> Rate:
+    """Rows that a process ran from one moment to another."""
+    return Rate(rows / (end.clock - begin.clock), rows / (end.worked - begin.worked))
+
+
+def mean(rates: Iterable[Rate]) -> Rate:
+    """The mean of several processes."""
+    clock, worked = zip(*rates)
+    return Rate(fmean(clock), fmean(worked))
 
 
 def calls(net: tvmrt.Network, rows: np.ndarray) -> np.ndarray:
@@ -32,13 +64,13 @@ def _work(network: str, rows: np.ndarray, begin: Any, results: Any) -> None:
     net = tvmrt.load(network)
     calls(net, rows[:BATCH])
     begin.wait()
-    start = time.perf_counter()
+    start = now()
     calls(net, rows)
-    results.put(len(rows) / (time.perf_counter() - start))
+    results.put(rate(len(rows), start, now()))
 
 
-def rates(network: str, rows: np.ndarray, cores: int) -> Iterator[float]:
-    """Yield the rows a second of each of so many processes that begin together."""
+def rates(network: str, rows: np.ndarray, cores: int) -> list[Rate]:
+    """Return the rates of so many processes that begin together."""
     context = multiprocessing.get_context("spawn")
     begin, results = context.Barrier(cores), context.Queue()
     parts = np.array_split(rows, cores)
@@ -47,7 +79,23 @@ def rates(network: str, rows: np.ndarray, cores: int) -> Iterator[float]:
     ]
     for worker in workers:
         worker.start()
-    for _ in workers:
-        yield results.get()
+    found: list[Rate] = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
+    return found
+
+
+def table(alone: Rate, plain: Rate, cluster: Rate, cores: int) -> str:
+    """Rows for people: a process with the machine for itself, plain ones, and a cluster's."""
+    return "\n".join(
+        f"{label:<24} {row.clock:>11,.0f} images/s each "
+        f"{row.worked:>11,.0f} images/s of processor time"
+        for label, row in (
+            ("one process", alone),
+            (f"{cores} plain processes", plain),
+            (f"{cores} workers", cluster),
+        )
+    ) + (
+        f"\na worker beside a plain process: {cluster.clock / plain.clock:.2f} by the clock, "
+        f"{cluster.worked / plain.worked:.3f} by processor time"
+    )

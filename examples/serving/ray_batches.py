@@ -1,16 +1,14 @@
 """Images through one network a core, by Ray: ``python ray_batches.py [--images N]``.
 
 It prints how many images a second one process runs, how many each of several plain processes at the
-same time, and how many each actor of the cluster.
+same time, and how many each actor of the cluster: by the clock, and by processor time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 os.environ["TVM_NUM_THREADS"] = "1"  # the cores are busy with other images
@@ -18,6 +16,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: to give way 
 import numpy as np
 import plain_processes
 import ray
+from plain_processes import Moment, now, rate
 
 import tvmrt
 
@@ -29,19 +28,22 @@ class Predictor:
 
     def __init__(self, net: tvmrt.Network) -> None:
         self.net = net
-        self.first: float | None = None
+        self.first: Moment | None = None
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the results of a batch, who made them, and from when to when this actor works."""
-        self.first = time.perf_counter() if self.first is None else self.first
+        self.first = self.first or now()
         result = plain_processes.calls(self.net, batch["data"])
-        told = {"actor": os.getpid(), "begin": self.first, "end": time.perf_counter()}
-        return {"result": result, **{k: np.full(len(result), v) for k, v in told.items()}}
+        told = {"actor": (os.getpid(),), "begin": self.first, "end": now()}
+        return {
+            "result": result,
+            **{k: np.tile(np.array(v), (len(result), 1)) for k, v in told.items()},
+        }
 
 
 def predict(net: tvmrt.Network, inputs: Any, rows: int, cores: int) -> tuple[np.ndarray, Any]:
-    """Return the results of all inputs, in their order, and the images a second of each actor, from
-    its first batch to its last: the way between batches is in it, that actors start is not."""
+    """Return the results of all inputs, in their order, and the rate of each actor, from its first
+    batch to its last: the way between batches is in it, that actors start is not."""
     results = inputs.map_batches(
         Predictor, fn_constructor_args=[net], batch_size=rows, concurrency=cores, num_cpus=1
     )
@@ -51,8 +53,9 @@ def predict(net: tvmrt.Network, inputs: Any, rows: int, cores: int) -> tuple[np.
     )
     rates = []
     for actor in np.unique(actors):
-        own = actors == actor
-        rates.append(own.sum() / (end[own].max() - begin[own].min()))
+        own = (actors == actor)[:, 0]
+        first, last = Moment(*begin[own].min(axis=0)), Moment(*end[own].max(axis=0))
+        rates.append(rate(int(own.sum()), first, last))
     return np.concatenate([batch["result"] for batch in batches]), rates
 
 
@@ -69,7 +72,7 @@ def main() -> None:
     images = rng.random((options.images, *map(int, shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)
     (alone,) = plain_processes.rates(options.network, images, 1)
-    plain = fmean(plain_processes.rates(options.network, images, options.cores))
+    plain = plain_processes.rates(options.network, images, options.cores)
 
     ray.init(num_cpus=options.cores, log_to_driver=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
@@ -78,10 +81,9 @@ def main() -> None:
     found, rates = predict(net, inputs, len(parts[0]), options.cores)
     ray.shutdown()
     np.testing.assert_array_equal(found, expected)
-    print(
-        f"one process {alone:,.0f} images/s; {options.cores} plain processes {plain:,.0f} each; "
-        f"{options.cores} cores {fmean(rates):,.0f} images/s each"
-    )
+    plain += plain_processes.rates(options.network, images, options.cores)  # before and after
+    mean = plain_processes.mean
+    print(plain_processes.table(alone, mean(plain), mean(rates), options.cores))
 
 
 if __name__ == "__main__":

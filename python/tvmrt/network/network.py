@@ -157,8 +157,15 @@ class Network:
         if self._batch is not None:
             parts = batches.parts(given, self._inputs, self._batch)
             if parts is not None:
-                return batches.joined([self._run_once(part) for part in parts])
+                return batches.joined([self._run_part(part) for part in parts])
         return self._run_once(given)
+
+    def _run_part(self, part: Sequence[Any]) -> Sequence[Any]:
+        """The outputs for some of the rows that were given."""
+        found = NotImplemented if self._direct is None else self._direct(tuple(part))
+        if found is NotImplemented:
+            return self._run_once(part)
+        return found if isinstance(found, tuple) else (found,)
 
     def _run_once(self, given: Sequence[Any]) -> list[Any]:
         if self._lock is None:

@@ -94,4 +94,4 @@ def test_cluster_gives_what_one_process_gives(framework, file):
     command = [sys.executable, str(program), "--images", "1000", "--cores", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"2 cores [\d,]+ images/s each", done.stdout)
+    assert re.search(r"2 workers +[\d,]+ images/s each +[\d,]+ images/s of proc", done.stdout)

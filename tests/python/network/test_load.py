@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
+from tvmrt.runtime.executor.base import Executor
 
 rng = np.random.default_rng(4)
 WEIGHTS = rng.standard_normal((6, 4)).astype(np.float32)
@@ -173,6 +174,26 @@ def test_more_rows_than_were_compiled_take_several_runs(net, batched, rows):
     right = _right(_model(rows), inputs)
     _check(net(**inputs), right)
     _check(batched(**inputs), right)
+
+
+def test_many_rows_go_as_they_lie(net, monkeypatch):
+    """Rows that may only be read, or at an odd address, are not converted one by one."""
+    inputs = _inputs(40)
+    right = _right(_model(40), inputs)
+
+    def refuse(*_args):
+        raise AssertionError("rows are converted")
+
+    monkeypatch.setattr(Executor, "set_input", refuse)
+    fixed = {name: value.copy() for name, value in inputs.items()}
+    for value in fixed.values():
+        value.flags.writeable = False
+    _check(net(*fixed.values()), right)
+    odd = [
+        np.frombuffer(b"\0" + value.tobytes(), np.uint8)[1:].view(np.float32).reshape(value.shape)
+        for value in inputs.values()
+    ]
+    _check(net(*odd), right)
 
 
 def test_steps_of_time_are_no_batch(folder):
