@@ -172,7 +172,7 @@ int tvmrt__write_file(const char* path, const void* data, size_t size) {
   if (rc == 0 && (file == NULL || write_all(file, data, size) != 0 ||
                   tvmrt__replace_file(aside.data, path) != 0)) {
     rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));
-    if (file != NULL) (void)remove(aside.data);
+    if (file != NULL) (void)tvmrt__remove_file(aside.data);
   }
   tvmrt__buf_free(&aside);
   return rc;

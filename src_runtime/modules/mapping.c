@@ -13,8 +13,8 @@
 #include "../platform/loading.h"
 #include "module.h"
 
-/* Older libraries of one path that may be in use at once, give or take those that others loaded. */
-enum { MAX_SPELLINGS = 4096 };
+/* Libraries of one path that may be in use at once, give or take those that others loaded. */
+enum { MAX_SPELLINGS = TVMRT_PATHS_HAVE_SPELLINGS ? 4096 : 1 };
 
 /* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: number in binary, with "/" for 0 and "./" for 1. */
 static int spell(const char* path, unsigned number, tvmrt_buf* out) {
@@ -174,6 +174,12 @@ int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_i
     if (rc == 0) rc = try_spelling(spelling.data, how, i == 0, out_handle, out_id);
   }
   tvmrt__buf_free(&spelling);
+  if (rc == 0 && *out_handle == NULL && MAX_SPELLINGS == 1) {
+    return tvmrt__fail(
+        "OSError: %s %s: an older library of that path is in use; release what was loaded from it, "
+        "or give the new file another name.",
+        how->failed, how->path);
+  }
   if (rc == 0 && *out_handle == NULL) {
     rc = tvmrt__fail(
         "OSError: %s %s: %d older libraries of that path are in use, or it is replaced all the "

@@ -7,11 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How folders and lists of them are written. */
+/* How lists of folders are written, and the variable that names the one of temporary files. */
 #if defined(_WIN32)
 #define TVMRT_PATH_SEPARATOR ';'
+#define TVMRT_TEMPORARY_VARIABLE "TMP"
 #else
 #define TVMRT_PATH_SEPARATOR ':'
+#define TVMRT_TEMPORARY_VARIABLE "TMPDIR"
 #endif
 
 /* Behind the last separator of folders in a path; the path itself where it has none. */
@@ -22,8 +24,17 @@ FILE* tvmrt__open_to_read(const char* path);
 FILE* tvmrt__create_file(const char* path);
 /* Give a file another name, in place of what has it, which who reads it keeps. 0, or -1 with errno. */
 int tvmrt__replace_file(const char* from, const char* to);
+/* Take a file away; who has it open, or loaded, keeps it. 0, or -1 with errno. */
+int tvmrt__remove_file(const char* path);
 /* Whether a file can be read. */
 bool tvmrt__is_readable(const char* path);
+/* The folder of temporary files, malloc()ed; NULL without memory. */
+char* tvmrt__temporary_folder(void);
+/* Make a folder for this user alone; the path's last six letters, XXXXXX, become others. 0, or -1 with
+ * errno. */
+int tvmrt__make_unique_folder(char* path);
+/* With all that is in it, as far as that can be; links are not followed. */
+void tvmrt__remove_folder(const char* path);
 /* Call f for each name in a folder, until it returns something else than 0, which is the result; 0 if
  * there is no such folder. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx);

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether "./a/b" is loaded beside "a/b" where the file has become another one meanwhile. */
+#if defined(_WIN32)
+#define TVMRT_PATHS_HAVE_SPELLINGS 0
+#else
+#define TVMRT_PATHS_HAVE_SPELLINGS 1
+#endif
+
 /* How names of libraries begin and end. */
 #if defined(_WIN32)
 #if defined(__MINGW32__)

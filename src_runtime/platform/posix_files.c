@@ -1,6 +1,10 @@
 /* files.h on POSIX systems. */
+#define _XOPEN_SOURCE 700 /* walks over folders */
+#define _DARWIN_C_SOURCE  /* macOS: folders of temporary names */
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -18,6 +22,27 @@ FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
 FILE* tvmrt__create_file(const char* path) { return fopen(path, "wbx"); }
 
 int tvmrt__replace_file(const char* from, const char* to) { return rename(from, to); }
+
+int tvmrt__remove_file(const char* path) { return unlink(path); }
+
+char* tvmrt__temporary_folder(void) {
+  const char* folder = getenv(TVMRT_TEMPORARY_VARIABLE);
+  return strdup(folder == NULL || folder[0] == '\0' ? "/tmp" : folder);
+}
+
+int tvmrt__make_unique_folder(char* path) { return mkdtemp(path) == NULL ? -1 : 0; }
+
+static int remove_one(const char* path, const struct stat* status, int kind, struct FTW* where) {
+  (void)status;
+  (void)kind;
+  (void)where;
+  (void)remove(path);
+  return 0;
+}
+
+void tvmrt__remove_folder(const char* path) {
+  (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
 
 bool tvmrt__is_readable(const char* path) { return access(path, R_OK) == 0; }
 

@@ -1,6 +1,7 @@
 /* system.h on POSIX systems. */
 #define _DEFAULT_SOURCE /* madvise() */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,6 +33,16 @@ void tvmrt__leave_pages(const void* begin, size_t bytes) {
   (void)begin; /* elsewhere the same call may lose what was written, or do nothing */
   (void)bytes;
 #endif
+}
+
+uint64_t tvmrt__random_number(void) {
+  uint64_t bits = 0;
+  FILE* file = fopen("/dev/urandom", "rb");
+  if (file == NULL || fread(&bits, sizeof(bits), 1, file) != 1) {
+    bits = (uint64_t)(tvmrt__seconds() * 1e9) ^ (uint64_t)getpid() << 32;
+  }
+  if (file != NULL) (void)fclose(file);
+  return bits;
 }
 
 long tvmrt__process_id(void) { return (long)getpid(); }

@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_PLATFORM_SYSTEM_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(_WIN32)
 double tvmrt__seconds(void);
@@ -28,6 +29,9 @@ void tvmrt__aligned_free(void* memory);
 /* Let the whole pages in these bytes, which are of a file that was mapped and never written, leave
  * memory: the system reads them again when they are touched. Nothing where it knows no such thing. */
 void tvmrt__leave_pages(const void* begin, size_t bytes);
+
+/* 64 bits that nobody guesses; the clock where the system has no source of them. */
+uint64_t tvmrt__random_number(void);
 
 /* The number of this process. */
 long tvmrt__process_id(void);

@@ -7,7 +7,12 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "system.h"
 #include "windows_api.h"
+
+#define ASIDE L".tvmrt-aside" /* ends the names of files that could not go */
+
+static void remove_tree(const wchar_t* folder);
 
 const char* tvmrt__file_name(const char* path) {
   const char* name = path;
@@ -63,12 +68,28 @@ FILE* tvmrt__create_file(const char* path) {
   return file;
 }
 
+/* A library that is loaded cannot go, nor be written over, but get another name: it lies beside the
+ * place that it had, by a name that lists of the folder leave out, until its folder goes. */
+static bool set_aside(const wchar_t* path) {
+  static volatile LONG count;
+  const size_t most = wcslen(path) + 48;
+  wchar_t* other = malloc(most * sizeof(*other));
+  bool done;
+  if (other == NULL) return false;
+  (void)_snwprintf(other, most, L"%ls.%lu.%ld" ASIDE, path, GetCurrentProcessId(),
+                   InterlockedIncrement(&count));
+  done = MoveFileExW(path, other, 0);
+  free(other);
+  return done;
+}
+
 int tvmrt__replace_file(const char* from, const char* to) {
   wchar_t* old = wide_path(from);
   wchar_t* new = wide_path(to);
   int rc = -1;
   if (old != NULL && new != NULL) {
-    if (MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING)) {
+    if (MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING) ||
+        (set_aside(new) && MoveFileExW(old, new, 0))) {
       rc = 0;
     } else {
       set_errno();
@@ -77,6 +98,99 @@ int tvmrt__replace_file(const char* from, const char* to) {
   free(old);
   free(new);
   return rc;
+}
+
+int tvmrt__remove_file(const char* path) {
+  wchar_t* wide = wide_path(path);
+  int rc = -1;
+  if (wide != NULL) {
+    if (DeleteFileW(wide) || (GetLastError() != ERROR_FILE_NOT_FOUND && set_aside(wide))) {
+      rc = 0;
+    } else {
+      set_errno();
+    }
+  }
+  free(wide);
+  return rc;
+}
+
+char* tvmrt__temporary_folder(void) {
+  wchar_t wide[MAX_PATH + 1];
+  const DWORD size = GetTempPathW(MAX_PATH + 1, wide);
+  char* path = malloc((MAX_PATH + 1) * 3);
+  size_t end;
+  if (path == NULL) return NULL;
+  if (size == 0 || size > MAX_PATH || !tvmrt__narrow(wide, path, (MAX_PATH + 1) * 3)) {
+    memcpy(path, ".", 2);
+  }
+  end = strlen(path);
+  if (end > 3 && path[end - 1] == '\\') path[end - 1] = '\0'; /* not of a drive */
+  return path;
+}
+
+/* Folders of temporary files are the user's own there. */
+int tvmrt__make_unique_folder(char* path) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
+  char* end = path + strlen(path) - 6;
+  int attempt;
+  for (attempt = 0; attempt < 100; ++attempt) {
+    uint64_t bits = tvmrt__random_number();
+    wchar_t* wide;
+    bool made;
+    int i;
+    for (i = 0; i < 6; ++i, bits >>= 5) end[i] = letters[bits & 31];
+    wide = wide_path(path);
+    if (wide == NULL) return -1;
+    made = CreateDirectoryW(wide, NULL);
+    free(wide);
+    if (made) return 0;
+    if (GetLastError() != ERROR_ALREADY_EXISTS) break;
+  }
+  set_errno();
+  return -1;
+}
+
+/* One row of a folder: with what is in it, unless it is a link to elsewhere. */
+static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
+  const size_t most = wcslen(folder) + wcslen(row->cFileName) + 2;
+  const bool is_folder = (row->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+  wchar_t* path;
+  if (wcscmp(row->cFileName, L".") == 0 || wcscmp(row->cFileName, L"..") == 0) return;
+  path = malloc(most * sizeof(*path));
+  if (path == NULL) return;
+  (void)_snwprintf(path, most, L"%ls/%ls", folder, row->cFileName);
+  if (!is_folder) {
+    (void)DeleteFileW(path);
+  } else if ((row->dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0) {
+    (void)RemoveDirectoryW(path);
+  } else {
+    remove_tree(path);
+  }
+  free(path);
+}
+
+static void remove_tree(const wchar_t* folder) {
+  const size_t most = wcslen(folder) + 3;
+  wchar_t* pattern = malloc(most * sizeof(*pattern));
+  WIN32_FIND_DATAW row;
+  HANDLE search;
+  if (pattern == NULL) return;
+  (void)_snwprintf(pattern, most, L"%ls/*", folder);
+  search = FindFirstFileW(pattern, &row);
+  free(pattern);
+  if (search != INVALID_HANDLE_VALUE) {
+    do {
+      remove_row(folder, &row);
+    } while (FindNextFileW(search, &row));
+    (void)FindClose(search);
+  }
+  (void)RemoveDirectoryW(folder);
+}
+
+void tvmrt__remove_folder(const char* path) {
+  wchar_t* wide = wide_path(path);
+  if (wide != NULL) remove_tree(wide);
+  free(wide);
 }
 
 bool tvmrt__is_readable(const char* path) {
@@ -93,6 +207,7 @@ static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), v
   int rc = 0;
   if (search == INVALID_HANDLE_VALUE) return 0;
   do {
+    if (wcsstr(row.cFileName, ASIDE) != NULL) continue;
     if (tvmrt__narrow(row.cFileName, name, sizeof(name))) rc = f(ctx, name);
   } while (rc == 0 && FindNextFileW(search, &row));
   (void)FindClose(search);

@@ -1,6 +1,8 @@
 /* system.h on Windows. */
+#define _CRT_RAND_S
 #include <malloc.h>
 #include <process.h>
+#include <stdlib.h>
 
 #include "system.h"
 #include "windows_api.h"
@@ -27,6 +29,17 @@ void tvmrt__aligned_free(void* memory) { _aligned_free(memory); }
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
   (void)begin;
   (void)bytes;
+}
+
+uint64_t tvmrt__random_number(void) {
+  uint64_t bits = 0;
+  int i;
+  for (i = 0; i < 2; ++i) {
+    unsigned part = 0;
+    if (rand_s(&part) != 0) part = (unsigned)(tvmrt__seconds() * 1e7) ^ (unsigned)_getpid() << 16;
+    bits = bits << 32 | part;
+  }
+  return bits;
 }
 
 long tvmrt__process_id(void) { return (long)_getpid(); }

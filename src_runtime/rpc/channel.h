@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../base/error.h"
+#include "../platform/sockets.h"
 
 typedef struct tvmrt_channel tvmrt_channel;
 
@@ -46,20 +47,13 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 
 /* ---- sockets ---- */
 
-/* A channel over a connected socket, or any other descriptor of both directions; not closed here. */
+/* A channel over a connected socket, on POSIX over any other descriptor of both directions, too; not
+ * closed here. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
 /* "host:port" into its parts; *out_host is the caller's. NULL gives NULL; `what` is for the error. */
 int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port);
-/* *out_fd is the caller's; closed by tvmrt__socket_close(). `seconds` <= 0: no limit. */
+/* *out_fd is the caller's; closed by tvmrt__stream_close(). `seconds` <= 0: no limit. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
 /* The first free port of `port` to `port_end` (not included), 0: any; *out_port is what it became. */
 int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port);
-/* -1 without an error text if nobody is there any more. */
-int tvmrt__socket_accept(int fd);
-/* Both directions fail after so many seconds without a byte; 0: never. */
-void tvmrt__socket_set_timeout(int fd, double seconds);
-void tvmrt__socket_close(int fd);
-/* Ends both directions, so that whoever waits for bytes wakes up. */
-void tvmrt__socket_shut_down(int fd);
-
 #endif

@@ -25,13 +25,13 @@ static int connect_to(const char* host, int port, const char* key, int* out_fd) 
   char where[300];
   (void)snprintf(where, sizeof(where), "%.256s:%d", host, port);
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(host, port, connect_seconds, out_fd));
-  tvmrt__socket_set_timeout(*out_fd, connect_seconds);
+  tvmrt__stream_set_timeout(*out_fd, connect_seconds);
   tvmrt__channel_over(&ch, *out_fd);
   if (tvmrt__rpc_greet(&ch, key, where) != 0) {
-    tvmrt__socket_close(*out_fd);
+    tvmrt__stream_close(*out_fd);
     return -1;
   }
-  tvmrt__socket_set_timeout(*out_fd, 0); /* a call may take as long as it likes */
+  tvmrt__stream_set_timeout(*out_fd, 0); /* a call may take as long as it likes */
   return 0;
 }
 

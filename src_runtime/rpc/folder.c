@@ -1,49 +1,37 @@
 /* The folder of a session, and the functions by which a client reaches it. */
-#define _XOPEN_SOURCE 700 /* walks over folders */
-#define _DARWIN_C_SOURCE  /* macOS: folders of temporary names */
 #include "folder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../modules/module.h"
+#include "../platform/files.h"
 
 static _Thread_local tvmrt_rpc_folder* current;
 static const char* lent;
 
 int tvmrt__rpc_folder_make(char** out) {
-  const char* base = getenv("TMPDIR");
+  char* base = tvmrt__temporary_folder();
   tvmrt_buf path = {NULL, 0, 0};
+  int rc = base == NULL ? tvmrt__fail("MemoryError: no memory for a folder's name.") : 0;
   *out = NULL;
-  if (base == NULL || base[0] == '\0') base = "/tmp";
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&path, "%s/tvmrt-rpc-XXXXXX", base));
-  if (mkdtemp(path.data) == NULL) {
-    (void)tvmrt__fail("OSError: cannot make a folder for uploads in %s: %s; set TMPDIR.", base,
-                      strerror(errno));
-    tvmrt__buf_free(&path);
-    return -1;
+  if (rc == 0) rc = tvmrt__buf_printf(&path, "%s/tvmrt-rpc-XXXXXX", base);
+  if (rc == 0 && tvmrt__make_unique_folder(path.data) != 0) {
+    rc = tvmrt__fail("OSError: cannot make a folder for uploads in %s: %s; set %s.", base,
+                     strerror(errno), TVMRT_TEMPORARY_VARIABLE);
   }
-  *out = path.data;
-  return 0;
+  free(base);
+  if (rc == 0) {
+    *out = path.data;
+  } else {
+    tvmrt__buf_free(&path);
+  }
+  return rc;
 }
 
-static int remove_one(const char* path, const struct stat* status, int kind, struct FTW* where) {
-  (void)status;
-  (void)kind;
-  (void)where;
-  (void)remove(path);
-  return 0;
-}
-
-/* Depth first, and no link is followed. */
-void tvmrt__rpc_folder_remove(const char* path) {
-  (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
 
 void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
 
@@ -170,8 +158,8 @@ static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
     return NULL;
   }
   if (path_of(in, path) != 0) return NULL;
-  (void)unlink(*path); /* who has loaded an older file keeps that one */
-  file = fopen(*path, "wbx");
+  (void)tvmrt__remove_file(*path); /* who has loaded an older file keeps that one */
+  file = tvmrt__create_file(*path);
   if (file == NULL) (void)tvmrt__fail("OSError: %s: %s.", *path, strerror(errno));
   return file;
 }
@@ -192,7 +180,7 @@ int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool
     if (fclose(file) != 0 && rc == 0) {
       rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
     }
-    if (rc != 0) (void)unlink(path);
+    if (rc != 0) (void)tvmrt__remove_file(path);
   }
   free(path);
   *stored = rc == 0;
@@ -220,35 +208,25 @@ TVMRT_NATIVE(remove_file) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
-  if (unlink(path) != 0) rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
+  if (tvmrt__remove_file(path) != 0) rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
   free(path);
   return rc;
 }
 
-static int append_names(DIR* folder, tvmrt_buf* out) {
-  const struct dirent* entry;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
-  while ((entry = readdir(folder)) != NULL) {
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, "%s,", entry->d_name));
-  }
-  return 0;
+static int append_name(void* ctx, const char* name) {
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return 0;
+  return tvmrt__buf_printf(ctx, "%s,", name);
 }
 
 /* The files of the session; the folder that newer clients name is the session's own. */
 TVMRT_NATIVE(listdir) {
   tvmrt_buf names = {NULL, 0, 0};
-  DIR* folder = NULL;
+  const char* folder = lent;
   int rc;
   TVMRT_GLOBAL_ARGS;
-  if (lent != NULL) {
-    folder = opendir(lent);
-  } else if (current != NULL && current->path != NULL) {
-    folder = opendir(current->path);
-  }
-  if (folder == NULL) return tvmrt__ret_str(out, out_code, "");
-  rc = append_names(folder, &names);
-  (void)closedir(folder);
+  if (folder == NULL && current != NULL) folder = current->path;
+  rc = tvmrt__buf_puts(&names, "");
+  if (rc == 0 && folder != NULL) rc = tvmrt__each_in_folder(folder, append_name, &names);
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data);
   tvmrt__buf_free(&names);
   return rc;

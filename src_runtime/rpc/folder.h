@@ -25,7 +25,7 @@ bool tvmrt__rpc_is_upload(const tvmrt_object* function);
  * *stored, with the error text set, and the bytes are skipped; -1 is of the channel. */
 int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool* stored);
 
-/* Make a folder below TMPDIR; *out is owned, by free(). */
+/* Make a folder below that of temporary files; *out is owned, by free(). */
 int tvmrt__rpc_folder_make(char** out);
 void tvmrt__rpc_folder_remove(const char* path);
 /* All sessions of this process use that folder, and leave it to the caller, who keeps the text. */

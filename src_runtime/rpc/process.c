@@ -1,11 +1,7 @@
 /* A connection's own process: what a client does there stays there. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../platform/system.h"
 #include "handshake.h"
@@ -24,34 +20,77 @@ static int greet(const tvmrt_rpc_server* server, tvmrt_channel* ch, bool joined,
   return tvmrt__rpc_welcome(ch, tvmrt__rpc_server_match_key(server), key, seconds);
 }
 
-static int serve(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, int out) {
+/* One connection, by `out` of which the server hears. */
+static int serve(const tvmrt_rpc_server* server, int fd, bool joined, int out) {
   const tvmrt_rpc_server_options* o = &server->options;
+  tvmrt_part parts[2] = {{NULL, 0}, {NULL, 0}};
   tvmrt_channel ch;
+  tvmrt_why why;
   news told;
+  size_t sent = 0;
   memset(&told, 0, sizeof(told));
-  tvmrt__socket_set_timeout(p->fd, o->greet_seconds);
-  tvmrt__channel_over(&ch, p->fd);
-  TVMRT_RETURN_IF_ERROR(greet(server, &ch, p->joined, &told.seconds));
-  if (write(out, &told, sizeof(told)) != (ssize_t)sizeof(told)) return -1;
-  tvmrt__socket_set_timeout(p->fd, o->idle_seconds);
+  tvmrt__stream_set_timeout(fd, o->greet_seconds);
+  tvmrt__channel_over(&ch, fd);
+  TVMRT_RETURN_IF_ERROR(greet(server, &ch, joined, &told.seconds));
+  parts[0].data = (const char*)&told;
+  parts[0].size = sizeof(told);
+  if (tvmrt__stream_send(out, parts, &sent, &why) != TVMRT_STREAM_OK || sent != sizeof(told)) {
+    return -1;
+  }
+  tvmrt__stream_set_timeout(fd, o->idle_seconds);
   return tvmrt__rpc_serve(&ch, &server->limits);
 }
 
-/* Nothing of the server's is this process's: not its other connections, nor what it does at exit. */
-static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, int out) {
+static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2],
+                     bool joined) {
+  tvmrt__rpc_folder_lend(folder);
+  tvmrt__process_leave(serve(server, streams[0], joined, streams[1]) == 0 ? 0 : 1);
+}
+
+/* Split off the server: none of its other connections is this process's. */
+static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int streams[2]) {
   int i;
-  (void)signal(SIGINT, SIG_IGN); /* of a terminal that the server ends itself */
-  (void)signal(SIGTERM, SIG_DFL);
-  tvmrt__socket_close(server->listener);
-  tvmrt__socket_close(server->tracker.fd);
-  tvmrt__socket_close(server->proxy.fd);
+  tvmrt__process_begin_task();
+  tvmrt__stream_close(own->news);
+  tvmrt__stream_close(server->listener);
+  tvmrt__stream_close(server->tracker.fd);
+  tvmrt__stream_close(server->proxy.fd);
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (&server->processes[i] == own || server->processes[i].pid == 0) continue;
-    tvmrt__socket_close(server->processes[i].fd);
-    tvmrt__socket_close(server->processes[i].news);
+    if (&server->processes[i] == own || server->processes[i].process == 0) continue;
+    tvmrt__stream_close(server->processes[i].fd);
+    tvmrt__stream_close(server->processes[i].news);
   }
-  tvmrt__rpc_folder_lend(own->folder);
-  _exit(serve(server, own, out) == 0 ? 0 : 1);
+  serve_in(server, own->folder, streams, own->joined);
+}
+
+/* A task's text, line by line: whether a proxy has joined the two, the server's port, what the client
+ * must say, the folder. */
+static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, tvmrt_buf* out) {
+  return tvmrt__buf_printf(out, "%d\n%d\n%s\n%s", (int)p->joined, server->port,
+                           tvmrt__rpc_server_match_key(server), p->folder);
+}
+
+int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
+  char* line[4];
+  int i;
+  line[0] = server->task.text;
+  for (i = 1; i < 4; ++i) {
+    line[i] = strchr(line[i - 1], '\n');
+    if (line[i] == NULL) return tvmrt__fail("RPCError: what a session's process is told is cut.");
+    *line[i]++ = '\0';
+  }
+  server->joined = line[0][0] == '1';
+  server->port = (int)strtol(line[1], NULL, 10);
+  if (server->tracker.host != NULL) {
+    (void)snprintf(server->tracker.match_key, sizeof(server->tracker.match_key), "%s", line[2]);
+  }
+  server->folder = line[3];
+  return 0;
+}
+
+void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
+  tvmrt__process_begin_task();
+  serve_in(server, server->folder, server->task.streams, server->joined);
 }
 
 /* ---- in the server ---- */
@@ -59,34 +98,39 @@ static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, int out) {
 static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].pid == 0) return &server->processes[i];
+    if (server->processes[i].process == 0) return &server->processes[i];
   }
   return NULL;
 }
 
 static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   int ends[2];
-  if (pipe(ends) != 0) return tvmrt__fail("OSError: pipe: %s.", strerror(errno));
-  p->pid = fork();
-  if (p->pid == 0) {
-    (void)close(ends[0]);
-    run(server, p, ends[1]);
+  tvmrt_buf text = {NULL, 0, 0};
+  tvmrt_task task;
+  tvmrt_why why;
+  int rc;
+  if (tvmrt__stream_pair(ends, &why) != TVMRT_STREAM_OK) {
+    return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
   }
-  (void)close(ends[1]);
-  if (p->pid < 0) {
-    (void)close(ends[0]);
-    p->pid = 0;
-    return tvmrt__fail("OSError: fork: %s.", strerror(errno));
-  }
-  (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
   p->news = ends[0];
-  return 0;
+  task.streams[0] = p->fd;
+  task.streams[1] = ends[1];
+  rc = write_task(server, p, &text);
+  task.text = text.data;
+  if (rc == 0 && tvmrt__process_start(server->name, &task, &p->process, &why) != 0) {
+    rc = tvmrt__fail("OSError: a session's process: %s.", why.text);
+  }
+  if (rc == 0 && p->process == 0) run(server, p, task.streams);
+  tvmrt__buf_free(&text);
+  tvmrt__stream_close(ends[1]);
+  if (rc != 0) tvmrt__stream_close(ends[0]);
+  return rc;
 }
 
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
   tvmrt_rpc_process* p = free_place(server);
   if (p == NULL) {
-    tvmrt__socket_close(fd);
+    tvmrt__stream_close(fd);
     return tvmrt__fail("all %d sessions are taken.", TVMRT_RPC_MAX_PROCESSES);
   }
   p->fd = fd;
@@ -99,45 +143,45 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
   if (tvmrt__rpc_folder_make(&p->folder) == 0 && start(server, p) == 0) return 0;
   if (p->folder != NULL) tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
-  tvmrt__socket_close(fd);
+  tvmrt__stream_close(fd);
   return -1;
 }
 
 /* How a process has ended, for the log. */
 static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
-  int status = 0;
-  while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFSIGNALED(status)) {
-    tvmrt__rpc_server_log(server, "session %d was ended by signal %d", (int)p->pid,
-                          WTERMSIG(status));
+  const long number = tvmrt__process_number(p->process);
+  tvmrt_why why;
+  const int status = tvmrt__process_wait(p->process, &why);
+  if (status < 0) {
+    tvmrt__rpc_server_log(server, "session %ld was ended by %s", number, why.text);
   } else if (!p->greeted && p->joined) {
     tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
     tvmrt__rpc_proxy_rest(&server->proxy);
   } else if (!p->greeted) {
     tvmrt__rpc_server_log(server, "a client did not tell the key");
   } else {
-    tvmrt__rpc_server_log(server, "session %d has ended%s", (int)p->pid,
-                          WEXITSTATUS(status) == 0 ? "" : ", without a word of its client");
+    tvmrt__rpc_server_log(server, "session %ld has ended%s", number,
+                          status == 0 ? "" : ", without a word of its client");
   }
-  tvmrt__socket_close(p->fd);
-  tvmrt__socket_close(p->news);
+  tvmrt__stream_close(p->fd);
+  tvmrt__stream_close(p->news);
   tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
   memset(p, 0, sizeof(*p));
 }
 
 void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
+  tvmrt_why why;
   news told;
-  ssize_t got;
-  do {
-    got = read(p->news, &told, sizeof(told));
-  } while (got < 0 && errno == EINTR);
-  if (got != (ssize_t)sizeof(told)) {
+  size_t got = 0;
+  const tvmrt_stream_rc rc = tvmrt__stream_receive(p->news, &told, sizeof(told), &got, &why);
+  if (rc == TVMRT_STREAM_LATE) return; /* it said nothing after all */
+  if (rc != TVMRT_STREAM_OK || got != sizeof(told)) {
     reap(server, p);
     return;
   }
   p->greeted = true;
-  tvmrt__rpc_server_log(server, "session %d has begun", (int)p->pid);
+  tvmrt__rpc_server_log(server, "session %ld has begun", tvmrt__process_number(p->process));
   tvmrt__rpc_tracker_used(&server->tracker);
   if (told.seconds > 0) {
     const double until = tvmrt__seconds() + told.seconds;
@@ -148,9 +192,9 @@ void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
 void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text) {
   tvmrt_buf packet = {NULL, 0, 0};
   tvmrt_channel ch;
-  (void)kill(p->pid, SIGKILL);
+  tvmrt__process_kill(p->process);
   if (text != NULL && p->greeted) {
-    tvmrt__socket_set_timeout(p->fd, 1);
+    tvmrt__stream_set_timeout(p->fd, 1);
     tvmrt__channel_over(&ch, p->fd);
     if (tvmrt__rpc_write_exception(&packet, text) == 0) {
       (void)tvmrt__channel_send(&ch, packet.data, packet.size, NULL, 0);

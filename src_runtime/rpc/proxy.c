@@ -17,7 +17,7 @@ int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
 static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   tvmrt_channel ch;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
-  tvmrt__socket_set_timeout(p->fd, connect_seconds);
+  tvmrt__stream_set_timeout(p->fd, connect_seconds);
   tvmrt__channel_over(&ch, p->fd);
   return tvmrt__rpc_offer(&ch, key);
 }
@@ -42,4 +42,4 @@ int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
 
 void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p) { p->next = tvmrt__seconds() + retry_seconds; }
 
-void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__socket_close(tvmrt__rpc_proxy_take(p)); }
+void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__stream_close(tvmrt__rpc_proxy_take(p)); }

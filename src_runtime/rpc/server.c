@@ -1,13 +1,11 @@
 /* The server: one process waits, others serve. */
 #include "server.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../platform/system.h"
 
@@ -60,23 +58,24 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
 
 static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   const tvmrt_rpc_server_options* o = &server->options;
-  int i;
+  tvmrt_why why;
   TVMRT_RETURN_IF_ERROR(take_options(server, options));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_proxy_init(&server->proxy, o->proxy));
-  if (pipe(server->wake) != 0) return tvmrt__fail("OSError: pipe: %s.", strerror(errno));
-  for (i = 0; i < 2; ++i) {
-    (void)fcntl(server->wake[i], F_SETFD, FD_CLOEXEC);
-    (void)fcntl(server->wake[i], F_SETFL, O_NONBLOCK);
+  if (tvmrt__stream_pair(server->wake, &why) != TVMRT_STREAM_OK) {
+    return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
   }
+  if (tvmrt__process_task(server->name, &server->task)) return tvmrt__rpc_server_take_task(server);
   if (server->proxy.host != NULL) return 0;
   return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
 }
 
 int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out) {
+  static _Atomic int count;
   tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
   *out = NULL;
   if (server == NULL) return -1;
+  (void)snprintf(server->name, sizeof(server->name), "rpc-server-%d", atomic_fetch_add(&count, 1));
   server->listener = -1;
   server->wake[0] = -1;
   server->wake[1] = -1;
@@ -97,16 +96,14 @@ void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
   tvmrt__rpc_tracker_close(&server->tracker);
   tvmrt__rpc_proxy_close(&server->proxy);
   free(server->proxy.host);
-  tvmrt__socket_close(server->listener);
-  tvmrt__socket_close(server->wake[0]);
-  tvmrt__socket_close(server->wake[1]);
+  tvmrt__stream_close(server->listener);
+  tvmrt__stream_close(server->wake[0]);
+  tvmrt__stream_close(server->wake[1]);
+  free(server->task.text);
   free(server);
 }
 
-void tvmrt_rpc_server_stop(tvmrt_rpc_server* server) {
-  const int error = errno;
-  if (write(server->wake[1], "", 1) < 0) errno = error; /* full: it knows already */
-}
+void tvmrt_rpc_server_stop(tvmrt_rpc_server* server) { tvmrt__stream_wake(server->wake[1]); }
 
 int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
 
@@ -115,7 +112,7 @@ int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wa
 static int open_sessions(const tvmrt_rpc_server* server) {
   int count = 0;
   int i;
-  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) count += server->processes[i].pid != 0;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) count += server->processes[i].process != 0;
   return count;
 }
 
@@ -127,7 +124,7 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     const tvmrt_rpc_process* p = &server->processes[i];
     double left;
-    if (p->pid == 0 || p->deadline == 0) continue;
+    if (p->process == 0 || p->deadline == 0) continue;
     left = p->deadline - tvmrt__seconds();
     if (left < 0) left = 0;
     if (least < 0 || left < least) least = left;
@@ -140,7 +137,7 @@ static void end_late_ones(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     tvmrt_rpc_process* p = &server->processes[i];
-    if (p->pid == 0 || p->deadline == 0 || tvmrt__seconds() < p->deadline) continue;
+    if (p->process == 0 || p->deadline == 0 || tvmrt__seconds() < p->deadline) continue;
     tvmrt__rpc_process_end(server, p, "RPCSessionTimeoutError: the time of the session is over.");
   }
 }
@@ -168,32 +165,33 @@ static bool tends(const tvmrt_rpc_server* server) {
 
 /* Wait for what comes; *stop when the server is to end. */
 static int wait_once(tvmrt_rpc_server* server, bool* stop) {
-  struct pollfd ready[TVMRT_RPC_MAX_PROCESSES + 3];
+  tvmrt_stream_event ready[TVMRT_RPC_MAX_PROCESSES + 3];
   tvmrt_rpc_process* of[TVMRT_RPC_MAX_PROCESSES + 3];
   const bool accepts = open_sessions(server) < server->options.max_sessions;
-  nfds_t count = 0;
-  nfds_t i;
-  int rc;
+  tvmrt_why why;
+  size_t count = 0;
+  size_t i;
   if (accepts) tend(server);
-  ready[count++] = (struct pollfd){server->wake[0], POLLIN, 0};
-  ready[count++] = (struct pollfd){accepts ? server->listener : -1, POLLIN, 0};
-  ready[count++] = (struct pollfd){accepts ? server->proxy.fd : -1, POLLIN, 0};
+  ready[count++] = (tvmrt_stream_event){server->wake[0], false};
+  ready[count++] = (tvmrt_stream_event){accepts ? server->listener : -1, false};
+  ready[count++] = (tvmrt_stream_event){accepts ? server->proxy.fd : -1, false};
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].pid == 0) continue;
+    if (server->processes[i].process == 0) continue;
     of[count] = &server->processes[i];
-    ready[count++] = (struct pollfd){server->processes[i].news, POLLIN, 0};
+    ready[count++] = (tvmrt_stream_event){server->processes[i].news, false};
   }
-  rc = poll(ready, count, time_left(server, accepts && tends(server)));
-  if (rc < 0 && errno != EINTR) return tvmrt__fail("OSError: poll: %s.", strerror(errno));
-  if (rc < 0) return 0;
-  *stop = ready[0].revents != 0;
+  if (tvmrt__streams_wait(ready, count, time_left(server, accepts && tends(server)), &why) !=
+      TVMRT_STREAM_OK) {
+    return tvmrt__fail("OSError: waiting for clients: %s.", why.text);
+  }
+  *stop = ready[0].ready;
   for (i = 3; i < count; ++i) {
-    if (ready[i].revents != 0) tvmrt__rpc_process_news(server, of[i]);
+    if (ready[i].ready) tvmrt__rpc_process_news(server, of[i]);
   }
   end_late_ones(server);
   if (*stop) return 0;
-  if (ready[1].revents != 0) begin(server, tvmrt__socket_accept(server->listener), false);
-  if (ready[2].revents != 0) begin(server, tvmrt__rpc_proxy_take(&server->proxy), true);
+  if (ready[1].ready) begin(server, tvmrt__stream_accept(server->listener), false);
+  if (ready[2].ready) begin(server, tvmrt__rpc_proxy_take(&server->proxy), true);
   return 0;
 }
 
@@ -201,12 +199,17 @@ int tvmrt_rpc_server_run(tvmrt_rpc_server* server) {
   bool stop = false;
   int rc = 0;
   int i;
-  char byte;
+  char bytes[16];
+  size_t got = 0;
+  tvmrt_why why;
+  if (server->task.text != NULL) tvmrt__rpc_server_do_task(server);
   while (rc == 0 && !stop) rc = wait_once(server, &stop);
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].pid == 0) continue;
+    if (server->processes[i].process == 0) continue;
     tvmrt__rpc_process_end(server, &server->processes[i], NULL);
   }
-  while (read(server->wake[0], &byte, 1) == 1) continue; /* it may run again */
+  do { /* it may run again */
+    if (tvmrt__stream_receive(server->wake[0], bytes, sizeof(bytes), &got, &why) != 0) break;
+  } while (got != 0);
   return rc;
 }

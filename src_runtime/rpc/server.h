@@ -2,11 +2,10 @@
 #ifndef TVMRT_SRC_RUNTIME_RPC_SERVER_H_
 #define TVMRT_SRC_RUNTIME_RPC_SERVER_H_
 
-#include <poll.h>
 #include <stdbool.h>
-#include <sys/types.h>
 #include <tvm/runtime/rpc_server.h>
 
+#include "../platform/processes.h"
 #include "endpoint.h"
 #include "proxy.h"
 #include "tracker.h"
@@ -15,10 +14,10 @@ enum { TVMRT_RPC_MAX_PROCESSES = 64 };
 
 /* A connection: a process of its own that serves it. */
 typedef struct tvmrt_rpc_process {
-  pid_t pid;    /* 0: none */
-  int fd;       /* the connection, to say that the time is over */
-  int news;     /* what the process has to say, one struct; it ends with the process */
-  char* folder; /* owned */
+  tvmrt_process process; /* 0: none */
+  int fd;                /* the connection, to say that the time is over */
+  int news;              /* what the process has to say, one struct; it ends with the process */
+  char* folder;          /* owned */
   double deadline;
   bool greeted;
   bool joined; /* by a proxy, which has asked for the key */
@@ -27,14 +26,22 @@ typedef struct tvmrt_rpc_process {
 struct tvmrt_rpc_server {
   tvmrt_rpc_server_options options;
   tvmrt_rpc_limits limits;
+  char name[32];      /* among the servers of the program */
+  tvmrt_task task;    /* what this process was started for; its text is NULL where it was not */
+  bool joined;        /* in such a one: by a proxy */
+  const char* folder; /* in such a one: of its session, in the task's text */
   int listener;
   int port;
-  int wake[2]; /* a pipe: a byte in it ends tvmrt_rpc_server_run() */
+  int wake[2]; /* a pair: a byte into [1] ends tvmrt_rpc_server_run() */
   tvmrt_rpc_tracker tracker;
   tvmrt_rpc_proxy proxy;
   tvmrt_rpc_process processes[TVMRT_RPC_MAX_PROCESSES];
 };
 
+/* In a process that another one of the program has started for a connection: read what it was told;
+ * serve the connection, from which it does not return. */
+int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server);
+void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server);
 /* Start the process of a connection, which is taken over, also on failure. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined);
 /* Read what a process says; at its end it is gone. */

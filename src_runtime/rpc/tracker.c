@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../base/stream.h"
 #include "../platform/system.h"
@@ -92,7 +91,7 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   char named[200];
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(t->host, t->port, answer_seconds, &t->fd));
-  tvmrt__socket_set_timeout(t->fd, answer_seconds);
+  tvmrt__stream_set_timeout(t->fd, answer_seconds);
   tvmrt__channel_over(&t->channel, t->fd);
   (void)snprintf(named, sizeof(named), "server:%s", key);
   rc = greet(t);
@@ -104,22 +103,12 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   return rc;
 }
 
-/* 48 bits that nobody guesses; the clock where the system has no source of them. */
-static unsigned long long random_number(void) {
-  unsigned long long bits = 0;
-  FILE* file = fopen("/dev/urandom", "rb");
-  if (file == NULL || fread(&bits, sizeof(bits), 1, file) != 1) {
-    bits = (unsigned long long)(tvmrt__seconds() * 1e9) ^ (unsigned long long)getpid() << 32;
-  }
-  if (file != NULL) (void)fclose(file);
-  return bits & 0xffffffffffffULL;
-}
-
 static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
   tvmrt_buf answer = {NULL, 0, 0};
   int rc;
-  (void)snprintf(t->match_key, sizeof(t->match_key), "%.120s:0.%llu", key, random_number());
+  (void)snprintf(t->match_key, sizeof(t->match_key), "%.120s:0.%llu", key,
+                 (unsigned long long)(tvmrt__random_number() & 0xffffffffffffULL));
   rc = write_put(&message, key, t->match_key, port, custom_addr);
   if (rc == 0) rc = ask(t, &message, &answer);
   if (rc == 0) rc = expect_success(&answer);
@@ -148,7 +137,7 @@ static int look(tvmrt_rpc_tracker* t) {
 }
 
 static void hang_up(tvmrt_rpc_tracker* t) {
-  tvmrt__socket_close(t->fd);
+  tvmrt__stream_close(t->fd);
   t->fd = -1;
   t->match_key[0] = '\0';
 }

@@ -13,7 +13,11 @@
  * crashes its session, or sends what is no packet, ends that session and nothing else. So the program
  * that runs a server should have few other threads: their locks are held for good in those processes.
  *
- * C99 and C++ clean. POSIX systems.
+ * On Windows processes cannot be split: for each connection the program is started again, with its
+ * command line, and serves the connection in tvmrt_rpc_server_run(). So it must reach that call again by
+ * the same way; servers are told apart by the order in which they are opened.
+ *
+ * C99 and C++ clean. POSIX systems and Windows.
  */
 #ifndef TVM_RUNTIME_RPC_SERVER_H_
 #define TVM_RUNTIME_RPC_SERVER_H_
@@ -75,7 +79,10 @@ TVM_DLL int tvmrt_rpc_server_run(tvmrt_rpc_server* server);
 /*! \brief Let tvmrt_rpc_server_run() return. From any thread, and from signal handlers. */
 TVM_DLL void tvmrt_rpc_server_stop(tvmrt_rpc_server* server);
 
-/*! \brief A descriptor: a byte that is written to it does what tvmrt_rpc_server_stop() does. */
+/*!
+ * \brief A descriptor, on Windows a socket: a byte that is written to it does what
+ *        tvmrt_rpc_server_stop() does.
+ */
 TVM_DLL int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server);
 
 /*! \brief Give a server back that is not running. NULL does nothing. */

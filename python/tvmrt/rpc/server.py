@@ -140,6 +140,11 @@ class Server:
         silent: bool = False,
         **limits: float,
     ) -> None:
+        if not hasattr(os, "fork"):
+            raise RuntimeError(
+                "rpc.Server splits this process, which this system cannot do; "
+                "start 'tvmrt rpc-server' beside it."
+            )
         log = None if silent else (lambda line: print(line, file=sys.stderr, flush=True))
         proxy = (host, port) if is_proxy else None
         listener = Listener(

@@ -11,9 +11,8 @@ STANDARD = set(
     "assert ctype errno float inttypes limits locale math setjmp signal stdalign stdarg stdatomic "
     "stdbool stddef stdint stdio stdlib string time".split()
 )
-# Devices are built outside of the tree too, each for the systems that have its library. Remote
-# calls are sockets and processes: the room is left out where they are others than POSIX's.
-OF_A_SYSTEM = ("src_runtime/platform/", "src_runtime/devices/", "src_runtime/rpc/")
+# Devices are built outside of the tree too, each for the systems that have its library.
+OF_A_SYSTEM = ("src_runtime/platform/", "src_runtime/devices/")
 HEADER = re.compile(r"^\s*#\s*include\s*<(\w[\w/]*)\.h>", re.MULTILINE)
 EXTENSION = re.compile(
     r"__attribute__|__typeof|\b__thread\b|(?<!\w)__builtin_|\b__asm__\b|_GNU_SOURCE"
@@ -45,7 +44,7 @@ def test_only_the_platform_room_includes_headers_of_a_system():
 
 def test_only_compiler_headers_have_extensions_of_a_compiler():
     wrong = []
-    for name, text in _sources(*OF_A_SYSTEM[:2]).items():
+    for name, text in _sources(*OF_A_SYSTEM).items():
         if name.endswith("/compiler.h"):
             continue
         code = "\n".join(

@@ -6,14 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt import processor
+from tvmrt import processor, rpc
 from tvmrt.codegen.target import WINDOWS_LEVELS
+from tvmrt.contrib import graph_executor
+from tvmrt.error import TVMError
 from tvmrt.export import dialects
 from tvmrt.export import library as export_library
 
@@ -70,7 +73,7 @@ def wine(built, tmp_path_factory):
     def run(*command: str, code: int = 0, level: str = "") -> str:
         done = subprocess.run(
             ["wine", *command],
-            env={**os.environ, **variables, "TVMRT_LEVEL": level},
+            env={**run.environment, "TVMRT_LEVEL": level},
             capture_output=True,
             timeout=300,
             check=False,
@@ -79,8 +82,34 @@ def wine(built, tmp_path_factory):
         assert done.returncode == code, said
         return said.replace("\r", "")
 
+    run.environment = {**os.environ, **variables}
     yield run
-    subprocess.run(["wineserver", "-k"], env={**os.environ, **variables}, check=False)
+    subprocess.run(["wineserver", "-k"], env=run.environment, check=False)
+
+
+def _program(built: Path, source: Path) -> str:
+    """A program of one source, linked with the runtime there."""
+    program = source.with_suffix(".exe").name
+    command = [f"{COMPILER}-posix", f"-I{ROOT / 'include'}", str(source)]
+    link = [f"-L{built / 'src_runtime'}", "-ltvm_runtime", "-o", program]
+    subprocess.run([*command, *link], check=True, cwd=built)
+    return str(built / program)
+
+
+@pytest.fixture
+def far_server(built, wine, tmp_path):
+    """The port of a server there: the program of the page on remote calls."""
+    page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
+    source = tmp_path / "server.c"
+    text = re.search(r"cat > server\.c <<'END'\n(.*?\n)END\n", page, re.DOTALL)[1]
+    source.write_text(text)
+    command = ["wine", _program(built, source), "key"]
+    environment = wine.environment
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
+    ) as server:
+        yield int(server.stdout.readline().split()[1])
+        server.kill()
 
 
 @pytest.mark.slow
@@ -121,6 +150,55 @@ def test_a_library_of_linux_is_refused_by_a_sentence(built, wine, tmp_path):
     tvmrt.compile(DIGITS / "digits_f32.onnx").export(library)
     said = wine(str(built / "tests" / "c" / "run_network.exe"), str(library), code=2)
     assert "it is no library of Windows for x86-64; compile it for the target" in said
+
+
+@pytest.mark.slow
+def test_remote_calls_are_served_there(wine, far_server, tmp_path):
+    """What is compiled and uploaded here runs there, and can be uploaded again meanwhile."""
+    library = _compile("digits_f32", tmp_path, levels=["v2"])
+    session = ort.InferenceSession(DIGITS / "digits_f32.onnx")
+    image = np.random.default_rng(5).random((1, 1, 8, 8), np.float32)
+    (expected,) = session.run(None, {"image": image})
+    with pytest.raises(TVMError, match="cannot find server that matches"):
+        rpc.connect("127.0.0.1", far_server)
+    remote = rpc.connect("127.0.0.1", far_server, "key")
+    remote.upload(library)
+    loaded = remote.load_module(library.name)
+    network = graph_executor.GraphModule(loaded["default"](remote.cpu()))
+    network.set_input("image", tvmrt.nd.array(image, remote.cpu()))
+    network.run()
+    np.testing.assert_allclose(network.get_output(0).numpy(), expected, rtol=2e-5, atol=1e-6)
+    remote.upload(b"another one", library.name)
+    with pytest.raises(TVMError, match="an older library of that path is in use; release what"):
+        remote.load_module(library.name)
+    assert remote.download(library.name) == b"another one"
+    assert remote.listdir() == [library.name]
+    with pytest.raises(TVMError, match="none: No such file or directory"):
+        remote.remove("none")
+    folder = Path(remote.get_function("tvm.rpc.server.workpath")("x").replace("\\", "/")).parent
+    (folder,) = Path(wine.environment["WINEPREFIX"]).glob(f"drive_c/users/*/Temp/{folder.name}")
+    remote.close()
+    again = rpc.connect("127.0.0.1", far_server, "key", session_timeout=1)
+    assert not folder.exists(), "it goes with its session"
+    assert again.listdir() == []
+    time.sleep(1.1)
+    with pytest.raises(TVMError, match=r"time of the session is over|has closed the connection"):
+        again.listdir()
+
+
+@pytest.mark.slow
+def test_clients_there_reach_servers_here(built, wine):
+    program = _program(built, Path(__file__).parent / "far_client.c")
+    server = rpc.Server(key="key", silent=True)
+    try:
+        said = wine(program, "127.0.0.1", str(server.port), "key")
+        assert said == "the session has ten.txt,\n"
+        refused = wine(program, "127.0.0.1", str(server.port), "other", code=1)
+        assert "cannot find server that matches key=other" in refused
+    finally:
+        server.terminate()
+    nobody = wine(program, "127.0.0.1", str(server.port), "key", code=1)
+    assert re.search(r"cannot connect to 127\.0\.0\.1:\d+: \w", nobody)
 
 
 def test_it_asks_for_nothing_but_the_system(tmp_path):

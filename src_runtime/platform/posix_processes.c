@@ -1,0 +1,49 @@
+/* processes.h on POSIX systems. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "processes.h"
+
+int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
+                         tvmrt_why* why) {
+  const pid_t pid = fork();
+  (void)key;
+  (void)task; /* the new process has them as this one has */
+  *out = 0;
+  if (pid < 0) {
+    (void)snprintf(why->text, sizeof(why->text), "%s", strerror(errno));
+    return -1;
+  }
+  *out = pid;
+  return 0;
+}
+
+bool tvmrt__process_task(const char* key, tvmrt_task* out) {
+  (void)key;
+  (void)out;
+  return false;
+}
+
+void tvmrt__process_begin_task(void) {
+  (void)signal(SIGINT, SIG_IGN);
+  (void)signal(SIGTERM, SIG_DFL);
+}
+
+void tvmrt__process_leave(int status) { _exit(status); }
+
+long tvmrt__process_number(tvmrt_process process) { return (long)process; }
+
+void tvmrt__process_kill(tvmrt_process process) { (void)kill((pid_t)process, SIGKILL); }
+
+int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
+  int status = 0;
+  while (waitpid((pid_t)process, &status, 0) < 0 && errno == EINTR) continue;
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  (void)snprintf(why->text, sizeof(why->text), "signal %d", WTERMSIG(status));
+  return -1;
+}

@@ -1,0 +1,174 @@
+/* sockets.h: POSIX and Windows have most of it in common. */
+#if defined(_WIN32)
+#include "windows_net.h"
+#else
+#include "posix_net.h"
+#endif
+
+static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
+  if (net_is_late(error)) return TVMRT_STREAM_LATE;
+  net_explain(error, why);
+  return TVMRT_STREAM_FAILED;
+}
+
+/* Packets are sent whole: waiting for more of them only delays. */
+static void prepare(int fd) {
+  const int on = 1;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const void*)&on, sizeof(on));
+  net_keep(fd);
+}
+
+static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct addrinfo** out,
+                               tvmrt_why* why) {
+  struct addrinfo hints;
+  char service[16];
+  int error = net_start();
+  if (error != 0) return fail(error, why);
+  memset(&hints, 0, sizeof(hints));
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  (void)snprintf(service, sizeof(service), "%d", port);
+  error = getaddrinfo(host, service, &hints, out);
+  if (error == 0) return TVMRT_STREAM_OK;
+  net_explain_name(error, why);
+  return TVMRT_STREAM_NO_ADDRESS;
+}
+
+/* 0, or the number of the error. */
+static int connect_one(const struct addrinfo* where, double seconds, int* out) {
+  const int fd = net_open(where);
+  int error;
+  if (fd < 0) return net_error();
+  prepare(fd);
+  net_set_waiting(fd, false);
+  error = net_connect(fd, where, seconds);
+  if (error != 0) {
+    net_close(fd);
+    return error;
+  }
+  net_set_waiting(fd, true);
+  *out = fd;
+  return 0;
+}
+
+tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds, int* out,
+                                      tvmrt_why* why) {
+  struct addrinfo* list = NULL;
+  const struct addrinfo* at;
+  tvmrt_stream_rc rc;
+  int error = 0;
+  *out = -1;
+  rc = resolve(host, port, 0, &list, why);
+  if (rc != TVMRT_STREAM_OK) return rc;
+  for (at = list; at != NULL && *out < 0; at = at->ai_next) error = connect_one(at, seconds, out);
+  freeaddrinfo(list);
+  if (*out >= 0) return TVMRT_STREAM_OK;
+  net_explain(error, why);
+  return TVMRT_STREAM_FAILED;
+}
+
+/* 0, or the number of the error. */
+static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
+  struct sockaddr_storage name;
+  socklen_t size = sizeof(name);
+  const int fd = net_open(where);
+  if (fd < 0) return net_error();
+  memset(&name, 0, sizeof(name));
+  prepare(fd);
+  net_prepare_listener(fd);
+  net_set_waiting(fd, false); /* accept() finds nobody where a client has gone meanwhile */
+  if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, 16) != 0 ||
+      getsockname(fd, (struct sockaddr*)&name, &size) != 0) {
+    const int error = net_error();
+    net_close(fd);
+    return error;
+  }
+  *out_port = name.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6*)&name)->sin6_port)
+                                         : ntohs(((struct sockaddr_in*)&name)->sin_port);
+  *out = fd;
+  return 0;
+}
+
+tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* out_port,
+                                     tvmrt_why* why) {
+  struct addrinfo* list = NULL;
+  tvmrt_stream_rc rc;
+  int error;
+  *out = -1;
+  rc = resolve(host, port, AI_PASSIVE, &list, why);
+  if (rc != TVMRT_STREAM_OK) return rc;
+  error = listen_one(list, out, out_port);
+  freeaddrinfo(list);
+  if (error == 0) return TVMRT_STREAM_OK;
+  net_explain(error, why);
+  return TVMRT_STREAM_FAILED;
+}
+
+int tvmrt__stream_accept(int listener) {
+  const int fd = net_accept(listener);
+  if (fd < 0) return -1;
+  prepare(fd);
+  net_set_waiting(fd, true); /* some systems hand the listener's mode on */
+  return fd;
+}
+
+tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
+  int error = net_start();
+  int i;
+  if (error == 0) error = net_pair(out);
+  if (error != 0) {
+    out[0] = -1;
+    out[1] = -1;
+    net_explain(error, why);
+    return TVMRT_STREAM_FAILED;
+  }
+  for (i = 0; i < 2; ++i) {
+    prepare(out[i]);
+    net_set_waiting(out[i], false);
+  }
+  return TVMRT_STREAM_OK;
+}
+
+void tvmrt__stream_close(int fd) {
+  if (fd >= 0) net_close(fd);
+}
+
+tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent,
+                                   tvmrt_why* why) {
+  const ptrdiff_t count = net_send(fd, parts);
+  if (count < 0) return fail(net_error(), why);
+  *sent = (size_t)count;
+  return TVMRT_STREAM_OK;
+}
+
+tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why) {
+  const ptrdiff_t count = net_receive(fd, out, most);
+  *got = 0;
+  if (count < 0 && net_is_gone(net_error()))
+    return TVMRT_STREAM_OK; /* without a word is gone, too */
+  if (count < 0) return fail(net_error(), why);
+  *got = (size_t)count;
+  return TVMRT_STREAM_OK;
+}
+
+void tvmrt__stream_set_timeout(int fd, double seconds) {
+  net_set_limit(fd, SO_RCVTIMEO, seconds);
+  net_set_limit(fd, SO_SNDTIMEO, seconds);
+}
+
+void tvmrt__stream_shut_down(int fd) { net_shut_down(fd); }
+
+void tvmrt__stream_wake(int fd) {
+  const tvmrt_part parts[2] = {{"", 1}, {NULL, 0}};
+  const int error = errno;
+  (void)net_send(fd, parts); /* full: who reads knows already */
+  errno = error;
+}
+
+tvmrt_stream_rc tvmrt__streams_wait(tvmrt_stream_event* events, size_t count, int milliseconds,
+                                    tvmrt_why* why) {
+  const int error = net_wait(events, count, milliseconds);
+  if (error == 0) return TVMRT_STREAM_OK;
+  net_explain(error, why);
+  return TVMRT_STREAM_FAILED;
+}
