@@ -25,6 +25,9 @@ static TVMRT_RARE void free_function(tvmrt_object* obj) {
   free(f);
 }
 
+/* The same under an address of its own, by which TVMFuncCall() knows the functions of libraries. */
+static TVMRT_RARE void free_library_function(tvmrt_object* obj) { free_function(obj); }
+
 TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
                                        TVMPackedCFuncFinalizer finalize) {
   tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
@@ -35,6 +38,11 @@ TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
   f->resource = resource;
   f->finalize = finalize;
   return f;
+}
+
+void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind) {
+  f->kind = kind;
+  f->base.destroy = kind == TVMRT_FUNC_LIBRARY ? free_library_function : free_function;
 }
 
 /* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. */
@@ -75,25 +83,6 @@ static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
   return rc;
 }
 
-/* Type codes that a library's function may return: everything but text, bytes and moved objects. */
-static inline bool may_return(int code) {
-  const unsigned allowed = 0x7ffu | 1u << kTVMNDArrayHandle | 1u << kTVMArgBool;
-  return (unsigned)code < 32 && (allowed >> code & 1) != 0;
-}
-
-/* After a library's function that failed, or that returned no integer. */
-static TVMRT_COLD int end_library(int rc, int* ret_code) {
-  const int code = *ret_code;
-  if (rc == 0 && may_return(code)) return 0;
-  *ret_code = kTVMNullptr;
-  if (rc != 0) return rc;
-  return tvmrt__fail_type(
-      "a function of a library returned %s (type code %d): nobody would own it. Return "
-      "a "
-      "number or a handle, or write to an argument.",
-      tvmrt__code_name(code), code);
-}
-
 static inline bool is_function(const tvmrt_func* f) {
   return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
 }
@@ -117,19 +106,16 @@ static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* co
   return rc;
 }
 
-/* The path of a library's function keeps one register over the call and asks one question after it, which
- * success with an integer answers; every other is a jump away. */
+/* A library's function is a jump away, with nothing to be done after it: one comparison tells that the
+ * handle is one and of which kind, and what it leaves is the caller's as it is. */
 TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
                               int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
-  int rc;
   clear_return(ret_val, ret_type_code);
-  if (!is_function(f) || f->kind != TVMRT_FUNC_LIBRARY) {
+  if (!TVMRT_LIKELY(f != NULL) || !TVMRT_LIKELY(f->base.destroy == free_library_function)) {
     return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
-  rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
-  if ((rc | *ret_type_code) == kTVMArgInt) return 0;
-  return end_library(rc, ret_type_code);
+  return f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
 }
 
 /* They look at an object that the caller holds, take no lock and call nobody. */

@@ -12,7 +12,7 @@
 struct tvmrt_module;
 
 typedef enum {
-  TVMRT_FUNC_LIBRARY, /* symbol of a library: no resource, may not return text */
+  TVMRT_FUNC_LIBRARY, /* symbol of a library: no resource */
   TVMRT_FUNC_NATIVE, /* of this runtime, a firmware table or tvmrt_func_create(): gets `resource` */
   TVMRT_FUNC_FRONT   /* function of a front end: returns by TVMCFuncSetReturn */
 } tvmrt_func_kind;
@@ -33,6 +33,9 @@ typedef struct tvmrt_func {
 /* A function over a resource; released by tvmrt__release(&f->base). NULL if there is no memory; the
  * resource then stays the caller's. */
 tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize);
+
+/* What the function is, which nobody else may set. */
+void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind);
 
 /* Whether a function of this runtime, by its name, is one that tvmrt_func_is_short() tells. */
 bool tvmrt__is_short(const char* name);

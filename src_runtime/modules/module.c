@@ -158,7 +158,7 @@ static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* 
   if (resource == NULL && found->kind == TVMRT_FUNC_NATIVE) resource = mod;
   f = tvmrt__func_new(found->fn, resource, NULL);
   if (f == NULL) return NULL;
-  f->kind = found->kind;
+  tvmrt__func_set_kind(f, found->kind);
   f->is_short = found->kind == TVMRT_FUNC_NATIVE && tvmrt__is_short(name);
   f->owner = &mod->base;
   atomic_store_explicit(&f->base.refs, 0, memory_order_relaxed);

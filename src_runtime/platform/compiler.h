@@ -21,6 +21,8 @@
 #endif
 /* Also built for size, where its file is built for speed. */
 #define TVMRT_RARE __attribute__((noinline, cold))
+/* A condition that nearly always holds: what follows it is reached without a jump. */
+#define TVMRT_LIKELY(condition) __builtin_expect((condition) != 0, 1)
 /* A cache line of its own: where it began otherwise would depend on what is linked before it. */
 #define TVMRT_ALIGNED __attribute__((aligned(64)))
 /* A function that runs when the library is unloaded, or the program ends. */
@@ -32,6 +34,7 @@
 #define TVMRT_COLD
 #define TVMRT_JUMP
 #define TVMRT_RARE
+#define TVMRT_LIKELY(condition) (condition)
 #define TVMRT_ALIGNED
 #define TVMRT_AT_UNLOAD
 #endif

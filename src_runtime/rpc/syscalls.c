@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "../core/function.h"
+#include "../modules/module.h"
 #include "../tensors/tensor.h"
 #include "endpoint.h"
 
@@ -33,11 +34,21 @@ static int expect(const tvmrt_rpc_endpoint* ep, int count, const int* codes) {
   return 0;
 }
 
+/* Functions that follow addresses of this process: a stream, extents. */
+static bool takes_addresses(const char* name) {
+  return strncmp(name, TVMRT_LOADER_PREFIX, sizeof(TVMRT_LOADER_PREFIX) - 1) == 0 ||
+         strcmp(name, "runtime.TVMArrayAllocWithScope") == 0;
+}
+
 static int get_global(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMStr};
   tvmrt_func* f = NULL;
   uint64_t number = 0;
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
+  if (takes_addresses(ep->args.values[0].v_str)) {
+    return tvmrt__fail("%s takes addresses of the server's own process, which no client has.",
+                       ep->args.values[0].v_str);
+  }
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(ep->args.values[0].v_str, &f));
   if (f == NULL) return reply_handle(ep, 0);
   TVMRT_RETURN_IF_ERROR(

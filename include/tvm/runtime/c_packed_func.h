@@ -32,10 +32,10 @@
  *  - Numbers are returned by value. Object, module, function and tensor handles (8, 9, 10, 13) are
  *    transferred to the caller, who releases them (TVMObjectFree(), TVMModFree(), TVMFuncFree(),
  *    TVMArrayFree()).
- *  - Text and bytes (11, 12) cannot be returned by a TVMCPackedFunc, because nobody would own them:
- *    the runtime reports an error. Functions made with TVMFuncCreateFromCFunc() may: their text is
- *    copied into the calling thread's return slot and is borrowed until the thread's next
- *    TVMFuncCall().
+ *  - Text and bytes (11, 12) are not to be returned by a library's TVMCPackedFunc, because nobody would
+ *    own them: TVM's runtime refuses them, this one hands out the pointer as it comes. Functions made
+ *    with TVMFuncCreateFromCFunc() may: their text is copied into the calling thread's return slot and
+ *    is borrowed until the thread's next TVMFuncCall().
  *
  * Threads: a packed function may be called from any thread unless it says otherwise. The error text
  * belongs to the thread that failed.
@@ -193,8 +193,8 @@ TVM_DLL const char* TVMGetLastError(void);
  * \param arg_values [in] num_args values; borrowed.
  * \param type_codes [in] num_args codes; borrowed.
  * \param num_args   [in] At least 0.
- * \param ret_val    [out] Always written, also on failure.
- * \param ret_type_code [out] Always written; kTVMNullptr if nothing is returned or on failure.
+ * \param ret_val    [out] Always written; nothing to be read after a failure.
+ * \param ret_type_code [out] Always written; kTVMNullptr if nothing is returned.
  *
  * Ownership: a returned handle is transferred; returned text and bytes are borrowed until the
  *            thread's next TVMFuncCall().

@@ -64,6 +64,9 @@ def test_what_is_of_another_place_is_refused(session):
         total(tvmrt.cpu(0))
     with pytest.raises(TypeError, match="Cannot pass"):
         total(lambda: None)
+    for name in ("module.loadbinary_tvmrt_regions", "TVMArrayAllocWithScope"):
+        with pytest.raises(TVMError, match="takes addresses of the server's own process"):
+            session.get_function(f"runtime.{name}")
     other = rpc.LocalSession()
     with pytest.raises(ValueError, match="of another RPC session"):
         total(tvmrt.nd.empty((2,), device=other.cpu()))
