@@ -47,13 +47,18 @@ QUICK = (
 )  # fmt: skip
 
 
+# Code for one processor takes half the time of code for all levels, which is the default: that is
+# what pages, examples and installed packages are tried with, besides the tests of levels.
+DEFAULT_TARGET = ("docs", "examples", "levels", "platforms")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """The flags by the test's folder, before its fixtures compile."""
+    """The flags and the target by the test's folder, before its fixtures compile."""
     folder = item.path.parent
-    os.environ["TVMRT_CFLAGS"] = (
-        "-O1" if folder.name in QUICK and folder.parent.name == "python" else ""
-    )
+    ours = folder.parent.name == "python"
+    os.environ["TVMRT_CFLAGS"] = "-O1" if folder.name in QUICK and ours else ""
+    os.environ["TVMRT_TARGET"] = "" if folder.name in DEFAULT_TARGET and ours else "native"
     return (yield)
 
 

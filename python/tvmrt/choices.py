@@ -164,9 +164,9 @@ def check(request: Request) -> None:
             raise rule.error(rule.sentence.format(**vars(request)))
 
 
-def check_required(rules: Sequence[str], devices: Sequence[Device], target: str) -> None:
-    """Hold rules of what devices must take against the devices that there are: for this very
-    machine, those that can run on it."""
+def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) -> None:
+    """Hold rules of what devices must take against the devices that there are: where it is for
+    this machine, ``here``, those that can run on it."""
     known = {"cpu", *(device.name for device in devices)}
     for rule in rules:
         name = rule.partition(":")[0]
@@ -175,7 +175,7 @@ def check_required(rules: Sequence[str], devices: Sequence[Device], target: str)
                 f"require-device {rule}: {name} is none of the devices "
                 f"({', '.join(sorted(known))}); name it with --device, too"
             )
-        absent = [d.absent() for d in devices if d.name == name and target == "native"]
+        absent = [d.absent() for d in devices if d.name == name and here]
         if any(absent):
             raise UnsupportedError(
                 f"require-device {rule}: device {name} is absent on this machine: {absent[0]}; for "

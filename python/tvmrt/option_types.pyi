@@ -12,7 +12,7 @@ class CompileOptions(TypedDict, total=False):
     unpacked_api: bool | None
     abi: str
     runtime: str | None
-    target: str
+    target: str | None
     levels: Sequence[str]
     board: str | None
     devices: Sequence[str | Device]

@@ -25,7 +25,7 @@ from tvmrt.codegen.families import Family, find_family
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, Provenance, SharedImage, prefix_of
-from tvmrt.codegen.target import Target, get_target
+from tvmrt.codegen.target import Target, get_target, own_family
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
@@ -34,7 +34,7 @@ from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend import onnx, tflite
-from tvmrt.ir import Graph, Node, limits
+from tvmrt.ir import CSource, Graph, Node, limits
 from tvmrt.ir.extent import counts_in
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
@@ -101,7 +101,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
     family = None if asked.board is None else find_family(asked.board)
     request, machine = _settle(asked, family)
     chosen = resolve(request.devices)
-    choices.check_required(request.require_device, chosen, machine.name)
+    here = machine.name == "native" or (asked.target is None and machine.name == own_family())
+    choices.check_required(request.require_device, chosen, here)
     memories = _memories(request, family)
     placement = pool_options.Placement(request.place or {}, memories)
     clock = _Clock(request.progress)
@@ -116,6 +117,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
         optimize(graph, dump.graph)
     with clock.stage("partition"):
         cuts = _cut(graph, request, machine, chosen)
+        if asked.target is None and machine.levels and _brings_code(cuts):
+            machine = get_target("native")  # of a device's C there is one function, not one a level
         if expand_composed(graph):
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
@@ -215,7 +218,7 @@ def _memories(request: Request, family: Family | None) -> list[MemoryPool]:
 def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
     """The request with nothing left open, checked, and its target."""
     if family is not None:
-        if asked.target not in ("native", family.target):
+        if asked.target not in (None, "native", family.target):
             raise ValueError(
                 f"board {family.name} has the processor {family.target}; leave target "
                 f"{asked.target} out, or leave out the board"
@@ -223,7 +226,8 @@ def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
         if asked.levels:
             raise ValueError(f"board {family.name} has a single processor; leave levels out")
         asked = replace(asked, target=family.target)
-    machine = get_target(asked.target, asked.levels) if family is None else family.machine()
+    asked = asked.with_target()
+    machine = family.machine() if family else get_target(cast(str, asked.target), asked.levels)
     request = asked.with_defaults(machine.hosted)
     choices.check(request)
     if request.module_name:
@@ -246,6 +250,11 @@ def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Devic
     cuts.check_required(request.require_device)
     choices.check_hooks(cuts.regions, request.interface_api)
     return cuts
+
+
+def _brings_code(cuts: Partition) -> bool:
+    """Whether a device has C of its own for a region."""
+    return any(isinstance(region.code, CSource) for region in cuts.regions)
 
 
 def _print_options(model: Any, request: Request, given: Provenance) -> Options:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS
+from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS, default_target
 
 if TYPE_CHECKING:
     import os
@@ -107,13 +107,15 @@ class Request:
         "heap, no threads. Default: host; crt for a board.",
         values=("host", "crt"), flag="--runtime",
     )
-    target: str = _option(
-        "native",
-        "``native`` (this machine), ``host`` (any of its kind), "
+    target: str | None = _option(
+        None,
+        "``native`` (this machine alone), ``host`` (any of its kind, without its vectors), "
         f"{', '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
         "processors, chosen when it is loaded), "
         f"{', '.join(f'``{name}``' for name in CROSS if name not in LEVELS)} "
-        f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}.",
+        f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}. Default: what TVMRT_TARGET "
+        "names; on Linux x86-64, aarch64-linux or armv7-linux as this machine is; native elsewhere "
+        "and where runtime is crt.",
         flag="--target", form="NAME",
     )
     levels: Sequence[str] = _option(
@@ -314,6 +316,12 @@ class Request:
     )
 
     # fmt: on
+    def with_target(self) -> Request:
+        """The request with a target named. Raises ValueError where $TVMRT_TARGET names none."""
+        if self.target is not None:
+            return self
+        return replace(self, target=default_target(self.runtime == "crt", self.levels))
+
     def with_defaults(self, hosted: bool) -> Request:
         """The request with what it leaves open chosen for a host or for a board."""
         graph = hosted and self.abi == "packed"

@@ -15,6 +15,7 @@ from tvmrt.cli import console, files, options, partition_tables
 from tvmrt.cli.groups import GroupedCommand
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll", ".elf")  # anything else becomes a folder
+LIBRARIES = (".so", ".dylib", ".dll")
 # What somebody means to be a file, and a folder of that name would surprise.
 NO_FOLDERS = (
     ".a", ".bin", ".c", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
@@ -106,6 +107,10 @@ def command(
     start = time.perf_counter()
     groups = [options.parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
+    if asked["target"] is None and asked["board"] is None and output.suffix not in LIBRARIES:
+        from tvmrt.codegen.target import default_target
+
+        asked["target"] = default_target(as_sources=True, levels=asked["levels"])
     with console.progress(not as_json) as report:
         compiled = _compile(
             network_names(models, module_name),

@@ -51,7 +51,7 @@ MODULES = {
 
 def examine() -> list[Check]:
     """Every check, in the order in which people need them."""
-    return [*_versions(), _compiler(), _processor(), *_tools(), *_modules(), *_devices()]
+    return [*_versions(), _compiler(), _processor(), _target(), *_tools(), *_modules(), *_devices()]
 
 
 def _versions() -> Iterator[Check]:
@@ -89,17 +89,29 @@ def _processor() -> Check:
     from tvmrt import processor
 
     flags = processor.flags()
-    vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_vbmi", "amx_int8",
+    vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512vbmi", "amx_int8",
                                  "asimd", "asimddp", "sve") if name in flags]  # fmt: skip
     said = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
     level = _level(flags, processor.machine())
     return Check("processor", "ok", f"{said}; level {level}" if level else said)
 
 
+def _target() -> Check:
+    """What networks are compiled for where nobody names a target."""
+    from tvmrt.codegen.target import default_target, get_target
+
+    try:
+        target = get_target(default_target())
+    except ValueError as problem:
+        return Check("target", "missing", "nothing", str(problem))
+    levels = ", ".join(level.name for level in target.levels)
+    return Check("target", "ok", f"{target.name}: {levels}" if levels else target.name)
+
+
 # What the system calls instructions for which compilers have another word.
 _SYSTEM_NAMES = {
     "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
-    "avx512vnni": "avx512_vnni", "avx512vbmi": "avx512_vbmi",
+    "avx512vnni": "avx512_vnni",
 }  # fmt: skip
 
 

@@ -162,9 +162,9 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _targets() -> list[str]:
-    from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS
+    from tvmrt.codegen.target import target_names
 
-    return ["native", "host", *LEVELS, *CROSS, *FIRMWARE]
+    return target_names()
 
 
 def _boards() -> list[str]:

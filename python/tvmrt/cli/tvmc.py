@@ -70,8 +70,9 @@ def _tell_ignored(given: dict[str, Any]) -> None:
             console.note(f"--{name.replace('_', '-')} has no meaning here: {WITHOUT_MEANING[name]}")
 
 
-def target_of(text: str | None) -> str:
-    """Return the --target that a target of TVM stands for: ``llvm -mcpu=...``, ``c -mcpu=...``."""
+def target_of(text: str | None) -> str | None:
+    """Return the --target that a target of TVM stands for: ``llvm -mcpu=...``, ``c -mcpu=...``;
+    None for tvmrt's default, which has code for all processors like this machine's."""
     text = text or "llvm"
     for word, name in TARGETS:
         if word in text:
@@ -84,7 +85,7 @@ def target_of(text: str | None) -> str:
         )
     if "-mtriple" in text and "x86_64" not in text:
         raise ValueError(f"there is no target for the triple in '{text}'")
-    return "native"
+    return "native" if "native" in text else None
 
 
 def shapes_of(text: str) -> list[str]:
@@ -153,7 +154,9 @@ def compile_command(
 ) -> None:  # fmt: skip
     """Compile the network FILE."""
     _tell_ignored(ignored)
-    line = Line("compile", file, "--target", target_of(target), "--executor", executor)
+    line = Line("compile", file)
+    line.add("--target", *filter(None, [target_of(target)]))
+    line.add("--executor", executor)
     line.add("--shape", *(shapes_of(input_shapes) if input_shapes else ()))
     if runtime == "crt":
         line.add("--runtime", "crt")

@@ -272,8 +272,8 @@ class _ProgramBuilder:
     def _levels(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
         """The lowering for each level of the target's processors; they differ in tiles and scratch
         memory, not in where tensors lie."""
-        if group.root.op in ("custom", "region"):
-            return {}  # code of others, for all processors of the family
+        if group.root.op == "region":
+            return {}  # a device's function, for all processors of the family
         found = {}
         for level in self.target.levels:
             found[level.name] = lowering = kind(group, level)

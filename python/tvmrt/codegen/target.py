@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -130,11 +132,53 @@ _OTHERS = (
 )
 CROSS = {each.name: each for each in _OTHERS}
 
+# The family of a Linux machine, by its instructions. A RISC-V machine's own compiler may not know
+# vectors, so that it has no family unless it is named.
+_OWN_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
+DEFAULT_VARIABLE = "TVMRT_TARGET"
+
 # instructions beyond those that every processor has: SIMD in registers, and Helium
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
     "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
 }  # fmt: skip
+
+
+def target_names() -> list[str]:
+    """All targets, this machine first."""
+    return list(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *FIRMWARE]))
+
+
+def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
+    """What is compiled for where no target is named: that of $TVMRT_TARGET, or all processors of
+    this machine's family, or this very machine. Raises ValueError where the variable names none.
+
+    Where C sources are what is wanted, or there is no operating system, it is this very machine in
+    place of a family, since all files are compiled alike there. ``levels`` that are named are those
+    of the family.
+    """
+    family = own_family()
+    if levels and family:
+        return family
+    named = os.environ.get(DEFAULT_VARIABLE, "")
+    if named and named not in target_names():
+        raise ValueError(
+            f"{DEFAULT_VARIABLE} names the target {named}, which is not known; choose one of "
+            f"{', '.join(target_names())}"
+        )
+    chosen = named or family or "native"
+    return "native" if as_sources and chosen in LEVELS else chosen
+
+
+def own_family() -> str:
+    """The target for all processors like this machine's, which has the least of its levels; empty
+    where there is none."""
+    machine, flags = processor.machine(), processor.flags()
+    name = _OWN_FAMILIES.get(machine, "") if sys.platform == "linux" else ""
+    if machine != "armv7l" and sys.maxsize < 1 << 32:
+        return ""  # programs of 32 bits on a processor of 64
+    oldest = machine == "x86_64" and flags and not {"cx16", "popcnt", "sse4_2"} <= flags
+    return "" if oldest else name
 
 
 def get_target(name: str, levels: Sequence[str] = ()) -> Target:
@@ -156,7 +200,7 @@ def get_target(name: str, levels: Sequence[str] = ()) -> Target:
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    known = ", ".join(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *FIRMWARE]))
+    known = ", ".join(target_names())
     raise ValueError(f"target {name} is not known; choose one of {known}")
 
 
@@ -170,7 +214,8 @@ def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str]) -> T
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
     everybody = CROSS.get(name, Target(name))
-    return replace(widest, name=name, flags=everybody.flags, levels=levels, triple=everybody.triple)
+    triple = "" if name == own_family() else everybody.triple  # this system's own compiler
+    return replace(widest, name=name, flags=everybody.flags, levels=levels, triple=triple)
 
 
 def _native() -> Target:

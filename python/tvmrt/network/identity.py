@@ -53,9 +53,10 @@ def key_of(network: str, request: Request) -> str:
         If an option is an object of a program, a device or an operator, which has no contents that
         can be compared.
     """
+    settled = request.with_target()
     asked = "".join(
-        f"{each.name}={_text(getattr(request, each.name))};"
-        for each in fields(request)
+        f"{each.name}={_text(getattr(settled, each.name))};"
+        for each in fields(settled)
         if each.name not in NOT_ASKED
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]

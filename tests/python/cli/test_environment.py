@@ -42,6 +42,8 @@ def test_levels_are_those_of_the_psabi():
     assert environment._level(frozenset(third), "x86_64") == "v3"
     fourth = third | {f"avx512{part}" for part in ("f", "bw", "cd", "dq", "vl")}
     assert environment._level(frozenset(fourth), "x86_64") == "v4"
+    ice_lake = fourth | {"avx512_vnni", "avx512vbmi", "avx512_vbmi2"}  # as Linux calls them
+    assert environment._level(frozenset(ice_lake), "x86_64") == "v4vbmi"
     assert environment._level(frozenset(fourth), "riscv64") == ""
     told = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
     assert told == ["neon", "dot"]
@@ -54,3 +56,14 @@ def test_a_compiler_without_a_version_is_told(tmp_path, text):
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
     assert environment._version_of([str(program)]).endswith("no version")
+
+
+@pytest.mark.parametrize(("named", "state", "said"), [
+    ("native", "ok", "native"), ("aarch64-linux", "ok", "aarch64-linux: neon, dot, i8mm"),
+    ("z80", "missing", "TVMRT_TARGET names the target z80, which is not known"),
+])  # fmt: skip
+def test_the_target_is_told_where_nobody_names_one(named, state, said, monkeypatch):
+    monkeypatch.setenv("TVMRT_TARGET", named)
+    found = environment._target()
+    assert found.state == state
+    assert said in f"{found.found} {found.remedy}"

@@ -88,7 +88,7 @@ def test_flags_without_meaning_are_told(model, tmp_path, capfd):
     said = capfd.readouterr().err
     for flag in ("desired-layout", "pass-config", "tuning-records", "opt-level"):
         assert f"note: --{flag} has no meaning here: " in said
-    wanted = f"compile {model} --target native --executor aot --shape x=1,3 -o {output}"
+    wanted = f"compile {model} --executor aot --shape x=1,3 -o {output}"
     assert f"tvmrt {wanted}\n" in said
     with tarfile.open(output) as tar:
         assert "./metadata.json" in tar.getnames() or "metadata.json" in tar.getnames()
@@ -98,8 +98,10 @@ def test_flags_without_meaning_are_told(model, tmp_path, capfd):
 
 def test_targets_and_shapes():
     for text, name in (
-        (None, "native"),
-        ("llvm", "native"),
+        (None, None),
+        ("llvm", None),
+        ("llvm -mcpu=skylake-avx512", None),
+        ("llvm -mcpu=native", "native"),
         ("c -mcpu=cortex-m7", "cortex-m7"),
         ("c -keys=cpu -mcpu=cortex-m33+nofp", "cortex-m33"),
         ("llvm -mtriple=aarch64-linux-gnu", "aarch64-linux"),

@@ -17,7 +17,7 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt import processor
-from tvmrt.codegen.target import X86_LEVELS
+from tvmrt.codegen.target import X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule
@@ -79,6 +79,87 @@ def test_a_network_ahead_of_time_with_weights_in_a_file_has_levels_too(monkeypat
         runner.run(x=x)
         found = runner.get_output(0).numpy()
         np.testing.assert_array_equal(found, session.run(["y"], {"x": x})[0], err_msg=level)
+
+
+def test_all_levels_are_what_nobody_names_a_target_gets(tmp_path, monkeypatch):
+    """But for a board's runtime and for C sources, and unless a variable names another target."""
+    made = model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": np.ones((1, 4), np.float32)},
+                 ["y"], {})  # fmt: skip
+    assert tvmrt.compile(made).manifest["levels"] == list(NEEDS)
+    assert tvmrt.compile(made).target.name == "x86-64"
+    assert tvmrt.compile(made, levels=["v3"]).manifest["levels"] == ["v3"]
+    assert tvmrt.compile(made, runtime="crt").target.name == "native"
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    command = [sys.executable, "-m", "tvmrt", "compile", "net.onnx", "-o", "sources"]
+    subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+    assert not list((tmp_path / "sources").glob("*v3*.c"))
+    monkeypatch.setenv("TVMRT_TARGET", "native")
+    assert tvmrt.compile(made).target.name == "native"
+    assert tvmrt.compile(made, levels=["v3"]).manifest["levels"] == ["v3"]
+    monkeypatch.setenv("TVMRT_TARGET", "z80")
+    with pytest.raises(ValueError, match="TVMRT_TARGET names the target z80, which is not known"):
+        tvmrt.compile(made)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "target", "triple"),
+    [
+        ("x86_64", {"sse4_2", "popcnt", "cx16"}, "x86-64", ""),
+        ("x86_64", {"sse3", "cx16"}, "native", ""),  # has not even the least level
+        ("aarch64", {"asimd"}, "aarch64-linux", ""),
+        ("armv7l", {"neon"}, "armv7-linux", ""),
+        ("riscv64", set(), "native", ""),
+        ("aarch64", {"asimd"}, "riscv64-linux", "riscv64-linux-gnu"),
+    ],
+)
+def test_a_machine_compiles_for_its_family_by_its_own_compiler(
+    machine, flags, target, triple, monkeypatch
+):
+    monkeypatch.setattr(processor, "machine", lambda: machine)
+    monkeypatch.setattr(processor, "flags", lambda: frozenset(flags))
+    if not triple:
+        assert default_target() == target
+    assert get_target(target).triple == triple
+
+
+BODY = """
+#if defined(__AVX512VBMI__)
+enum { LEVEL = 5 };
+#elif defined(__AVX512VNNI__)
+enum { LEVEL = 4 };
+#elif defined(__AVX512VL__)
+enum { LEVEL = 3 };
+#elif defined(__AVX2__)
+enum { LEVEL = 2 };
+#else
+enum { LEVEL = 1 };
+#endif
+static int32_t level(const float *x, const tvmrt_shape *x_shape, float *y,
+                     const tvmrt_shape *y_shape) {
+  (void)y_shape;
+  for (int64_t i = 0; i < x_shape->size; ++i) y[i] = x[i] + LEVEL;
+  return 0;
+}
+"""
+
+
+def test_bodies_of_custom_operators_are_compiled_for_every_level(monkeypatch, tmp_path):
+    operator = tvmrt.custom.Kernel(
+        "Level", domain="test", inputs=[tvmrt.custom.Tensor("x", "float32")],
+        outputs=[tvmrt.custom.Tensor("y", "float32")], c=tvmrt.custom.C(BODY, "level"),
+        reference=lambda x: x,
+    )  # fmt: skip
+    node = helper.make_node("Level", ["x"], ["y"], domain="test")
+    made = model([node], {"x": np.ones(4, np.float32)}, ["y"], {})
+    made.opset_import.append(helper.make_opsetid("test", 1))
+    path = tmp_path / "net.so"
+    tvmrt.compile(made, operators=[operator]).export_library(path)
+    for number, level in enumerate(NEEDS, 1):
+        if level in HERE:
+            module = _open(path, level, monkeypatch, tmp_path / f"{level}.so")
+            runner = GraphModule(module["default"](tvmrt.cpu(0)))
+            runner.run(x=np.zeros(4, np.float32))
+            assert runner.get_output(0).numpy().tolist() == [number] * 4
 
 
 def test_weights_are_stored_once(network):
@@ -289,18 +370,22 @@ def test_the_table_of_levels_is_that_of_the_header():
     assert re.findall(r'^ +\{"(\w+)", 0x', text, re.M) == [level.name for level in X86_LEVELS]
 
 
-def test_networks_of_one_program_each_say_what_they_need(tmp_path):
-    """Their sources are linked together, under other names where they have a function in common."""
+@pytest.mark.parametrize("target", ["native", None], ids=["one", "all"])
+def test_networks_of_one_program_each_say_what_they_need(target, tmp_path):
+    """Their sources are linked together, under other names where they have a function in common;
+    GCC needs no flags for those of levels."""
     x = np.ones((1, 4), np.float32)
     made = model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": x}, ["y"], {})
     include, sources = f"-I{find_include_path()[0]}", {}
     for name in ("one", "two"):
-        tvmrt.compile(made, module_name=name).export_sources(tmp_path / name)
-        sources[name] = [str(path) for path in (tmp_path / name).glob("*_lib*.c")]
-        command = ["gcc", "-c", "-fPIC", include, f"-Dget_model_metadata={name}_metadata"]
-        subprocess.run([*command, *sources[name]], check=True, cwd=tmp_path)
+        tvmrt.compile(made, module_name=name, target=target).export_sources(tmp_path / name)
+        files = [*(tmp_path / name).glob("*_lib*.c"), *(tmp_path / name).glob("*_levels.c")]
+        sources[name] = [str(path) for path in files]
+        own = [f"-D{each}={name}_{each}" for each in ("get_model_metadata", "get_level")]
+        command = ["gcc", "-c", "-fPIC", include, *own, *sources[name]]
+        subprocess.run(command, check=True, cwd=tmp_path)
     objects = [str(path) for path in tmp_path.glob("*.o")]
     command = ["gcc", "-shared", *objects, "-o", str(tmp_path / "both.so"), "-lm"]
     subprocess.run(command, check=True)
-    assert len(objects) == 4
+    assert len(objects) == (4 if target else 12)
     assert tvmrt.runtime.load_module(tmp_path / "both.so").type_key == "library"

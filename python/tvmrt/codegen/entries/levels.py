@@ -8,6 +8,7 @@ parameters, and so the constants that any of them reads.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ _DEFINED = {
 }
 NAMES = ("level", "level_in_use", "no_level", "levels")  # what follows the prefix in symbols
 TEXT_BYTES = 512  # of the sentence that says why no level fits
+WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
 
 
 @dataclass
@@ -97,6 +99,8 @@ def _same(writers: Sequence[FunctionWriter], levels: Sequence[Target]) -> list[i
 def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> bool:
     """Whether the code for a narrower level is as good: the text is the same, and what it takes of
     vectors, those of floats or those of integer kernels, is the same for both."""
+    if asks_for_instructions(b.step):
+        return False
     if any("i8" in header or "requantize" in header for header in a.includes):
         if one.int8 != other.int8:
             return False
@@ -105,6 +109,15 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
     if one.tables != other.tables and any("tvmrt_table" in text for text in (*a.helpers, *a.lines)):
         return False
     return _content(a) == _content(b)
+
+
+def asks_for_instructions(step: Step) -> bool:
+    """Whether the C body of a custom operator looks at what the compiler may use."""
+    root = step.group.root
+    if root.op != "custom":
+        return False
+    source = root.attrs["operator"].c.source
+    return re.search(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon", source) is not None
 
 
 def _content(f: FunctionWriter) -> tuple:
@@ -143,7 +156,7 @@ def declarations(prefix: str, levels: Levels) -> list[str]:
         f"}} {prefix}_level;",
         "",
         "/* Of the level in use, which is chosen when the library is loaded; NULL if none fits. */",
-        f"extern const {prefix}_level *TVMGEN_LOCAL {_in_use(prefix)};",
+        f"extern TVMGEN_LOCAL const {prefix}_level *{_in_use(prefix)};",
         "/* Says why none fits; returns -1. */",
         f"TVMGEN_LOCAL int32_t {prefix}_no_level(void);",
         "",
@@ -152,16 +165,32 @@ def declarations(prefix: str, levels: Levels) -> list[str]:
 
 def head(level: Target) -> str:
     """The beginning of a level's file: how it is compiled."""
+    missing = f"defined(__GNUC__) && !defined({_DEFINED[level.name]})"
     lines = [
         f"/* For {level.name}: compile with",
         *(f" * {line}" for line in textwrap.wrap(" ".join(level.flags), 90)),
         " */",
-        f"#if defined(__GNUC__) && !defined({_DEFINED[level.name]})",
+        *_pragma(level, missing),
+        f"#if {missing}",
         f'#error "This file is for {level.name}; its first lines have the flags that it needs."',
         "#endif",
         "",
     ]
     return "\n".join(lines)
+
+
+def _pragma(level: Target, missing: str) -> list[str]:
+    """Lines by which GCC is told the flags where its command does not have them; flags that are no
+    names of instructions have no such form."""
+    if not level.flags or any(not f.startswith("-m") or "-march=" in f for f in level.flags):
+        return []
+    names = " ".join(flag[2:] for flag in level.flags)
+    rows = textwrap.wrap(names, 70, break_on_hyphens=False)
+    return [
+        f"#if {missing} && !defined(__clang__)",
+        *(f'#pragma GCC target("{row.replace(" ", ",")}")' for row in rows),
+        "#endif",
+    ]
 
 
 def print_choice(prefix: str, levels: Levels) -> str:
@@ -191,8 +220,10 @@ def _choice(prefix: str, levels: Levels) -> list[str]:
     return [
         f"static const char *const names[] = {{{names}}};",
         "",
-        "/* What a tool reads that does not load the library. */",
+        "/* What a tool reads that does not load the library; weak, as each of several networks in",
+        " * one program has it. */",
         "TVM_DLL extern const char __tvmrt_levels[];",
+        *WEAK,
         f'const char __tvmrt_levels[] = "{",".join(levels.names)}";',
         "",
         f"static char refusal[{TEXT_BYTES}];",
@@ -219,6 +250,7 @@ def _answers(prefix: str) -> list[str]:
         "",
         "/* Why the library cannot be used here, NULL if it can; asked by who loads it. */",
         "TVM_DLL const char *__tvmrt_refusal(void);",
+        *WEAK,
         "const char *__tvmrt_refusal(void) {",
         f"  return {_in_use(prefix)} == NULL ? refusal : NULL;",
         "}",
