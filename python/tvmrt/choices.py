@@ -118,22 +118,34 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "max-error and calibration are for mixed-precision, max-error alone also for weights; "
-        "choose one",
+        "max-error and calibration are for mixed-precision, max-error alone also for weights and "
+        "winograd; choose one",
         lambda r: (
             r.mixed_precision is None
-            and (r.calibration or (r.max_error is not None and r.weights is None))
+            and (r.calibration or (r.max_error is not None and not _judges_layers(r)))
         ),
     ),
     Rule(
         "max-error is {max_error}; it must be a number above 0",
-        lambda r: r.weights is not None and r.max_error is not None and not r.max_error > 0,
+        lambda r: _judges_layers(r) and r.max_error is not None and not r.max_error > 0,
     ),
     Rule(
-        "max-error would be for mixed-precision and for weights at once; compile with one of them",
-        lambda r: r.weights is not None and r.mixed_precision and r.max_error is not None,
+        "max-error would be for mixed-precision and for weights or winograd at once; compile with "
+        "one of them",
+        lambda r: _judges_layers(r) and r.mixed_precision and r.max_error is not None,
+    ),
+    Rule(
+        "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "
+        "choose runtime host",
+        lambda r: r.winograd and r.runtime == "crt",
+        UnsupportedError,
     ),
 )
+
+
+def _judges_layers(request: Request) -> bool:
+    """Whether layers are judged one by one, and stay as they are beyond an error."""
+    return request.weights is not None or request.winograd
 
 
 def _is_sized(request: Request) -> bool:

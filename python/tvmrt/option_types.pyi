@@ -21,6 +21,7 @@ class CompileOptions(TypedDict, total=False):
     schedule: str
     mixed_precision: str | None
     weights: str | None
+    winograd: bool
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]
     device_options: Mapping[str, Mapping[str, Any]] | None

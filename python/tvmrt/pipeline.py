@@ -47,6 +47,7 @@ from tvmrt.transform import (
     narrow_weights,
     optimize,
     to_fixed_point,
+    to_winograd,
 )
 
 if TYPE_CHECKING:
@@ -124,13 +125,14 @@ def _draft(model: Any, asked: Request) -> _Draft:
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
+        by_squares = to_winograd(graph, request.max_error) if request.winograd else []
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
         program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
-        program.narrowed = narrowed
+        program.narrowed, program.winograd = narrowed, by_squares
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":

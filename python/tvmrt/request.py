@@ -169,12 +169,22 @@ class Request:
         python="The summary's ``narrowed`` tells how far each is off.",
         values=("int8", "int4"), flag="--weights",
     )
+    winograd: bool = _option(
+        False,
+        "Compute 3x3 convolutions of stride 1 by fewer multiplications (Winograd), where that is "
+        "faster. Their weights take 1.8 or 4 times the bytes, and results are off by some 1e-6 of "
+        "their size.",
+        python="The summary's ``winograd`` tells how far each is off.",
+        flag="--winograd", kind="bool",
+    )
     max_error: float | None = _option(
         None,
         "With mixed-precision, how far results of a region may be off, in parts of its largest "
         "value: of a region that is off further, fewer nodes are reduced. With weights, how far "
         "those of a layer may be off, by the root of the mean square of the difference, in parts "
-        "of that of the weights: a layer that is off further keeps float32.",
+        "of that of the weights: a layer that is off further keeps float32. With winograd, the "
+        "same of a layer's results on normal numbers: one that is off further is computed "
+        "directly.",
         python="If no region can be reduced, UnsupportedError is raised.",
         flag="--max-error", form="X", kind="float",
     )

@@ -36,9 +36,9 @@ NO_FOLDERS = (
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
     "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "weights",
-    "max_error", "calibration", "device_options", "operators", "shapes", "dims", "sequences",
-    "requantize", "tflite_rounding", "signature", "params", "pools", "ram", "workspace_io", "place",
-    "max_memory",
+    "winograd", "max_error", "calibration", "device_options", "operators", "shapes", "dims",
+    "sequences", "requantize", "tflite_rounding", "signature", "params", "pools", "ram",
+    "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",
@@ -341,6 +341,23 @@ def _narrow_pairs(summary: Any) -> dict[str, str]:
     return pairs
 
 
+def _winograd_pairs(summary: Any) -> dict[str, str]:
+    """Which convolutions have fewer multiplications, and at what price."""
+    squares = [row for row in summary.winograd if row.size > 1]
+    kept = [row for row in summary.winograd if row.size == 1]
+    pairs = {}
+    if squares:
+        worst = max(squares, key=lambda row: row.error)
+        pairs["by squares"] = (
+            f"{len(squares)} convolutions; off by at most {worst.error:.2g} of their size "
+            f"({worst.name})"
+        )
+    if kept:
+        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
+        pairs["directly still"] = f"{said}: off by more than max-error"
+    return pairs
+
+
 def _memory_pairs(summary: Any) -> dict[str, str]:
     size = console.format_bytes
     devices = {
@@ -351,6 +368,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
     return {
         "weights": size(summary.weights_bytes),
         **_narrow_pairs(summary),
+        **_winograd_pairs(summary),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} a thread",

@@ -160,6 +160,12 @@ NARROWED = _record(
     before_bytes=_bytes(), after_bytes=_bytes("With the factors of blocks."),
     error=_number("Root mean square of the difference, in parts of that of the weights."),
 )  # fmt: skip
+WINOGRAD = _record(
+    name=_text("Of the network's node."),
+    size=_whole("Pixels of a square along an axis: 2, 4, or 1 where its error was too large."),
+    gain=_number("How many times as fast it should be."),
+    error=_number("Root mean square of the difference, in parts of that of the results."),
+)
 _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
     "lower_bound_bytes": _bytes("What no plan of it can go below."),
@@ -192,6 +198,7 @@ _SUMMARY = {
     ),
     "pools": _list(POOL),
     "narrowed": _list(NARROWED, "Weights in few bits, and those that were to be (`--weights`)."),
+    "winograd": _list(WINOGRAD, "Convolutions by squares, also those that stay (`--winograd`)."),
     "row_plans": _list(ROW_PLAN, "Where RAM was limited, what plans there are, the fastest first."),
 }  # fmt: skip
 _STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")

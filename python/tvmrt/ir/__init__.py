@@ -31,6 +31,7 @@ from . import (  # noqa: F401  (fill the table)
     trees,
     view,
     vision,
+    winograd,
 )
 from .builder import Builder
 from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text

@@ -5,5 +5,13 @@ from .fixed_point import to_fixed_point
 from .layouts import infer_layouts
 from .narrow_weights import narrow_weights
 from .optimize import optimize
+from .winograd import to_winograd
 
-__all__ = ["expand_composed", "infer_layouts", "narrow_weights", "optimize", "to_fixed_point"]
+__all__ = [
+    "expand_composed",
+    "infer_layouts",
+    "narrow_weights",
+    "optimize",
+    "to_fixed_point",
+    "to_winograd",
+]

@@ -60,6 +60,7 @@ REFUSED = {
     "max-error would be for mixed-precision and for weights": (
         "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
     ),
+    "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
 }  # fmt: skip
 
 

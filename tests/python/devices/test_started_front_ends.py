@@ -132,7 +132,8 @@ def test_a_failure_is_told_and_a_run_may_have_ended_at_once(later, tmp_path, mon
 
 def test_queues_must_be_a_number(later):
     tvmrt.register_func("device.deferring.num_queues", lambda: 0, override=True)
-    with pytest.raises(ValueError, match=r"device\.deferring\.num_queues gave no number of 1 and more"):
+    gave = r"device\.deferring\.num_queues gave no number of 1 and more"
+    with pytest.raises(ValueError, match=gave):
         tvmrt.get_global_func("tvmrt.device.find")("deferring")
     tvmrt.register_func("device.deferring.num_queues", lambda: 2, override=True)
     assert tvmrt.get_global_func("tvmrt.device.find")("deferring")

@@ -2,69 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import kernel_build as kb
-import kernel_reference as ref
 import numpy as np
 import pytest
-
-from tvmrt.codegen.c.text import initializer
-from tvmrt.codegen.window.layer_f32 import LayerF32
-from tvmrt.codegen.window.plan import Window
+from conv_case import INFINITY, NO_PADS, Case, check, function
 
 packing = kb.packing
 
-INFINITY = float("inf")
 
-
-@dataclass(frozen=True)
-class Case:
-    """A convolution; triples are depth, height, width, pads (before, after)."""
-
-    name: str
-    size: tuple[int, int, int]
-    channels: tuple[int, int]
-    kernel: tuple[int, int, int] = (1, 3, 3)
-    stride: tuple[int, int, int] = (1, 1, 1)
-    dilation: tuple[int, int, int] = (1, 1, 1)
-    pads: tuple[tuple[int, int], ...] = ((0, 0), (1, 1), (1, 1))
-    batch: int = 1
-    groups: int = 1
-    bounds: tuple[float, float] = (-INFINITY, INFINITY)
-    residual: bool = False
-    bias: bool = True
-    epilogue: bool = False
-    slices: tuple[int, int] = field(
-        default=(0, 0)
-    )  # how much wider than needed pixels of x and y are
-
-    @property
-    def out(self) -> list[int]:
-        return [
-            ref.out_size(
-                self.size[i], self.kernel[i], self.stride[i], self.dilation[i], self.pads[i]
-            )
-            for i in range(3)
-        ]
-
-    @property
-    def window(self) -> int:
-        return int(np.prod(self.kernel)) * self.channels[0] // self.groups
-
-    @property
-    def layer(self) -> LayerF32:
-        strides = (self.channels[0] + self.slices[0], self.channels[1] + self.slices[1])
-        before = tuple(pad[0] for pad in self.pads)
-        window = Window(
-            self.batch, self.size, tuple(self.out), *strides, self.kernel, self.stride,
-            self.dilation, before,
-        )  # fmt: skip
-        return LayerF32.conv(window, *self.channels, self.groups)
-
-
-NO_PADS = ((0, 0), (0, 0), (0, 0))
 CASES = [
     Case("3x3-same", (1, 9, 11), (16, 32)),
     Case("3x3-relu-bias", (1, 8, 8), (8, 40), bounds=(0.0, INFINITY)),
@@ -145,37 +92,6 @@ CASES = [
 ]
 
 
-def function(index: int, case: Case, tiles: packing.Tiles) -> str:
-    """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
-    lines = []
-    epilogue = "NULL"
-    y_stride = case.channels[1] + case.slices[1]
-    if case.epilogue:
-        epilogue = f"double_and_add_{index}"
-        lines.append(f"""
-static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int channel,
-    int channels, const void* ctx) {{
-  const float* each = (const float*)ctx;
-  for (int p = 0; p < pixels; p++)
-    for (int c = 0; c < channels; c++)
-      out[p * {y_stride} + c] = out[p * {y_stride} + c] * 2.0f +
-                                each[(pixel + p) * {case.channels[1]} + channel + c];
-}}""")
-    members = initializer(case.layer.members(case.channels[1], *map(kb.c_float, case.bounds)))
-    lines.append(f"""
-int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
-    float* y, const float* ctx);
-int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
-    float* y, const float* ctx) {{
-  static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
-  static const tvmrt_layer_f32 layer = {members};
-  const tvmrt_data_f32 data = {{x, w, bias, residual, y, {epilogue}, ctx}};
-  return tvmrt_conv_f32(&layer, &tiles, &data);
-}}
-""")
-    return "\n".join(lines)
-
-
 def tiles_of(case: Case, machine: kb.Machine) -> packing.Tiles:
     return packing.choose_tiles(
         case.layer.window.out[2], case.channels[1] // case.groups, case.window, machine
@@ -203,38 +119,13 @@ def test_conv_equals_numpy(case: Case, build: str, build_folder: Path) -> None:
     tiles = tiles_of(case, machine)
     library = kb.build(build_folder, source(machine), flags, cc)
 
-    rng = np.random.default_rng(1)
-    ic, oc = case.channels
-    x = rng.standard_normal((case.batch, *case.size, ic), np.float32)
-    w = rng.standard_normal((oc, ic // case.groups, *case.kernel), np.float32)
-    bias = rng.standard_normal(oc, np.float32) if case.bias else np.zeros(oc, np.float32)
-    shape = (case.batch, *case.out, oc)
-    residual = rng.standard_normal(shape, np.float32) if case.residual else None
-    each = rng.standard_normal(shape, np.float32)
+    def pack(w, bias):
+        return (
+            packing.pack_conv(w, tiles, case.groups),
+            None if bias is None else packing.pack_bias(bias, tiles, case.groups),
+        )
 
-    pads = case.pads
-    expected = ref.conv(x, w, bias, case.stride, case.dilation, pads, case.groups)
-    if residual is not None:
-        expected = expected + residual
-    expected = np.clip(expected, *case.bounds)
-    if case.epilogue:
-        expected = expected * 2 + each
-
-    wide_x = np.full((case.batch, *case.size, ic + case.slices[0]), np.nan, np.float32)
-    wide_x[..., :ic] = x
-    x_memory, _ = kb.guarded(wide_x, np.nan)
-    y_memory, y_whole = kb.guarded(np.full((*shape[:-1], oc + case.slices[1]), 7.0, np.float32))
-    packed = packing.pack_conv(w, tiles, case.groups)
-    packed_bias = packing.pack_bias(bias, tiles, case.groups) if case.bias else None
-    residual_memory = None if residual is None else kb.guarded(residual, np.nan)[0]
-    rc = library[f"run_{CASES.index(case)}"](
-        *(kb.pointer(a) for a in (x_memory, packed, packed_bias, residual_memory, y_memory, each))
-    )
-
-    assert rc == 0
-    assert kb.guards_intact(y_whole)
-    assert (y_memory[..., oc:] == 7.0).all()
-    np.testing.assert_allclose(y_memory[..., :oc], expected, **ref.tolerance(case.window))
+    check(library, CASES.index(case), case, pack)
 
 
 def test_widths_that_do_not_cover_a_row_are_an_error(build_folder: Path) -> None:

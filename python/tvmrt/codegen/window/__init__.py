@@ -8,6 +8,7 @@ FAMILIES = (
     "matmul",
     "pool",
     "quantized",
+    "winograd",
 )
 
 for _family in FAMILIES:

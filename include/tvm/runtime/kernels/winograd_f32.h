@@ -1,0 +1,363 @@
+/*!
+ * \file winograd_f32.h
+ * \brief 3x3 convolutions of stride 1 by fewer multiplications (Winograd).
+ *
+ * The output is cut into squares of `size` x `size` pixels, 2 or 4. The (size + 2) x (size + 2)
+ * pixels of input under a square become as many numbers, its positions, of which each is multiplied
+ * by a transformed weight and summed over the input channels; the sums of all positions become the
+ * square's pixels. Products a pixel, input and output channel: 9 directly, 4 by squares of 2, 2.25 by
+ * squares of 4. The products of a position over many squares are one matrix product, by the tiles of
+ * tile/f32.h.
+ *
+ * Along an axis a square of 4 evaluates at 0, +-sqrt(1/2), +-sqrt(2) and infinity, which loses half a
+ * digit less than whole numbers do; a square of 2 at 0, +-1 and infinity. The compiler transforms and
+ * packs the weights: [position][block][ic][packed], tvmrt.codegen.window.winograd.
+ */
+#ifndef TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
+#define TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
+
+#include "layer_f32.h"
+
+/*! \brief A layer, all of it computed by the compiler. Strides and pitches are in floats. */
+typedef struct tvmrt_winograd_f32 {
+  tvmrt_window window; /*!< 3x3, stride and dilation 1, one plane. */
+  int32_t in_channels;
+  int32_t out_channels;
+  int32_t down; /*!< Squares of a column of the output, and of a row. */
+  int32_t across;
+  int32_t at_once;         /*!< Squares whose positions lie in scratch: whole tiles. */
+  int32_t packed;          /*!< Channels of a block of packed weights. */
+  int32_t residual_stride; /*!< From one pixel of the residual to the next. */
+  int64_t w_position;      /*!< From the weights of a position to those of the next. */
+  int64_t x_position;      /*!< From the inputs of a position to those of the next, in scratch. */
+  int64_t y_position;      /*!< And of the sums. */
+  int64_t scratch;         /*!< Bytes of scratch that each task takes. */
+  float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
+  float hi;
+  int64_t work; /*!< As tvmrt_launch() counts it. */
+} tvmrt_winograd_f32;
+
+typedef struct {
+  const tvmrt_winograd_f32* layer;
+  const tvmrt_tiles_f32* tiles;
+  const tvmrt_data_f32* data;
+} tvmrt_winograd_job;
+
+/* Pixels under a square along an axis, at most. */
+enum { TVMRT_WINOGRAD_EDGE = 6 };
+
+/* Where a square lies, and how much of its input and output there is. */
+typedef struct {
+  int64_t first; /* Of the input the first pixel under the square, which may be padding. */
+  int row[2];    /* Of the rows under it those of the input: [begin, end). */
+  int column[2];
+  int64_t pixel; /* Number of its first output pixel. */
+  int height;
+  int width;
+} tvmrt_winograd_square;
+
+/* ---- one axis ---- */
+
+TVMRT_INLINE void tvmrt_winograd_in_2(tvmrt_f32v* d) {
+  const tvmrt_f32v d1 = d[1];
+  d[0] = d[2] - d[0];
+  d[1] = d1 + d[2];
+  d[3] = d[3] - d1;
+  d[2] = d[2] - d1;
+}
+
+TVMRT_INLINE void tvmrt_winograd_out_2(tvmrt_f32v* m) {
+  const tvmrt_f32v m1 = m[1];
+  m[0] = m[0] + m1 + m[2];
+  m[1] = m1 - m[2] + m[3];
+}
+
+TVMRT_INLINE void tvmrt_winograd_in_4(tvmrt_f32v* d) {
+  const float a = 0.70710678118654752f, b = 1.41421356237309505f; /* a * b = 1 */
+  const tvmrt_f32v middle = TVMRT_F32V(splat)(-2.5f);
+  const tvmrt_f32v d0 = TVMRT_F32V(fma)(middle, d[2], d[0]) + d[4];
+  const tvmrt_f32v d5 = TVMRT_F32V(fma)(middle, d[3], d[1]) + d[5];
+  const tvmrt_f32v even_a = TVMRT_F32V(fma)(TVMRT_F32V(splat)(-2.0f), d[2], d[4]);
+  const tvmrt_f32v even_b = TVMRT_F32V(fma)(TVMRT_F32V(splat)(-0.5f), d[2], d[4]);
+  const tvmrt_f32v odd_a = TVMRT_F32V(fma)(TVMRT_F32V(splat)(a), d[3], d[1] * -b);
+  const tvmrt_f32v odd_b = TVMRT_F32V(fma)(TVMRT_F32V(splat)(b), d[3], d[1] * -a);
+  d[0] = d0;
+  d[1] = even_a + odd_a;
+  d[2] = even_a - odd_a;
+  d[3] = even_b + odd_b;
+  d[4] = even_b - odd_b;
+  d[5] = d5;
+}
+
+TVMRT_INLINE void tvmrt_winograd_out_4(tvmrt_f32v* m) {
+  const float a = 0.70710678118654752f, b = 1.41421356237309505f;
+  const tvmrt_f32v even_a = m[1] + m[2], odd_a = m[1] - m[2];
+  const tvmrt_f32v even_b = m[3] + m[4], odd_b = m[3] - m[4];
+  m[0] = m[0] + even_a + even_b;
+  m[1] = TVMRT_F32V(fma)(TVMRT_F32V(splat)(b), odd_b, odd_a * a);
+  m[2] = TVMRT_F32V(fma)(TVMRT_F32V(splat)(2.0f), even_b, even_a * 0.5f);
+  m[3] = TVMRT_F32V(fma)(TVMRT_F32V(splat)(2.0f * b), odd_b, odd_a * (0.5f * a)) + m[5];
+}
+
+/* `size` is a constant wherever these are inlined, the arrays of an axis then live in registers. */
+TVMRT_INLINE void tvmrt_winograd_in(int size, tvmrt_f32v* d) {
+  if (size == 2) {
+    tvmrt_winograd_in_2(d);
+  } else {
+    tvmrt_winograd_in_4(d);
+  }
+}
+
+TVMRT_INLINE void tvmrt_winograd_out(int size, tvmrt_f32v* m) {
+  if (size == 2) {
+    tvmrt_winograd_out_2(m);
+  } else {
+    tvmrt_winograd_out_4(m);
+  }
+}
+
+TVMRT_INLINE tvmrt_f32v tvmrt_winograd_load(const float* from, int n) {
+  return n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(from) : TVMRT_F32V(load_n)(from, n);
+}
+
+TVMRT_INLINE void tvmrt_winograd_store(float* to, tvmrt_f32v v, int n) {
+  if (n == TVMRT_SIMD_LANES_F32) {
+    TVMRT_F32V(store)(to, v);
+  } else {
+    TVMRT_F32V(store_n)(to, v, n);
+  }
+}
+
+/* ---- a square ---- */
+
+TVMRT_INLINE tvmrt_winograd_square tvmrt_winograd_find(const tvmrt_winograd_job* job, int size,
+                                                       int64_t number) {
+  const tvmrt_window* w = &job->layer->window;
+  const int32_t across = job->layer->across, down = job->layer->down;
+  const int32_t column = (int32_t)(number % across) * size;
+  const int32_t row = (int32_t)(number / across % down) * size;
+  const int64_t image = number / across / down;
+  const int32_t top = row - w->pad[1], left = column - w->pad[2], edge = size + 2;
+  tvmrt_winograd_square at;
+  at.first = ((image * w->in[1] + top) * w->in[2] + left) * w->x_stride;
+  at.row[0] = top < 0 ? -top : 0;
+  at.row[1] = w->in[1] - top < edge ? w->in[1] - top : edge;
+  at.column[0] = left < 0 ? -left : 0;
+  at.column[1] = w->in[2] - left < edge ? w->in[2] - left : edge;
+  at.pixel = (image * w->out[1] + row) * w->out[2] + column;
+  at.height = w->out[1] - row < size ? w->out[1] - row : size;
+  at.width = w->out[2] - column < size ? w->out[2] - column : size;
+  return at;
+}
+
+/* The positions of n channels; `whole`: no pixel under the square is padding. */
+TVMRT_INLINE void tvmrt_winograd_read(int size, const tvmrt_winograd_f32* layer, const float* x,
+                                      const tvmrt_winograd_square* at, int whole, int n,
+                                      float* to) {
+  const int edge = size + 2;
+  const int64_t x_column = layer->window.x_stride, x_row = layer->window.in[2] * x_column;
+  tvmrt_f32v each[TVMRT_WINOGRAD_EDGE][TVMRT_WINOGRAD_EDGE];
+  for (int j = 0; j < edge; j++) {
+    tvmrt_f32v line[TVMRT_WINOGRAD_EDGE];
+    const int there = whole || (j >= at->column[0] && j < at->column[1]);
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < edge; i++) {
+      const int exists = whole || (there && i >= at->row[0] && i < at->row[1]);
+      line[i] = exists ? tvmrt_winograd_load(x + at->first + i * x_row + j * x_column, n)
+                       : TVMRT_F32V(splat)(0.0f);
+    }
+    tvmrt_winograd_in(size, line);
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < edge; i++) each[i][j] = line[i];
+  }
+  for (int i = 0; i < edge; i++) {
+    tvmrt_winograd_in(size, each[i]);
+    TVMRT_UNROLL(8)
+    for (int j = 0; j < edge; j++, to += layer->x_position) {
+      tvmrt_winograd_store(to, each[i][j], n);
+    }
+  }
+}
+
+TVMRT_INLINE void tvmrt_winograd_read_square(int size, const tvmrt_winograd_job* job,
+                                             int64_t number, float* to) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
+  const int edge = size + 2, lanes = TVMRT_SIMD_LANES_F32;
+  int c = 0;
+  if (at.row[0] == 0 && at.column[0] == 0 && at.row[1] == edge && at.column[1] == edge) {
+    for (; c + lanes <= layer->in_channels; c += lanes) {
+      tvmrt_winograd_read(size, layer, job->data->x + c, &at, 1, TVMRT_SIMD_LANES_F32, to + c);
+    }
+  }
+  for (; c < layer->in_channels; c += lanes) {
+    const int n = layer->in_channels - c < lanes ? layer->in_channels - c : lanes;
+    tvmrt_winograd_read(size, layer, job->data->x + c, &at, 0, n, to + c);
+  }
+}
+
+/* A row of pixels of a square: bias, residual and bounds of n channels. */
+TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmrt_f32v* sum,
+                                       int64_t pixel, int pixels, int c, int n) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const tvmrt_data_f32* data = job->data;
+  const tvmrt_f32v lo = TVMRT_F32V(splat)(layer->lo), hi = TVMRT_F32V(splat)(layer->hi);
+  const tvmrt_f32v bias =
+      data->bias ? tvmrt_winograd_load(data->bias + c, n) : TVMRT_F32V(splat)(0.0f);
+  for (int j = 0; j < pixels; j++) {
+    tvmrt_f32v total = sum[j] + bias;
+    if (data->residual) {
+      total += tvmrt_winograd_load(data->residual + (pixel + j) * layer->residual_stride + c, n);
+    }
+    total = TVMRT_F32V(min)(TVMRT_F32V(max)(total, lo), hi);
+    tvmrt_winograd_store(data->y + (pixel + j) * layer->window.y_stride + c, total, n);
+  }
+}
+
+/* The pixels of a square in n channels. */
+TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
+                                     const tvmrt_winograd_square* at, const float* from, int c,
+                                     int n) {
+  const int edge = size + 2;
+  const int64_t position = job->layer->y_position;
+  tvmrt_f32v each[TVMRT_WINOGRAD_EDGE][TVMRT_WINOGRAD_EDGE];
+  for (int j = 0; j < edge; j++) {
+    tvmrt_f32v line[TVMRT_WINOGRAD_EDGE];
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < edge; i++) {
+      line[i] = tvmrt_winograd_load(from + (i * edge + j) * position + c, n);
+    }
+    tvmrt_winograd_out(size, line);
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < size; i++) each[i][j] = line[i];
+  }
+  for (int i = 0; i < at->height; i++) {
+    tvmrt_winograd_out(size, each[i]);
+    tvmrt_winograd_write(job, each[i], at->pixel + (int64_t)i * job->layer->window.out[2],
+                         at->width, c, n);
+  }
+}
+
+TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job* job,
+                                              int64_t number, const float* from) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const tvmrt_data_f32* data = job->data;
+  const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
+  const int lanes = TVMRT_SIMD_LANES_F32;
+  int c = 0;
+  for (; c + lanes <= layer->out_channels; c += lanes) {
+    tvmrt_winograd_sum(size, job, &at, from, c, TVMRT_SIMD_LANES_F32);
+  }
+  if (c < layer->out_channels) {
+    tvmrt_winograd_sum(size, job, &at, from, c, layer->out_channels - c);
+  }
+  if (!data->epilogue) return;
+  for (int i = 0; i < at.height; i++) {
+    const int64_t pixel = at.pixel + (int64_t)i * layer->window.out[2];
+    data->epilogue(data->y + pixel * layer->window.y_stride, pixel, at.width, 0,
+                   layer->out_channels, data->ctx);
+  }
+}
+
+/* ---- all squares ---- */
+
+/* Squares before a task's: tasks begin with whole tiles. */
+static inline int64_t tvmrt_winograd_begin(const tvmrt_winograd_job* job, int task, int num_task) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
+  const int64_t count = (int64_t)layer->window.batch * layer->down * layer->across;
+  return tvmrt_task_begin(count, width, task, num_task);
+}
+
+/* For each position the sums over the input channels of `count` squares. */
+static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job, int positions,
+                                          int64_t count, const float* inputs, float* sums) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const int at_once = tvmrt_channels_at_once(job->tiles);
+  tvmrt_segment_f32 segment = {NULL, 0};
+  tvmrt_tile_row_f32_args row;
+  int rc = 0;
+  memset(&row, 0, sizeof(row));
+  row.tiles = job->tiles;
+  row.tile.segments = &segment;
+  row.tile.segment_count = 1;
+  row.tile.run = layer->in_channels;
+  row.tile.x_stride = layer->in_channels;
+  row.tile.w_stride = layer->packed;
+  row.tile.out_stride = layer->out_channels;
+  row.tile.lo = -INFINITY;
+  row.tile.hi = INFINITY;
+  row.w_block = (int64_t)layer->in_channels * layer->packed;
+  row.packed = layer->packed;
+  for (int p = 0; p < positions && rc == 0; p++) {
+    segment.x = inputs + p * layer->x_position;
+    row.w = job->data->w + p * layer->w_position;
+    row.out = sums + p * layer->y_position;
+    for (int c = 0; c < layer->out_channels && rc == 0; c += at_once) {
+      const int left = layer->out_channels - c;
+      rc = tvmrt_tile_row_f32(&row, 0, count, c, left < at_once ? c + left : c + at_once);
+    }
+  }
+  return rc;
+}
+
+TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, int task,
+                                     int num_task) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const int positions = (size + 2) * (size + 2);
+  const int64_t end = tvmrt_winograd_begin(job, task + 1, num_task);
+  int64_t begin = tvmrt_winograd_begin(job, task, num_task);
+  int rc = 0;
+  if (begin == end) return 0;
+  float* inputs = (float*)tvmrt_scratch_alloc(layer->scratch);
+  if (!inputs) return -1;
+  float* sums = inputs + positions * layer->x_position;
+  while (begin < end && rc == 0) {
+    const int64_t some = end - begin < layer->at_once ? end - begin : layer->at_once;
+    for (int64_t i = 0; i < some; i++) {
+      tvmrt_winograd_read_square(size, job, begin + i, inputs + i * layer->in_channels);
+    }
+    rc = tvmrt_winograd_products(job, positions, some, inputs, sums);
+    for (int64_t i = 0; i < some && rc == 0; i++) {
+      tvmrt_winograd_write_square(size, job, begin + i, sums + i * layer->out_channels);
+    }
+    begin += some;
+  }
+  if (tvmrt_scratch_free(inputs) != 0) rc = -1;
+  return rc;
+}
+
+static inline int tvmrt_winograd_task_2(int task, TVMParallelGroupEnv* env, void* closure) {
+  return tvmrt_winograd_task(2, (const tvmrt_winograd_job*)closure, task, env->num_task);
+}
+
+static inline int tvmrt_winograd_task_4(int task, TVMParallelGroupEnv* env, void* closure) {
+  return tvmrt_winograd_task(4, (const tvmrt_winograd_job*)closure, task, env->num_task);
+}
+
+/*!
+ * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue, by squares of 2 or 4
+ * pixels an axis.
+ * \param layer The layer.
+ * \param tiles Register tiles whose widths cover a row of all squares.
+ * \param data The tensors; the bias has out_channels floats. y must not overlap x.
+ * \return 0; -1 if there is no scratch memory or a thread failed.
+ *
+ * Uses the threads of the runtime where the layer is large enough. The result does not depend on
+ * their number. It is off by some 1e-6 of the largest results, where sums that are added directly
+ * are by 1e-7.
+ */
+static inline int tvmrt_winograd_f32_2(const tvmrt_winograd_f32* layer,
+                                       const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
+  tvmrt_winograd_job job = {layer, tiles, data};
+  return tvmrt_launch(tvmrt_winograd_task_2, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
+}
+
+/*! \brief The same by squares of 4. */
+static inline int tvmrt_winograd_f32_4(const tvmrt_winograd_f32* layer,
+                                       const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
+  tvmrt_winograd_job job = {layer, tiles, data};
+  return tvmrt_launch(tvmrt_winograd_task_4, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_ */

@@ -1,0 +1,129 @@
+"""3x3 convolutions of stride 1 by fewer multiplications, where that is faster and exact enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.ir import Builder, Graph, Node, Value
+from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.rounding import ceil_div
+from tvmrt.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
+
+from .rewrite import rewrite
+
+# What a layer costs, in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
+CHANNEL = {2: 150, 4: 500}  # of a square: its positions are computed and stored, loaded and summed
+SQUARE = {2: 5000, 4: 12000}
+START = 12  # of a sum over channels: tiles begin with zeros and end with stores
+PIXEL = 60  # the same of a sum over a window
+NEAR, FAR = 1.5, 4.0  # a weight read from a near cache, and from a far one
+NEAR_BYTES = 4 << 20
+GAIN = 1.15  # a layer has to win more than its larger weights may cost others
+SAMPLES = 48  # squares by which a layer is judged
+CHANNELS = 256  # of the results, by which it is
+
+
+def to_winograd(graph: Graph, max_error: float | None) -> list[WinogradRow]:
+    """Replace convolutions.
+
+    Parameters
+    ----------
+    graph
+        Changed in place.
+    max_error
+        The error (of a ``WinogradRow``) above which a layer stays as it is; None: none does.
+
+    Returns
+    -------
+    A row for each layer that would be faster, in the order of the network.
+    """
+    rows: list[WinogradRow] = []
+
+    def replaced(b: Builder, node: Node) -> Value | None:
+        if not _fits(node):
+            return None
+        size, error = 0, 0.0
+        for size, gain in _faster(node):
+            error = error_of(node.inputs[1].data, size)
+            if max_error is None or error <= max_error:
+                rows.append(WinogradRow(node.name, size, gain, error))
+                return _squares(b, node, size)
+        if size:
+            rows.append(WinogradRow(node.name, 1, 1.0, error))
+        return None
+
+    rewrite(graph, replaced)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the time of a layer depends on."""
+
+    images: int
+    height: int
+    width: int
+    ins: int
+    outs: int
+
+    def squares(self, size: int) -> int:
+        return self.images * ceil_div(self.height, size) * ceil_div(self.width, size)
+
+    def direct(self) -> float:
+        """Multiply-adds of the usual way, and what is worth as many."""
+        pixels = self.images * self.height * self.width
+        return pixels * self.outs * (TAPS * TAPS * self.ins + PIXEL)
+
+    def by_squares(self, size: int) -> float:
+        positions, squares = (size + TAPS - 1) ** 2, self.squares(size)
+        weights = positions * self.ins * self.outs
+        reading = NEAR if weights * 4 <= NEAR_BYTES else FAR
+        around = CHANNEL[size] * (self.ins + self.outs) + SQUARE[size]
+        products = positions * (self.ins + START) * self.outs
+        return squares * (products + around) + weights * reading
+
+
+def _fits(node: Node) -> bool:
+    if node.op != "conv" or node.inputs[0].type.rank != 4:
+        return False
+    x, w, attrs = node.inputs[0], node.inputs[1], node.attrs
+    ones = (*attrs["strides"], *attrs["dilations"], attrs["groups"])
+    return (
+        tuple(w.shape[2:]) == (TAPS, TAPS)
+        and all(n == 1 for n in ones)
+        and w.is_constant
+        and bool(np.isfinite(w.data).all())
+        and not symbols_of(*x.shape, *node.output.shape)
+    )
+
+
+def _faster(node: Node) -> Iterator[tuple[int, float]]:
+    """(size, how many times as fast) of the sizes that win, the fastest first."""
+    x, y = node.inputs[0].shape, node.output.shape
+    shape = _Shape(x[0], y[2], y[3], x[1], y[1])
+    if not all((*x, *y)):
+        return
+    gains = {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+    for size in sorted(SIZES, key=lambda size: -gains[size]):
+        if gains[size] >= GAIN:
+            yield size, gains[size]
+
+
+def error_of(weights: np.ndarray, size: int) -> float:
+    """How far results are off on normal numbers: root mean squares, in parts of the results'."""
+    some = weights[:CHANNELS]
+    edge = size + TAPS - 1
+    x = np.random.default_rng(0).standard_normal((SAMPLES, some.shape[1], edge, edge), np.float32)
+    found = squares_of(x, some, size)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (TAPS, TAPS), (2, 3))
+    exact = np.einsum("scijkl,ockl->soij", windows, some.astype(np.float64), optimize=True)
+    scale = np.sqrt(np.square(exact).mean())
+    return float(np.sqrt(np.square(found - exact).mean()) / scale) if scale else 0.0
+
+
+def _squares(b: Builder, node: Node, size: int) -> Value:
+    pads = {name: tuple(node.attrs[name]) for name in ("pads_before", "pads_after")}
+    return b.emit("conv_winograd", list(node.inputs), node.name, size=size, **pads)

@@ -1,0 +1,155 @@
+"""Convolutions by fewer multiplications: what they compute, which they are, and which stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tvmrt
+from tvmrt import processor
+from tvmrt.cli import main
+from tvmrt.runtime.executor import AotModule
+
+LEVELS = ("v2", "v3", "v4")
+
+
+def convolution(channels=(32, 40), size=(21, 18), kernel=3, batch=1, groups=1, **attributes):
+    """x, Conv, its sum with another Conv, Relu, Mul: residual, bounds and more behind the sums."""
+    rng = np.random.default_rng(sum(size))
+    ins, outs = channels
+    attributes = {"pads": [kernel // 2] * 4, "group": groups, **attributes}
+
+    def weights(count, depth, name):
+        shape = (count, depth, kernel, kernel)
+        w = rng.standard_normal(shape, np.float32) / np.float32(kernel * depth**0.5)
+        return numpy_helper.from_array(w, name)
+
+    held = [
+        weights(outs, ins // groups, "w"),
+        weights(outs, ins // groups, "v"),
+        numpy_helper.from_array(rng.standard_normal(outs, np.float32), "b"),
+        numpy_helper.from_array(rng.standard_normal((outs, 1, 1), np.float32), "factors"),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["other"], "first", **attributes),
+        helper.make_node("Conv", ["x", "w", "b"], ["sums"], "second", **attributes),
+        helper.make_node("Add", ["sums", "other"], ["both"]),
+        helper.make_node("Relu", ["both"], ["positive"]),
+        helper.make_node("Mul", ["positive", "factors"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, ins, *size])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", [x], [y], held)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def inputs_of(model) -> np.ndarray:
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    return np.random.default_rng(9).standard_normal(shape, np.float32)
+
+
+def run(path, x) -> np.ndarray:
+    executor = AotModule(tvmrt.runtime.load_module(str(path))["default"](tvmrt.cpu(0)))
+    executor.set_input(0, x)
+    executor.run()
+    return executor.get_output(0).numpy()
+
+
+def compiled(model, path, **options):
+    """The library's summary; the library lies at ``path``."""
+    library = tvmrt.compile(model, executor="aot", **options)
+    library.export_library(path)
+    return library.summary
+
+
+def assert_near_onnxruntime(y, model, x) -> None:
+    (right,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert np.abs(y - right).max() < 5e-6 * np.abs(right).max()
+
+
+@pytest.mark.parametrize("target", ["native", "host"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param({}, id="two-layers"),
+        pytest.param({"pads": [0, 0, 0, 0]}, id="valid"),
+        pytest.param({"pads": [2, 0, 1, 3]}, id="uneven-pads"),
+        pytest.param({"batch": 3, "channels": (48, 33)}, id="batch"),
+    ],
+)
+def test_results_are_those_of_onnxruntime(shape, target, tmp_path):
+    model = convolution(**shape)
+    x = inputs_of(model)
+    summary = compiled(model, tmp_path / "net.so", winograd=True, target=target)
+    assert [row.name for row in summary.winograd] == ["first", "second"]
+    assert all(row.size in (2, 4) and row.gain > 1 for row in summary.winograd)
+    assert_near_onnxruntime(run(tmp_path / "net.so", x), model, x)
+
+
+def test_there_are_fewer_multiplications(tmp_path):
+    model = convolution((64, 64), (32, 32))
+    usual = compiled(model, tmp_path / "usual.so")
+    squares = compiled(model, tmp_path / "squares.so", winograd=True)
+    direct, fewer = (sum(op.macs for op in s.operators) for s in (usual, squares))
+    assert fewer == pytest.approx(direct / 4)  # 36 products for 16 pixels in place of 144
+    assert squares.weights_bytes == pytest.approx(4 * usual.weights_bytes, rel=0.01)
+
+
+@pytest.mark.skipif(processor.machine() != "x86_64", reason="levels of x86-64")
+def test_every_level_reads_the_same_weights(tmp_path, monkeypatch):
+    model = convolution()
+    x = inputs_of(model)
+    compiled(model, tmp_path / "net.so", winograd=True, target="x86-64", levels=LEVELS)
+    ran = 0
+    for level in LEVELS:
+        monkeypatch.setenv("TVMRT_LEVEL", level)
+        path = tmp_path / f"{level}.so"
+        path.write_bytes((tmp_path / "net.so").read_bytes())  # a level is chosen once a file
+        try:
+            y = run(path, x)
+        except tvmrt.TVMError as problem:
+            assert level in str(problem)  # this processor lacks it
+            continue
+        assert_near_onnxruntime(y, model, x)
+        ran += 1
+    assert ran
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param({"strides": [2, 2]}, id="stride"),
+        pytest.param({"dilations": [2, 2], "pads": [2, 2, 2, 2]}, id="dilated"),
+        pytest.param({"groups": 4}, id="groups"),
+        pytest.param({"kernel": 5}, id="5x5"),
+        pytest.param({"channels": (3, 8), "size": (9, 9)}, id="too-little-to-win"),
+    ],
+)
+def test_other_layers_stay_as_they_are(shape, tmp_path):
+    model = convolution(**shape)
+    x = inputs_of(model)
+    compiled(model, tmp_path / "usual.so")
+    assert compiled(model, tmp_path / "net.so", winograd=True).winograd == []
+    np.testing.assert_array_equal(run(tmp_path / "net.so", x), run(tmp_path / "usual.so", x))
+
+
+def test_a_layer_that_would_be_off_further_is_computed_directly(tmp_path, capsys):
+    path = tmp_path / "net.onnx"
+    onnx.save(convolution(), path)
+    command = ["compile", str(path), "-o", str(tmp_path / "net.so"), "--winograd", "--max-error"]
+    assert main([*command, "1e-9"]) == 0
+    told = capsys.readouterr().out
+    assert "directly still" in told and "second (" in told and "by squares" not in told
+    assert main([*command, "1e-5"]) == 0
+    told = capsys.readouterr().out
+    assert "by squares" in told and "2 convolutions" in told and "directly still" not in told
+
+
+def test_sizes_that_runs_choose_are_computed_directly(tmp_path):
+    model = convolution()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    assert compiled(model, tmp_path / "net.so", winograd=True, dims={"N": 4}).winograd == []
