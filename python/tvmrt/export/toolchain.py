@@ -115,9 +115,11 @@ def build_library(
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
+    # the longest first: behind the others it would keep one processor busy alone
+    pairs = sorted(zip(sources, objects), key=lambda pair: -pair[0].stat().st_size)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         try:
-            list(pool.map(compile_one, zip(sources, objects)))
+            list(pool.map(compile_one, pairs))
         except BaseException:
             calls.stop()
             raise
