@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tvmrt.ir import digest_of
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.ir.rounding import round_up
 from tvmrt.libinfo import __version__
@@ -16,14 +17,14 @@ from .c.function import print_function, signature
 from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
 from .c.writer import Function, Weights, comment_text, literal
-from .device_files import add_device_files
+from .device_files import add_device_files, device_modules
 from .entries import aot, dims, graph, levels, placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
-from .options import Options, Sources, WeightPlaces, content_key, prefix_of
+from .options import HeldConstant, Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
 from .window.packing_f32 import merge_rests
 
@@ -58,8 +59,22 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
         sources.functions.append(function)
     if sources.levels is not None and not sources.levels.by_level:
         sources.levels = None  # nothing of it is compiled for a level
-    sources.weight_buffers = _named(weights, prefix, sources.functions)
+    buffers = _named(weights, prefix, sources.functions)
+    sources.held = _held(program, buffers)
+    sources.weight_buffers = [b for b in buffers if b not in sources.held]
     return sources
+
+
+def _held(program: Program, buffers: Sequence[Buffer]) -> dict[Buffer, HeldConstant]:
+    """The constants that modules of devices hold as they are."""
+    found = {}
+    for module in device_modules(program):
+        for buffer in buffers if module.constants else ():
+            place = module.constants.get(digest_of(buffer.data))
+            if place is not None:
+                found[buffer] = HeldConstant(module, place)
+                buffer.held = True
+    return found
 
 
 def generate(
@@ -209,6 +224,10 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
             f"extern const {b.dtype.c} TVMGEN_LOCAL {sources.symbol_of(b)}[{b.size}];"
             for b in sources.weight_buffers
         ]
+        lines.append("")
+    if sources.held:
+        lines.append("/* Weights that lie among those of devices' regions. */")
+        lines += [f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()]
         lines.append("")
     for function in sources.functions:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")

@@ -13,6 +13,12 @@ def program_regions(program: Program) -> list[Region]:
     return [root.attrs["region"] for root in roots if root.op == "region"]
 
 
+def device_modules(program: Program) -> list[ModuleBlob]:
+    """The modules of the regions, each once."""
+    codes = (region.code for region in program_regions(program))
+    return list(dict.fromkeys(code for code in codes if isinstance(code, ModuleBlob)))
+
+
 def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
     """Give ``sources`` the C files, the compiler's flags and the modules of all regions."""
     for region in program_regions(program):
@@ -23,8 +29,7 @@ def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
             sources.flags[name] = code.flags
             new = (flag for flag in code.link_flags if flag not in sources.link_flags)
             sources.link_flags.extend(new)
-        elif isinstance(code, ModuleBlob) and code not in sources.modules:
-            sources.modules.append(code)
+    sources.modules = device_modules(program)
     if sources.modules:
         sources.files[f"{prefix}_context.c"] = head + _CONTEXT
 

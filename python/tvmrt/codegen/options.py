@@ -97,13 +97,21 @@ class WeightPlaces:
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class HeldConstant:
+    """A constant that a device's module holds: how far in front of the module's end it begins."""
+
+    module: ModuleBlob
+    place: int
+
+
 @dataclass
 class Sources:
     """Everything that is written to files for one network.
 
     ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
-    another network of the image has, with its symbols for them. ``number`` tells the network from
-    others of its name, in digits.
+    another network of the image has, with its symbols for them. ``held`` lie in the modules of
+    devices alone. ``number`` tells the network from others of its name, in digits.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -114,6 +122,7 @@ class Sources:
     number: str = ""
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
+    held: dict[Buffer, HeldConstant] = field(default_factory=dict)
     levels: Levels | None = None  # the functions of levels of processors, where there are several
     manifest: dict[str, Any] = field(default_factory=dict)  # what manifest.py describes
     # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
@@ -127,6 +136,10 @@ class Sources:
     def flash_bytes(self) -> int:
         """What the weights take as C arrays, of which each begins at a multiple of 16 bytes."""
         return sum(round_up(b.nbytes, 16) for b in self.weight_buffers)
+
+    def held_symbols(self) -> dict[str, HeldConstant]:
+        """The constants in modules of devices by the names that the code has for them."""
+        return {self.symbol_of(buffer): held for buffer, held in self.held.items()}
 
     def symbol_of(self, buffer: Buffer) -> str:
         """The C array of a constant, where constants are arrays."""

@@ -17,6 +17,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from tvmrt.ir.extent import (
 from tvmrt.ir.printer import unique_names
 
 ALIGN_BYTES = 64
+SHARED_BYTES = 1024  # smaller constants are stored for the device and for the CPU
 TYPE_KEY = "device_region"
 
 
@@ -62,6 +64,11 @@ class Constants:
     def tobytes(self) -> bytes:
         return b"".join(self._parts)
 
+    def places(self) -> dict[bytes, int]:
+        """How far in front of the end those begin that are worth sharing, by their digests."""
+        large = ((data, at) for data, at in self._places.items() if len(data) >= SHARED_BYTES)
+        return {sha256(data).digest(): self._size - at for data, at in large}
+
 
 def region_blob(
     regions: Sequence[Region],
@@ -73,10 +80,13 @@ def region_blob(
 
     Raises UnsupportedError if a node has an attribute that the format cannot hold.
     """
-    head, data = region_text(regions, device, device_version, options)
-    text = head.encode()
+    constants = Constants()
+    head = _head(regions, device, device_version, options, constants)
+    text, data = head.encode(), constants.tobytes()
     payload = _SIZE.pack(len(text)) + text + _SIZE.pack(len(data)) + data
-    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants)
+    # told where the CPU's code for them stands beside the regions
+    places = constants.places() if _fall_back(regions) else {}
+    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants, places)
 
 
 _SIZE = struct.Struct("<Q")
@@ -99,6 +109,21 @@ def region_text(
 ) -> tuple[str, bytes]:
     """The two parts of a payload: the JSON object, and the constants."""
     constants = Constants()
+    text = _head(regions, device, device_version, options, constants)
+    return text, constants.tobytes()
+
+
+def _fall_back(regions: Sequence[Region]) -> bool:
+    return any(region.reports_failure for region in regions)
+
+
+def _head(
+    regions: Sequence[Region],
+    device: str,
+    device_version: int,
+    options: Mapping[str, Any] | None,
+    constants: Constants,
+) -> str:
     head: dict[str, Any] = {
         "format": "tvmrt-regions",
         "version": 1,
@@ -107,10 +132,10 @@ def region_text(
     }
     if options:
         head["options"] = dict(options)
-    if any(region.reports_failure for region in regions):
+    if _fall_back(regions):
         head["fallback"] = 1
     head["regions"] = [describe_region(region, constants) for region in regions]
-    return json.dumps(head, separators=(",", ":")), constants.tobytes()
+    return json.dumps(head, separators=(",", ":"))
 
 
 def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,13 @@ from tvmrt.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
+
+
+class Tree(NamedTuple):
+    """The bytes of ``__tvm_dev_mblob``, and where the imported modules end."""
+
+    data: bytes
+    ends: list[int]
 
 
 def u64(value: int) -> bytes:
@@ -61,21 +69,21 @@ def aot_factory(module_name: str) -> bytes:
     return _factory_params({}) + string(module_name)
 
 
-def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> bytes:
-    """The blob of a library run by a graph executor: factory, then the library itself, which
+def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
+    """The tree of a library run by a graph executor: factory, then the library itself, which
     imports the modules of devices."""
     factory = string("GraphExecutorFactory") + graph_factory(json, module_name)
     return _chain([factory], imports)
 
 
-def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> bytes:
-    """The blob of a library run by an AOT executor: factory, metadata, then the library itself,
+def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
+    """The tree of a library run by an AOT executor: factory, metadata, then the library itself,
     which imports the modules of devices."""
     factory = string("AotExecutorFactory") + aot_factory(module_name)
     return _chain([factory, string("metadata_module")], imports)
 
 
-def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> bytes:
+def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
     """Modules each of which imports the next, then the library, then what that imports.
 
     The table of imports has for each module where its row begins and, in one list, the numbers of
@@ -83,14 +91,16 @@ def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> bytes:
     """
     modules = [*heads, string("_lib")]
     place = len(u64(0) + u64(0)) + sum(map(len, modules))  # behind two counts
+    ends = []
     for module in imports:
         key = string(module.type_key)
         modules.append(key + module.payload_at(place + len(key)))
         place += len(modules[-1])
+        ends.append(place)
     rows = [*range(len(heads) + 1), *[len(modules) - 1] * (len(imports) + 1)]
     stream = u64(len(modules) + 1) + b"".join(modules)
     stream += string("_import_tree") + vector(rows) + vector(range(1, len(modules)))
-    return u64(len(stream)) + stream
+    return Tree(u64(len(stream)) + stream, ends)
 
 
 def blob_source(blob: bytes) -> str:
@@ -107,9 +117,16 @@ def blob_source(blob: bytes) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def included_bytes(symbol: str, file_name: str, nbytes: int, exported: bool = False) -> str:
+def included_bytes(
+    symbol: str,
+    file_name: str,
+    nbytes: int,
+    exported: bool = False,
+    inner: Mapping[str, int] | None = None,
+) -> str:
     """Assembler that includes a file's bytes under a symbol, read-only and 64-aligned; compilers
-    take minutes over the same bytes as a C array. Hidden unless ``exported``."""
+    take minutes over the same bytes as a C array. Hidden unless ``exported``. ``inner`` has symbols
+    for places among the bytes, which are hidden."""
     hidden = "" if exported else f"  .hidden {symbol}\n"
     private = "" if exported else f"  .private_extern _{symbol}\n"
     listed = f'  .section .drectve,"yn"\n  .ascii " -export:{symbol},data"\n' if exported else ""
@@ -131,10 +148,35 @@ _{symbol}:
 {hidden}  .p2align 6
 {symbol}:
 #endif
-  .incbin "{file_name}"
-#if defined(__ELF__)
+{_parts(file_name, inner or {})}#if defined(__ELF__)
   .type {symbol}, %object
   .size {symbol}, {nbytes}
   .section .note.GNU-stack,"",%progbits
 #endif
 """
+
+
+def _parts(file_name: str, inner: Mapping[str, int]) -> str:
+    """The bytes of the file, up to each symbol and from there on."""
+    lines, begin = [], 0
+    for symbol, place in sorted(inner.items(), key=lambda item: item[1]):
+        lines.append(f'  .incbin "{file_name}", {begin}, {place - begin}' if place > begin else "")
+        lines.append(_hidden_label(symbol))
+        begin = place
+    rest = f", {begin}" if begin else ""
+    return "\n".join([*filter(None, lines), f'  .incbin "{file_name}"{rest}', ""])
+
+
+def _hidden_label(symbol: str) -> str:
+    return f"""\
+#if defined(__APPLE__)
+  .private_extern _{symbol}
+  .globl _{symbol}
+_{symbol}:
+#else
+  .globl {symbol}
+#if defined(__ELF__)
+  .hidden {symbol}
+#endif
+{symbol}:
+#endif"""

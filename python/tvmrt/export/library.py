@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tvmrt.partition import Partition
 
 from . import blob, late_calls
 from .atomic import filling, replacing
+from .blob import Tree
 from .board_image import write_image
 from .dump import print_program
 from .model_library_format import write_archive
@@ -188,10 +190,19 @@ class CompiledLibrary:
 
     def blob(self) -> bytes:
         """The bytes of ``__tvm_dev_mblob``."""
+        return self._tree().data
+
+    def _tree(self) -> Tree:
         imports = self.sources.modules
         if self._json is not None:
             return blob.graph_library(self._json, self.module_name, imports)
         return blob.aot_library(self.module_name, imports)
+
+    def _held_places(self, tree: Tree) -> dict[str, int]:
+        """Where the constants begin that devices' modules hold, by their symbols."""
+        ends = dict(zip(self.sources.modules, tree.ends))
+        held = self.sources.held_symbols()
+        return {symbol: ends[one.module] - one.place for symbol, one in held.items()}
 
     def write_sources(self, folder: Path) -> list[Path]:
         """Write all sources of the library into a folder; the paths are those to compile."""
@@ -204,12 +215,15 @@ class CompiledLibrary:
         (folder / f"{prefix}_manifest.json").write_text(self._manifest_text())
         if self.options.firmware:
             return written
-        tree = self.blob()
-        if len(tree) > LARGEST_C_ARRAY:
-            written.append(_include(folder, "__tvm_dev_mblob", f"{prefix}_devc", tree, True))
+        tree = self._tree()
+        if len(tree.data) > LARGEST_C_ARRAY or self.sources.held:
+            places = self._held_places(tree)
+            written.append(
+                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", tree.data, True, places)
+            )
         else:
             devc = folder / f"{prefix}_devc.c"
-            devc.write_text(blob.blob_source(tree))
+            devc.write_text(blob.blob_source(tree.data))
             written.append(devc)
         if self.options.params == "embed" and self.sources.weights:
             name = f"{prefix}_weights"
@@ -218,10 +232,15 @@ class CompiledLibrary:
 
 
 def _include(
-    folder: Path, symbol: str, stem: str, data: bytes | bytearray, exported: bool = False
+    folder: Path,
+    symbol: str,
+    stem: str,
+    data: bytes | bytearray,
+    exported: bool = False,
+    inner: Mapping[str, int] | None = None,
 ) -> Path:
     """Bytes as a file, and the assembler that includes it, whose path it gives."""
     (folder / f"{stem}.bin").write_bytes(data)
     assembler = folder / f"{stem}.S"
-    assembler.write_text(blob.included_bytes(symbol, f"{stem}.bin", len(data), exported))
+    assembler.write_text(blob.included_bytes(symbol, f"{stem}.bin", len(data), exported, inner))
     return assembler

@@ -128,15 +128,20 @@ def source_files(library) -> dict[str, str]:
     prefix = library.sources.prefix
     if library.options.params == "embed" and library.sources.weights:
         files[f"{prefix}_weights.c"] = byte_array(f"{prefix}_weights", library.sources.weights)
+    for buffer in library.sources.held:  # no symbol lies amid a C array: they are there twice
+        symbol = library.sources.symbol_of(buffer)
+        files[f"{symbol}.c"] = byte_array(
+            symbol, buffer.data.tobytes(), "Weights of a device, too."
+        )
     if library.sources.modules:  # linked to a library, the archive has its devices' modules
         files[f"{prefix}_devc.c"] = blob.blob_source(library.blob())
     return files
 
 
-def byte_array(symbol: str, data: bytes) -> str:
+def byte_array(symbol: str, data: bytes, what: str = "All weights, one after the other.") -> str:
     """C text of an aligned constant array of bytes."""
     lines = [
-        "/* All weights, one after the other. */",
+        f"/* {what} */",
         "#if defined(__GNUC__)",
         '#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility("hidden")))',
         "#else",

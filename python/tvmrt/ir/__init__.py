@@ -37,7 +37,15 @@ from .builder import Builder
 from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
-from .region import PACKED_PARAMETERS, CSource, DeviceMemory, ModuleBlob, Region, regions_of
+from .region import (
+    PACKED_PARAMETERS,
+    CSource,
+    DeviceMemory,
+    ModuleBlob,
+    Region,
+    digest_of,
+    regions_of,
+)
 from .state import States
 from .strided import Strided, compact, dense
 
@@ -67,6 +75,7 @@ __all__ = [
     "compact",
     "constant",
     "dense",
+    "digest_of",
     "dtype_of",
     "dtype_of_text",
     "get_op",

@@ -41,9 +41,13 @@ class TensorType:
 
 
 class Value:
-    """A tensor in the graph: an input, a constant (``data`` set) or a node's output."""
+    """A tensor in the graph: an input, a constant (``data`` set) or a node's output.
 
-    __slots__ = ("data", "name", "producer", "type")
+    A constant that is ``kept`` lies in the library in this order of its elements anyway: who can
+    read it there needs no other form of it.
+    """
+
+    __slots__ = ("data", "kept", "name", "producer", "type")
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Value:
         self.type = type
         self.producer = producer
         self.data = data
+        self.kept = False
 
     @property
     def shape(self) -> tuple[Whole, ...]:

@@ -27,10 +27,11 @@ class Buffer:
     ``size`` counts elements, ``nbytes`` what the most of them take. Inputs and outputs belong to
     the caller, constants to the artefact, the others lie in the arena: once planned, at byte
     ``address`` of the program's memory pool number ``pool``. With ``memory`` only regions of one
-    device touch it: the caller's may lie there, too, others do.
+    device touch it: the caller's may lie there, too, others do. A constant that is ``held`` lies
+    in a device's module.
     """
 
-    __slots__ = ("address", "data", "dtype", "kind", "memory", "name", "pool", "size")
+    __slots__ = ("address", "data", "dtype", "held", "kind", "memory", "name", "pool", "size")
 
     def __init__(
         self, name: str, dtype: DType, size: Whole, kind: str, data: np.ndarray | None = None
@@ -43,6 +44,7 @@ class Buffer:
         self.address: int | None = None
         self.pool = 0
         self.memory: DeviceMemory | None = None
+        self.held = False
 
     @property
     def nbytes(self) -> int:

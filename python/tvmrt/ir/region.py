@@ -7,9 +7,12 @@ output, a bool scalar: whether the device failed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from .contract import Contract
 from .dtype import DTYPES
@@ -19,6 +22,13 @@ from .op import Op, register
 
 POINTERS, PACKED = "pointers", "packed"
 DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
+
+
+def digest_of(array: np.ndarray) -> bytes:
+    """What the bytes of an array's elements in order are known by."""
+    plain = np.ascontiguousarray(array).reshape(-1)
+    data = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(data.view(np.uint8).data).digest()
 
 
 # What a packed function takes, as C declares it; see c_packed_func.h.
@@ -74,12 +84,14 @@ class ModuleBlob:
     ``payload`` is what the loader ``runtime.module.loadbinary_<type_key>`` reads. The module
     answers every region's symbol by a packed function over DLTensors: inputs, then outputs.
     ``aligned`` makes of the payload and the place of its first byte one whose data lie at the
-    multiples that its loader likes.
+    multiples that its loader likes. ``constants`` tells by their digests (``digest_of``) which
+    constants lie in it, and how many bytes in front of its end each begins.
     """
 
     type_key: str
     payload: bytes
     aligned: Callable[[bytes, int], bytes] | None = None
+    constants: Mapping[bytes, int] = field(default_factory=dict, compare=False)
 
     def payload_at(self, place: int) -> bytes:
         """The payload where it begins so many bytes behind a multiple of 64."""

@@ -1,14 +1,15 @@
 """The CPU's code beside each region, for devices that may fail while the network runs.
 
 A region says by one more output whether it failed; copies of the nodes that it stands for follow,
-guarded by that, and a choice between the two results.
+guarded by that, and a choice between the two results. Constants that the device's module holds as
+they are in the network are read there by the CPU's code, too, where it can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmrt.ir import Graph, Node, Value
+from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value, digest_of
 
 
 def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None:
@@ -19,6 +20,7 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
     chosen: dict[Value, Value] = {}
     for region in [node for node in graph.nodes if node in replaced]:
         failed, results = region.outputs[-1], region.outputs[:-1]
+        _keep_constants(region.attrs["region"], replaced[region])
         copies = _copies(replaced[region], failed, chosen)
         added = [copies[v].producer for n in replaced[region] for v in n.outputs]
         own = {}
@@ -31,6 +33,13 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
         place = graph.nodes.index(region) + 1
         choices = [v.producer for v in own.values()]
         graph.nodes[place:place] = [*dict.fromkeys(added), *choices]
+
+
+def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:
+    """Mark the constants of the nodes that the region's module holds."""
+    held = region.code.constants if isinstance(region.code, ModuleBlob) else {}
+    for value in {v for node in nodes for v in node.operands() if held and v.is_constant}:
+        value.kept = value.kept or digest_of(value.data) in held
 
 
 def _copies(nodes: Sequence[Node], failed: Value, chosen: Mapping) -> dict[Value, Value]:

@@ -122,7 +122,12 @@ def _digest(rows: np.ndarray) -> bytes:
 
 
 def _is_matrix(value: Value) -> bool:
-    if not value.is_constant or value.dtype.name != "float32" or len(value.shape) != 2:
+    if (
+        not value.is_constant
+        or value.kept
+        or value.dtype.name != "float32"
+        or len(value.shape) != 2
+    ):
         return False
     return value.data.size >= LEAST and bool(np.isfinite(value.data).all())
 

@@ -118,6 +118,14 @@ static int create_lock(opencl_context* c) {
   return 0;
 }
 
+/* Whether the device works in the host's memory; not, where it does not say. */
+static bool is_unified(cl_device_id device) {
+  cl_bool unified = CL_FALSE;
+  const cl_int status =
+      clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
+  return status == CL_SUCCESS && unified == CL_TRUE;
+}
+
 int opencl_context_create(opencl_context** out) {
   opencl_context* c = calloc(1, sizeof(*c));
   int rc;
@@ -128,6 +136,7 @@ int opencl_context_create(opencl_context** out) {
   if (rc == 0) rc = describe_device(c);
   if (rc == 0) rc = create_objects(c);
   if (rc == 0) {
+    c->is_unified = is_unified(c->device);
     *out = c;
   } else {
     opencl_context_free(c);

@@ -67,6 +67,7 @@ static int init(tvmrt_device* device) {
     return -1;
   }
   device->privacy = c;
+  if (c->is_unified) device->abilities &= ~(uint64_t)TVMRT_DEVICE_KEEPS_WEIGHTS;
   return 0;
 }
 

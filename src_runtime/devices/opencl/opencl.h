@@ -35,6 +35,7 @@ typedef struct {
   cl_context context;
   cl_command_queue queue; /* for copies that belong to no region */
   char* identity;         /* name and versions of device and driver: part of the key of programs */
+  bool is_unified;        /* it works in the host's memory, as processors do */
   struct program* programs;
   void* lock; /* of `programs` */
 } opencl_context;

@@ -26,17 +26,45 @@ static int32_t add_border(opencl_plan* p, size_t bytes, int32_t tensor) {
   return p->num_buffers++;
 }
 
-static int create_buffer(opencl_plan* p, size_t bytes, const void* data, int32_t* out) {
-  /* constants are copied: the driver keeps no pointer into the library */
-  cl_mem_flags flags = data == NULL ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
+static int create_buffer(opencl_plan* p, size_t bytes, int32_t* out) {
   cl_int status = CL_SUCCESS;
   buffer* b = &p->buffers[p->num_buffers];
   b->bytes = bytes == 0 ? 1 : bytes;
-  b->last = INT32_MAX; /* of constants, whose places no result takes */
   b->border = -1;
-  b->memory = clCreateBuffer(p->context->context, flags, b->bytes, (void*)(uintptr_t)data, &status);
+  b->memory = clCreateBuffer(p->context->context, CL_MEM_READ_WRITE, b->bytes, NULL, &status);
   if (opencl_check(status, "clCreateBuffer") != 0) return -1;
   *out = p->num_buffers++;
+  return 0;
+}
+
+/* What the region's first plan has of this constant; NULL for that plan itself. */
+static cl_mem constant_of_first(const opencl_plan* p, int32_t tensor) {
+  const opencl_plan* first = p->region->base == NULL ? NULL : p->region->base->device_graph;
+  return first == NULL ? NULL : first->buffers[first->place[tensor]].memory;
+}
+
+/* Constants are on the device once for all contexts of a region, and where it works in the host's memory
+ * they are read in the library. */
+static int enter_constant(opencl_plan* p, int32_t tensor) {
+  const tvmrt_region_tensor* t = &p->region->tensors[tensor];
+  const cl_mem_flags flags =
+      p->context->is_unified && t->num_bytes != 0 ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
+  const cl_mem shared = constant_of_first(p, tensor);
+  cl_int status = CL_SUCCESS;
+  buffer* b = &p->buffers[p->num_buffers];
+  b->bytes = t->num_bytes == 0 ? 1 : (size_t)t->num_bytes;
+  b->last = INT32_MAX; /* no result takes its place */
+  b->border = -1;
+  if (shared != NULL) {
+    status = clRetainMemObject(shared);
+    if (opencl_check(status, "clRetainMemObject") != 0) return -1;
+    b->memory = shared;
+  } else {
+    b->memory = clCreateBuffer(p->context->context, CL_MEM_READ_ONLY | flags, b->bytes,
+                               (void*)(uintptr_t)t->data, &status);
+    if (opencl_check(status, "clCreateBuffer") != 0) return -1;
+  }
+  p->place[tensor] = p->num_buffers++;
   return 0;
 }
 
@@ -44,9 +72,7 @@ static int enter_constants_and_borders(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) {
-    const tvmrt_region_tensor* t = &r->tensors[i];
-    if (t->data == NULL) continue;
-    if (create_buffer(p, (size_t)t->num_bytes, t->data, &p->place[i]) != 0) return -1;
+    if (r->tensors[i].data != NULL && enter_constant(p, i) != 0) return -1;
   }
   for (i = 0; i < r->num_inputs; ++i) {
     int32_t tensor = r->inputs[i];
@@ -106,7 +132,7 @@ static int place_result(opencl_plan* p, int32_t tensor, int32_t node) {
     if (b->last >= node || b->bytes < bytes) continue;
     if (best < 0 || b->bytes < p->buffers[best].bytes) best = i;
   }
-  if (best < 0 && create_buffer(p, bytes, NULL, &best) != 0) return -1;
+  if (best < 0 && create_buffer(p, bytes, &best) != 0) return -1;
   p->buffers[best].last = p->last[tensor] > node ? p->last[tensor] : node;
   p->place[tensor] = best;
   return 0;

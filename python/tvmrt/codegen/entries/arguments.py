@@ -110,6 +110,8 @@ class Arguments:
     def weight(self, buffer: Buffer) -> str:
         if not buffer.size:
             return "NULL"
+        if buffer in self._sources.held:
+            return f"(const {buffer.dtype.c} *){self._sources.symbol_of(buffer)}"
         if self.options.params == "flash":
             return self._sources.symbol_of(buffer)
         if self.options.params == "file":

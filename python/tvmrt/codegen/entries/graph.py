@@ -45,7 +45,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool
         elif buffer.kind == CONSTANT:
-            if options.params != "file" or not buffer.size:
+            if options.params != "file" or not buffer.size or buffer.held:
                 continue  # it has a name of its own, or is passed as NULL
             target, item = inputs, buffer
         else:

@@ -72,7 +72,12 @@ class RecurrentLowering(Lowering):
         return round_up(4 * floats, ALIGN_BYTES)
 
     def _packed_by_the_run(self) -> tuple[tuple[int, ...], ...]:
-        return () if self.node.inputs[1].is_constant else self.products
+        return () if self._is_packed() else self.products
+
+    def _is_packed(self) -> bool:
+        """Whether the recurrence weights are packed here: not those that a run computes, nor those
+        of a region's fallback, which lie in the library for the device already."""
+        return self.node.inputs[1].is_constant and not self.node.inputs[1].kept
 
     def _packed_floats(self, gates: Sequence[int]) -> int:
         return round_up(len(gates) * self.hidden, self.tiles().packed) * self.hidden
@@ -162,7 +167,7 @@ class RecurrentLowering(Lowering):
 
     def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
         """The recurrence weights of some gates, side by side."""
-        if not self.node.inputs[1].is_constant:
+        if not self._is_packed():
             return self._packed_here(f, tiles, tuple(gates))
         r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
         matrix = r[list(gates)].reshape(-1, self.hidden).T
@@ -178,6 +183,8 @@ class RecurrentLowering(Lowering):
         return place
 
     def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
+        if self.node.inputs[index].is_constant:
+            return f.constant(name, self.node.inputs[index].data)
         return f.name_read(f.step.read_values.index(self.node.inputs[index]), name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -91,6 +93,18 @@ class ConvolutionLowering(ChannelsLastLowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.layer(step).scratch_bytes,)
 
+    def run_order(self) -> packing.Order | None:
+        """How weights lie that the run packs, which are those of a region's fallback that lie in
+        the library for the device already; None where they are packed here."""
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if not w.kept or groups != 1:
+            return None
+        return packing.Order(w.shape[0], w.shape[1], prod(w.shape[2:]))
+
+    def scratch_bytes(self) -> int:
+        order = self.run_order()
+        return 0 if order is None else order.most_bytes
+
     def bias(self) -> np.ndarray:
         """One number a channel of the result."""
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
@@ -105,17 +119,18 @@ class ConvolutionLowering(ChannelsLastLowering):
         kernel: str,
         layer: LayerF32,
         tiles: packing.Tiles | packing.DepthwiseTile,
-        weights: np.ndarray,
+        pack: Callable[[np.ndarray], np.ndarray],
         bias: np.ndarray,
     ) -> None:
-        """Print the call of a kernel by register tiles; weights and bias are packed for them."""
+        """Print the call of a kernel by register tiles; bias is packed for them, as ``pack`` does
+        weights."""
         epilogue, shape = self.epilogue, self.node.output.shape
         x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
         residual, residual_stride = self.residual_parts(step, f, epilogue)
         order = channels_last_order(len(shape))
         fields = {
             "x": x,
-            "w": f.constant("weights", weights),
+            "w": self._weights(f, tiles, pack),
             "bias": f.constant("bias", bias),
             "residual": residual,
             "y": f.write(),
@@ -127,6 +142,22 @@ class ConvolutionLowering(ChannelsLastLowering):
         print_tiles(f, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
+
+    def _weights(
+        self,
+        f: FunctionWriter,
+        tiles: packing.Tiles | packing.DepthwiseTile,
+        pack: Callable[[np.ndarray], np.ndarray],
+    ) -> str:
+        """The pointer to packed weights."""
+        w, order = self.node.inputs[1].data, self.run_order()
+        if order is None:
+            return f.constant("weights", pack(w))
+        place = f"(float *)(void *){f.scratch()}"
+        f.include("pack_f32.h")
+        print_struct(f, "static const tvmrt_pack_f32 order", order.members(tiles.packed))
+        f.line(f"tvmrt_pack_weights_f32(&order, {f.constant('weights', w)}, {place});")
+        return place
 
 
 def print_data_f32(f: FunctionWriter, fields: dict[str, str]) -> None:
@@ -234,16 +265,16 @@ class ConvLowering(ConvolutionLowering):
         emit_board(f, step, self.epilogue, layer, x, residual, order)
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
-        w, groups, layer = self.node.inputs[1], self.node.attrs["groups"], self.layer(step)
+        groups, layer = self.node.attrs["groups"], self.layer(step)
         row, outs = layer.window.out[2], layer.out_channels
         tiles = packing.choose_tiles(row, outs, layer.weights, self.target)
-        packed = packing.pack_conv(w.data, tiles, groups)
+        pack = partial(packing.pack_conv, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        self.emit_layer(step, f, "conv_f32", layer, tiles, packed, bias)
+        self.emit_layer(step, f, "conv_f32", layer, tiles, pack, bias)
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
         w, layer = self.node.inputs[1], self.layer(step)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
-        packed = packing.pack_depthwise(w.data, tile.packed or tile.lanes)
+        pack = partial(packing.pack_depthwise, lanes=tile.packed or tile.lanes)
         bias = packing.pad_channels(self.bias(), tile.packed or tile.lanes)
-        self.emit_layer(step, f, "depthwise_f32", layer, tile, packed, bias)
+        self.emit_layer(step, f, "depthwise_f32", layer, tile, pack, bias)

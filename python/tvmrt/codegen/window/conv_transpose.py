@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tvmrt.ir.program import Step
@@ -21,14 +23,20 @@ class ConvTransposeLowering(ConvolutionLowering):
         w = self.node.inputs[1]
         return self.node.inputs[0].type.size * prod(w.shape[1:])
 
+    def run_order(self) -> packing.Order | None:
+        order = super().run_order()
+        if order is None:
+            return None
+        return replace(order, channels=order.inputs, inputs=order.channels, transposed=True)
+
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return LayerF32.transposed(self.window(step), w.shape[0], w.shape[1] * groups, groups)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        w, groups, layer = self.node.inputs[1], self.node.attrs["groups"], self.layer(step)
+        groups, layer = self.node.attrs["groups"], self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         tiles = packing.choose_tiles(rows, layer.out_channels, layer.weights, self.target)
-        packed = packing.pack_conv_transpose(w.data, tiles, groups)
+        pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        self.emit_layer(step, f, "conv_transpose_f32", layer, tiles, packed, bias)
+        self.emit_layer(step, f, "conv_transpose_f32", layer, tiles, pack, bias)

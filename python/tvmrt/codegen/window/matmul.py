@@ -29,7 +29,8 @@ from .row_operands import fits_rows
 
 @lowers("matmul")
 class MatMulLowering(Lowering):
-    """Constant right factors are packed; computed ones are read as they lie, transposed or not."""
+    """Constant right factors are packed; computed ones are read as they lie, transposed or not, and
+    so are those of a region's fallback, which lie in the library for the device already."""
 
     in_memory = ()
 
@@ -95,6 +96,8 @@ class _Product:
         self.target = lowering.target
         self.epilogue = lowering.epilogue
         self.step = step
+        b = self.node.inputs[1]
+        self.is_packed = b.is_constant and not b.kept
         self.m, self.n = self.node.output.shape[-2:]
         self.k = self.node.inputs[0].shape[-1]
         self.b_at = self._b_at()
@@ -108,9 +111,9 @@ class _Product:
         return () if self.b_at is None else (most(self.k) * self._tiles().block * 4,)
 
     def _b_at(self) -> Strided | None:
-        """Where a computed right factor lies."""
+        """Where a right factor lies that is not packed."""
         b, batch = self.node.inputs[1], self.node.output.shape[:-2]
-        return None if b.is_constant else self._at(b).expand((*batch, self.k, self.n))
+        return None if self.is_packed else self._at(b).expand((*batch, self.k, self.n))
 
     def _loops(self) -> tuple[Loop, list[Loop]]:
         """The loop over rows, and those over the batch around it."""
@@ -146,7 +149,7 @@ class _Product:
         return tuple(reversed(strides))
 
     def _tiles(self) -> packing.Tiles:
-        shares = self.node.inputs[1].is_constant and not self.batches
+        shares = self.is_packed and not self.batches
         machine = self.target if shares else replace(self.target, widest=None)
         return packing.choose_tiles(self.row.extent, self.n, self.k, machine)
 
@@ -157,7 +160,7 @@ class _Product:
             1, (1, row.extent), (1, row.extent), (1, 1), (1, 1), (1, 1), (0, 0), self.k, self.n,
             row.strides[self.A], row.strides[self.Y], False,
         )  # fmt: skip
-        packed = b.is_constant and b.type.rank == 2 and not self.batches
+        packed = self.is_packed and b.type.rank == 2 and not self.batches
         if self.target.board is None or not packed or not shape.fits:
             return None
         weights, epilogue = b.data.T.reshape(self.n, self.k, 1, 1), self.epilogue
@@ -197,7 +200,7 @@ class _MatMulPrinter(_Product):
         row_function, context = emit_row_epilogue(
             f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
         )
-        if b.is_constant and not self.batches:
+        if self.is_packed and not self.batches:
             self._print_conv(tiles, {**names, "epilogue": row_function, "ctx": context})
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
@@ -217,7 +220,7 @@ class _MatMulPrinter(_Product):
         return self.f.name_read(self.step.read_values.index(value), name)
 
     def _b_pointer(self, b: Value, tiles) -> str:
-        if not b.is_constant:
+        if not self.is_packed:
             return self._pointer(b, "b")
         return self.f.constant("weights", packing.pack_matmul(b.data, tiles))
 
@@ -246,7 +249,7 @@ class _MatMulPrinter(_Product):
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
         scale = 1
         order, b_stride = "TVMRT_B_PACKED", 0
-        if b.is_constant:
+        if self.is_packed:
             scale = round_up(self.n, block) * self.k
         elif contiguous_axis(b_at, -1):
             order, b_stride = "TVMRT_B_ROWS", b_at.strides[-2]

@@ -284,6 +284,40 @@ def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
 
 
+MOST_PACKED = 128  # channels of a block of packed weights: 8 vectors of 16
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the weights ``[channels, inputs, taps]`` of a layer lie that a run packs itself, or of a
+    transposed one ``[inputs, channels, taps]``; see ``pack_f32.h``."""
+
+    channels: int
+    inputs: int
+    taps: int
+    transposed: bool = False
+
+    @property
+    def most_bytes(self) -> int:
+        """What they take packed, in blocks of any size."""
+        return round_up(self.channels, MOST_PACKED) * self.inputs * self.taps * 4
+
+    def members(self, block: int) -> dict[str, object]:
+        """The members of a ``tvmrt_pack_f32`` for blocks of so many channels."""
+        strides = (self.inputs * self.taps, self.taps)
+        if self.transposed:
+            strides = (self.taps, self.channels * self.taps)
+        return {
+            "groups": 1,
+            "channels": self.channels,
+            "inputs": self.inputs,
+            "taps": self.taps,
+            "block": block,
+            "channel_stride": strides[0],
+            "input_stride": strides[1],
+        }
+
+
 def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
     """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
     return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
