@@ -40,6 +40,7 @@ MAY_INCLUDE = {
     # The table of devices that are part of the library.
     "src_runtime/devices": {"regions/registry.h"},
     # The code of devices is built outside of the tree too.
+    "src_runtime/devices/cuda": set(),
     "src_runtime/devices/dnnl": set(),
     "src_runtime/devices/examplejson": set(),
     "src_runtime/devices/opencl": set(),

@@ -25,17 +25,17 @@ def refusal(node: Node) -> str | None:
     """Why the cell has no kernel."""
     attrs = node.attrs
     if any(row[0] not in _FUNCTIONS for row in attrs["activations"]):
-        return f"OpenCL's {node.op} has the activations {', '.join(_FUNCTIONS)}"
+        return f"the kernel of {node.op} has the activations {', '.join(_FUNCTIONS)}"
     if np.isfinite(attrs.get("clip", np.inf)) or attrs.get("input_forget"):
-        return "OpenCL's cells neither clip nor couple their gates"
+        return "kernels of cells neither clip nor couple their gates"
     if any(v is not None for v in node.inputs[2 + len(_STATES[node.op]) :]):
-        return "OpenCL's cells have neither peepholes nor lengths of sequences"
+        return "kernels of cells have neither peepholes nor lengths of sequences"
     if node.outputs[0].shape[2] > MAX_HIDDEN:
-        return f"OpenCL's cells have {MAX_HIDDEN} units at most"
+        return f"kernels of cells have {MAX_HIDDEN} units at most"
     return None
 
 
-def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
+def lower_cell(node: Node, buffers: list[Value | None], op: str = "custom_opencl") -> Node:
     """The cell as one kernel over row-major buffers; its outputs are the node's."""
     steps, batch, hidden = node.outputs[0].shape
     given = [b for b in buffers if b is not None]
@@ -50,7 +50,7 @@ def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
         "scalars": [float(steps), float(batch)],
         "types": text_of_types([v.type for v in node.outputs]),
     }
-    made = Node("custom_opencl", given, attrs, node.name, node.sources)
+    made = Node(op, given, attrs, node.name, node.sources)
     made.outputs = list(node.outputs)
     for value in made.outputs:
         value.producer = made
@@ -70,7 +70,10 @@ def _source(node: Node, buffers: list[Value | None], hidden: int) -> str:
     cell = "c0[sample * HIDDEN + j]" if "c0" in given else "0.0f"
     return f"""#define HIDDEN {hidden}
 #define UNITS for (int j = get_local_id(0); j < HIDDEN; j += get_local_size(0))
-static float product(__global const float *row, __local const float *state) {{
+#ifndef TVMRT_LOCAL_POINTER
+#define TVMRT_LOCAL_POINTER __local
+#endif
+static float product(__global const float *row, TVMRT_LOCAL_POINTER const float *state) {{
   float sum = 0.0f;
   for (int m = 0; m < HIDDEN; ++m) sum += row[m] * state[m];
   return sum;

@@ -1,0 +1,128 @@
+/* The device "cuda": regions of a network on NVIDIA's GPUs, by libraries that are loaded at run time. */
+#include "cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+int register_cuda_device(void);
+int unregister_cuda_device(void);
+
+static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                      void* resource) {
+  TVMValue value;
+  int code = kTVMStr;
+  char text[128];
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)resource;
+  (void)snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %" PRIu64, cuda_moved(CUDA_TO_DEVICE),
+                 cuda_moved(CUDA_FROM_DEVICE), cuda_moved(CUDA_WITHIN));
+  value.v_str = text;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+static int register_moved(void) {
+  TVMFunctionHandle function = NULL;
+  int rc;
+  if (TVMFuncCreateFromCFunc(give_moved, NULL, NULL, &function) != 0) return -1;
+  rc = TVMFuncRegisterGlobal("device.cuda.moved", function, 1);
+  (void)TVMFuncFree(function);
+  return rc;
+}
+
+static int init(tvmrt_device* device) {
+  cuda_context* c = NULL;
+  int rc = cuda_context_create(&c);
+  if (rc == 0) rc = register_moved();
+  if (rc == 0) rc = cuda_memory_register(c);
+  if (rc != 0) {
+    cuda_memory_close();
+    cuda_context_free(c);
+    return -1;
+  }
+  device->privacy = c;
+  return 0;
+}
+
+static int release_device(tvmrt_device* device) {
+  cuda_memory_close();
+  cuda_context_free(device->privacy);
+  device->privacy = NULL;
+  return 0;
+}
+
+static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
+  const cuda_plan* base = region->base == NULL ? NULL : region->base->device_graph;
+  cuda_plan* fresh = NULL;
+  (void)options;
+  if (cuda_plan_create(device->privacy, region, base, &fresh) != 0) return -1;
+  cuda_plan_free(region->device_graph);
+  region->device_graph = fresh;
+  return 0;
+}
+
+static int async_run(tvmrt_device* device, tvmrt_region* region) {
+  int rc = cuda_enter(device->privacy);
+  if (rc != 0) return -1;
+  rc = cuda_plan_start(region->device_graph, region);
+  cuda_leave(device->privacy);
+  return rc;
+}
+
+static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  int rc = cuda_enter(device->privacy);
+  if (rc != 0) return -1;
+  rc = cuda_plan_wait(region->device_graph, try_wait);
+  cuda_leave(device->privacy);
+  return rc;
+}
+
+static int post_run(tvmrt_device* device, tvmrt_region* region) {
+  if (region->device_graph == NULL) return 0;
+  if (cuda_enter(device->privacy) != 0) return -1;
+  cuda_plan_stop(region->device_graph);
+  cuda_leave(device->privacy);
+  return 0;
+}
+
+static int release_graph(tvmrt_device* device, void* device_graph) {
+  (void)device;
+  cuda_plan_free(device_graph);
+  return 0;
+}
+
+static int describe(tvmrt_device* device, tvmrt_device_description* out) {
+  static const char* const ops[] = {"custom_cuda", "custom_cuda_product", "reshape", "identity",
+                                    NULL};
+  static const char* const dtypes[] = {"float32", "int8",  "uint8", "int16",  "uint16", "int32",
+                                       "uint32",  "int64", "bool",  "uint64", NULL};
+  (void)device;
+  out->ops = ops;
+  out->dtypes = dtypes;
+  return 0;
+}
+
+static const tvmrt_device_interface slots = {.init = init,
+                                             .pre_run = pre_run,
+                                             .post_run = post_run,
+                                             .async_run = async_run,
+                                             .async_wait = async_wait,
+                                             .release_graph = release_graph,
+                                             .release_device = release_device};
+static const tvmrt_device_allocator allocator = {.describe = describe};
+static const tvmrt_device_memory memory = {
+    .struct_bytes = sizeof(memory), .device = {kDLCUDA, 0}, .align_bytes = 256};
+static const tvmrt_device cuda_device = {.struct_bytes = sizeof(cuda_device),
+                                         .name = "cuda",
+                                         .interface = &slots,
+                                         .allocator = &allocator,
+                                         .version = 1,
+                                         .abilities = TVMRT_DEVICE_KEEPS_WEIGHTS,
+                                         .num_queues = 8, /* each region has a stream */
+                                         .memory = &memory};
+
+int register_cuda_device(void) { return tvmrt_device_register(&cuda_device); }
+int unregister_cuda_device(void) { return tvmrt_device_unregister("cuda"); }
+
+TVMRT_DEVICE_PLUGIN(cuda)

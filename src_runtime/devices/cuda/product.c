@@ -1,0 +1,111 @@
+/* Products of matrices by cuBLAS. Its matrices are column-major: of row-major ones it computes the
+ * transposed product, whose operands have changed places. */
+#include <pthread.h>
+
+#include "plan.h"
+
+static const char* const NO_FIT = "a product reaches beyond a tensor";
+
+static int load_library(cuda_context* c) {
+  int rc = 0;
+  (void)pthread_mutex_lock(c->lock);
+  if (!c->has_products) rc = cuda_products_load(&c->products);
+  c->has_products |= rc == 0;
+  (void)pthread_mutex_unlock(c->lock);
+  return rc;
+}
+
+/* A handle for each plan: one serves a stream at a time. */
+static int create_handle(cuda_plan* p) {
+  const cuda_products* calls = &p->context->products;
+  int status;
+  if (p->handle != NULL) return 0;
+  if (load_library(p->context) != 0) return -1;
+  status = calls->cublasCreate_v2(&p->handle);
+  if (status != 0) {
+    p->handle = NULL;
+    return cuda_fail("cublasCreate failed with status %d", status);
+  }
+  status = calls->cublasSetStream_v2(p->handle, p->stream);
+  return status == 0 ? 0 : cuda_fail("cublasSetStream failed with status %d", status);
+}
+
+static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t least,
+                        int64_t* out) {
+  int32_t count = 0, i;
+  const int64_t* given = tvmrt_node_ints(node, key, &count);
+  if (count != 4) return cuda_fail("a product has no four numbers in %s", key);
+  for (i = 0; i < 4; ++i) {
+    if (given[i] < least || given[i] > INT32_MAX) return cuda_fail("%s", NO_FIT);
+    out[i] = given[i];
+  }
+  return 0;
+}
+
+static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_t operand,
+                       const char* key, const int64_t extents[2], int64_t count, matrix* out) {
+  const int32_t tensor = node->inputs[operand];
+  int64_t numbers[4], rows, columns, last;
+  if (read_numbers(node, key, 0, numbers) != 0) return -1;
+  out->offset = numbers[0];
+  out->lead = numbers[1];
+  out->step = numbers[2];
+  out->transposed = numbers[3] != 0;
+  rows = extents[out->transposed];
+  columns = extents[!out->transposed];
+  last = out->offset + (count - 1) * out->step + (rows - 1) * out->lead + columns;
+  if (tensor < 0 || out->lead < columns || last > tvmrt_region_size(p->region, tensor)) {
+    return cuda_fail("%s", NO_FIT);
+  }
+  return 0;
+}
+
+int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) {
+  int64_t sizes[4], of_a[2], of_b[2];
+  int32_t k;
+  if (node->num_inputs != 2 || node->num_outputs != 1) {
+    return cuda_fail("a product has no two operands, or no result");
+  }
+  if (read_numbers(node, "sizes", 1, sizes) != 0) return -1;
+  out->count = sizes[0];
+  out->rows = sizes[1];
+  out->columns = sizes[2];
+  out->inner = sizes[3];
+  of_a[0] = out->rows;
+  of_a[1] = out->inner;
+  of_b[0] = out->inner;
+  of_b[1] = out->columns;
+  if (read_matrix(p, node, 0, "a", of_a, out->count, &out->a) != 0) return -1;
+  if (read_matrix(p, node, 1, "b", of_b, out->count, &out->b) != 0) return -1;
+  if (out->rows * out->columns > INT32_MAX ||
+      out->count * out->rows * out->columns != tvmrt_region_size(p->region, node->outputs[0])) {
+    return cuda_fail("%s", NO_FIT);
+  }
+  for (k = 0; k < 3; ++k) {
+    const int32_t tensor = k < 2 ? node->inputs[k] : node->outputs[0];
+    const DLDataType type = p->region->tensors[tensor].dtype;
+    if (type.code != kDLFloat || type.bits != 32) return cuda_fail("a product is not of float32");
+  }
+  return create_handle(p);
+}
+
+static const float* begin(const cuda_plan* p, int32_t tensor, int64_t offset) {
+  return (const float*)(uintptr_t)cuda_address(p, tensor) + offset;
+}
+
+int cuda_product_launch(cuda_plan* p, const step* s) {
+  static const float one = 1.0f, zero = 0.0f;
+  const tvmrt_region_node* node = &p->region->nodes[s->node];
+  const int status = p->context->products.cublasSgemmStridedBatched(
+      p->handle, s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+      s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)s->columns, (int)s->rows, (int)s->inner,
+      &one, begin(p, node->inputs[1], s->b.offset), (int)s->b.lead, s->b.step,
+      begin(p, node->inputs[0], s->a.offset), (int)s->a.lead, s->a.step, &zero,
+      (float*)(uintptr_t)cuda_address(p, node->outputs[0]), (int)s->columns, s->rows * s->columns,
+      (int)s->count);
+  return status == 0 ? 0 : cuda_fail("cublasSgemmStridedBatched failed with status %d", status);
+}
+
+void cuda_products_free(cuda_plan* p) {
+  if (p->handle != NULL) (void)p->context->products.cublasDestroy_v2(p->handle);
+}
