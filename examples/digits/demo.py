@@ -16,7 +16,8 @@ from typing import Any, Callable
 import numpy as np
 
 import tvmrt
-from tvmrt.cli import bench, console, memory_picture
+from tvmrt.cli import bench, console
+from tvmrt.report import memory_picture
 
 HERE = Path(__file__).parent
 NETWORKS = {"digits_f32": "graph", "digits_int8": "aot"}

@@ -11,7 +11,7 @@ EXTRAS = {
     "click": ("the command line", "compile"),
     "rich": ("the command line", "compile"),
     "onnx": ("the compiler", "compile"),
-    "jinja2": ("the page of a report", "report"),
+    "jinja2": ("a page or picture", "compile"),
     "PIL": ("an input that is a picture", "images"),
     "onnxruntime": ("the comparison with onnxruntime", "verify"),
     "ai_edge_litert": ("the comparison with LiteRT", "tflite"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tvmrt.ir.bundle import Bundle
 
 FILE = "facts.json"
+PICTURE = "memory.svg"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Facts:
         What the network takes.
     beside
         Digests of the files with weights that stand beside the network's own, by their names.
+    picture
+        What lies where in memory and when, as SVG; empty where nothing drew it.
     """
 
     inputs: tuple[str, ...] = ()
@@ -68,10 +71,13 @@ class Facts:
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
     memory: Memory | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
+    picture: str = ""
 
     def write(self, folder: Path) -> None:
-        """Write the file into a folder. Raises OSError."""
-        (folder / FILE).write_text(json.dumps(asdict(self)), encoding="utf-8")
+        """Write the file into a folder, and the picture beside it. Raises OSError."""
+        told = asdict(self)
+        (folder / PICTURE).write_text(told.pop("picture"), encoding="utf-8")
+        (folder / FILE).write_text(json.dumps(told), encoding="utf-8")
 
 
 def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
@@ -91,7 +97,18 @@ def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
         library.bundles,
         memory,
         beside,
+        _picture(library),
     )
+
+
+def _picture(library: CompiledLibrary) -> str:
+    """That of its memory; empty where Jinja2 is missing, which a compiler's installation has."""
+    from tvmrt.report import memory_picture  # needed when something was compiled
+
+    try:
+        return memory_picture.svg(memory_picture.of_libraries([library]))
+    except ImportError:
+        return ""
 
 
 def read_facts(folder: Path) -> Facts:
@@ -105,6 +122,7 @@ def read_facts(folder: Path) -> Facts:
             {name: _bundle(each) for name, each in found["bundles"].items()},
             Memory(**found["memory"]),
             dict(found["beside"]),
+            (folder / PICTURE).read_text(encoding="utf-8"),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None

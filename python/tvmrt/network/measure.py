@@ -17,7 +17,7 @@ class Timing:
     p99: float
 
     def __str__(self) -> str:
-        shown = (f"{name} {_shown(each)}" for name, each in self._rows())
+        shown = (f"{name} {duration(each)}" for name, each in self._rows())
         return f"{', '.join(shown)} ({self.calls:,} calls)"
 
     __repr__ = __str__
@@ -26,7 +26,8 @@ class Timing:
         return [("median", self.median), ("fastest", self.fastest), ("99 %", self.p99)]
 
 
-def _shown(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds for people: ``3.4 us``."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

@@ -23,19 +23,23 @@ def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
 
     Raises ImportError where Jinja2 is missing.
     """
+    return render(TEMPLATE, data=data, against=against, layout=_layout(data), page=_Files())
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a template of the folder. Raises ImportError where Jinja2 is missing."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
         raise ImportError(
-            "pages of reports are written by Jinja2: 'pip install tvmrt[report]', or write the "
-            "data to a .json file"
+            "pages and pictures are written by Jinja2: 'pip install tvmrt[compile]', or write a "
+            "report's data to a .json file"
         ) from None
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    template = environment.get_template(TEMPLATE)
-    return template.render(data=data, against=against, layout=_layout(data), page=_Files())
+    return environment.get_template(template).render(values)
 
 
 def _layout(data: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ import asyncio
 import multiprocessing
 import os
 import pickle
+import re
 import threading
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -250,6 +252,11 @@ def test_it_tells_what_it_is(net, batched):
         assert "best" in text
         assert "float32" in text
     assert "1..5" in repr(batched)
+    for each in (net, batched, pickle.loads(pickle.dumps(net))):
+        shown = each._repr_html_()
+        assert re.search(r"a run takes [\d.]+ [um]?s", shown)
+        picture = ElementTree.fromstring(shown[shown.index("<svg") :])
+        assert "bytes for" in picture.get("aria-label")
     assert net.benchmark(seconds=0.01).calls >= 5
     assert batched.benchmark(**_inputs(2), seconds=0.01).median > 0
     assert len(net.profile().calls) >= 2

@@ -124,7 +124,7 @@ def test_a_library_says_that_its_network_is_needed(tmp_path):
 
 def test_without_jinja_the_data_is_written(report, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install tvmrt\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install tvmrt\[compile\]"):
         report.save(tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
     report.save(tmp_path / "r.json")

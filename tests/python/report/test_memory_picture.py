@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import tvmrt
-from tvmrt.cli.memory_picture import FREE, Box, Picture, of_libraries, svg, text
+from tvmrt.report.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 PICTURE = Picture(
@@ -16,6 +17,13 @@ PICTURE = Picture(
     arena_bytes=1024,
     lower_bound_bytes=1000,
 )
+
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+
+
+def _texts(root: ElementTree.Element, what: str) -> list[str]:
+    return [text.text for text in root.iter(f"{NAMESPACE}text") if text.get("class") == what]
 
 
 def _grid(picture: str) -> list[str]:
@@ -61,6 +69,23 @@ def test_svg_boxes_lie_inside_the_frame():
         assert bottom <= 300.05
 
 
+def test_svg_tells_kinds_the_peak_and_names_by_what_differs():
+    boxes = [
+        Box("MobilenetV1/block_1/expand", 0, 600, 0, 1, "convolution"),
+        Box("MobilenetV1/block_1/project", 600, 300, 1, 2, "pooling"),
+        Box("MobilenetV1/tail", 900, 50, 2, 2),
+    ]
+    picture = Picture(boxes, ["a", "b", "c"], 950, 900)
+    assert picture.peak() == (1, 900)
+    root = ElementTree.fromstring(svg(picture))
+    assert _texts(root, "legend") == ["convolution", "pooling", "other"]
+    (peak,) = (p for p in root.iter(f"{NAMESPACE}path") if p.get("class") == "peak")
+    assert peak[0].text == "most is held at step 1, b: 900 bytes"
+    shown = [text.text for text in root.iter(f"{NAMESPACE}text")]
+    assert {"block_1/expand", "block_1/project", "tail"} <= set(shown)
+    assert "rotate(90)" in svg(picture, width=160)  # in narrow boxes they stand upright
+
+
 def test_network_without_intermediate_tensors_has_a_picture():
     empty = Picture([], [], 0, 0)
     assert set("".join(_grid(text(empty)))) == {FREE}
@@ -68,9 +93,9 @@ def test_network_without_intermediate_tensors_has_a_picture():
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_pools_lie_one_above_the_other_and_networks_side_by_side(digits, count):
+def test_pools_lie_one_above_the_other_and_networks_side_by_side(count):
     options = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
-    networks = {"a": digits / "digits_f32.onnx", "b": digits / "digits_int8.onnx"}
+    networks = {"a": DIGITS / "digits_f32.onnx", "b": DIGITS / "digits_int8.onnx"}
     chosen = dict(list(networks.items())[:count])
     pools = {"dtcm": 700, "sram": 65536}
     image = tvmrt.compile_together(chosen, pools=pools, workspace_io=True, **options)
@@ -83,4 +108,7 @@ def test_pools_lie_one_above_the_other_and_networks_side_by_side(digits, count):
     for box in picture.boxes:
         assert box.name.endswith(" in sram" if box.offset >= first_of_sram else " in dtcm")
         assert 0 <= box.first <= box.last < picture.count_steps()
-    ElementTree.fromstring(svg(picture))
+    root = ElementTree.fromstring(svg(picture))
+    assert _texts(root, "pool") == ["dtcm", "sram"]
+    assert _texts(root, "network") == (["a", "b"] if count == 2 else [])
+    assert f"{picture.weights_bytes:,} bytes of weights" in "".join(root.itertext())

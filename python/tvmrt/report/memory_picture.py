@@ -1,0 +1,216 @@
+"""Pictures of a memory plan: time goes right, addresses go down, one box a tensor.
+
+Both pictures are made from a :class:`Picture`; that in SVG is a template of Jinja2.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+from typing import Any
+
+from tvmrt.report.kinds import OTHER, kind_of
+from tvmrt.report.page import render
+
+MARKS = string.ascii_uppercase + string.ascii_lowercase + string.digits
+FREE = "·"
+
+
+@dataclass(frozen=True)
+class Box:
+    """One tensor in memory: ``size`` bytes at ``offset`` from step ``first`` to ``last``; ``kind``
+    is that of the operator that writes it."""
+
+    name: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    kind: str = OTHER
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn: the boxes, the names of the steps, and the bytes that the plan takes.
+
+    ``networks`` are names with the step at which each begins, ``pools`` names with the byte.
+    """
+
+    boxes: Sequence[Box]
+    steps: Sequence[str]
+    arena_bytes: int
+    lower_bound_bytes: int
+    weights_bytes: int = 0
+    networks: Sequence[tuple[str, int]] = ()
+    pools: Sequence[tuple[str, int]] = ()
+
+    def count_steps(self) -> int:
+        """Return the number of steps on the time axis."""
+        return max([len(self.steps), *(box.last + 1 for box in self.boxes)], default=1) or 1
+
+    def peak(self) -> tuple[int, int]:
+        """Return the first step at which most bytes hold something, and how many."""
+        changes = [0] * (self.count_steps() + 1)
+        for box in self.boxes:
+            changes[box.first] += box.size
+            changes[box.last + 1] -= box.size
+        live = list(accumulate(changes))
+        return live.index(max(live)), max(live)
+
+
+def of_libraries(libraries: Sequence[Any]) -> Picture:
+    """Make one picture of networks: their pools one above the other, their steps side by side."""
+    pools = [[pool for lib in libraries for pool in lib.summary.pools if pool.name == name]
+             for name in (pool.name for pool in libraries[0].summary.pools)]  # fmt: skip
+    begins, height = {}, 0
+    for same in pools:
+        begins[same[0].name] = height
+        height += max(pool.used_bytes for pool in same)
+    boxes: list[Box] = []
+    steps: list[str] = []
+    networks = []
+    for library in libraries:
+        networks.append((library.module_name, len(steps)))
+        boxes += _boxes(library, begins, len(steps), named=len(pools) > 1)
+        steps += [operator.name for operator in library.summary.operators]
+    summaries = [library.summary for library in libraries]
+    return Picture(
+        boxes, steps, height, max(each.lower_bound_bytes for each in summaries),
+        sum(each.weights_bytes for each in summaries), networks, list(begins.items()),
+    )  # fmt: skip
+
+
+def _boxes(library: Any, begins: Mapping[str, int], step: int, named: bool) -> list[Box]:
+    """The tensors of a network whose first step is number ``step`` and whose pools begin there;
+    inputs and outputs in pools are cut to the steps that there are."""
+    summary = library.summary
+    end = step + max(len(summary.operators) - 1, 0)
+    kinds = {
+        access.buffer.name: kind_of(each.group.root.op)
+        for each in library.program.steps
+        for access in each.writes
+    }
+    return [
+        Box(
+            f"{row.buffer} in {row.pool}" if named else row.buffer,
+            begins.get(row.pool, 0) + row.offset,
+            row.size,
+            step + max(row.first, 0),
+            min(step + row.last, end),
+            kinds.get(row.buffer.removesuffix("_scratch"), OTHER),
+        )
+        for row in summary.plan
+    ]
+
+
+def _caption(picture: Picture) -> str:
+    bound = picture.lower_bound_bytes
+    ratio = f" ({picture.arena_bytes / bound:.3f} of it)" if bound else ""
+    return (
+        f"{picture.arena_bytes:,} bytes for {len(picture.boxes)} tensors over "
+        f"{picture.count_steps()} steps; at least {bound:,} by their lifetimes{ratio}"
+    )
+
+
+def text(picture: Picture, width: int = 72, height: int = 18) -> str:
+    """Draw with one letter a tensor, at most ``width`` by ``height`` characters, and a key.
+
+    A tensor smaller than a row still gets one, so that none is missing from the picture.
+    """
+    steps, arena = picture.count_steps(), max(picture.arena_bytes, 1)
+    columns = min(width, steps * max(1, width // steps))
+    grid = [[FREE] * columns for _ in range(height)]
+    order = sorted(range(len(picture.boxes)), key=lambda i: -picture.boxes[i].size)
+    for index in order:
+        box = picture.boxes[index]
+        top = min(box.offset * height // arena, height - 1)
+        bottom = max(top + 1, round((box.offset + box.size) * height / arena))
+        left = box.first * columns // steps
+        right = max(left + 1, (box.last + 1) * columns // steps)
+        for row in grid[top:bottom]:
+            row[left:right] = MARKS[index % len(MARKS)] * (min(right, columns) - left)
+    label = len(f"{arena:,}")
+    lines = [_caption(picture)]
+    for number, row in enumerate(grid):
+        lines.append(f"{number * arena // height:>{label},} |{''.join(row)}|")
+    lines.append(f"{arena:>{label},}  step 0 to {steps - 1}")
+    for index, box in enumerate(picture.boxes):
+        lines.append(
+            f"  {MARKS[index % len(MARKS)]}  {box.size:>{label},} B at {box.offset:>{label},}, "
+            f"steps {box.first} to {box.last}  {box.name}"
+        )
+    return "\n".join(lines)
+
+
+LEFT, TOP, RIGHT, BOTTOM = 90, 62, 16, 58  # margins in pixels
+LETTER = 6.5  # pixels a letter of the labels takes
+LEGEND = 110  # pixels an entry of the legend takes
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many letters all names begin with, up to a part's end."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names))
+    start = "".join(letters[0] for letters in same)
+    return max(map(start.rfind, "_/.")) + 1
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Names without what all of them begin and end with."""
+    if len(set(names)) < 2:
+        return {name: name for name in names}
+    begin = _common(names)
+    end = _common([name[begin:][::-1] for name in names])
+    return {name: name[begin : len(name) - end] or name for name in names}
+
+
+def _label(name: str, length: float, depth: float) -> str:
+    """What of a name fits: its end tells more than its beginning; nothing if too little does."""
+    fits = int((length - 4) / LETTER)
+    if depth < 12 or fits < min(len(name), 5):
+        return ""
+    return name if len(name) <= fits else f"…{name[1 - fits :]}"
+
+
+def _rows(picture: Picture, across: float, down: float) -> list[dict[str, Any]]:
+    """The boxes in pixels, with labels where they fit: tensors that take each other's place overlap
+    for a step, and of labels over each other the first stays."""
+    several = len(picture.pools) > 1  # they stand at the side
+    plain = [b.name.rpartition(" in ")[0] if several else b.name for b in picture.boxes]
+    short, rows = _short(plain), []
+    taken: list[tuple[float, float, float, float]] = []
+    for box, name in zip(picture.boxes, plain):
+        w, h = (box.last + 1 - box.first) * across, box.size * down
+        x, y = LEFT + box.first * across, TOP + box.offset * down
+        upright = h > w and len(short[name]) * LETTER + 4 > w
+        label = _label(short[name], h, w) if upright else _label(short[name], w, h)
+        half = (7.0, len(label) * LETTER / 2) if upright else (len(label) * LETTER / 2, 7.0)
+        cx, cy = x + w / 2, y + h / 2
+        if any(abs(cx - a) < half[0] + c and abs(cy - b) < half[1] + d for a, b, c, d in taken):
+            label = ""
+        if label:
+            taken.append((cx, cy, *half))
+        place = {"x": x, "y": y, "width": w, "height": h}
+        rows.append({"box": box, **place, "label": label, "upright": upright})
+    return rows
+
+
+def svg(picture: Picture, width: int = 960, height: int = 480) -> str:
+    """Draw as an SVG document of ``width`` by ``height`` pixels; boxes name themselves on hover.
+
+    Raises ImportError where Jinja2 is missing.
+    """
+    steps, arena = picture.count_steps(), max(picture.arena_bytes, 1)
+    across, down = (width - LEFT - RIGHT) / steps, (height - TOP - BOTTOM) / arena
+    rows = _rows(picture, across, down)
+    peak, live = picture.peak()
+    kinds = list(dict.fromkeys(box.kind for box in picture.boxes))
+    fitting = max(1, (width - LEFT - RIGHT) // LEGEND)
+    return render(
+        "memory.svg.j2", picture=picture, caption=_caption(picture), rows=rows, width=width,
+        height=height, left=LEFT, top=TOP, right=width - RIGHT, bottom=height - BOTTOM,
+        across=across, down=down, shown_steps=range(0, steps, max(1, steps // 16)),
+        addresses=[arena * quarter // 4 for quarter in range(5)], peak=peak, live=live,
+        kinds=kinds[:fitting], entry=LEGEND,
+    )  # fmt: skip
