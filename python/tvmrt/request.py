@@ -122,7 +122,7 @@ class Request:
         (),
         "The levels of processors that the library has code for, where the target has several: "
         f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
-        "all of them.",
+        f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}.",
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(

@@ -111,7 +111,7 @@ def _target() -> Check:
 # What the system calls instructions for which compilers have another word.
 _SYSTEM_NAMES = {
     "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
-    "avx512vnni": "avx512_vnni",
+    "avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni",
 }  # fmt: skip
 
 
@@ -125,9 +125,8 @@ def _level(flags: frozenset[str], machine: str) -> str:
     found = ""
     for level in LEVELS["x86-64"] if machine == "x86_64" else ():
         words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]
-        if not all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
-            break
-        found = level.name
+        if all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
+            found = level.name
     return found
 
 

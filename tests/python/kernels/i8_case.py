@@ -18,6 +18,8 @@ from tvmrt.codegen.window.tiles_i8 import FORMATS, Format
 
 FLAGS = {
     "vnni512": [*OPTIMISE, "-march=native"],
+    # as AVX-512 encodes the instructions: no processor with the others is at hand
+    "avxvnni": [*OPTIMISE, "-mavx2", "-mfma", "-mavx512vl", "-mavx512vnni"],
     "avx2": [*OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
     "plain": ["-O2"],
 }
@@ -34,7 +36,7 @@ def usable_formats() -> tuple[str, ...]:
     if "avx2" in flags and "fma" in flags:
         names.append("avx2")
     if "avx512_vnni" in flags and "avx512bw" in flags and "avx512vl" in flags:
-        names.append("vnni512")
+        names += ["vnni512", "avxvnni"]
     return tuple(names)
 
 

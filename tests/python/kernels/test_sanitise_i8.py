@@ -17,7 +17,12 @@ from tvmrt.codegen.c.text import laid_out
 
 pytestmark = pytest.mark.slow
 
-MACHINE = {"vnni512": ["-march=native"], "avx2": ["-mavx2", "-mfma"], "plain": []}
+MACHINE = {
+    "vnni512": ["-march=native"],
+    "avxvnni": ["-mavx2", "-mfma", "-mavx512vl", "-mavx512vnni"],
+    "avx2": ["-mavx2", "-mfma"],
+    "plain": [],
+}
 FLAGS = [
     "-std=c99",
     "-O1",

@@ -304,11 +304,17 @@ DETECTION = """
 #include <tvm/runtime/kernels/levels.h>
 int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t ext, uint64_t xcr0) {
   const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi"};
-  const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, ""};
+  const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, 0, ""};
   tvmrt_processor processor;
   char text[512];
   tvmrt_x86_processor(&x86, &processor);
   return tvmrt_level_choose(&processor, names, 5, NULL, text, sizeof(text));
+}
+int has_avx_vnni(uint32_t l1, uint32_t l7b, uint32_t ext, uint64_t xcr0, uint32_t l71) {
+  const tvmrt_x86 x86 = {l1, l7b, 0, ext, xcr0, l71, ""};
+  tvmrt_processor processor;
+  tvmrt_x86_processor(&x86, &processor);
+  return tvmrt_level_is_there(&processor, "v3vnni");
 }
 int arm_levels(uint64_t hwcap, uint64_t hwcap2) {
   tvmrt_processor processor;
@@ -345,6 +351,12 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x121, 0xE7) == 2
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x121, 0x07) == 1  # nor zmm
     assert level_of(0x1, 0, 0, 0, 0) == -1
+    # AVX-VNNI, by leaf 7.1 EAX: hidden, there, and on a system that saves no ymm
+    has_avx_vnni = ctypes.CDLL(str(tmp_path / "level.so")).has_avx_vnni
+    has_avx_vnni.argtypes = [*[ctypes.c_uint32] * 3, ctypes.c_uint64, ctypes.c_uint32]
+    assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x7, 0x00400800) == 0
+    assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x7, 0x00400810) == 1
+    assert has_avx_vnni(haswell, 0x239C27EB, 0x121, 0x3, 0x00400810) == 0
     # AArch64, by AT_HWCAP and AT_HWCAP2 of Cortex-A53, Neoverse N1, a processor with all
     arm_levels = ctypes.CDLL(str(tmp_path / "level.so")).arm_levels
     arm_levels.argtypes = [ctypes.c_uint64] * 2

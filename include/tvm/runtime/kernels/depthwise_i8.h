@@ -48,7 +48,7 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   return distance / s.dilation;
 }
 
-#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256
 
 /* Loads of the first n bytes of a vector; n is a literal. */
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
@@ -67,13 +67,6 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
       memcpy(p, &v, B);                                                \
     }                                                                  \
   }
-#define TVMRT_DW_DOT(B, V, M)                                     \
-  TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) { \
-    V quads;                                                      \
-    memcpy(&quads, w, B);                                         \
-    return M##dpbusd_epi32(acc, x, quads);                        \
-  }
-#define TVMRT_DW_QUARTER_BYTES(B) (B)
 #else
 #define TVMRT_DW_LOAD(B, V, M)                                 \
   TVMRT_INLINE V tvmrt_dw##B##_load(const uint8_t* p, int n) { \
@@ -85,6 +78,17 @@ TVMRT_INLINE int tvmrt_depthwise_i8_tap(const tvmrt_depthwise_i8_shape s, int co
   TVMRT_INLINE void tvmrt_dw##B##_store(uint8_t* p, V v, int n) { \
     memcpy(p, &v, (size_t)(n < (B) ? n : (B)));                   \
   }
+#endif
+
+#if TVMRT_I8_FORMAT != TVMRT_I8_X86_AVX2
+#define TVMRT_DW_DOT(B, V, M)                                     \
+  TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) { \
+    V quads;                                                      \
+    memcpy(&quads, w, B);                                         \
+    return M##dpbusd_epi32(acc, x, quads);                        \
+  }
+#define TVMRT_DW_QUARTER_BYTES(B) (B)
+#else
 #define TVMRT_DW_DOT(B, V, M)                                              \
   TVMRT_INLINE V tvmrt_dw##B##_dot(V acc, V x, const int8_t* w) {          \
     V even, odd;                                                           \

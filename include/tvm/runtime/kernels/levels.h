@@ -2,6 +2,8 @@
  * \file levels.h
  * \brief Levels of processors: which of them this one has, and which of a library's to take.
  *
+ * Each level has the features of those before it, but that v4 does not ask for AVX_VNNI.
+ *
  * A library for the family has its functions compiled once for each level. The file that includes
  * this one is compiled for the least of them, and chooses when the library is loaded. A level is a
  * set of features, never the name of a model: what hides a feature, be it a hypervisor or a system
@@ -10,6 +12,7 @@
  *     x86-64  features beyond those of the level before                      registers
  *     v2      SSE3, SSSE3, SSE4.1, SSE4.2, POPCNT, CMPXCHG16B, LAHF          xmm
  *     v3      AVX, AVX2, FMA, F16C, BMI1, BMI2, LZCNT, MOVBE                 ymm
+ *     v3vnni  AVX_VNNI
  *     v4      AVX512F, BW, CD, DQ, VL                                        zmm, masks
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
@@ -55,6 +58,7 @@ typedef struct tvmrt_x86 {
   uint32_t leaf7_ebx, leaf7_ecx; /*!< Of subleaf 0. */
   uint32_t extended1_ecx;        /*!< Of leaf 0x80000001. */
   uint64_t xcr0;                 /*!< 0 where there is no XGETBV. */
+  uint32_t leaf71_eax;           /*!< Of leaf 7, subleaf 1; 0 where there is none. */
   char name[49];                 /*!< As the maker calls it; "" where it does not say. */
 } tvmrt_x86;
 
@@ -63,21 +67,24 @@ typedef struct tvmrt_x86_level {
   const char* name;
   uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, extended1_ecx;
   uint64_t xcr0;
+  uint32_t leaf71_eax;
 } tvmrt_x86_level;
 
-enum { TVMRT_X86_LEVELS = 5 };
+enum { TVMRT_X86_LEVELS = 6 };
 
 /*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the narrowest. */
 static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
   /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
    * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
-   * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7. */
+   * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7. 7.1.EAX:
+   * AVX_VNNI 4. */
   static const tvmrt_x86_level kLevels[TVMRT_X86_LEVELS] = {
-      {"v2", 0x00982201u, 0, 0, 0x01u, 0},
-      {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06},
-      {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6},
-      {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6},
-      {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6},
+      {"v2", 0x00982201u, 0, 0, 0x01u, 0, 0},
+      {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0},
+      {"v3vnni", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0x10u},
+      {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6, 0},
+      {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6, 0},
+      {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0},
   };
   return kLevels[number];
 }
@@ -88,7 +95,8 @@ static inline int tvmrt_x86_has(const tvmrt_x86* x86, const tvmrt_x86_level* lev
          (x86->leaf7_ebx & level->leaf7_ebx) == level->leaf7_ebx &&
          (x86->leaf7_ecx & level->leaf7_ecx) == level->leaf7_ecx &&
          (x86->extended1_ecx & level->extended1_ecx) == level->extended1_ecx &&
-         (x86->xcr0 & level->xcr0) == level->xcr0;
+         (x86->xcr0 & level->xcr0) == level->xcr0 &&
+         (x86->leaf71_eax & level->leaf71_eax) == level->leaf71_eax;
 }
 
 /*! \brief Asks this processor; all zeros where the program is compiled for another family. */
@@ -100,6 +108,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
     x86->leaf7_ebx = b;
     x86->leaf7_ecx = c;
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) x86->leaf71_eax = a;
   }
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) x86->extended1_ecx = c;
   if (x86->leaf1_ecx >> 27 & 1) { /* the system has set OSXSAVE: XGETBV is an instruction */

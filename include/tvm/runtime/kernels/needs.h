@@ -45,6 +45,8 @@
 #define TVMRT_NEEDS "v4vnni"
 #elif TVMRT_HAS_V4
 #define TVMRT_NEEDS "v4"
+#elif TVMRT_HAS_V3 && defined(__AVXVNNI__)
+#define TVMRT_NEEDS "v3vnni"
 #elif TVMRT_HAS_V3
 #define TVMRT_NEEDS "v3"
 #elif TVMRT_HAS_V2

@@ -25,6 +25,7 @@ from ..target import Target
 _DEFINED = {
     "v2": "__SSE4_2__",
     "v3": "__AVX2__",
+    "v3vnni": "__AVXVNNI__",
     "v4": "__AVX512VL__",
     "v4vnni": "__AVX512VNNI__",
     "v4vbmi": "__AVX512VBMI__",

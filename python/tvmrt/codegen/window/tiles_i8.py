@@ -73,6 +73,7 @@ class Format:
 _FORMATS = (
     Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4, 4.0, 1.0),
     Format("vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 64, 1.0, 4.0, True),
+    Format("avxvnni", "TVMRT_I8_X86_AVX_VNNI", 8, 16, False, False, 32, 1.0, 4.0, True),
     Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 32, 2.0, 4.0, True, ((0, 2), (1, 3))),
     Format("avx2_shared", "TVMRT_I8_X86_AVX2", 8, 16, False, False, 32, 2.0, 4.0, True, None, True),
     Format("sse41", "TVMRT_I8_X86_SSE41", 4, 16, False, False, 16, 2.0, 4.0, False, None, True),
@@ -103,7 +104,8 @@ FORMATS = {each.name: each for each in _FORMATS}
 # The formats in which levels read dense weights that are packed for the widest of them, by its own.
 _ARM = {"neon": "neon_shared", "neon_dot": "neon_dot"}
 SHARED = {
-    "vnni512": {"sse41": "sse41", "avx2": "avx2_shared"},
+    "vnni512": {"sse41": "sse41", "avx2": "avx2_shared", "avxvnni": "avxvnni"},
+    "avxvnni": {"sse41": "sse41", "avx2": "avx2_shared"},
     "neon_dot": _ARM,
     "neon_i8mm": _ARM,
     "neon32": {"plain": "plain"},
@@ -187,7 +189,7 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
     def row(wt: int) -> float:
         return (width // wt) * cost(wt) + cost(width % wt)
 
-    widest = 2 if fmt.wide else 5
+    widest = 2 if fmt.registers < 32 else 5
     if columns * quads * widest > 128:  # such kernels would fill the instruction cache
         widest = 1
     return min(range(1, min(widest, width) + 1), key=row)

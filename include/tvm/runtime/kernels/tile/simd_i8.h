@@ -15,6 +15,7 @@
  *     format               lanes  activations  weights of one quad for all lanes
  *     TVMRT_I8_PLAIN           1  as they are  int8 [lane][4]
  *     TVMRT_I8_X86_VNNI       16  uint8        int8 [lane][4]
+ *     TVMRT_I8_X86_AVX_VNNI    8  uint8        int8 [lane][4]
  *     TVMRT_I8_X86_AVX2        8  uint8        int16 [lane][w0, w2], then int16 [lane][w1, w3]
  *     TVMRT_I8_X86_SSE41       4  uint8        int8 [lane][4]
  *     TVMRT_I8_NEON            4  int8         int8 [lane][w0, w1], then int8 [lane][w2, w3]
@@ -53,11 +54,19 @@
 #define TVMRT_I8_NEON_I8MM 7
 #define TVMRT_I8_NEON32 8
 #define TVMRT_I8_RVV 9
+#define TVMRT_I8_X86_AVX_VNNI 10
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TVMRT_I8_CAN_VNNI 1
 #else
 #define TVMRT_I8_CAN_VNNI 0
+#endif
+/* products of four bytes in 256 bits, as AVX-VNNI or AVX-512 VNNI encodes them */
+#if defined(__AVX2__) && \
+    (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__)))
+#define TVMRT_I8_CAN_AVX_VNNI 1
+#else
+#define TVMRT_I8_CAN_AVX_VNNI 0
 #endif
 #if defined(__AVX2__)
 #define TVMRT_I8_CAN_AVX2 1
@@ -100,6 +109,8 @@
 #ifndef TVMRT_I8_FORMAT
 #if TVMRT_I8_CAN_VNNI
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
+#elif TVMRT_I8_CAN_AVX_VNNI
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX_VNNI
 #elif TVMRT_I8_CAN_AVX2
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX2
 #elif TVMRT_I8_CAN_NEON_I8MM
@@ -119,6 +130,8 @@
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI && !TVMRT_I8_CAN_VNNI
 #error "The weights are packed for AVX-512 VNNI: compile with -march of such a processor."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI && !TVMRT_I8_CAN_AVX_VNNI
+#error "The weights are packed for AVX-VNNI: compile with -mavxvnni or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 && !TVMRT_I8_CAN_AVX2
 #error "The weights are packed for AVX2: compile with -mavx2 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 && !TVMRT_I8_CAN_SSE41
@@ -133,6 +146,13 @@
 #error "The weights are packed for NEON of 32-bit ARM: compile with -march=armv7-a+simd."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_RVV && !TVMRT_I8_CAN_RVV
 #error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
+#endif
+
+/* 256 bits: the two formats differ in quads of weights and inputs, and in their product. */
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI
+#define TVMRT_I8_X86_256 1
+#else
+#define TVMRT_I8_X86_256 0
 #endif
 
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
@@ -232,18 +252,12 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
-/* ---- AVX2: 8 lanes ---- */
+/* ---- AVX2 and AVX-VNNI: 8 lanes ---- */
 
-#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_X86_256
 
 #define TVMRT_I8_LANES 8
-#define TVMRT_I8_QUAD_BYTES 64
 typedef __m256i tvmrt_i8_acc;
-/* The bytes 0 and 2, and the bytes 1 and 3 of the quad, widened to 16 bits. */
-typedef struct tvmrt_i8_quad {
-  __m256i even, odd;
-} tvmrt_i8_quad;
-typedef tvmrt_i8_quad tvmrt_i8_weights;
 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
   return _mm256_loadu_si256((const __m256i*)p);
@@ -251,6 +265,38 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
 TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
   _mm256_storeu_si256((__m256i*)p, v);
 }
+/* Four bytes of the input for all lanes. */
+TVMRT_INLINE __m256i tvmrt_i8_four_load(const uint8_t* p, int is_signed) {
+  int32_t four;
+  memcpy(&four, p, sizeof(four));
+  return _mm256_set1_epi32(is_signed ? (int32_t)((uint32_t)four ^ 0x80808080u) : four);
+}
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI
+
+#define TVMRT_I8_QUAD_BYTES 32
+typedef __m256i tvmrt_i8_quad;
+typedef __m256i tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  return tvmrt_i8_four_load(p, is_signed);
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  return _mm256_loadu_si256((const __m256i*)p);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  return _mm256_dpbusd_epi32(acc, x, w);
+}
+
+#else
+
+#define TVMRT_I8_QUAD_BYTES 64
+/* The bytes 0 and 2, and the bytes 1 and 3 of the quad, widened to 16 bits. */
+typedef struct tvmrt_i8_quad {
+  __m256i even, odd;
+} tvmrt_i8_quad;
+typedef tvmrt_i8_quad tvmrt_i8_weights;
+
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_split(__m256i x) {
   tvmrt_i8_quad quad;
   quad.even = _mm256_and_si256(x, _mm256_set1_epi16(0xFF));
@@ -258,10 +304,7 @@ TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_split(__m256i x) {
   return quad;
 }
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  int32_t four;
-  memcpy(&four, p, sizeof(four));
-  return tvmrt_i8_quad_split(
-      _mm256_set1_epi32(is_signed ? (int32_t)((uint32_t)four ^ 0x80808080u) : four));
+  return tvmrt_i8_quad_split(tvmrt_i8_four_load(p, is_signed));
 }
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   tvmrt_i8_weights w;
@@ -284,6 +327,9 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_
   __asm__("" : "+x"(acc));
   return _mm256_add_epi32(acc, _mm256_madd_epi16(x.odd, w.odd));
 }
+
+#endif
+
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
                                                int32_t sum) {
   __m256i s = _mm256_loadu_si256((const __m256i*)shift);
@@ -402,7 +448,7 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
   /* gcc before 13 converts vectors of bytes one by one */
   const __m128i v = _mm_loadu_si128((const __m128i*)p);
   wide = (tvmrt_i8_ints)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
-#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_X86_256
   const __m128i v = _mm_loadl_epi64((const __m128i*)p);
   wide = (tvmrt_i8_ints)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
@@ -428,7 +474,7 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
   return (tvmrt_i8_floats)_mm512_min_ps(_mm512_max_ps((__m512)v, _mm512_set1_ps(lo)),
                                         _mm512_set1_ps(hi));
-#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_X86_256
   return (tvmrt_i8_floats)_mm256_min_ps(_mm256_max_ps((__m256)v, _mm256_set1_ps(lo)),
                                         _mm256_set1_ps(hi));
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
@@ -445,7 +491,7 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
                                         const tvmrt_i8_range* range) {
   v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
   tvmrt_i8_ints q = (tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - (0x4B400000 - range->zero);
-#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+#if TVMRT_I8_X86_256
   const __m256i low = _mm256_and_si256((__m256i)q, _mm256_set1_epi32(0xFF));
   const __m128i words =
       _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
