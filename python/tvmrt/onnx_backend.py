@@ -20,6 +20,7 @@ import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.ir.bundle import Bundle, part_name, read_by_name
+from tvmrt.request import make
 
 __all__ = ["Backend", "Network", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -208,7 +209,7 @@ class Backend(BaseBackend):
     @classmethod
     def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> Network:
         """The model's library, whose file is gone as soon as it is loaded."""
-        library = tvmrt.compile(model, executor="graph", **options)
+        library = tvmrt.compile(model, make({**options, "executor": "graph"}).for_here())
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = os.path.join(folder, "network.so")
             library.export_library(path)

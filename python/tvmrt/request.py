@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS, default_target
+from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, target_here
 
 if TYPE_CHECKING:
     import os
@@ -114,8 +114,9 @@ class Request:
         "processors, chosen when it is loaded), "
         f"{', '.join(f'``{name}``' for name in CROSS if name not in LEVELS)} "
         f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}. Default: what TVMRT_TARGET "
-        "names; on Linux x86-64, aarch64-linux or armv7-linux as this machine is; native elsewhere "
-        "and where runtime is crt.",
+        "names; on Linux x86-64, aarch64-linux or armv7-linux as this machine is; native "
+        "elsewhere, where runtime is crt, and where what is compiled runs at once (load, verify, "
+        "bench, report).",
         flag="--target", form="NAME",
     )
     levels: Sequence[str] = _option(
@@ -331,6 +332,13 @@ class Request:
         if self.target is not None:
             return self
         return replace(self, target=default_target(self.runtime == "crt", self.levels))
+
+    def for_here(self) -> Request:
+        """The request with a target named for what runs at once, on this machine. Raises as
+        ``with_target``."""
+        if self.target is not None or self.board is not None or self.runtime == "crt":
+            return self
+        return replace(self, target=target_here(self.levels))
 
     def with_defaults(self, hosted: bool) -> Request:
         """The request with what it leaves open chosen for a host or for a board."""

@@ -78,8 +78,10 @@ def _data(
     from tvmrt.export.model_library_format import metadata
     from tvmrt.pipeline import compile as compile_network
     from tvmrt.report.make import report
+    from tvmrt.request import make
 
-    library = compile_network(str(model), progress=progress, **asked)
+    request = make({**asked, "progress": progress}).for_here()
+    library = compile_network(str(model), request)
     if not library.options.firmware:
         here = run and library.target.hosted
         executor = _executor(library, threads, inputs) if here else None

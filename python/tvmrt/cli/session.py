@@ -141,12 +141,15 @@ def compile_session(
 ) -> Session:
     """Compile a network, given as ONNX or by its file, into ``folder``, load it, and name its
     outputs as the network does."""
+    from tvmrt.codegen.target import target_here
     from tvmrt.pipeline import compile as compile_network
 
     choices = dict(choices)
     place = choices.pop("place", None)
     if isinstance(place, BoardPlace):
         choices["executor"] = "aot"  # what images have
+    elif place is None and choices.get("target") is None:
+        choices["target"] = target_here()
     library = compile_network(model, **choices)
     if isinstance(place, BoardPlace) and not library.options.firmware:
         raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")

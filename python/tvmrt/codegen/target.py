@@ -164,14 +164,24 @@ def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
     family = own_family()
     if levels and family:
         return family
+    chosen = _named_target() or family or "native"
+    return "native" if as_sources and chosen in LEVELS else chosen
+
+
+def target_here(levels: Sequence[str] = ()) -> str:
+    """The same for what is compiled to run at once and here: other processors' levels would only
+    be waited for. Raises ValueError as ``default_target``."""
+    return own_family() if levels and own_family() else _named_target() or "native"
+
+
+def _named_target() -> str:
     named = os.environ.get(DEFAULT_VARIABLE, "")
     if named and named not in target_names():
         raise ValueError(
             f"{DEFAULT_VARIABLE} names the target {named}, which is not known; choose one of "
             f"{', '.join(target_names())}"
         )
-    chosen = named or family or "native"
-    return "native" if as_sources and chosen in LEVELS else chosen
+    return named
 
 
 def own_family() -> str:

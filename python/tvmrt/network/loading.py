@@ -39,7 +39,9 @@ def load(
     """Load a network as a function of arrays; it is compiled when it has to be.
 
     What is compiled is kept in a folder of the user's, and found again by the contents of the
-    network, the options, the C compiler, the processor and the version.
+    network, the options, the C compiler, the processor and the version. It is for this very
+    machine, which takes half the time, unless a target, levels or ``TVMRT_TARGET`` say otherwise;
+    one that is pickled for other machines wants ``target="x86-64"``.
 
     Parameters
     ----------
@@ -70,9 +72,9 @@ def load(
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(model)
     model, given = _network_of(model, dict(options))
-    asked = request or make(given)
     if request is not None and given:
         raise TypeError("options go by their names, or all of them in one tvmrt.Request")
+    asked = (request or make(given)).for_here()
     source = _Source(model)
     try:
         key = identity.key_of(source.digest(), asked) if cache is not False else None
