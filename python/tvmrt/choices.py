@@ -118,21 +118,39 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "max-error and calibration are for mixed-precision, max-error alone also for weights and "
-        "winograd; choose one",
+        "max-error and calibration are for mixed-precision and precision bf16, max-error alone "
+        "also for weights and winograd; choose one",
         lambda r: (
             r.mixed_precision is None
+            and r.precision == "float32"
             and (r.calibration or (r.max_error is not None and not _judges_layers(r)))
         ),
     ),
     Rule(
         "max-error is {max_error}; it must be a number above 0",
-        lambda r: _judges_layers(r) and r.max_error is not None and not r.max_error > 0,
+        lambda r: (
+            (_judges_layers(r) or r.precision != "float32")
+            and r.max_error is not None
+            and not r.max_error > 0
+        ),
     ),
     Rule(
-        "max-error would be for mixed-precision and for weights or winograd at once; compile with "
-        "one of them",
-        lambda r: _judges_layers(r) and r.mixed_precision and r.max_error is not None,
+        "max-error would be for mixed-precision, for precision or for weights or winograd at once; "
+        "compile with one of them",
+        lambda r: (
+            r.max_error is not None
+            and sum([_judges_layers(r), bool(r.mixed_precision), r.precision != "float32"]) > 1
+        ),
+    ),
+    Rule(
+        "max-error of precision {precision} is measured on inputs of the network; give calibration",
+        lambda r: r.precision != "float32" and r.max_error is not None and not r.calibration,
+    ),
+    Rule(
+        "precision {precision} is for machines with an operating system; choose runtime host, or "
+        "quantise the network for a board",
+        lambda r: r.precision != "float32" and r.runtime == "crt",
+        UnsupportedError,
     ),
     Rule(
         "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "

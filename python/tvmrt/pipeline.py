@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,10 +26,10 @@ from tvmrt.codegen.families import Family, find_family
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, Provenance, SharedImage, prefix_of
-from tvmrt.codegen.target import Target, get_target, own_family
+from tvmrt.codegen.target import CROSS, Target, get_target, own_family
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
-from tvmrt.error import UnsupportedError
+from tvmrt.error import Remark, UnsupportedError
 from tvmrt.export.dump import Dump
 from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names, live_groups
@@ -38,7 +39,8 @@ from tvmrt.ir import CSource, Graph, Node, limits
 from tvmrt.ir.extent import counts_in
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
-from tvmrt.partition import Partition, Reducer, partition
+from tvmrt.ir.reduced import ReducedRow
+from tvmrt.partition import LayerErrors, Partition, Reducer, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make
 from tvmrt.transform import (
@@ -46,6 +48,7 @@ from tvmrt.transform import (
     infer_layouts,
     narrow_weights,
     optimize,
+    reduce_products,
     to_fixed_point,
     to_winograd,
 )
@@ -126,13 +129,15 @@ def _draft(model: Any, asked: Request) -> _Draft:
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
         by_squares = to_winograd(graph, request.max_error) if request.winograd else []
+        reduced = _reduced(graph, request)
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
         program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
-        program.narrowed, program.winograd = narrowed, by_squares
+        program.narrowed, program.reduced = narrowed, reduced
+        program.winograd = by_squares
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":
@@ -156,6 +161,17 @@ def _narrowed(graph: Graph, request: Request) -> list[NarrowRow]:
     if request.weights is None:
         return []
     return narrow_weights(graph, request.weights, request.max_error)
+
+
+def _reduced(graph: Graph, request: Request) -> list[ReducedRow]:
+    """The products that are computed in fewer bits, of what no device has taken."""
+    if request.precision != "bf16":
+        return []
+    if not request.calibration:
+        return reduce_products(graph)
+    run = GraphRunner(get_target("native"), None if request.target in CROSS else request.cc)
+    measured = LayerErrors(request.calibration, run)
+    return reduce_products(graph, measured, request.max_error)
 
 
 @contextmanager
@@ -228,10 +244,20 @@ def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
         if asked.levels:
             raise ValueError(f"board {family.name} has a single processor; leave levels out")
         asked = replace(asked, target=family.target)
-    asked = asked.with_target()
-    machine = family.machine() if family else get_target(cast(str, asked.target), asked.levels)
+    asked, bf16 = asked.with_target(), asked.precision == "bf16"
+    machine = (
+        family.machine() if family else get_target(cast(str, asked.target), asked.levels, bf16)
+    )
     request = asked.with_defaults(machine.hosted)
     choices.check(request)
+    if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
+        warnings.warn(
+            f"target {machine.name} has no instruction that multiplies bfloat16: products of "
+            "precision bf16 are computed at the speed of float32, in half the memory for weights; "
+            "choose precision float32, or a processor with AVX512_BF16",
+            Remark,
+            stacklevel=2,
+        )
     if request.module_name:
         check_module_name("module", request.module_name)
     if request.runtime != "crt":

@@ -162,6 +162,15 @@ class Request:
         "types.",
         values=("bf16", "fp16", "int8"), flag="--mixed-precision",
     )
+    precision: str = _option(
+        "float32",
+        "What the CPU multiplies in convolutions and matrix products: ``bf16`` rounds both factors "
+        "to bfloat16, which has 8 bits of precision and the range of float32, and sums in float32. "
+        "Weights take half the memory; processors with AVX512_BF16 multiply twice as fast, others "
+        "as fast as float32. Depthwise layers and recurrent cells stay in float32.",
+        python="The summary's ``reduced`` names the layers.",
+        values=("float32", "bf16"), flag="--precision",
+    )
     weights: str | None = _option(
         None,
         "Store the weights of products and the rows of tables in 8 or 4 bits, in blocks with a "
@@ -183,9 +192,10 @@ class Request:
         "With mixed-precision, how far results of a region may be off, in parts of its largest "
         "value: of a region that is off further, fewer nodes are reduced. With weights, how far "
         "those of a layer may be off, by the root of the mean square of the difference, in parts "
-        "of that of the weights: a layer that is off further keeps float32. With winograd, the "
-        "same of a layer's results on normal numbers: one that is off further is computed "
-        "directly.",
+        "of that of the weights: a layer that is off further keeps float32. With precision, how "
+        "far the result of a layer may be off on the calibration's inputs, in parts of its largest "
+        "value: the same. With winograd, as with weights of a layer's results on normal numbers: "
+        "one that is off further is computed directly.",
         python="If no region can be reduced, UnsupportedError is raised.",
         flag="--max-error", form="X", kind="float",
     )

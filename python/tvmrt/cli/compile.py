@@ -35,9 +35,9 @@ NO_FOLDERS = (
 )
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
-    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "weights",
-    "winograd", "max_error", "calibration", "device_options", "operators", "shapes", "dims",
-    "sequences", "requantize", "tflite_rounding", "signature", "params", "pools", "ram",
+    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "precision",
+    "weights", "winograd", "max_error", "calibration", "device_options", "operators", "shapes",
+    "dims", "sequences", "requantize", "tflite_rounding", "signature", "params", "pools", "ram",
     "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
@@ -358,6 +358,23 @@ def _winograd_pairs(summary: Any) -> dict[str, str]:
     return pairs
 
 
+def _reduced_pairs(summary: Any) -> dict[str, str]:
+    """Which products are computed in bfloat16, and how far they are off."""
+    reduced = [row for row in summary.reduced if row.precision != "float32"]
+    kept = [row for row in summary.reduced if row.precision == "float32"]
+    pairs = {}
+    if reduced:
+        pairs["in bfloat16"] = f"{len(reduced)} layers"
+        measured = [row for row in reduced if row.error is not None]
+        if measured:
+            worst = max(measured, key=lambda row: row.error)
+            pairs["in bfloat16"] += f"; off by at most {worst.error:.2g} ({worst.name})"
+    if kept:
+        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
+        pairs["kept in float32"] = f"{said}: off by more than max-error"
+    return pairs
+
+
 def _memory_pairs(summary: Any) -> dict[str, str]:
     size = console.format_bytes
     devices = {
@@ -369,6 +386,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         "weights": size(summary.weights_bytes),
         **_narrow_pairs(summary),
         **_winograd_pairs(summary),
+        **_reduced_pairs(summary),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} a thread",

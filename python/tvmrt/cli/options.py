@@ -275,6 +275,14 @@ def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
     function = request_options(
-        "devices", "operators", "shapes", "dims", "sequences", "signature", "target", "cc"
+        "devices",
+        "operators",
+        "shapes",
+        "dims",
+        "sequences",
+        "signature",
+        "target",
+        "precision",
+        "cc",
     )(function)
     return request_option("executor", default="graph", show_default=True)(function)

@@ -166,6 +166,11 @@ WINOGRAD = _record(
     gain=_number("How many times as fast it should be."),
     error=_number("Root mean square of the difference, in parts of that of the results."),
 )
+REDUCED = _record(
+    name=_text("Of the weights, or of the product."), nodes=_list(_text(), "That it stands for."),
+    precision=_text("`bfloat16`, or `float32` where the error would have been too large."),
+    error=_or_null(_number("From float32 with the same operands, in parts of the largest result.")),
+)  # fmt: skip
 _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
     "lower_bound_bytes": _bytes("What no plan of it can go below."),
@@ -199,6 +204,7 @@ _SUMMARY = {
     "pools": _list(POOL),
     "narrowed": _list(NARROWED, "Weights in few bits, and those that were to be (`--weights`)."),
     "winograd": _list(WINOGRAD, "Convolutions by squares, also those that stay (`--winograd`)."),
+    "reduced": _list(REDUCED, "Products that could be in bfloat16 (`--precision`)."),
     "row_plans": _list(ROW_PLAN, "Where RAM was limited, what plans there are, the fastest first."),
 }  # fmt: skip
 _STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
@@ -211,6 +217,7 @@ TIMING = _record(
 VERDICT = _record(
     error=_number(), allowed=_number("In the same unit."),
     excess=_number("Their worst ratio; at most 1 is right."), problem=_text(),
+    relative=_number("The error in parts of the largest right number; of integers 0."),
 )  # fmt: skip
 FINDING = _record(check=_text(), subject=_text(), passed=_flag(), detail=_text())
 # the columns of tables that inspect prints have names for people

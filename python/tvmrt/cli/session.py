@@ -71,6 +71,7 @@ class Session:
         self.output_names = list(output_names or names)
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
+        self.reduced: frozenset[str] = frozenset()  # nodes that multiply rounded numbers
 
     def _input_infos(self) -> list[networks.TensorInfo]:
         if isinstance(self.place, BoardPlace):
@@ -163,4 +164,6 @@ def compile_session(
     session = Session(path, threads, library.program.output_names, place)
     session.bundles = library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
+    reduced = (row for row in library.summary.reduced if row.precision != "float32")
+    session.reduced = frozenset(name for row in reduced for name in row.nodes)
     return session

@@ -1,6 +1,8 @@
 """How far a result may be from the right one, by the kind of its elements.
 
 - floats: ``|error| <= 1e-3 |right| + max(1e-4 max|right|, 10 noise, 1e-6)``, element by element
+- what is made of products in bfloat16: ``|error| <= 2**-6 max|right|`` behind one layer, four times
+  that behind a network
 - 8-bit integers: at most 1 step, or the noise if that is more
 - other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
 
@@ -12,18 +14,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+# How far results of one layer, and of all of a network's, are allowed to be off in bfloat16.
+ROUNDED_LAYER, ROUNDED_NETWORK = 2.0**-6, 2.0**-4
+
 if TYPE_CHECKING:
     import numpy as np
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``error`` and ``allowed`` in the same unit; ``excess`` is their worst ratio (<= 1: right)."""
+    """``error`` and ``allowed`` in the same unit; ``excess`` is their worst ratio (<= 1: right).
+    ``relative`` is the error in parts of the largest right number, of integers 0."""
 
     error: float
     allowed: float
     excess: float
     problem: str = ""
+    relative: float = 0.0
 
     @property
     def right(self) -> bool:
@@ -75,8 +82,11 @@ def same(actual: np.ndarray, right: np.ndarray) -> Verdict:
     return Verdict(verdict.error, 0.0, float("inf") if verdict.error else 0.0)
 
 
-def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:
-    """Compare a result with the right one."""
+def judge(
+    actual: np.ndarray, right: np.ndarray, noise: float = 0.0, rounded: float = 0.0
+) -> Verdict:
+    """Compare a result with the right one. ``rounded``: how far floats may be off besides, in parts
+    of the largest, where they are made of rounded numbers."""
     import numpy as np
 
     for what, got, wanted in (
@@ -91,11 +101,13 @@ def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:
     if right.dtype.kind in "fV":
         magnitude = np.atleast_1d(np.abs(right.astype(np.float64)))
         finite = magnitude[np.isfinite(magnitude)]
-        floor = max(1e-4 * float(finite.max(initial=0.0)), 10 * noise, 1e-6)
+        largest = float(finite.max(initial=0.0))
+        floor = max(max(1e-4, rounded) * largest, 10 * noise, 1e-6)
         allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor
         ratio = np.atleast_1d(_float_errors(actual, right)) / allowed
         worst = int(np.argmax(ratio))  # of the flattened array
-        return Verdict(error, float(allowed.flat[worst]), float(ratio.flat[worst]))
+        relative = error / largest if largest else error
+        return Verdict(error, float(allowed.flat[worst]), float(ratio.flat[worst]), "", relative)
     eight_bit = right.dtype.itemsize == 1 and right.dtype.kind in "iu"
     allowed = max(1.0, noise) if eight_bit else 1e-3 + 2 * noise
     return Verdict(error, allowed, error / allowed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,11 +114,12 @@ def _check_outputs(
 ) -> tuple[list[Row], str]:
     """Compare the outputs of the network; return who judged, too."""
     rows, judge = [], ""
-    runs, known = _run(model, tried, threads, choices)
+    runs, known, reduced = _run(model, tried, threads, choices)
+    rounded = dict.fromkeys(_makers(model).values(), tolerance.ROUNDED_NETWORK) if reduced else {}
     for trial, actual in zip(tried, runs):
         operators = choices["operators"]
         judge, right = networks.expected_outputs(model, trial.inputs, operators, known)
-        rows += _compare(_part("outputs", trial), model, actual, right)
+        rows += _compare(_part("outputs", trial), model, actual, right, rounded)
     return rows, judge
 
 
@@ -133,7 +134,9 @@ def _check_nodes(
     untyped = bool(verify_operators.used_in(model, choices["operators"]))
     observed = networks.with_all_tensors_as_outputs(model, untyped)
     rows = []
-    runs, known = _run(observed, tried, threads, choices)
+    runs, known, reduced = _run(observed, tried, threads, choices)
+    names = {f"{n.op_type} {n.name}".strip(): n.name for n in model.graph.node}
+    rounded = {m: tolerance.ROUNDED_LAYER for m, name in names.items() if name in reduced}
     alone = {networks.APART + name: each for name, each in known.items()}
     for trial, actual in zip(tried, runs):
         values = {**trial.inputs, **labels.in_strings(actual, known)}
@@ -142,20 +145,22 @@ def _check_nodes(
             continue  # its nodes make sequences alone
         _, right = networks.expected_outputs(apart, feeds, choices["operators"], alone)
         by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
-        rows += _compare(_part("every node", trial), model, actual, by_name)
+        rows += _compare(_part("every node", trial), model, actual, by_name, rounded)
     return rows
 
 
 def _run(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
-) -> tuple[list[dict[str, np.ndarray]], labels.Labels]:
-    """The outputs of one library at each of the sizes, and the labels of those that have some."""
+) -> tuple[list[dict[str, np.ndarray]], labels.Labels, Collection[str]]:
+    """The outputs of one library at each of the sizes, the labels of those that have some, and the
+    nodes that multiply rounded numbers."""
     from tvmrt.cli.session import compile_session
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
         runs = [_run_at(session, trial) for trial in tried]
-        return [bundles.gathered(run, session.bundles) for run in runs], session.labels
+        gathered = [bundles.gathered(run, session.bundles) for run in runs]
+        return gathered, session.labels, session.reduced
 
 
 def _run_at(session: Session, trial: sizes.Trial) -> dict[str, np.ndarray]:
@@ -170,29 +175,38 @@ def _compare(
     model: onnx.ModelProto,
     actual: Mapping[str, np.ndarray],
     right: Mapping[str, networks.Expected],
+    rounded: Mapping[str, float],
 ) -> list[Row]:
-    makers = {out: f"{n.op_type} {n.name}".strip() for n in model.graph.node for out in n.output}
+    makers = _makers(model)
     rows = []
     for name, expected in right.items():
         given = actual.get(name)
         if given is None:  # an element of a sequence, or an optional value
             verdict = tolerance.Verdict(float("inf"), 0.0, float("inf"), "missing")
         else:
-            verdict = tolerance.judge(given, expected.value, expected.noise)
+            off = rounded.get(makers.get(name, ""), 0.0)
+            verdict = tolerance.judge(given, expected.value, expected.noise, off)
         value = expected.value
         maker = makers.get(name, "input")
         rows.append(Row(part, name, maker, str(value.dtype), tuple(value.shape), verdict))
     return rows
 
 
+def _makers(model: onnx.ModelProto) -> dict[str, str]:
+    """By tensor the node that makes it."""
+    return {out: f"{n.op_type} {n.name}".strip() for n in model.graph.node for out in n.output}
+
+
 def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> None:
     shown = rows if show_all else _worst(rows, wrong)
-    columns = ("part", "tensor", "made by", "dtype", "shape", "error", "allowed", "verdict")
+    columns = (
+        "part", "tensor", "made by", "dtype", "shape", "error", "of largest", "allowed", "verdict",
+    )  # fmt: skip
     cells = [
         (
             row.part, console.shorten(row.tensor), console.shorten(row.made_by),
             row.dtype, format_shape(row.shape),
-            f"{row.verdict.error:.3g}", f"{row.verdict.allowed:.3g}",
+            f"{row.verdict.error:.3g}", f"{row.verdict.relative:.2g}", f"{row.verdict.allowed:.3g}",
             "right" if row.verdict.right else f"WRONG {row.verdict.problem}".strip(),
         )
         for row in shown

@@ -18,8 +18,9 @@ class Target:
     many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
     instructions that kernels for microcontrollers may count on, and is None where those are not
     used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
-    looked up in registers, as far as levels are told apart. ``triple`` names the cross compiler of
-    another system; it is empty where this system's compiler does.
+    looked up in registers, as far as levels are told apart; ``bf16``: one instruction multiplies
+    pairs of bfloat16. ``triple`` names the cross compiler of another system; it is empty where this
+    system's compiler does.
 
     ``levels`` are those of a family of processors for which a library has code side by side, the
     narrowest first. The family itself counts on no more than all its processors have, and chooses
@@ -36,6 +37,7 @@ class Target:
     hosted: bool = True
     board: frozenset[str] | None = None
     tables: bool = False
+    bf16: bool = False
     levels: tuple[Target, ...] = ()
     widest: Target | None = None
     triple: str = ""
@@ -82,6 +84,7 @@ _V4 = (
     "-mprefer-vector-width=512",
 )
 _VNNI = (*_V4, "-mavx512vnni")
+_VBMI = (*_VNNI, "-mavx512vbmi")
 # AVX-VNNI is for those who name it: a sixth copy of products of bytes is more than four times the
 # code of one, GCC knows it from version 11 on, and most processors that have it have AVX-512, too.
 X86_LEVELS = (
@@ -90,7 +93,8 @@ X86_LEVELS = (
     Target("v3vnni", (*_V3, "-mavxvnni"), 8, 16, "avxvnni", named=True),
     Target("v4", _V4, 16, 32, "avx2", l2_bytes=1 << 20),
     Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
-    Target("v4vbmi", (*_VNNI, "-mavx512vbmi"), 16, 32, "vnni512", 1 << 20, tables=True),
+    Target("v4vbmi", _VBMI, 16, 32, "vnni512", 1 << 20, tables=True),
+    Target("v4bf16", (*_VBMI, "-mavx512bf16"), 16, 32, "vnni512", 1 << 20, tables=True, bf16=True),
 )
 
 # Levels of AArch64, told by the system. GCC has these instructions from ARMv8.2 on alone.
@@ -195,14 +199,15 @@ def own_family() -> str:
     return "" if oldest else name
 
 
-def get_target(name: str, levels: Sequence[str] = ()) -> Target:
-    """The target of that name, of a family with these of its levels or all of them. Raises
-    ValueError listing the names when there is none.
+def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Target:
+    """The target of that name, of a family with these of its levels or all of them, those for
+    products in bfloat16 where there are such. Raises ValueError listing the names when there is
+    none.
 
     ``native`` is this very machine, ``host`` any machine of its architecture.
     """
     if name in LEVELS:
-        return _family(name, LEVELS[name], levels)
+        return _family(name, LEVELS[name], levels, bf16)
     if levels:
         raise ValueError(
             f"target {name} has no levels; choose {' or '.join(LEVELS)}, or leave levels out"
@@ -218,13 +223,14 @@ def get_target(name: str, levels: Sequence[str] = ()) -> Target:
     raise ValueError(f"target {name} is not known; choose one of {known}")
 
 
-def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str]) -> Target:
+def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str], bf16: bool) -> Target:
     """One target for several levels."""
     known = [level.name for level in all_levels]
     for each in wanted:
         if each not in known:
             raise ValueError(f"level {each} is none of {name}; choose of {', '.join(known)}")
-    chosen = [each for each in all_levels if (each.name in wanted if wanted else not each.named)]
+    usual = wanted or [e.name for e in all_levels if not e.named and (bf16 or not e.bf16)]
+    chosen = [level for level in all_levels if level.name in usual]
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
     everybody = CROSS.get(name, Target(name))
@@ -238,7 +244,8 @@ def _native() -> Target:
         if "avx512f" in flags and "avx512bw" in flags and "avx512vl" in flags:
             wide = "vnni512" if "avx512_vnni" in flags else "avx2"
             march = ("-march=native", "-mprefer-vector-width=512")
-            return Target("native", march, 16, 32, wide, l2_bytes=1 << 20)
+            bf16 = "avx512_bf16" in flags
+            return Target("native", march, 16, 32, wide, l2_bytes=1 << 20, bf16=bf16)
         if "avx2" in flags and "fma" in flags:
             return Target("native", ("-march=native",), 8, 16, "avx2")
         return Target("native", ("-march=native",), 4, 16, "plain")

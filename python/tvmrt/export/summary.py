@@ -11,6 +11,7 @@ from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import Extent, Whole, most, shown
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import ARENA, Buffer, MemoryPool, Program, RowPlan, Step
+from tvmrt.ir.reduced import ReducedRow
 from tvmrt.ir.winograd import WinogradRow
 from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
@@ -103,6 +104,7 @@ class Summary:
     borders: list[BorderRow] = field(default_factory=list)
     pools: list[PoolSummary] = field(default_factory=list)
     narrowed: list[NarrowRow] = field(default_factory=list)
+    reduced: list[ReducedRow] = field(default_factory=list)
     winograd: list[WinogradRow] = field(default_factory=list)
     row_plans: list[RowPlan] = field(default_factory=list)
 
@@ -132,6 +134,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         borders=border_rows(program),
         pools=[summary_of_pool(pool) for pool in program.pools],
         narrowed=list(program.narrowed),
+        reduced=list(program.reduced),
         winograd=list(program.winograd),
         row_plans=list(program.row_plans),
     )

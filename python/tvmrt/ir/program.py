@@ -13,6 +13,7 @@ from .dtype import DType
 from .extent import Symbol, Whole, most, symbols_of
 from .graph import Node, Value
 from .narrow import NarrowRow
+from .reduced import ReducedRow
 from .region import DeviceMemory
 from .strided import Strided, dense
 from .winograd import WinogradRow
@@ -254,8 +255,9 @@ class Program:
     ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
     needs less. ``labels`` and
     ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
-    the first one. ``narrowed`` tells of weights in few bits, ``winograd`` of convolutions by
-    squares, ``row_plans`` of plans with less memory, from that of whole steps on.
+    the first one. ``narrowed`` tells of weights in few bits, ``reduced`` of products in bfloat16,
+    ``winograd`` of convolutions by squares, ``row_plans`` of plans with less memory, from that of
+    whole steps on.
     """
 
     name: str
@@ -276,6 +278,7 @@ class Program:
     bundles: dict[str, Bundle] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
     narrowed: list[NarrowRow] = field(default_factory=list)
+    reduced: list[ReducedRow] = field(default_factory=list)
     winograd: list[WinogradRow] = field(default_factory=list)
     row_plans: list[RowPlan] = field(default_factory=list)
 

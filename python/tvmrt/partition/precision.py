@@ -63,10 +63,10 @@ class Reducer:
         wanted = list(dict.fromkeys(values))
         if not self._calibration or not wanted:
             return
-        copy, outputs = _copied(graph, wanted)
+        copy, outputs = copied_graph(graph, wanted)
         copy.outputs, copy.output_names = outputs, [f"v{i}" for i in range(len(outputs))]
         for sample in self._calibration:
-            feeds = [_feed(sample, value) for value in graph.inputs]
+            feeds = [feed_of(sample, value) for value in graph.inputs]
             for value, array in zip(wanted, self._run(copy, feeds)):
                 self._values.setdefault(value, []).append(array)
 
@@ -182,7 +182,7 @@ def _copy_of(region: Region) -> Region:
     return copy
 
 
-def _copied(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Value]]:
+def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Value]]:
     """A copy of the graph, guards included, and the wanted values in it."""
     copy = Graph(graph.name)
     copies: dict[Value, Value] = {}
@@ -212,7 +212,7 @@ def _alone(region: Region) -> Graph:
     return graph
 
 
-def _feed(sample: Mapping[str, np.ndarray], value: Value) -> np.ndarray:
+def feed_of(sample: Mapping[str, np.ndarray], value: Value) -> np.ndarray:
     if value.name not in sample:
         raise KeyError(f"calibration has no input {value.name}; it has {', '.join(sample)}")
     array = np.asarray(sample[value.name])

@@ -5,6 +5,7 @@ from .fixed_point import to_fixed_point
 from .layouts import infer_layouts
 from .narrow_weights import narrow_weights
 from .optimize import optimize
+from .reduce_products import reduce_products
 from .winograd import to_winograd
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "infer_layouts",
     "narrow_weights",
     "optimize",
+    "reduce_products",
     "to_fixed_point",
     "to_winograd",
 ]

@@ -57,10 +57,14 @@ REFUSED = {
     ),
     "max-error and calibration are for mixed-precision": ("--max-error", "0.1"),
     "max-error is 0.0; it must be a number": ("--weights", "int8", "--max-error", "0"),
-    "max-error would be for mixed-precision and for weights": (
+    "max-error would be for mixed-precision, for precision or for weights": (
         "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
     ),
     "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
+    "max-error of precision bf16 is measured on inputs of the network; give calibration": (
+        "--precision", "bf16", "--max-error", "0.1",
+    ),
+    "precision bf16 is for machines with an operating system": (*BOARD, "--precision", "bf16"),
 }  # fmt: skip
 
 

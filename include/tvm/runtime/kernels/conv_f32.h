@@ -15,8 +15,9 @@
 
 /* Fills in the runs of input under an output row, without those outside the input: those of the first
  * column of the kernel first. */
-static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_rows_f32* r,
-                                               int64_t output_row, tvmrt_tile_f32* tile) {
+static inline void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                               tvmrt_rows_f32* r, int64_t output_row,
+                                               tvmrt_tile_f32* tile) {
   const tvmrt_window* window = &job->layer->window;
   const tvmrt_rows* rows = &job->layer->rows;
   const tvmrt_place at = tvmrt_find_row(window, output_row);
@@ -26,8 +27,9 @@ static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_r
   for (int tap = 0; tap < rows->taps; tap++) {
     for (int kd = 0; kd < window->kernel[0]; kd++) {
       for (int kh = 0; kh < window->kernel[1]; kh++) {
-        const float* row = (const float*)(const void*)tvmrt_row(
-            &r->reader, at.image, at.d + kd * window->dilation[0], at.h + kh * window->dilation[1]);
+        const int32_t d = at.d + kd * window->dilation[0], h = at.h + kh * window->dilation[1];
+        const float* row =
+            (const float*)(const void*)tvmrt_row_by(copy, &r->reader, at.image, d, h);
         if (!row) continue;
         const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
         r->segments[count].x = row + tap * window->dilation[2] * rows->x_pixel;
@@ -75,14 +77,19 @@ typedef struct {
   int c_begin, c_end;
 } tvmrt_conv_f32_part;
 
-static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
-                                      const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+/* Channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
+typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
+                                  const tvmrt_conv_f32_part* part, int c_begin, int c_end);
+
+static inline int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                     tvmrt_rows_f32* rows, int group,
+                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   const tvmrt_rows* plan = &job->layer->rows;
   const int apart = plan->taps > 1 && plan->source == TVMRT_SOURCE_RING && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
-    tvmrt_conv_f32_row_segments(job, rows, r, &row.tile);
+    tvmrt_conv_f32_row_segments(copy, job, rows, r, &row.tile);
     tvmrt_row_f32_place(job, r * job->layer->window.out[2], &row);
     const int rc =
         apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end, c_begin,
@@ -91,6 +98,11 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
     if (rc != 0) return -1;
   }
   return 0;
+}
+
+static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
+                                      const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+  return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
 /* Share of the largest task if `extent` units are dealt out among tasks: 1 is ideal, 2 twice the
@@ -123,9 +135,10 @@ static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* jo
   return part;
 }
 
-static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
-  const tvmrt_conv_f32_part part = tvmrt_conv_f32_part_of(job, task, env->num_task);
+/* What a task computes; `floats` of a pixel of x belong to a group. */
+static inline int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
+                                     int32_t floats, int task, int num_task) {
+  const tvmrt_conv_f32_part part = tvmrt_conv_f32_part_of(job, task, num_task);
   const int at_once = tvmrt_channels_at_once(job->tiles);
   tvmrt_rows_f32 rows;
   int rc = 0;
@@ -134,14 +147,19 @@ static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* 
     return 0;
   if (tvmrt_rows_f32_begin(&rows, job) != 0) return -1;
   for (int group = 0; group < job->layer->groups && rc == 0; group++) {
-    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * job->layer->in_channels);
+    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * floats);
     for (int c = part.c_begin; c < part.c_end && rc == 0; c += at_once) {
       const int c_end = part.c_end - c < at_once ? part.c_end : c + at_once;
-      rc = tvmrt_conv_f32_rows(job, &rows, group, &part, c, c_end);
+      rc = compute(job, &rows, group, &part, c, c_end);
     }
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
   return rc;
+}
+
+static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
+  return tvmrt_conv_task_by(tvmrt_conv_f32_rows, job, job->layer->in_channels, task, env->num_task);
 }
 
 /*!

@@ -16,6 +16,7 @@
  *     v4      AVX512F, BW, CD, DQ, VL                                        zmm, masks
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
+ *     v4bf16  AVX512_BF16
  *
  *     AArch64 features beyond those of the level before
  *     neon    those of every such processor
@@ -70,14 +71,14 @@ typedef struct tvmrt_x86_level {
   uint32_t leaf71_eax;
 } tvmrt_x86_level;
 
-enum { TVMRT_X86_LEVELS = 6 };
+enum { TVMRT_X86_LEVELS = 7 };
 
 /*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the narrowest. */
 static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
   /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
    * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
    * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7. 7.1.EAX:
-   * AVX_VNNI 4. */
+   * AVX_VNNI 4, BF16 5. */
   static const tvmrt_x86_level kLevels[TVMRT_X86_LEVELS] = {
       {"v2", 0x00982201u, 0, 0, 0x01u, 0, 0},
       {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0},
@@ -85,6 +86,7 @@ static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
       {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6, 0},
       {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6, 0},
       {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0},
+      {"v4bf16", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0x20u},
   };
   return kLevels[number];
 }

@@ -39,6 +39,8 @@
 #define TVMRT_NEEDS "neon"
 #elif defined(__riscv_vector)
 #define TVMRT_NEEDS "rvv"
+#elif TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && defined(__AVX512BF16__)
+#define TVMRT_NEEDS "v4bf16"
 #elif TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #define TVMRT_NEEDS "v4vbmi"
 #elif TVMRT_HAS_V4 && defined(__AVX512VNNI__)

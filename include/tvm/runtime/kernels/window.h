@@ -61,6 +61,8 @@ typedef struct tvmrt_rows {
   int32_t left;     /*!< Ring: columns of padding in front of the first of the input. */
   int32_t columns;  /*!< Ring: columns of the input that are copied. */
   int32_t copied;   /*!< Ring: elements of a pixel that are copied. */
+  int32_t floats;   /*!< Floats of a pixel that are rounded to pairs of bfloat16 as they are copied;
+                         else 0. */
   int32_t fill;     /*!< Ring: byte of padding. */
   int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
   int64_t at_ring;  /*!< And in front of the rows themselves. */
@@ -122,12 +124,15 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
   for (int32_t i = 0; i < r->rows->columns; i++, to += pixel, from += step) memcpy(to, from, pixel);
 }
 
+/*! \brief How `columns` pixels of a row come into the ring. */
+typedef void (*tvmrt_copy_fn)(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from);
+
 /*!
  * \brief Input row (d, h) of an image from the first column on that a window reads, its padding
  * included; NULL where all of it is padding.
  */
-static inline const uint8_t* tvmrt_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
-                                       int32_t h) {
+static inline const uint8_t* tvmrt_row_by(tvmrt_copy_fn copy, const tvmrt_row_reader* r,
+                                          int32_t image, int32_t d, int32_t h) {
   const tvmrt_window* w = r->window;
   const tvmrt_rows* rows = r->rows;
   if (d < 0 || d >= w->in[0] || h < 0 || h >= w->in[1]) return NULL;
@@ -138,9 +143,15 @@ static inline const uint8_t* tvmrt_row(const tvmrt_row_reader* r, int32_t image,
   uint8_t* to = r->ring + (int64_t)slot * rows->pitch;
   if (r->held[slot] != row) {
     r->held[slot] = row;
-    tvmrt_copy_pixels(r, to + (int64_t)rows->left * rows->copied * rows->element, from);
+    copy(r, to + (int64_t)rows->left * rows->copied * rows->element, from);
   }
   return to;
+}
+
+/*! \brief The same, of a row that is copied as it is. */
+static inline const uint8_t* tvmrt_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
+                                       int32_t h) {
+  return tvmrt_row_by(tvmrt_copy_pixels, r, image, d, h);
 }
 
 /*! \brief The place of an output row, where rows are counted over images and planes. */

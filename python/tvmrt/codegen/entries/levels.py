@@ -29,6 +29,7 @@ _DEFINED = {
     "v4": "__AVX512VL__",
     "v4vnni": "__AVX512VNNI__",
     "v4vbmi": "__AVX512VBMI__",
+    "v4bf16": "__AVX512BF16__",
     "neon": "__ARM_NEON",
     "dot": "__ARM_FEATURE_DOTPROD",
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
@@ -106,6 +107,8 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
         if one.int8 != other.int8:
             return False
     elif one.lanes != other.lanes:
+        return False
+    if one.bf16 != other.bf16 and any("bf16" in header for header in a.includes):
         return False
     if one.tables != other.tables and any("tvmrt_table" in text for text in (*a.helpers, *a.lines)):
         return False

@@ -10,6 +10,7 @@ import numpy as np
 
 from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
+from tvmrt.ir.reduced import is_reduced
 
 from ..c.initializers import print_layer, print_struct, print_tiles, triple
 from ..c.writer import FunctionWriter
@@ -152,12 +153,32 @@ class ConvolutionLowering(ChannelsLastLowering):
         """The pointer to packed weights."""
         w, order = self.node.inputs[1].data, self.run_order()
         if order is None:
-            return f.constant("weights", pack(w))
+            return weights_text(f, pack(w))
         place = f"(float *)(void *){f.scratch()}"
         f.include("pack_f32.h")
         print_struct(f, "static const tvmrt_pack_f32 order", order.members(tiles.packed))
         f.line(f"tvmrt_pack_weights_f32(&order, {f.constant('weights', w)}, {place});")
         return place
+
+
+def conv_layer(
+    window: Window, in_channels: int, out_channels: int, groups: int, kind: str
+) -> LayerF32:
+    """A dense layer by tiles of that kind; the channels are those of all groups together."""
+    if kind == packing.FLOATS:
+        return LayerF32.conv(window, in_channels, out_channels, groups)
+    return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
+
+
+def conv_kernel(kind: str) -> str:
+    """The kernel by such tiles, which is that of its header, too."""
+    return "conv_f32" if kind == packing.FLOATS else "conv_bf16"
+
+
+def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
+    """The pointer to packed weights: floats, or pairs of bfloat16 under the name of floats."""
+    name = f.constant("weights", weights)
+    return name if weights.dtype == np.float32 else f"(const float *)(const void *){name}"
 
 
 def print_data_f32(f: FunctionWriter, fields: dict[str, str]) -> None:
@@ -205,6 +226,11 @@ class ConvLowering(ConvolutionLowering):
         return self.node.output.type.size * prod(w.shape[1:])
 
     @property
+    def kind(self) -> str:
+        """Of the tiles."""
+        return packing.bf16_kind(self.target) if is_reduced(self.node) else packing.FLOATS
+
+    @property
     def depthwise(self) -> bool:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
@@ -233,7 +259,8 @@ class ConvLowering(ConvolutionLowering):
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         if self.depthwise:
             return LayerF32.depthwise(self.window(step), w.shape[0])
-        return LayerF32.conv(self.window(step), w.shape[1] * groups, w.shape[0], groups)
+        sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
+        return conv_layer(*sizes, self.kind)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         shape = self.board_shape(step)
@@ -266,11 +293,16 @@ class ConvLowering(ConvolutionLowering):
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         groups, layer = self.node.attrs["groups"], self.layer(step)
-        row, outs = layer.window.out[2], layer.out_channels
-        tiles = packing.choose_tiles(row, outs, layer.weights, self.target)
-        pack = partial(packing.pack_conv, tiles=tiles, groups=groups)
+        sizes = (layer.window.out[2], layer.out_channels, layer.weights)
+        tiles = packing.choose_tiles(*sizes, self.target, layer.copied_step, self.kind)
+        pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        self.emit_layer(step, f, "conv_f32", layer, tiles, pack, bias)
+        self.emit_layer(step, f, conv_kernel(self.kind), layer, tiles, pack, bias)
+
+    def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
+        if self.kind != packing.FLOATS:
+            weights = packing.as_pairs(weights, 1)
+        return packing.pack_conv(weights, tiles, groups)
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
         w, layer = self.node.inputs[1], self.layer(step)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from .plan import Window, WindowPlan, plan_transposed, plan_window
+from .packing_f32 import WIDE
+from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_transposed, plan_window
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
-FLOAT = 4
 
 
 @dataclass(frozen=True)
 class LayerF32:
     """A layer; ``tvmrt_layer_f32`` in C.
 
-    ``in_channels`` and ``out_channels`` are those of a group; ``work`` is what the threads of the
-    runtime are started by, in multiply-adds.
+    ``in_channels`` and ``out_channels`` are those of a group, the former in pairs of a layer in
+    bfloat16; ``work`` is what the threads of the runtime are started by, in multiply-adds.
     """
 
     plan: WindowPlan
@@ -32,6 +32,17 @@ class LayerF32:
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
         return cls(plan, groups, ins, outs, window.pixels * out_channels * window.taps * ins)
+
+    @classmethod
+    def conv_bf16(
+        cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: str
+    ) -> LayerF32:
+        """A convolution in bfloat16 by tiles of that kind; the channels are those of all groups
+        together."""
+        ins, outs = in_channels // groups, out_channels // groups
+        plan = plan_pairs(window.in_rows(), ins, 2 if kind == WIDE else 1)
+        work = window.pixels * out_channels * window.taps * plan.channels
+        return cls(plan, groups, plan.channels, outs, work)
 
     @classmethod
     def depthwise(cls, window: Window, channels: int) -> LayerF32:
@@ -59,6 +70,11 @@ class LayerF32:
     def weights(self) -> int:
         """Weights of an output channel."""
         return self.window.taps * self.in_channels
+
+    @property
+    def copied_step(self) -> int:
+        """Elements from one window to the next where pixels are copied some at a time, else 0."""
+        return self.plan.x_step if self.plan.chunk else 0
 
     @property
     def _segments(self) -> int:

@@ -9,7 +9,8 @@ from math import prod
 from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
-from tvmrt.ir.rounding import round_up
+from tvmrt.ir.reduced import is_reduced
+from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.text import call
@@ -20,9 +21,8 @@ from . import packing_f32 as packing
 from .boards import float32 as boards
 from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape
-from .conv import emit_board, print_data_f32
+from .conv import conv_kernel, conv_layer, emit_board, print_data_f32, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
-from .layer_f32 import LayerF32
 from .plan import Window
 from .row_operands import fits_rows
 
@@ -108,7 +108,25 @@ class _Product:
         layer = self._board_layer()
         if layer is not None:
             return (boards.scratch_bytes(layer, self.target.board),)
-        return () if self.b_at is None else (most(self.k) * self._tiles().block * 4,)
+        # what is reduced is for hosts, whose kernels ask for what they take
+        if self.b_at is None or self.reduced:
+            return ()
+        return (most(self.k) * self._tiles().block * 4,)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether products are those of numbers in bfloat16."""
+        return is_reduced(self.node)
+
+    @property
+    def kind(self) -> str:
+        """Of the tiles."""
+        return packing.bf16_kind(self.target) if self.reduced else packing.FLOATS
+
+    @property
+    def depth(self) -> Whole:
+        """Rows of packed factors: floats, or pairs."""
+        return ceil_div(self.k, 2) if self.reduced else self.k
 
     def _b_at(self) -> Strided | None:
         """Where a right factor lies that is not packed."""
@@ -151,7 +169,7 @@ class _Product:
     def _tiles(self) -> packing.Tiles:
         shares = self.is_packed and not self.batches
         machine = self.target if shares else replace(self.target, widest=None)
-        return packing.choose_tiles(self.row.extent, self.n, self.k, machine)
+        return packing.choose_tiles(self.row.extent, self.n, self.depth, machine, 0, self.kind)
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""
@@ -222,7 +240,8 @@ class _MatMulPrinter(_Product):
     def _b_pointer(self, b: Value, tiles) -> str:
         if not self.is_packed:
             return self._pointer(b, "b")
-        return self.f.constant("weights", packing.pack_matmul(b.data, tiles))
+        weights = packing.as_pairs(b.data, -2) if self.reduced else b.data
+        return weights_text(self.f, packing.pack_matmul(weights, tiles))
 
     def _bias(self, tiles) -> str:
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
@@ -236,13 +255,14 @@ class _MatMulPrinter(_Product):
         f, row = self.f, self.row
         rows = (1, 1, row.extent)
         window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
-        layer = LayerF32.conv(window, self.k, self.n, 1)
+        layer = conv_layer(window, self.k, self.n, 1, self.kind)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
-        f.include("conv_f32.h")
+        kernel = conv_kernel(self.kind)
+        f.include(f"{kernel}.h")
         print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
         print_tiles(f, tiles)
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
-        f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")
+        f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
 
     def _print_layer(self, tiles, batches, b: Value, block: int) -> None:
         f, row, b_at = self.f, self.row, self.b_at
@@ -250,7 +270,7 @@ class _MatMulPrinter(_Product):
         scale = 1
         order, b_stride = "TVMRT_B_PACKED", 0
         if self.is_packed:
-            scale = round_up(self.n, block) * self.k
+            scale = round_up(self.n, block) * self.depth
         elif contiguous_axis(b_at, -1):
             order, b_stride = "TVMRT_B_ROWS", b_at.strides[-2]
         else:
@@ -261,7 +281,7 @@ class _MatMulPrinter(_Product):
 
         low, high = self.epilogue.bounds()
         self.scale = scale
-        f.include("matmul_f32.h")
+        f.include("matmul_bf16.h" if self.reduced else "matmul_f32.h")
         print_layer(
             f,
             "tvmrt_matmul_f32_layer layer",
@@ -304,7 +324,7 @@ class _MatMulPrinter(_Product):
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
             product = call(
-                "tvmrt_matmul_f32", "&layer", "&tiles", place("a", self.A),
+                f"tvmrt_matmul_{self.kind}", "&layer", "&tiles", place("a", self.A),
                 place("b", self.B, self.scale), names["bias"],
                 place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
             )  # fmt: skip

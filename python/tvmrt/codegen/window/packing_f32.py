@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
+FLOATS, PAIRS, WIDE = "f32", "bf16", "bf16_wide"  # kinds of tiles
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 
 
@@ -43,6 +44,11 @@ class VectorMachine(Protocol):
     @property
     def l2_bytes(self) -> int:
         """Bytes of cache that one core has for itself; 0 for none."""
+
+
+def bf16_kind(machine: VectorMachine) -> str:
+    """The kind of tiles for products in bfloat16."""
+    return PAIRS if getattr(machine, "bf16", False) else WIDE
 
 
 @lru_cache(maxsize=1)
@@ -72,7 +78,8 @@ class Tiles:
 
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
-    wider tiles read, too; 0 for those of a tile.
+    wider tiles read, too; 0 for those of a tile. ``kind`` is that of what is multiplied: ``f32``,
+    ``bf16``, pairs of numbers, or ``bf16_wide``, the same where no instruction multiplies those.
     """
 
     lanes: int
@@ -81,6 +88,7 @@ class Tiles:
     blocks_per_group: int = 1
     open_rows: bool = False
     shared_block: int = 0
+    kind: str = FLOATS
     c_type = "tvmrt_tiles_f32"
 
     @property
@@ -100,18 +108,19 @@ class Tiles:
     def names(self) -> list[str]:
         """The tile functions, widest first."""
         return [
-            f"tvmrt_{kind}_f32_{self.lanes}x{self.vectors}x{width}" for kind, width in self._kinds()
+            f"tvmrt_{part}_{self.kind}_{self.lanes}x{self.vectors}x{width}"
+            for part, width in self._parts()
         ]
 
-    def _kinds(self) -> list[tuple[str, int]]:
+    def _parts(self) -> list[tuple[str, int]]:
         rests = "rest" if self.open_rows else "tile"
         return [(rests if i else "tile", width) for i, width in enumerate(self.widths)]
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile functions; a file holds each line once."""
+        block, kind = f"{self.lanes}, {self.vectors}", self.kind.upper()
         return [
-            f"TVMRT_DEFINE_{kind.upper()}_F32({self.lanes}, {self.vectors}, {width})"
-            for kind, width in self._kinds()
+            f"TVMRT_DEFINE_{part.upper()}_{kind}({block}, {width})" for part, width in self._parts()
         ]
 
     def initializer(self) -> str:
@@ -125,11 +134,11 @@ def merge_rests(definitions: Collection[str]) -> list[str]:
     same order."""
 
     def merged(text: str) -> str:
-        tile = text.replace("_REST_F32(", "_TILE_F32(")
-        if tile == text or tile not in definitions:
+        rest = re.fullmatch(r"TVMRT_DEFINE_REST_(F32|BF16|BF16_WIDE)\((\d+), (\d+), (\d+)\)", text)
+        if rest is None or text.replace("_REST_", "_TILE_") not in definitions:
             return text
-        size = "x".join(re.findall(r"\d+", text.partition("(")[2]))
-        return f"#define tvmrt_rest_f32_{size} tvmrt_tile_f32_{size}"
+        kind, size = rest[1].lower(), "x".join(rest.groups()[1:])
+        return f"#define tvmrt_rest_{kind}_{size} tvmrt_tile_{kind}_{size}"
 
     return list(map(merged, definitions))
 
@@ -184,6 +193,7 @@ def choose_tiles(
     window: Whole,
     machine: VectorMachine,
     x_stride: int = 0,
+    kind: str = FLOATS,
 ) -> Tiles:
     """Picks the register tile of a convolution or matrix product.
 
@@ -201,6 +211,8 @@ def choose_tiles(
         Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
         pixels at a distance of a large power of two would push one another out of the first-level
         cache.
+    kind
+        What is multiplied (see :class:`Tiles`); of bfloat16 ``window`` counts pairs.
 
     Where the machine is a level of processors beside a wider one (``widest``), the tiles read
     weights in blocks of that one's tiles.
@@ -208,9 +220,11 @@ def choose_tiles(
     widest = getattr(machine, "widest", None)
     shared = 0
     if widest is not None:
-        shared = choose_tiles(row_pixels, out_channels, window, widest, x_stride).packed
+        own = kind if kind == FLOATS else bf16_kind(widest)
+        shared = choose_tiles(row_pixels, out_channels, window, widest, x_stride, own).packed
     lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
-    tiles = _fastest_tiles(lengths, out_channels, window, machine, x_stride, shared)
+    tiles = _fastest_tiles(lengths, out_channels, window, machine, x_stride, shared, kind == WIDE)
+    tiles = replace(tiles, kind=kind)
     if shared != tiles.block:
         tiles = replace(tiles, shared_block=shared)
     if not symbols_of(*lengths):
@@ -225,9 +239,10 @@ def _fastest_tiles(
     machine: VectorMachine,
     x_stride: int,
     shared: int,
+    widens: bool,
 ) -> Tiles:
     """The tiles of the fewest cycles; ``shared``: channels of a block of weights, over
-    whose end none may reach; 0 for any."""
+    whose end none may reach; 0 for any. ``widens``: whether halves of pairs take registers."""
     rows, open_ = tuple(map(most, lengths)), bool(symbols_of(*lengths))
     # a network without rows or columns is compiled as if it had one
     rows = tuple(max(row, 1) for row in rows)
@@ -249,7 +264,8 @@ def _fastest_tiles(
             per_group = max(1, machine.l2_bytes // 2 // block_bytes) if machine.l2_bytes else blocks
             thrashing = 1.3 if machine.l2_bytes and block_bytes > 0.7 * machine.l2_bytes else 1.0
             for width in range(1, min(wide, max(rows)) + 1):
-                if vectors * width + vectors + 1 > machine.registers:
+                operands = vectors * (2 if widens else 1) + 1
+                if vectors * width + operands > machine.registers:
                     break
                 widths = _cover(rows, width)
                 cycles = _row_cycles(rows, vectors, width, window, fma) * (blocks * thrashing)
@@ -265,19 +281,41 @@ def _fastest_tiles(
     return best[1]
 
 
+def round_bf16(values: np.ndarray) -> np.ndarray:
+    """The nearest numbers in bfloat16, halfway to even, as their 16 bits."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    nearest = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+    quiet = bits >> np.uint32(16) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
+
+
+def as_pairs(values: np.ndarray, axis: int) -> np.ndarray:
+    """Floats as words of two neighbours along an axis in bfloat16, the first in the lower half; an
+    odd one has 0 beside it."""
+    halves = np.moveaxis(round_bf16(values).astype(np.uint32), axis, 0)
+    if len(halves) % 2:
+        halves = np.concatenate([halves, np.zeros_like(halves[:1])])
+    return np.moveaxis(halves[::2] | halves[1::2] << np.uint32(16), 0, axis)
+
+
+def _packable(weight: np.ndarray) -> np.ndarray:
+    """Floats, or pairs as they are."""
+    return weight if weight.dtype == np.uint32 else np.asarray(weight, np.float32)
+
+
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     """Packs convolution weights ``[OC, IC / groups, *kernel]``.
 
     The order is ``[group][block][*kernel][ic][tiles.packed]``.
 
     Missing channels of the last block of each group are zeros. The result is one-dimensional
-    float32.
+    float32, or of the pairs that the weights are.
     """
-    weight = np.asarray(weight, np.float32)
+    weight = _packable(weight)
     out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
     blocks = ceil_div(out_channels, tiles.packed)
     packed = np.zeros(
-        (groups, blocks * tiles.packed, in_channels, int(np.prod(weight.shape[2:]))), np.float32
+        (groups, blocks * tiles.packed, in_channels, int(np.prod(weight.shape[2:]))), weight.dtype
     )
     packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
     packed = packed.reshape(groups, blocks, tiles.packed, in_channels, -1)
@@ -340,10 +378,10 @@ def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
 
 def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
     """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
-    b = np.asarray(b, np.float32)
+    b = _packable(b)
     k, n = b.shape[-2:]
     blocks = ceil_div(n, tiles.packed)
-    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.packed), np.float32)
+    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.packed), b.dtype)
     packed[:, :, :n] = b.reshape(-1, k, n)
     packed = packed.reshape(-1, k, blocks, tiles.packed)
     return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)

@@ -15,6 +15,11 @@ from tvmrt.ir.rounding import ceil_div, round_up
 Triple = tuple[int, int, int]
 ONES, ZEROS = (1, 1, 1), (0, 0, 0)
 MOST_PIXELS = (1 << 31) - 1  # of a row
+FLOAT = 4  # bytes, of a pair of bfloat16, too
+CHUNK_BYTES = 32 << 10  # of pixels that are copied at a time where rows are long
+LEAST_CHUNK = 32  # pixels
+PAGE = 4096  # bytes at whose distance the cache has one set
+LINE = 16  # elements of a line of the cache
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,12 @@ class Window:
         """Input extent under all windows of an image, with its padding."""
         return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
 
+    @property
+    def is_pixels(self) -> bool:
+        """Whether each window is a pixel at its own place."""
+        still = self.in_ == self.out and self.pad == ZEROS
+        return still and self.kernel == ONES and self.stride == ONES
+
     def overhangs(self, dim: int) -> bool:
         """Whether some window lies in padding along an axis."""
         return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
@@ -68,8 +79,7 @@ class Window:
         All pixels of all images are one row where a window is a pixel at its own place; where
         nothing lies along the last axis, as in an image of one column, it is put first.
         """
-        still = self.in_ == self.out and self.pad == ZEROS
-        if still and self.kernel == self.stride == ONES and most(self.pixels) <= MOST_PIXELS:
+        if self.is_pixels and most(self.pixels) <= MOST_PIXELS:
             row = (1, 1, self.pixels)
             return replace(self, batch=1, in_=row, out=row)
         window = self
@@ -140,6 +150,13 @@ class WindowPlan:
         First column of the input that is read.
     stride
         Pixels from one window of a row to the next.
+    floats
+        Floats of a pixel of which pairs of bfloat16 are made as rows are copied; 0 where they are
+        copied as they are.
+    chunk
+        Without a ring, pixels that are copied at a time; 0: they are read in place.
+    apart
+        Elements between two pixels of such a copy.
     """
 
     window: Window
@@ -154,6 +171,9 @@ class WindowPlan:
     fill: int = 0
     skip: int = 0
     stride: int = 1
+    floats: int = 0
+    chunk: int = 0
+    apart: int = 0
 
     @property
     def source(self) -> str:
@@ -167,6 +187,8 @@ class WindowPlan:
 
     @property
     def x_pixel(self) -> int:
+        if self.chunk:
+            return self.copied + self.apart
         return self.copied if self.ring else self.window.x_stride
 
     @property
@@ -187,6 +209,8 @@ class WindowPlan:
         bytes of scratch.
         """
         rows = round_up(begin + 4 * self.slots, self.unit)
+        if self.chunk:
+            return begin, rows, rows + self.chunk * self.x_pixel * self.element
         return begin, rows, rows + self.slots * self.pitch
 
     def members(self, begin: int, scratch: int) -> dict[str, object]:
@@ -216,7 +240,10 @@ class WindowPlan:
                 "at_held": held,
                 "at_ring": rows,
             }
-        more["scratch"] = scratch
+        if self.chunk:
+            at = self.scratch_of_rows(begin)[1]
+            more |= {"columns": self.chunk, "copied": self.copied, "at_ring": at}
+        more |= {"floats": self.floats, "scratch": scratch}
         return first | {name: value for name, value in more.items() if value != 0}
 
 
@@ -265,6 +292,26 @@ def plan_window(
         unit=unit,
         fill=fill,
     )
+
+
+def plan_pairs(window: Window, channels: int, each: int) -> WindowPlan:
+    """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
+    count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group."""
+    pairs = ceil_div(channels, 2)
+    words = pairs * each
+    if window.rows == 1 and window.is_pixels:
+        # a distance of a large power of two would put many pixels into few sets of the cache
+        apart = LINE if words * FLOAT % PAGE == 0 else 0
+        chunk = max(LEAST_CHUNK, CHUNK_BYTES // ((words + apart) * FLOAT))
+        return WindowPlan(
+            window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
+            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart,
+        )  # fmt: skip
+    columns = window.kernel[2]
+    joined = columns == 1 or window.dilation[2] == 1
+    run, taps = (columns * pairs, 1) if joined else (pairs, columns)
+    more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window)}
+    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
 
 
 def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:

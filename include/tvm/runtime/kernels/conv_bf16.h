@@ -1,0 +1,86 @@
+/*!
+ * \file conv_bf16.h
+ * \brief Convolution of float32 images in bfloat16: products of rounded numbers, sums in float32.
+ *
+ * The walk is that of conv_f32.h over pairs of input channels in place of channels (tile/bf16.h): an
+ * odd channel has 0 beside it. Weights are rounded and packed by the compiler; what is read of the
+ * input is rounded as it is copied into the task's scratch: rows into the ring, and of the one long
+ * row of a 1x1 convolution `columns` pixels at a time. For tiles that widen (tile/bf16.h) a pair is
+ * two words there, which `copied` tells.
+ */
+#ifndef TVM_RUNTIME_KERNELS_CONV_BF16_H_
+#define TVM_RUNTIME_KERNELS_CONV_BF16_H_
+
+#include "conv_f32.h"
+#include "tile/bf16.h"
+
+/* Words that tiles read of the input for each pair. */
+static inline int tvmrt_bf16_each(const tvmrt_rows* rows) {
+  return rows->copied > (rows->floats + 1) / 2 ? 2 : 1;
+}
+
+static inline void tvmrt_round_pixels(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
+  const tvmrt_rows* rows = r->rows;
+  tvmrt_bf16_round_rows(to, rows->copied, tvmrt_bf16_each(rows), (const float*)(const void*)from,
+                        r->window->x_stride, rows->columns, rows->floats);
+}
+
+/* Pixels of the one row of a layer whose windows are pixels. */
+static inline int tvmrt_conv_bf16_pixels(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
+                                         const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+  const tvmrt_rows* plan = &job->layer->rows;
+  const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
+  const int64_t step = plan->columns < width ? plan->columns : plan->columns / width * width;
+  const int64_t x_stride = job->layer->window.x_stride;
+  const float* x = job->data->x + (int64_t)group * plan->floats;
+  void* words = (uint8_t*)rows->scratch + plan->at_ring;
+  const int each = tvmrt_bf16_each(plan);
+  tvmrt_tile_row_f32_args row;
+  int rc = 0;
+  tvmrt_row_f32_init(job, rows, group, &row);
+  rows->segments[0].x = (const float*)words;
+  rows->segments[0].w = 0;
+  row.tile.segment_count = 1;
+  for (int64_t t = part->pixel_begin; t < part->pixel_end && rc == 0; t += step) {
+    const int64_t left = part->pixel_end - t, count = left < step ? left : step;
+    tvmrt_bf16_round_rows(words, plan->x_pixel, each, x + t * x_stride, x_stride, count,
+                          plan->floats);
+    tvmrt_row_f32_place(job, t, &row);
+    rc = tvmrt_tile_row_f32(&row, 0, count, c_begin, c_end);
+  }
+  return rc;
+}
+
+static inline int tvmrt_conv_bf16_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
+                                       const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+  if (job->layer->rows.source == TVMRT_SOURCE_RING) {
+    return tvmrt_conv_rows_by(tvmrt_round_pixels, job, rows, group, part, c_begin, c_end);
+  }
+  return tvmrt_conv_bf16_pixels(job, rows, group, part, c_begin, c_end);
+}
+
+static inline int tvmrt_conv_bf16_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
+  return tvmrt_conv_task_by(tvmrt_conv_bf16_rows, job, job->layer->rows.floats, task,
+                            env->num_task);
+}
+
+/*!
+ * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue; x is rounded to bfloat16
+ * as w is.
+ * \param layer The layer: its in_channels and weights are pairs, and rows.floats the channels of a
+ *        group; its rows lie in the ring, or are one of windows that are pixels.
+ * \param tiles Register tiles of pairs whose widths cover a row of layer->window.out[2] pixels.
+ * \param data The tensors; w points to pairs.
+ * \return 0; -1 if there is no scratch memory or a thread failed.
+ *
+ * Uses the threads of the runtime where the layer is large enough. The result does not depend on
+ * their number.
+ */
+static inline int tvmrt_conv_bf16(const tvmrt_layer_f32* layer, const tvmrt_tiles_f32* tiles,
+                                  const tvmrt_data_f32* data) {
+  tvmrt_job_f32 job = {layer, tiles, data};
+  return tvmrt_launch(tvmrt_conv_bf16_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_CONV_BF16_H_ */

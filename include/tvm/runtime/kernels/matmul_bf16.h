@@ -1,0 +1,201 @@
+/*!
+ * \file matmul_bf16.h
+ * \brief Matrix products of float32 in bfloat16: products of rounded numbers, sums in float32.
+ *
+ * As matmul_f32.h, but that a tile reads pairs of neighbouring k (tile/bf16.h). Rows of a are rounded
+ * into scratch some at a time, and a computed b a block of columns at a time; a b that is packed has
+ * been rounded by the compiler, and its strides count pairs.
+ */
+#ifndef TVM_RUNTIME_KERNELS_MATMUL_BF16_H_
+#define TVM_RUNTIME_KERNELS_MATMUL_BF16_H_
+
+#include "matmul_f32.h"
+#include "tile/bf16.h"
+
+/*! \brief Bytes of rows of a that are rounded at a time; at least as many as a tile has. */
+enum { TVMRT_MATMUL_BF16_BYTES = 64 << 10 };
+
+/*! \brief The scratch of a task: a panel of b, and rows of a that were rounded. */
+typedef struct {
+  int32_t* panel;
+  int32_t* rows;
+  int each; /*!< Words a pair in the rows. */
+  int64_t rows_at_once;
+  const float* held; /*!< The first of the rows that are there. */
+} tvmrt_matmul_bf16_scratch;
+
+/* Rows k and k + 1 of b as pairs, `count` of them, the others of the block 0; the second may lack. */
+static inline void tvmrt_matmul_bf16_pair_rows(const float* first, const float* second, int count,
+                                               int block, int32_t* panel) {
+  if (second) {
+    for (int i = 0; i < count; i++) panel[i] = (int32_t)tvmrt_bf16_pair(first[i], second[i]);
+  } else {
+    for (int i = 0; i < count; i++) panel[i] = (int32_t)tvmrt_bf16_pair(first[i], 0.0f);
+  }
+  for (int i = count; i < block; i++) panel[i] = 0;
+}
+
+/* Columns [c, c + count) of b in packed order at the panel; count <= block. */
+static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, const float* b,
+                                          int c, int count, int block, int32_t* panel) {
+  enum { kAtOnce = 32 };
+  int32_t pairs[kAtOnce / 2];
+  if (layer->b_order == TVMRT_B_ROWS) {
+    for (int k = 0; k < layer->k; k += 2) {
+      const float* row = b + (int64_t)k * layer->b_stride + c;
+      const float* next = k + 1 < layer->k ? row + layer->b_stride : NULL;
+      tvmrt_matmul_bf16_pair_rows(row, next, count, block, panel + (int64_t)(k / 2) * block);
+    }
+    return;
+  }
+  /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
+  for (int k = 0; k < layer->k; k += kAtOnce) {
+    const int some = layer->k - k < kAtOnce ? layer->k - k : kAtOnce;
+    int32_t* to = panel + (int64_t)(k / 2) * block;
+    for (int i = 0; i < count; i++) {
+      tvmrt_bf16_round(pairs, b + (int64_t)(c + i) * layer->b_stride + k, some);
+      for (int j = 0; j < (some + 1) / 2; j++) to[(int64_t)j * block + i] = pairs[j];
+    }
+    for (int j = 0; j < (some + 1) / 2; j++) {
+      for (int i = count; i < block; i++) to[(int64_t)j * block + i] = 0;
+    }
+  }
+}
+
+/* What all rows of one block of columns have in common. */
+static inline void tvmrt_matmul_bf16_row(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
+                                         int each, tvmrt_tile_row_f32_args* row) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int block = job->tiles->block, pairs = (layer->k + 1) / 2;
+  memset(row, 0, sizeof(*row));
+  row->tiles = job->tiles;
+  row->tile.segment_count = 1;
+  row->tile.run = pairs;
+  row->tile.x_stride = (int64_t)pairs * each;
+  row->tile.w_stride = block;
+  row->packed = block;
+  row->tile.out_stride = layer->y_stride;
+  row->tile.residual_stride = layer->residual_stride;
+  row->tile.lo = layer->lo;
+  row->tile.hi = layer->hi;
+  row->bias = job->bias ? job->bias + c : NULL;
+  row->pixel = batch * layer->m;
+  row->channel = c;
+  row->epilogue = job->epilogue;
+  row->ctx = job->ctx;
+}
+
+/* Rows [begin, end) of one block of columns of one product of the batch. */
+static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
+                                          int64_t begin, int64_t end,
+                                          tvmrt_matmul_bf16_scratch* scratch) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int block = job->tiles->block, pairs = (layer->k + 1) / 2;
+  const int count = layer->n - c < block ? layer->n - c : block;
+  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
+  const float* a = job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1];
+  const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  float* y = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
+  const float* residual = job->residual;
+  tvmrt_segment_f32 segment = {(const float*)(const void*)scratch->rows, 0};
+  tvmrt_tile_row_f32_args row;
+  int rc = 0;
+  tvmrt_matmul_bf16_row(job, batch, c, scratch->each, &row);
+  row.tile.segments = &segment;
+  if (layer->b_order == TVMRT_B_PACKED) {
+    row.w = b + (int64_t)(c / block) * pairs * block;
+  } else {
+    tvmrt_matmul_bf16_pack(layer, b, c, count, block, scratch->panel);
+    row.w = (const float*)(const void*)scratch->panel;
+  }
+  if (residual) {
+    residual += outer * layer->residual_batch[0] + inner * layer->residual_batch[1] + c;
+  }
+  for (int64_t t = begin; t < end && rc == 0; t += scratch->rows_at_once) {
+    const int64_t left = end - t,
+                  some = left < scratch->rows_at_once ? left : scratch->rows_at_once;
+    const float* from = a + t * layer->a_stride;
+    if (scratch->held != from) {
+      tvmrt_bf16_round_rows(scratch->rows, row.tile.x_stride, scratch->each, from, layer->a_stride,
+                            some, layer->k);
+      scratch->held = from;
+    }
+    row.out = y + t * layer->y_stride;
+    row.residual = residual ? residual + t * layer->residual_stride : NULL;
+    row.pixel = batch * layer->m + t;
+    rc = tvmrt_tile_row_f32(&row, 0, some, 0, count);
+  }
+  return rc;
+}
+
+/* Takes the scratch of a task with that many rows. \return Its memory, or NULL. */
+static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int each, int64_t rows,
+                                            tvmrt_matmul_bf16_scratch* scratch) {
+  const int64_t pairs = ((int64_t)job->layer->k + 1) / 2, size = (int64_t)sizeof(int32_t);
+  const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
+  const int64_t panel = job->layer->b_order == TVMRT_B_PACKED ? 0 : pairs * job->tiles->block;
+  const int64_t row = pairs * each;
+  int64_t some = row > 0 ? TVMRT_MATMUL_BF16_BYTES / (row * size) : rows;
+  some = some < 2 * width ? 2 * width : some / width * width;
+  some = some < rows ? some : rows;
+  /* a byte where nothing is summed: NULL is an error */
+  void* memory = tvmrt_scratch_alloc((panel + some * row) * size + 1);
+  scratch->panel = (int32_t*)memory;
+  scratch->rows = memory ? (int32_t*)memory + panel : NULL;
+  scratch->each = each;
+  scratch->rows_at_once = some;
+  scratch->held = NULL;
+  return memory;
+}
+
+static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int each, int task,
+                                         int num_task) {
+  const tvmrt_matmul_f32_part part = tvmrt_matmul_f32_part_of(job, task, num_task);
+  tvmrt_matmul_bf16_scratch scratch;
+  int rc = 0;
+  if (part.row_begin == part.row_end || part.unit_begin == part.unit_end) return 0;
+  void* memory = tvmrt_matmul_bf16_begin(job, each, part.row_end - part.row_begin, &scratch);
+  if (!memory) return -1;
+  for (int64_t u = part.unit_begin; u < part.unit_end && rc == 0; u++) {
+    const int c = (int)(u % part.blocks) * job->tiles->block;
+    rc = tvmrt_matmul_bf16_block(job, u / part.blocks, c, part.row_begin, part.row_end, &scratch);
+  }
+  if (tvmrt_scratch_free(memory) != 0) rc = -1;
+  return rc;
+}
+
+static inline int tvmrt_matmul_bf16_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  return tvmrt_matmul_bf16_part((const tvmrt_matmul_f32_job*)closure, 1, task, env->num_task);
+}
+
+static inline int tvmrt_matmul_bf16_wide_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  return tvmrt_matmul_bf16_part((const tvmrt_matmul_f32_job*)closure, 2, task, env->num_task);
+}
+
+static inline int64_t tvmrt_matmul_bf16_work(const tvmrt_matmul_f32_layer* layer) {
+  const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
+  return batch * layer->m * layer->n * (((int64_t)layer->k + 1) / 2);
+}
+
+/*! \brief y = clamp(a * b + bias + residual), then the epilogue; as tvmrt_matmul_f32() but for the
+ * rounding of a and b to bfloat16. The tiles are those of pairs. */
+static inline int tvmrt_matmul_bf16(const tvmrt_matmul_f32_layer* layer,
+                                    const tvmrt_tiles_f32* tiles, const float* a, const float* b,
+                                    const float* bias, const float* residual, float* y,
+                                    tvmrt_epilogue_f32 epilogue, const void* ctx) {
+  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
+  return tvmrt_launch(tvmrt_matmul_bf16_task, &job, tvmrt_matmul_bf16_work(layer),
+                      TVMRT_PARALLEL_MIN_MACS);
+}
+
+/*! \brief The same by tiles that widen. */
+static inline int tvmrt_matmul_bf16_wide(const tvmrt_matmul_f32_layer* layer,
+                                         const tvmrt_tiles_f32* tiles, const float* a,
+                                         const float* b, const float* bias, const float* residual,
+                                         float* y, tvmrt_epilogue_f32 epilogue, const void* ctx) {
+  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
+  return tvmrt_launch(tvmrt_matmul_bf16_wide_task, &job, tvmrt_matmul_bf16_work(layer),
+                      TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_MATMUL_BF16_H_ */

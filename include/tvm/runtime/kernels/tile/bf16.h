@@ -1,0 +1,258 @@
+/*!
+ * \file tile/bf16.h
+ * \brief The register tile over pairs of bfloat16: WT pixels times OB vectors of output channels.
+ *
+ * Two neighbours along the sum lie in one word of 32 bits, the first in its lower half, so that all
+ * that tile/f32.h says of floats holds of pairs: strides, offsets and the run count pairs, and the
+ * tiles go where those of floats do. Sums, bias, residual and result are float32. The lines
+ *
+ *   TVMRT_DEFINE_TILE_BF16(16, 2, 14)
+ *   TVMRT_DEFINE_TILE_BF16(16, 2, 6)
+ *
+ * define tvmrt_tile_bf16_16x2x14 and what remains of rows of 14 n + 6 pixels. Worked example of
+ * packed weights, a 1x1 convolution of 3 input and 3 output channels with V = 2, OB = 1 (w[oc][ic]
+ * without brackets, the lower half of each word first):
+ *
+ *   block 0: w00|w01 w10|w11, w02|0 w12|0
+ *   block 1: w20|w21 0|0,     w22|0 0|0
+ *
+ * What multiplies is the processor's instruction for such pairs. Where it has none, tiles ..._WIDE
+ * read both numbers of a pair of the input as floats that were rounded to bfloat16 before, two in
+ * place of each word, and widen the weights in registers: the same products of the same rounded
+ * numbers, whose sums differ in their last bits, at the speed of floats.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_BF16_H_
+#define TVM_RUNTIME_KERNELS_TILE_BF16_H_
+
+#include "../scalar/half.h"
+#include "f32.h"
+
+#if defined(__AVX512BF16__) && defined(__AVX512VL__) && defined(__AVX512BW__)
+#define TVMRT_HAS_BF16_DOT 1
+#else
+#define TVMRT_HAS_BF16_DOT 0
+#endif
+
+/* ---- L pairs in a vector; p points to words of any alignment ---- */
+
+/* Both halves of each pair as floats. */
+#define TVMRT_DEFINE_BF16_HALVES(L)                                         \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_bf16x##L##_first(tvmrt_i32x##L pairs) {  \
+    return (tvmrt_f32x##L)(pairs << 16);                                    \
+  }                                                                         \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_bf16x##L##_second(tvmrt_i32x##L pairs) { \
+    return (tvmrt_f32x##L)(pairs & -65536);                                 \
+  }
+
+/* sum + the products of both halves of each pair */
+#define TVMRT_DEFINE_BF16_DOT(L)                                                            \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_bf16x##L##_dot(tvmrt_i32x##L a, tvmrt_i32x##L b,         \
+                                                  tvmrt_f32x##L sum) {                      \
+    sum = tvmrt_f32x##L##_fma(tvmrt_bf16x##L##_second(a), tvmrt_bf16x##L##_second(b), sum); \
+    return tvmrt_f32x##L##_fma(tvmrt_bf16x##L##_first(a), tvmrt_bf16x##L##_first(b), sum);  \
+  }
+
+TVMRT_INLINE tvmrt_i32x1 tvmrt_i32x1_load(const int32_t* p) { return *p; }
+TVMRT_INLINE tvmrt_i32x1 tvmrt_i32x1_splat(int32_t s) { return s; }
+TVMRT_INLINE tvmrt_i32x1 tvmrt_bf16x1_keep(tvmrt_i32x1 v) { return v; }
+TVMRT_INLINE tvmrt_f32x1 tvmrt_bf16x1_first(tvmrt_i32x1 pair) {
+  return tvmrt_from_bits_f32((uint32_t)pair << 16);
+}
+TVMRT_INLINE tvmrt_f32x1 tvmrt_bf16x1_second(tvmrt_i32x1 pair) {
+  return tvmrt_from_bits_f32((uint32_t)pair & 0xffff0000u);
+}
+TVMRT_DEFINE_BF16_DOT(1)
+
+#if defined(__GNUC__)
+#define TVMRT_DEFINE_BF16_KEEP(L)                                     \
+  TVMRT_INLINE tvmrt_i32x##L tvmrt_bf16x##L##_keep(tvmrt_i32x##L v) { \
+    return (tvmrt_i32x##L)tvmrt_f32x##L##_keep((tvmrt_f32x##L)v);     \
+  }
+TVMRT_DEFINE_BF16_KEEP(4)
+TVMRT_DEFINE_BF16_KEEP(8)
+TVMRT_DEFINE_BF16_KEEP(16)
+TVMRT_DEFINE_BF16_HALVES(4)
+TVMRT_DEFINE_BF16_HALVES(8)
+TVMRT_DEFINE_BF16_HALVES(16)
+
+#if TVMRT_HAS_BF16_DOT
+TVMRT_INLINE tvmrt_f32x4 tvmrt_bf16x4_dot(tvmrt_i32x4 a, tvmrt_i32x4 b, tvmrt_f32x4 sum) {
+  return (tvmrt_f32x4)_mm_dpbf16_ps((__m128)sum, (__m128bh)a, (__m128bh)b);
+}
+TVMRT_INLINE tvmrt_f32x8 tvmrt_bf16x8_dot(tvmrt_i32x8 a, tvmrt_i32x8 b, tvmrt_f32x8 sum) {
+  return (tvmrt_f32x8)_mm256_dpbf16_ps((__m256)sum, (__m256bh)a, (__m256bh)b);
+}
+TVMRT_INLINE tvmrt_f32x16 tvmrt_bf16x16_dot(tvmrt_i32x16 a, tvmrt_i32x16 b, tvmrt_f32x16 sum) {
+  return (tvmrt_f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+#else
+TVMRT_DEFINE_BF16_DOT(4)
+TVMRT_DEFINE_BF16_DOT(8)
+TVMRT_DEFINE_BF16_DOT(16)
+#endif
+#endif /* __GNUC__ */
+
+/* ---- floats to pairs ---- */
+
+TVMRT_INLINE uint32_t tvmrt_bf16_pair(float first, float second) {
+  return tvmrt_f32_to_bfloat16(first) | (uint32_t)tvmrt_f32_to_bfloat16(second) << 16;
+}
+
+/*!
+ * \brief Rounds `count` neighbouring floats to the nearest bfloat16, halves to even: (count + 1) / 2
+ * pairs, the last filled up with 0. Denormals may become 0.
+ */
+TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count) {
+#if TVMRT_HAS_BF16_DOT
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16), _mm512_loadu_ps(x + i));
+    _mm512_storeu_si512(pairs + i / 2, (__m512i)both);
+  }
+  if (i < count) {
+    const int left = (int)(count - i), words = (left + 1) / 2;
+    const __mmask16 low = (__mmask16)(left >= 16 ? 0xffff : (1u << left) - 1);
+    const __mmask16 high = (__mmask16)(left > 16 ? (1u << (left - 16)) - 1 : 0);
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(high, x + i + 16),
+                                              _mm512_maskz_loadu_ps(low, x + i));
+    _mm512_mask_storeu_epi32(pairs + i / 2, (__mmask16)((1u << words) - 1), (__m512i)both);
+  }
+#else
+  for (int64_t i = 0; i < count / 2; i++) {
+    pairs[i] = (int32_t)tvmrt_bf16_pair(x[2 * i], x[2 * i + 1]);
+  }
+  if (count % 2) pairs[count / 2] = (int32_t)tvmrt_bf16_pair(x[count - 1], 0.0f);
+#endif
+}
+
+/*! \brief Rounds `count` neighbouring floats likewise and keeps them as floats; an odd one has 0
+ * behind it. */
+TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    rounded[i] = tvmrt_bfloat16_to_f32(tvmrt_f32_to_bfloat16(x[i]));
+  }
+  if (count % 2) rounded[count] = 0.0f;
+}
+
+/*!
+ * \brief Rounds `rows` rows of `count` floats, x_stride floats apart, for tiles that read `each`
+ * words a pair: 1, the pairs, or 2, floats. Rows of words are `stride` words apart.
+ */
+static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, const float* x,
+                                         int64_t x_stride, int64_t rows, int64_t count) {
+  if (x_stride == count && stride * 2 == count * each) {
+    count *= rows;
+    rows = 1;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    if (each == 1) {
+      tvmrt_bf16_round((int32_t*)words + i * stride, x + i * x_stride, count);
+    } else {
+      tvmrt_bf16_round_wide((float*)words + i * stride, x + i * x_stride, count);
+    }
+  }
+}
+
+/* ---- the tile ---- */
+
+/* Adds to sums of all pixels the products with the weights of pair u. */
+#define TVMRT_TILE_BF16_STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                           \
+  TVMRT_TILE_F32_EACH(t, WT) {                                                          \
+    WORDS pixel = WORDS##_splat(TVMRT_TILE_F32_X(t, u));                                \
+    if (kKeep && (OB) > 1) pixel = PAIRS##_keep(pixel);                                 \
+    TVMRT_TILE_F32_EACH(o, OB)                                                          \
+    sum[(u) % kChains][t][o] = PAIRS##_dot(pixel, weight[o], sum[(u) % kChains][t][o]); \
+  }
+
+#define TVMRT_TILE_BF16_WIDE_STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                    \
+  VEC first[OB], second[OB];                                                          \
+  TVMRT_TILE_F32_EACH(o, OB) {                                                        \
+    first[o] = PAIRS##_first(weight[o]);                                              \
+    second[o] = PAIRS##_second(weight[o]);                                            \
+    if (kKeep) first[o] = VEC##_keep(first[o]), second[o] = VEC##_keep(second[o]);    \
+  }                                                                                   \
+  TVMRT_TILE_F32_EACH(t, WT) {                                                        \
+    const VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, 2 * (u) + 1));                  \
+    TVMRT_TILE_F32_EACH(o, OB)                                                        \
+    sum[(u) % kChains][t][o] = VEC##_fma(pixel, second[o], sum[(u) % kChains][t][o]); \
+  }                                                                                   \
+  TVMRT_TILE_F32_EACH(t, WT) {                                                        \
+    const VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, 2 * (u)));                      \
+    TVMRT_TILE_F32_EACH(o, OB)                                                        \
+    sum[(u) % kChains][t][o] = VEC##_fma(pixel, first[o], sum[(u) % kChains][t][o]);  \
+  }
+
+/* clang-format off */
+#define TVMRT_DEFINE_TILE_BF16(V, OB, WT)                                                          \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_##V##x##OB##x##WT, tvmrt_f32x##V, tvmrt_i32x##V,    \
+                               tvmrt_bf16x##V, V, OB, WT, 1, int32_t, TVMRT_TILE_BF16_STEP,        \
+                               TVMRT_TILE_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
+#define TVMRT_DEFINE_TILE_BF16_WIDE(V, OB, WT)                                                     \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_wide_##V##x##OB##x##WT, tvmrt_f32x##V,              \
+                               tvmrt_i32x##V, tvmrt_bf16x##V, V, OB, WT, 2, float,                 \
+                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_REST_F32_UNROLL((OB) * (WT)),      \
+                               TVMRT_TILE_F32_FINISH)
+/* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
+#define TVMRT_DEFINE_REST_BF16(V, OB, WT)                                                          \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_##V##x##OB##x##WT, tvmrt_f32x##V, tvmrt_i32x##V,    \
+                               tvmrt_bf16x##V, V, OB, WT, 1, int32_t, TVMRT_TILE_BF16_STEP,        \
+                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
+#define TVMRT_DEFINE_REST_BF16_WIDE(V, OB, WT)                                                     \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_wide_##V##x##OB##x##WT, tvmrt_f32x##V,              \
+                               tvmrt_i32x##V, tvmrt_bf16x##V, V, OB, WT, 2, float,                 \
+                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_REST_F32_UNROLL((OB) * (WT)),      \
+                               TVMRT_TILE_F32_FINISH_IN_TURN)
+
+#define TVMRT_DEFINE_TILE_BF16_NAMED(NAME, VEC, WORDS, PAIRS, V, OB, WT, EACH, ELEMENT, STEP,      \
+                                     UNROLL, FINISH)                                               \
+  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
+                           const float* bias, const float* residual, float* out, int channels) {   \
+    enum {                                                                                         \
+      kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
+      kUnroll = UNROLL,                                                                            \
+      kPointers = ((WT) + 3) / 4,                                                                  \
+      kKeep = (OB) * (WT) + (OB) * (EACH) < TVMRT_SIMD_REGISTERS                                   \
+    };                                                                                             \
+    const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
+    const intptr_t run = (intptr_t)tile->run;                                                      \
+    VEC sum[kChains][WT][OB];                                                                      \
+    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f);                      \
+        TVMRT_TILE_F32_EACH(u, kChains - 1) sum[u + 1][t][o] = VEC##_splat(0.0f);                  \
+      }                                                                                            \
+    }                                                                                              \
+    for (int64_t s = 0; s < tile->segment_count; s++) {                                            \
+      const int32_t* wk = (const int32_t*)(const void*)(w + tile->segments[s].w);                  \
+      const ELEMENT* x[kPointers];                                                                 \
+      intptr_t k = run;                                                                            \
+      TVMRT_TILE_F32_EACH(p, kPointers)                                                            \
+        x[p] = (const ELEMENT*)(const void*)tile->segments[s].x + x_offset + 4 * p * x_stride;     \
+      for (; k >= kUnroll; k -= kUnroll) {                                                         \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
+          WORDS weight[OB];                                                                        \
+          TVMRT_TILE_F32_EACH(o, OB) {                                                             \
+            weight[o] = WORDS##_load(wk + u * w_stride + o * (V));                                 \
+            if (kKeep && (EACH) == 1) weight[o] = PAIRS##_keep(weight[o]);                         \
+          }                                                                                        \
+          STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                                                    \
+        }                                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p] += kUnroll * (EACH);                                \
+        wk += kUnroll * w_stride;                                                                  \
+      }                                                                                            \
+      for (; k > 0; k--) {                                                                         \
+        WORDS weight[OB];                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(o, OB) weight[o] = WORDS##_load(wk + o * (V));                         \
+        STEP(VEC, WORDS, PAIRS, V, OB, WT, 0)                                                      \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p] += (EACH);                                          \
+        wk += w_stride;                                                                            \
+      }                                                                                            \
+    }                                                                                              \
+    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
+    FINISH(VEC, V, OB, WT)                                                                         \
+  }
+/* clang-format on */
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_BF16_H_ */
