@@ -32,6 +32,7 @@
   X(products)      \
   X(region)        \
   X(region_module) \
+  X(report)        \
   RPC_TABLES(X)    \
   X(sort)          \
   X(source)        \

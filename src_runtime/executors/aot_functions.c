@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "aot.h"
+#include "profile.h"
 
 /* A function of the executor's module, called alone. */
 typedef int (*aot_method)(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out,
@@ -195,15 +196,17 @@ AOT_METHOD(load_params, "load_params") {
 
 AOT_METHOD(profile, "profile") {
   tvmrt_buf text = {NULL, 0, 0};
-  int rc;
   (void)in;
-  rc = tvmrt__aot_profile(e, &text);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
-  tvmrt__buf_free(&text);
-  return rc;
+  return tvmrt__profile_return(tvmrt__aot_profile(e, &text), &text, true, out, out_code);
 }
 
-#define METHODS(X) TVMRT_EXECUTOR_METHODS(X) X("profile", profile)
+AOT_METHOD(profile_rpc, "profile_rpc") {
+  tvmrt_buf text = {NULL, 0, 0};
+  (void)in;
+  return tvmrt__profile_return(tvmrt__aot_profile(e, &text), &text, false, out, out_code);
+}
+
+#define METHODS(X) TVMRT_EXECUTOR_METHODS(X) X("profile", profile) X("profile_rpc", profile_rpc)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out) {

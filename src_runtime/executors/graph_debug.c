@@ -211,17 +211,25 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   return tvmrt__profile_json(times, g->num_ops, before - start, "Graph", text);
 }
 
-/* (...) -> JSON text, see profile.h. Collectors given as arguments are not used. */
-TVMRT_GRAPH_METHOD(profile, "profile") {
-  tvmrt_buf text = {NULL, 0, 0};
+static int profile_text(tvmrt_graph_executor* g, tvmrt_buf* text) {
   tvmrt_op_time* times = tvmrt__calloc(g->num_ops, sizeof(*times));
-  int rc;
-  (void)in;
-  rc = times == NULL ? -1 : profile_ops(g, times, &text);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
-  tvmrt__buf_free(&text);
+  const int rc = times == NULL ? -1 : profile_ops(g, times, text);
   free(times);
   return rc;
+}
+
+/* (...) -> report. Collectors given as arguments are not used. */
+TVMRT_GRAPH_METHOD(profile, "profile") {
+  tvmrt_buf text = {NULL, 0, 0};
+  (void)in;
+  return tvmrt__profile_return(profile_text(g, &text), &text, true, out, out_code);
+}
+
+/* (...) -> JSON text, see profile.h: what another process can be told. */
+TVMRT_GRAPH_METHOD(profile_rpc, "profile_rpc") {
+  tvmrt_buf text = {NULL, 0, 0};
+  (void)in;
+  return tvmrt__profile_return(profile_text(g, &text), &text, false, out, out_code);
 }
 
 #define FUNCTIONS(X)                            \
@@ -231,5 +239,5 @@ TVMRT_GRAPH_METHOD(profile, "profile") {
   X("run_individual", run_individual)           \
   X("run_individual_node", run_individual_node) \
   X("profile", profile)                         \
-  X("profile_rpc", profile)
+  X("profile_rpc", profile_rpc)
 const tvmrt_builtins tvmrt__graph_debug_functions = TVMRT_BUILTINS(FUNCTIONS);

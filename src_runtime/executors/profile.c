@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "../base/json.h"
+#include "report.h"
 
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
   double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;
@@ -30,4 +31,16 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
       "%.3f}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
       "\"Number of threads\": {\"count\": 1}}}",
       total_seconds * 1e6, executor);
+}
+
+int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code) {
+  tvmrt_object* report = NULL;
+  if (rc == 0 && as_report) {
+    rc = tvmrt__report_from_json(text->data, text->size, &report);
+    if (rc == 0) rc = tvmrt__ret_object(out, out_code, report);
+  } else if (rc == 0) {
+    rc = tvmrt__ret_str(out, out_code, text->data);
+  }
+  tvmrt__buf_free(text);
+  return rc;
 }

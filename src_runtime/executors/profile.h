@@ -2,6 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_PROFILE_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_PROFILE_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../base/error.h"
@@ -20,5 +21,8 @@ typedef struct tvmrt_op_time {
 
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
                         const char* executor, tvmrt_buf* out);
+
+/* What `profile` returns, a report, or `profile_rpc`, its text, if rc is 0; frees the text. */
+int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code);
 
 #endif

@@ -302,6 +302,7 @@ static bool may_be_called(const char* name) {
                                         "device_api.",
                                         "runtime.RPCTimeEvaluator",
                                         "runtime.config_threadpool",
+                                        "runtime.profiling.ProfileFunction",
                                         "runtime.ModuleSaveToFile",
                                         "runtime.ModuleLoadFromFile",
                                         "runtime.ModuleLoadStaticLibrary",

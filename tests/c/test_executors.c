@@ -201,7 +201,7 @@ static void test_graph_profile_names_operators(void** state) {
   TVMModuleHandle factory = load("FIXTURE_GRAPH");
   TVMModuleHandle ex = make_executor(factory);
   call c = {0};
-  assert_ok(call_module(&c, ex, "profile"));
+  assert_ok(call_module(&c, ex, "profile_rpc"));
   assert_int_equal(c.ret_code, kTVMStr);
   assert_non_null(strstr(c.ret.v_str, "fixture_add"));
   assert_non_null(strstr(c.ret.v_str, "fixture_double"));
@@ -236,7 +236,7 @@ static void test_aot_profile_uses_slot(void** state) {
   TVMModuleHandle factory = load("FIXTURE_AOT");
   TVMModuleHandle ex = make_executor(factory);
   call c = {0};
-  assert_ok(call_module(&c, ex, "profile"));
+  assert_ok(call_module(&c, ex, "profile_rpc"));
   assert_non_null(strstr(c.ret.v_str, "\"add_one\"}, \"Count\": {\"count\": 1}"));
   assert_non_null(strstr(c.ret.v_str, "\"double\"}, \"Count\": {\"count\": 1}"));
   TVMModFree(ex);

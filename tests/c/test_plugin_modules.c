@@ -287,7 +287,7 @@ static void test_profile_quotes_names(void** state) {
   TVMModuleHandle ex = make_graph(library, "tw\\\"i\\u0001ce");
   call c = {0};
   (void)state;
-  assert_ok(call_module(&c, ex, "profile"));
+  assert_ok(call_module(&c, ex, "profile_rpc"));
   assert_non_null(strstr(c.ret.v_str, "\"tw\\\"i\\u0001ce\""));
   TVMModFree(ex);
   TVMModFree(library);
@@ -407,7 +407,7 @@ static void test_main_may_be_a_function_of_a_front_end(void** state) {
   assert_ok(call_module(&name, c.ret.v_handle, "get_input_name"));
   assert_string_equal(name.ret.v_str, "x_in");
   /* Without a slot for times the network is one row. */
-  assert_ok(call_module(&profile, c.ret.v_handle, "profile"));
+  assert_ok(call_module(&profile, c.ret.v_handle, "profile_rpc"));
   assert_non_null(strstr(profile.ret.v_str, "\"net\"}, \"Count\": {\"count\": 1}"));
   TVMArrayFree(x);
   TVMModFree(c.ret.v_handle);

@@ -213,7 +213,15 @@ def _unbox(obj: _core.Object) -> Any:
     return _call("Unbox", obj)
 
 
+def _report(made: Object) -> Any:
+    """Return a report of profiling, which C hands out as an object."""
+    from tvmrt.runtime.profiling import Report
+
+    return Report(get_global_func("runtime.profiling.AsJSON")(made))
+
+
 _enter("runtime.String", String._of_object)
+_enter("runtime.profiling.Report", _report)
 for _boxed in ("runtime.BoxInt", "runtime.BoxFloat", "runtime.BoxBool"):
     _enter(_boxed, _unbox)
 

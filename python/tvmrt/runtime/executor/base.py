@@ -383,7 +383,7 @@ class Executor:
 
         for name, value in input_dict.items():
             self.set_input(name, value)
-        return Report(self.module["profile"]())
+        return Report(self.module["profile_rpc"]())
 
 
 _NEEDS_CONVERSION = (TypeError, ValueError, LookupError, TVMError)
