@@ -53,7 +53,13 @@ class Writer:
         return self.constant(np.array(values, np.int64))
 
     def add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
-        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        self.add_many(op, inputs, [output], **attributes)
+
+    def add_many(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> None:
+        """A node of several results."""
+        self.nodes.append(helper.make_node(op, inputs, outputs, **attributes))
 
     def constants(self) -> list[onnx.TensorProto]:
         """Those that the nodes read."""

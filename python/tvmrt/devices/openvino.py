@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import hashlib
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,16 +16,18 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Node, Region, Value
+from tvmrt.ir.custom import copy_graph
 
 from .base import Context, Refusal
 from .python_device import PythonDevice
 from .quantized_to_onnx import BYTES, PRODUCTS, QUANTIZED_FORMS
+from .recurrent_to_onnx import CELLS, cell_refusal, speak_plainly
 from .region_json import Constants, describe_region
 from .registry import register
 from .to_onnx import FORMS, region_to_onnx
 
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
-INTEGERS = PRODUCTS | {"pick"}  # whose constants may be integers
+INTEGERS = PRODUCTS | {"gather", "pick"}  # whose constants may be integers
 MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
 ABSENT = "the package openvino is not installed"
 
@@ -35,7 +38,9 @@ class OpenVino(PythonDevice):
 
     name = "openvino"
     # of which a region has one at least
-    heavy = frozenset({"conv", "matmul"}) | PRODUCTS
+    heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | PRODUCTS
+    # OpenVINO 2026.4 gives wrong results where cells differ in more, in its own runs of a file too
+    one_kind_of_cells = True
     # what takes bytes as well as floats
     moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
 
@@ -52,31 +57,47 @@ class OpenVino(PythonDevice):
         return super().refuses(context) or self.absent()
 
     def supports(self, node: Node) -> str | None:
-        if node.op not in FORMS or len(node.outputs) != 1:
+        if node.op not in FORMS or (len(node.outputs) != 1 and node.op not in CELLS):
             return f"openvino gets no {node.op}"
-        for value in (*node.operands(), node.output):
+        for value in (*node.operands(), *node.outputs):
             if not self._takes(node.op, value):
                 return f"openvino gets no {node.op} of {value.dtype}"
             if value.type.rank > 5:
                 return "openvino gets at most five dimensions"
-        return None
+        return cell_refusal(node) if node.op in CELLS else None
 
     def _takes(self, op: str, value: Value) -> bool:
         kind = value.dtype.name
         if kind in BYTES:
             return op in self.moves or op in QUANTIZED_FORMS
-        return kind == "float32" or (kind == "int32" and op in INTEGERS and value.is_constant)
+        return kind == "float32" or (
+            kind in ("int32", "int64") and op in INTEGERS and value.is_constant
+        )
 
     def evaluate(self, region: Region) -> str | None:
         """Regions without heavy work are quicker in place; a node without a form is lost alone."""
         constants = Constants()
+        plain = dataclasses.replace(region, graph=copy_graph(region.graph))
+        speak_plainly(plain.graph.nodes)
         try:
-            region_to_onnx(describe_region(region, constants), constants.tobytes())
+            region_to_onnx(describe_region(plain, constants), constants.tobytes())
         except UnsupportedError as problem:
             return Refusal(str(problem), region.nodes[problem.place])
         if self.heavy and not self.heavy.intersection(node.op for node in region.nodes):
             return "there is no convolution and no product in it"
+        return self._mixed(region.nodes) if self.one_kind_of_cells else None
+
+    def _mixed(self, nodes: Sequence[Node]) -> str | None:
+        kinds = [(n, n.op, n.attrs.get("linear_before_reset")) for n in nodes if n.op in CELLS]
+        for node, *kind in kinds:
+            if kind != list(kinds[0][1:]):
+                return Refusal("openvino confuses recurrent layers of several kinds", node)
         return None
+
+    def optimize(self, region: Region) -> Region:
+        """Cells as the region's text can hold them."""
+        speak_plainly(region.graph.nodes)
+        return region
 
     def enter_runtime(self) -> None:
         """Register the run-time half in this process: one compiled model for all contexts."""

@@ -17,8 +17,8 @@ ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after.
 _OTHER = frozenset(
-    "base c_record expr_visitor foreign_nodes onnx_writer python_device quantized_to_onnx registry "
-    "region_json runtime_half skeleton to_onnx".split()
+    "base c_record expr_visitor foreign_nodes onnx_writer python_device quantized_to_onnx "
+    "recurrent_to_onnx registry region_json runtime_half skeleton to_onnx".split()
 )
 
 _DEVICES: dict[str, Device] = {}

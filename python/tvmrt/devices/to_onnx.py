@@ -14,6 +14,7 @@ from tvmrt.ir import DTYPES
 
 from .onnx_writer import Form, Writer, pool, window
 from .quantized_to_onnx import QUANTIZED_FORMS, scales_of
+from .recurrent_to_onnx import CELL_FORMS
 
 OPSET = 18
 IR_VERSION = 9
@@ -46,6 +47,35 @@ def _matmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 def _conv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     w.add("Conv", inputs, output, group=attrs["groups"], **window(attrs))
+
+
+def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    """What the result lacks of all that the windows reach is padding behind; what it has beyond
+    that, elements that no window meets, is said apart."""
+    attrs = node["attrs"]
+    x, kernel = w.shape(node["inputs"][0])[2:], w.shape(node["inputs"][1])[2:]
+    after = [
+        (n - 1) * stride + (k - 1) * dilation + 1 - before - out
+        for n, k, stride, dilation, before, out in zip(
+            x,
+            kernel,
+            attrs["strides"],
+            attrs["dilations"],
+            attrs["pads_before"],
+            attrs["out_spatial"],
+        )
+    ]
+    if any(-n >= stride for n, stride in zip(after, attrs["strides"])):
+        raise UnsupportedError(f"{node['name']}: its result reaches a step beyond the windows")
+    given = window({**attrs, "pads_after": [max(n, 0) for n in after]})
+    given["output_padding"] = [max(-n, 0) for n in after]
+    w.add("ConvTranspose", inputs, output, group=attrs["groups"], **given)
+
+
+def _gather(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    if node["inputs"][1] not in w.arrays:
+        raise UnsupportedError(f"{node['name']}: its indices are no constants")
+    w.add("Gather", inputs, output, axis=node["attrs"]["axis"])
 
 
 def _reshape(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
@@ -112,9 +142,11 @@ def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 FORMS: dict[str, Form] = {
     **dict.fromkeys(PLAIN, _plain), **dict.fromkeys(REDUCTIONS, _reduce),
-    "avg_pool": pool, "concat": _concat, "conv": _conv, "expand": _expand, "matmul": _matmul,
+    "avg_pool": pool, "concat": _concat, "conv": _conv,
+    "conv_transpose": _conv_transpose, "expand": _expand, "gather": _gather, "matmul": _matmul,
     "max_pool": pool, "pad": _pad, "pick": _pick, "reshape": _reshape, "slice": _slice,
     "softmax": _softmax, "transpose": _transpose, **QUANTIZED_FORMS,
+    **CELL_FORMS,
 }  # fmt: skip
 
 
@@ -155,7 +187,7 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
 
 def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
     form = FORMS.get(node["op"])
-    if form is None or len(node["outputs"]) != 1:
+    if form is None or (len(node["outputs"]) != 1 and node["op"] not in CELL_FORMS):
         raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
     form(writer, node, inputs, f"t{node['outputs'][0]}")

@@ -31,6 +31,7 @@ class ByOnnxRuntime(OpenVino):
 
     name = "by_onnxruntime"
     heavy = frozenset()
+    one_kind_of_cells = False
 
     def absent(self):
         return None
@@ -107,6 +108,88 @@ def test_networks_on_openvino(name, executor, models_dir, tmp_path):
             golden = stored[f"out:{output}"]
             scale = float(np.abs(golden).max(initial=1e-6))
             np.testing.assert_allclose(network.get_output(i).numpy(), golden, atol=1e-4 * scale)
+
+
+LAYERS = [
+    ("GRU", ["x", "w3", "r3", "b3", "", "h0"], "gru", {"linear_before_reset": 1}),
+    ("GRU", ["x", "w3", "r3"], "reset-before", {"direction": "reverse"}),
+    ("LSTM", ["x", "w4", "r4", "b4", "", "h0", "c0"], "lstm", {}),
+    ("RNN", ["x", "w1", "r1", "b1"], "rnn", {"direction": "reverse"}),
+    ("GRU", ["shared", "w3s", "r3", "b3"], "of-computed", {"linear_before_reset": 1}),
+]
+OTHERS = [
+    ("ConvTranspose", ["image", "k", "bias"], "strided", {"group": 2, "strides": [2, 3]}),
+    ("ConvTranspose", ["image", "k"], "padded", {
+        "group": 2, "strides": [2, 3], "pads": [1, 0, 1, 2], "output_padding": [1, 0],
+    }),
+    ("Gather", ["strided", "places"], "gathered", {"axis": 3}),
+]  # fmt: skip
+
+
+def layers_network(layers, others):
+    feeds = {"x": normal(5, 2, 3), "h0": normal(1, 2, 4), "c0": normal(1, 2, 4)}
+    feeds["image"] = normal(1, 4, 5, 4)
+    held = {"k": normal(4, 3, 3, 2), "bias": normal(6), "places": np.array([0, -2, 4])}
+    held |= {f"w{n}": normal(1, 4 * n, 3) for n in (1, 3, 4)}
+    held |= {f"r{n}": normal(1, 4 * n, 4) for n in (1, 3, 4)} | {"w3s": normal(1, 12, 4)}
+    held |= {f"b{n}": normal(1, 8 * n) for n in (1, 3, 4)} | {"one": np.array([1])}
+    made = [
+        (op, operands, [f"{name}-all", f"{name}-last"], {"hidden_size": 4, **attrs})
+        for op, operands, name, attrs in layers
+    ]
+    if any("shared" in row[1] for row in layers):
+        made.insert(1, ("Squeeze", ["gru-all", "one"], "shared", {}))
+    names = [f"{row[2]}-{part}" for row in layers for part in ("all", "last")]
+    names += [row[2] for row in others]
+    read = {name for row in [*made, *others] for name in row[1]}
+    feeds = {name: array for name, array in feeds.items() if name in read}
+    held = {name: array for name, array in held.items() if name in read}
+    return network([*made, *others], feeds, held, dict.fromkeys(names, "float32")), feeds
+
+
+TOGETHER = [("by_onnxruntime", LAYERS, OTHERS)]
+APART = [("openvino", [LAYERS[0], LAYERS[4]], OTHERS)]
+APART += [("openvino", [row], []) for row in LAYERS[1:4]]
+
+
+@pytest.mark.parametrize(("device", "layers", "others"), [
+    *TOGETHER, *(pytest.param(*row, marks=with_openvino) for row in APART),
+])  # fmt: skip
+def test_layers_and_transposed_convolutions(by_onnxruntime, tmp_path, device, layers, others):
+    model, feeds = layers_network(layers, others)
+    library = tvmrt.compile(model, devices=[device])
+    assert {row.device for row in library.summary.nodes} <= {device, "none"}
+    library.export_library(tmp_path / "net.so")
+    found = run_library(tmp_path / "net.so", "graph", feeds)
+    for array, golden in zip(found, judge(model, feeds)):
+        np.testing.assert_allclose(array, golden, 1e-4, 1e-5)
+
+
+@with_openvino
+def test_layers_of_one_kind_share_a_region_of_openvino():
+    model, _ = layers_network(LAYERS[:2], [])
+    rows = {row.name: row for row in tvmrt.compile(model, devices=["openvino"]).summary.nodes}
+    assert rows["n0"].device == "openvino"
+    assert "several kinds" in rows["n1"].reason
+
+
+NO_FORM = {
+    "functions": ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "other functions"),
+    "bound": ("GRU", {"clip": 0.5}, "clips, or couples"),
+    "coupled": ("LSTM", {"input_forget": 1}, "clips, or couples"),
+}
+
+
+@pytest.mark.parametrize("case", NO_FORM)
+def test_layers_that_have_no_form_stay_on_the_cpu(by_onnxruntime, case):
+    op, attrs, text = NO_FORM[case]
+    gates = {"GRU": 3, "LSTM": 4}[op]
+    held = {"w": normal(1, 4 * gates, 3), "r": normal(1, 4 * gates, 4)}
+    nodes = [(op, ["x", "w", "r"], "y", {"hidden_size": 4, **attrs})]
+    model = network(nodes, {"x": normal(5, 2, 3)}, held, {"y": "float32"})
+    (row,) = tvmrt.compile(model, devices=["by_onnxruntime"]).summary.nodes
+    assert "cpu" in row.device.split(", ")
+    assert text in row.reason
 
 
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
