@@ -33,6 +33,7 @@ from .boards import row_layers
 from .boards.factors import factors
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayer, shape_of
+from .boards.residual import FLOATS, print_sum
 from .boards.shape import MicroShape
 from .layer_i8 import ConvI8
 from .plan import Window
@@ -184,8 +185,15 @@ class IntegerProduct(Lowering):
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
         print_layer(f, "tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
-            f.include("tile/requantize.h")
-            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
+            added = None
+            if "mve" not in (self.target.board or ()):  # whose calls are deeper already
+                floats = any(each in FLOATS for each in self.target.flags)
+                after, order = self.group.after, self.order
+                added = print_sum(f, step, self.node, after, order, self.scale, floats)
+            if added is None:
+                f.include("tile/requantize.h")
+                added = self._epilogue(step, f, self.scale)
+            fields["epilogue"], fields["ctx"] = added
         print_struct(f, "const tvmrt_micro_data data", fields)
 
     def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel] | None:

@@ -1,0 +1,98 @@
+/*!
+ * \file board/sum_i8.h
+ * \brief What follows the sums of a layer whose bytes are added to those of another tensor, by integers.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_SUM_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_SUM_I8_H_
+
+#include <stdint.h>
+
+#include "i8.h"
+
+/*!
+ * \brief The sum of a layer's byte q and an operand's byte b: q * own + b * other + add, without the
+ * last `places` digits, bounded. The compiler of the network has compared it with the sum of floats for
+ * every two bytes.
+ */
+typedef struct tvmrt_micro_sum {
+  tvmrt_micro_range range; /*!< Of the layer's own bytes. */
+  int32_t own, other, add;
+  int8_t places;
+  int8_t other_signed; /*!< 1: the operand's bytes are int8, 0: uint8. */
+  int16_t lo, hi;      /*!< Bounds of the sum. */
+  int16_t pixel;       /*!< Bytes of the operand from one pixel to the next. */
+} tvmrt_micro_sum;
+
+/*! \brief The context of tvmrt_micro_sum_rows(). */
+typedef struct tvmrt_micro_sum_ctx {
+  const tvmrt_micro_sum* sum;
+  const void* factors; /*!< Of the layer's sums, a channel each, to a multiple of four. */
+  const void* operand; /*!< May be the result's own place. */
+} tvmrt_micro_sum_ctx;
+
+/*! \brief An epilogue (tvmrt_i8_epilogue): the bytes of the sums, and what lies beside them. */
+static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
+  const tvmrt_micro_sum* const s = to->sum;
+  const int32_t flip = s->other_signed ? 0x80 : 0;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    const int32_t* acc = rows->acc + p * (int32_t)rows->acc_stride;
+    const tvmrt_micro_factor* factors = (const tvmrt_micro_factor*)to->factors + rows->channel;
+    const uint8_t* b =
+        (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel + rows->channel;
+    uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
+    for (const uint8_t* const end = y + rows->channels; y != end;) {
+      int32_t q = tvmrt_micro_rescaled(*acc++, *factors++, s->range.zero);
+      q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
+      /* (v ^ 0x80) - 0x80 extends the sign */
+      q = (q * s->own + ((*b++ ^ flip) - flip) * s->other + s->add) >> s->places;
+      *y++ = (uint8_t)(q < s->lo ? s->lo : q > s->hi ? s->hi : q);
+    }
+  }
+}
+
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
+/*! \brief n sums and the operand's bytes become y: a function of its own, as its numbers just fit
+ * into the registers. */
+TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, const int32_t* acc,
+                                          const tvmrt_micro_factor* factors, const int8_t* operand,
+                                          int32_t n) {
+  const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
+  const int32_t half = s->range.zero * 16 + 8;
+  for (const uint8_t* const end = y + n; y != end;) {
+    const tvmrt_micro_factor factor = *factors++;
+    int32_t q = *acc++;
+    if (factor.fixed < 0) {
+      __asm("smmls %0, %0, %1, %2\n\tssat %0, #8, %0, asr #4"
+            : "+r"(q)
+            : "r"(factor.fixed), "r"(half));
+    } else {
+      q = tvmrt_micro_moved(tvmrt_micro_scaled(q, factor.scale), half >> 4);
+      __asm("ssat %0, #8, %0" : "+r"(q));
+    }
+    q = (q * own + (*operand++ * other + add)) >> places;
+    __asm("ssat %0, #8, %0" : "+r"(q));
+    *y++ = (uint8_t)q;
+  }
+}
+
+/*! \brief tvmrt_micro_sum_rows() where all bytes are int8, the bounds -128 and 127. */
+static inline void tvmrt_micro_sum_whole_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
+  const tvmrt_micro_factor* factors = (const tvmrt_micro_factor*)to->factors + rows->channel;
+  const int32_t pixel = to->sum->pixel;
+  const int8_t* operand = (const int8_t*)to->operand + (int32_t)rows->pixel * pixel + rows->channel;
+  const int32_t* acc = rows->acc;
+  uint8_t* y = (uint8_t*)rows->y;
+  for (int32_t p = rows->pixels; p > 0; p--) {
+    tvmrt_micro_sum_whole(to->sum, y, acc, factors, operand, rows->channels);
+    acc += (int32_t)rows->acc_stride;
+    operand += pixel;
+    y += (int32_t)rows->y_stride;
+  }
+}
+#else
+#define tvmrt_micro_sum_whole_rows tvmrt_micro_sum_rows
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_SUM_I8_H_ */
