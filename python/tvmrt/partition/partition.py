@@ -18,7 +18,7 @@ from tvmrt.ir.extent import Symbol, listed, symbols_of
 from tvmrt.ir.region import PACKED
 from tvmrt.ir.verifier import verify
 
-from .annotate import CPU, assign
+from .annotate import CPU, Assignment, assign
 from .extract import cut, put, reorder
 from .fallback import add_fallbacks
 from .merge import merge, single_results
@@ -68,37 +68,19 @@ def partition(
         If a device fails to generate code, unless ``fallback``; the text names device and region.
     """
     result = Partition([d.name for d in devices], graph.op_types)
-    useful = []
-    problems = {}
-    for device in devices:
-        problem = device.refuses(context)
-        if problem is None:
-            useful.append(device)
-        else:
-            problems[device.name] = problem
-    assignment = assign(graph, useful)
-    for name, problem in problems.items():
-        for node in graph.nodes:
-            assignment.refuse(node, name, problem)
+    useful, assignment = _assigned(graph, devices, context)
     result.begin(graph, assignment)
     cutter = _Cutter(graph, assignment, useful, context)
     candidates = cutter.cut(assignment.device)
     if reducer is not None:
         reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
-    accepted = {device.name: [] for device in useful}
+    accepted = []
     for device in useful:  # all before the graph changes, which is cut anew where a node is refused
         own = [c for c in candidates if c.region.device == device.name]
-        accepted[device.name] = _accept(own, device, cutter, reducer, result)
+        accepted.append(_accept(own, device, cutter, reducer, result))
     replaced: dict[Node, list[Node]] = {}
-    for device in useful:
-        own = accepted[device.name]
-        for number, candidate in enumerate(own):
-            candidate.region.symbol = _symbol(context, device.name, number)
-            candidate.region.reports_failure = fallback
-        for candidate in _generate(device, own, context, fallback, result):
-            node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
-            result.place(candidate.nodes, candidate.region)
-            replaced[node] = candidate.nodes
+    for device, own in zip(useful, accepted):
+        replaced |= _put_regions(graph, device, own, context, fallback, result)
     reorder(graph)
     if fallback:
         add_fallbacks(graph, replaced)
@@ -108,6 +90,40 @@ def partition(
     if reducer is not None:
         reducer.finish(result.regions)
     return result
+
+
+def _assigned(
+    graph: Graph, devices: Sequence[Device], context: Context
+) -> tuple[list[Device], Assignment]:
+    """The devices that take part, and which nodes each would take."""
+    problems = [device.refuses(context) for device in devices]
+    useful = [device for device, problem in zip(devices, problems) if problem is None]
+    assignment = assign(graph, useful)
+    for device, problem in zip(devices, problems):
+        if problem is not None:
+            for node in graph.nodes:
+                assignment.refuse(node, device.name, problem)
+    return useful, assignment
+
+
+def _put_regions(
+    graph: Graph,
+    device: Device,
+    candidates: Sequence[_Candidate],
+    context: Context,
+    fallback: bool,
+    result: Partition,
+) -> dict[Node, list[Node]]:
+    """Put the device's regions into the graph: each node that is one, and the nodes before it."""
+    for number, candidate in enumerate(candidates):
+        candidate.region.symbol = _symbol(context, device.name, number)
+        candidate.region.reports_failure = fallback
+    replaced = {}
+    for candidate in _generate(device, candidates, context, fallback, result):
+        node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
+        result.place(candidate.nodes, candidate.region)
+        replaced[node] = candidate.nodes
+    return replaced
 
 
 def _symbol(context: Context, device: str, number: int) -> str:
