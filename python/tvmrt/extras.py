@@ -10,6 +10,7 @@ from __future__ import annotations
 EXTRAS = {
     "click": ("the command line", "compile"),
     "rich": ("the command line", "compile"),
+    "elftools": ("reading a library's file", "cli"),
     "onnx": ("the compiler", "compile"),
     "jinja2": ("a page or picture", "compile"),
     "PIL": ("an input that is a picture", "images"),

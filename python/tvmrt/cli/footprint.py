@@ -17,14 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tvmrt.cli.call_graph import CallGraph, Depth
-from tvmrt.cli.describe.elf import (
-    SECTION_FLAG_ALLOCATED,
-    SECTION_FLAG_CODE,
-    SECTION_FLAG_WRITABLE,
-    TYPE_NO_BITS,
-    TYPE_SYMBOLS,
-    ElfFile,
-)
+from tvmrt.cli.describe.elf import TYPE_SYMBOLS, ElfFile, part_of
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.export.firmware_build import CFLAGS, tools_of
@@ -141,21 +134,20 @@ def _program_of(command: Sequence[str], name: str) -> str:
 
 
 def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None:
-    for section in elf.sections:
-        if not section.flags & SECTION_FLAG_ALLOCATED:
-            continue
-        if section.flags & SECTION_FLAG_CODE:
-            found.code_bytes += section.size
-        elif not section.flags & SECTION_FLAG_WRITABLE:
-            found.constant_bytes += section.size
-        elif section.kind == TYPE_NO_BITS:
-            found.bss_bytes += section.size
-        else:
-            found.data_bytes += section.size
+    parts = [part_of(section) for section in elf.sections]
+    for section, part in zip(elf.sections, parts):
+        if part == "code":
+            found.code_bytes += section["sh_size"]
+        elif part == "constants":
+            found.constant_bytes += section["sh_size"]
+        elif part and section["sh_type"] == "SHT_NOBITS":
+            found.bss_bytes += section["sh_size"]
+        elif part:
+            found.data_bytes += section["sh_size"]
     for symbol in elf.symbols(TYPE_SYMBOLS):
-        if symbol.size and 0 < symbol.section < len(elf.sections):
-            if elf.sections[symbol.section].flags & SECTION_FLAG_CODE:
-                sizes[symbol.name] = sizes.get(symbol.name, 0) + symbol.size
+        place = symbol.section
+        if symbol.size and isinstance(place, int) and place < len(parts) and parts[place] == "code":
+            sizes[symbol.name] = sizes.get(symbol.name, 0) + symbol.size
 
 
 def _call(command: Sequence[str], folder: str | None) -> str:

@@ -15,7 +15,7 @@ import tvmrt
 from tvmrt.extras import EXTRAS, told
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
-COMMAND = ("click", "rich")
+COMMAND = ("click", "rich", "elftools")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,12 @@ def test_without_its_packages_the_command_says_what_to_install(library):
         "tvmrt: error: the command line needs the package click: pip install "
         "'tvmrt[compile]', or 'tvmrt[cli]' to run libraries alone\n"
     )
+
+
+def test_without_its_reader_a_library_cannot_be_described(library):
+    done = _command(["elftools"], "inspect", library)
+    assert done.returncode == 2
+    assert "a library's file needs the package elftools: pip install 'tvmrt[cli]'" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["compile", "verify", "report"])

@@ -59,6 +59,15 @@ def test_nothing_of_the_build_machine_is_inside(wheel):
 
 
 @pytest.mark.slow
+def test_its_description_has_no_dead_link(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode()
+    assert "What runs where" in text
+    assert not re.findall(r"\]\((?!https://|#)[^)]*\)", text)
+
+
+@pytest.mark.slow
 def test_its_libraries_need_only_what_a_tag_allows(wheel):
     pytest.importorskip("auditwheel")
     said = subprocess.run(

@@ -1,144 +1,118 @@
-"""The parts of an ELF file that tell what a shared library offers, needs and costs.
-
-Covers 64-bit and 32-bit files of both byte orders. Every offset is checked against the file.
-"""
+"""The parts of an ELF file that tell what a library offers, needs and costs, by pyelftools."""
 
 from __future__ import annotations
 
+import io
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
-SECTION_FLAG_ALLOCATED, SECTION_FLAG_WRITABLE, SECTION_FLAG_CODE = 2, 1, 4
-TYPE_SYMBOLS, TYPE_NO_BITS, TYPE_DYNAMIC, TYPE_DYNAMIC_SYMBOLS = 2, 8, 6, 11
-BIND_GLOBAL, BIND_WEAK = 1, 2
-TAG_NEEDED = 1
-UNDEFINED = 0
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, SymbolTableSection
 
-
-@dataclass(frozen=True)
-class Section:
-    """A row of the section table."""
-
-    name: str
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
+MACHINES = {"EM_386": "i386", "EM_ARM": "arm", "EM_X86_64": "x86_64", "EM_AARCH64": "aarch64",
+            "EM_RISCV": "riscv"}  # fmt: skip
+TYPE_SYMBOLS, TYPE_DYNAMIC_SYMBOLS = "SHT_SYMTAB", "SHT_DYNSYM"
+BIND_GLOBAL, BIND_WEAK = "STB_GLOBAL", "STB_WEAK"
+UNDEFINED = "SHN_UNDEF"
+# What pyelftools raises where a file is damaged; its own errors are only some of them.
+_DAMAGE = (
+    ELFError, struct.error, ValueError, LookupError, TypeError, AttributeError, AssertionError,
+    OverflowError, MemoryError, RecursionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol; ``section`` is 0 where another file must supply it, ``binding`` BIND_..."""
+    """A symbol; ``section`` is UNDEFINED where another file must supply it, ``binding`` BIND_..."""
 
     name: str
-    section: int
+    section: int | str
     address: int
     size: int
-    binding: int = BIND_GLOBAL
+    binding: str = BIND_GLOBAL
 
 
 class ElfFile:
     """A parsed file; ``data`` are its bytes, read from ``path`` unless given.
 
-    Raises ValueError if they are no sound ELF file.
+    Raises ValueError if they are no sound ELF file, as its methods do.
     """
 
     def __init__(self, path: Path, data: bytes | None = None):
         self.path = path
         self.data = path.read_bytes() if data is None else data
-        if self.data[:4] != b"\x7fELF" or len(self.data) < 52:
+        if self.data[:4] != b"\x7fELF":
             raise ValueError(f"{path} is not a shared library: it does not start as an ELF file")
-        self.wide = self.data[4] == 2
-        self.order = "<" if self.data[5] == 1 else ">"
-        self.machine = MACHINES.get(self._unpack("H", 18)[0], "unknown machine")
-        self.sections = self._read_sections()
+        with self._told():
+            file = ELFFile(io.BytesIO(self.data))
+            self.machine = MACHINES.get(file["e_machine"], "unknown machine")
+            self.sections = list(file.iter_sections())
 
-    def _unpack(self, form: str, offset: int) -> tuple:
-        size = struct.calcsize(self.order + form)
-        if not 0 <= offset <= len(self.data) - size:
-            raise ValueError(f"{self.path} is damaged: it points to byte {offset} beyond its end")
-        return struct.unpack_from(self.order + form, self.data, offset)
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGE as problem:
+            raise ValueError(f"{self.path} is damaged: {problem or 'it ends too early'}") from None
 
-    def _string(self, table: Section, at: int) -> str:
-        start = table.offset + at
-        end = self.data.find(b"\0", start, table.offset + table.size)
-        return self.data[start:end].decode("utf-8", "replace") if end >= 0 else ""
-
-    def _read_sections(self) -> list[Section]:
-        table = self._unpack("Q", 40)[0] if self.wide else self._unpack("I", 32)[0]
-        stride, count, names = self._unpack("HHH", 58 if self.wide else 46)
-        form = "IIQQQQI" if self.wide else "IIIIIII"
-        rows = [self._unpack(form, table + i * stride) for i in range(count)]
-        sections = [Section("", *row[1:]) for row in rows]
-        if names >= len(sections):
-            return sections
-        return [Section(self._string(sections[names], row[0]), *row[1:]) for row in rows]
-
-    def content(self, section: Section) -> bytes:
-        """Return the bytes of a section as far as the file has them."""
-        if section.kind == TYPE_NO_BITS:
-            return b""
-        return self.data[section.offset : section.offset + section.size]
-
-    def _linked_strings(self, section: Section) -> Section:
-        if section.link >= len(self.sections):
-            raise ValueError(f"{self.path} is damaged: section {section.name} has no string table")
-        return self.sections[section.link]
-
-    def symbols(self, table: int = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
+    def symbols(self, table: str = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
         """Return the symbols that have a name: a library's dynamic ones, an object's all."""
-        found = []
-        form, stride = ("IBBHQQ", 24) if self.wide else ("IIIBBH", 16)
-        for section in self.sections:
-            if section.kind != table:
-                continue
-            strings = self._linked_strings(section)
-            for at in range(0, len(self.content(section)) - stride + 1, stride):
-                row = self._unpack(form, section.offset + at)
-                if self.wide:
-                    name, info, _other, index, address, size = row
-                else:
-                    name, address, size, info, _other, index = row
-                text = self._string(strings, name)
-                if text:
-                    found.append(Symbol(text, index, address, size, info >> 4))
-        return found
+        with self._told():
+            return [
+                Symbol(
+                    each.name,
+                    each["st_shndx"],
+                    each["st_value"],
+                    each["st_size"],
+                    each["st_info"]["bind"],
+                )
+                for section in self.sections
+                if isinstance(section, SymbolTableSection) and section["sh_type"] == table
+                for each in section.iter_symbols()
+                if each.name
+            ]
 
     def needed(self) -> list[str]:
         """Return the libraries that the loader brings in with this one."""
-        found = []
-        form, stride = ("QQ", 16) if self.wide else ("II", 8)
-        for section in self.sections:
-            if section.kind != TYPE_DYNAMIC:
-                continue
-            for at in range(0, len(self.content(section)) - stride + 1, stride):
-                tag, value = self._unpack(form, section.offset + at)
-                if tag == TAG_NEEDED:
-                    found.append(self._string(self._linked_strings(section), value))
-        return found
+        with self._told():
+            return [
+                tag.needed
+                for section in self.sections
+                if isinstance(section, DynamicSection)
+                for tag in section.iter_tags("DT_NEEDED")
+            ]
 
     def bytes_of(self, symbol: Symbol) -> bytes:
         """Return what lies at a defined symbol."""
-        if symbol.section >= len(self.sections):
+        if not isinstance(symbol.section, int) or symbol.section >= len(self.sections):
             return b""
         section = self.sections[symbol.section]
-        start = symbol.address - section.address
-        return self.content(section)[start : start + symbol.size] if start >= 0 else b""
+        start = symbol.address - section["sh_addr"]
+        if start < 0 or section["sh_type"] == "SHT_NOBITS":
+            return b""
+        end = min(start + symbol.size, section["sh_size"])
+        return self.data[section["sh_offset"] + start : section["sh_offset"] + end]
 
     def loaded_bytes(self) -> dict[str, int]:
         """Return how many bytes of code, constants and variables the loaded library takes."""
-        sums = {"code": 0, "constants": 0, "variables": 0}
+        sums = {"code": 0, "constants": 0, "variables": 0, "": 0}
         for section in self.sections:
-            if not section.flags & SECTION_FLAG_ALLOCATED:
-                continue
-            if section.flags & SECTION_FLAG_CODE:
-                sums["code"] += section.size
-            elif section.flags & SECTION_FLAG_WRITABLE:
-                sums["variables"] += section.size
-            else:
-                sums["constants"] += section.size
+            sums[part_of(section)] += section["sh_size"]
+        del sums[""]
         return sums
+
+
+def part_of(section: Section) -> str:
+    """What a section is when it is loaded: code, constants or variables; nothing if it is not."""
+    flags = section["sh_flags"]
+    if not flags & SH_FLAGS.SHF_ALLOC:
+        return ""
+    if flags & SH_FLAGS.SHF_EXECINSTR:
+        return "code"
+    return "variables" if flags & SH_FLAGS.SHF_WRITE else "constants"

@@ -65,7 +65,7 @@ def _member_name(name: str, long_names: bytes) -> str:
 
 
 def _read(elf: ElfFile, name: str) -> ObjectFile:
-    shared = any(s.kind == TYPE_DYNAMIC_SYMBOLS for s in elf.sections)
+    shared = any(s["sh_type"] == TYPE_DYNAMIC_SYMBOLS for s in elf.sections)
     found = ObjectFile(name, shared)
     for symbol in elf.symbols(TYPE_DYNAMIC_SYMBOLS if shared else TYPE_SYMBOLS):
         if symbol.binding not in (BIND_GLOBAL, BIND_WEAK):

@@ -1,0 +1,38 @@
+"""README.md as an index of packages shows it: alone, without the files around it."""
+
+from __future__ import annotations
+
+import re
+
+_CODE = re.compile(r"^```.*?^```$\n?", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\((?!\w+:|#)([^)\s]+)\)")
+
+
+def described(text: str, address: str | None) -> str:
+    """The text with links that hold anywhere.
+
+    Relative ones lead to the files at an address such as ``https://HOST/OWNER/tvmrt/blob/v0.2.0``,
+    pictures to ``raw`` in place of ``blob``. Without an address labels stay, as text. Diagrams that
+    an index does not draw are left out, and so are comments.
+    """
+    parts, end = [], 0
+    for code in _CODE.finditer(text):
+        parts.append(_prose(text[end : code.start()], address))
+        parts.append("" if code[0].startswith("```mermaid") else code[0])
+        end = code.end()
+    parts.append(_prose(text[end:], address))
+    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
+
+
+def _prose(text: str, address: str | None) -> str:
+    def link(found: re.Match[str]) -> str:
+        mark, label, target = found.groups()
+        if not address:
+            return f"*{label}*" if mark else label
+        base = address.rstrip("/")
+        if mark:
+            base = base.replace("/blob/", "/raw/")
+        return f"{mark}[{label}]({base}/{target})"
+
+    return _LINK.sub(link, _COMMENT.sub("", text))
