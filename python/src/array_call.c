@@ -26,6 +26,11 @@ typedef struct {
 
 static PyObject* dtype_name; /* "dtype" */
 
+int init_array_call(void) {
+  dtype_name = PyUnicode_InternFromString("dtype");
+  return dtype_name == NULL ? -1 : 0;
+}
+
 static int fits(const ArrayPort* port, const Py_buffer* view) {
   if (view->ndim != PyTuple_GET_SIZE(port->shape)) return 0;
   for (int i = 0; i < view->ndim; i++) {
@@ -112,7 +117,7 @@ static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* v
   released_state = outer;
   PyEval_RestoreThread(state);
   if (rc != 0) return raise_last_error();
-  if (num_recorded_errors != 0) forget_python_error();
+  if (has_recorded_errors()) forget_python_error();
   return results_of(self, slots);
 }
 
@@ -176,7 +181,6 @@ static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kw
                                           &PyTuple_Type, &inputs, &PyTuple_Type, &outputs)) {
     return NULL;
   }
-  if (dtype_name == NULL && (dtype_name = PyUnicode_InternFromString("dtype")) == NULL) return NULL;
   self = (ArrayCallObject*)type->tp_alloc(type, 0);
   if (self == NULL) return NULL;
   self->vectorcall = array_call_vectorcall;

@@ -6,7 +6,9 @@
  * with the GIL released, converts what comes back, and lets C call Python. One Python object owns
  * one reference of the handle that it shows; the classes with the methods that people use are in
  * Python, derived from the types here. Everything here runs with the GIL held unless a comment says
- * otherwise. Functions return 0 or a new reference on success, -1 or NULL with an exception set on
+ * otherwise. Without one (PEP 703) what the whole module shares is atomic, made before any thread can see
+ * it, or not shared; one object is used by threads at once as far as nobody changes it, as numpy's arrays
+ * are. Functions return 0 or a new reference on success, -1 or NULL with an exception set on
  * failure, as is usual in Python's C API.
  */
 #ifndef TVMRT_PYTHON_SRC_CORE_H_
@@ -14,6 +16,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <structmember.h>
 #include <tvm/runtime/c_runtime_api.h>
@@ -55,7 +58,7 @@ typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   TVMFunctionHandle handle; /* one reference, or NULL */
   PyObject* weakrefs;
-  int keeps_gil; /* calls run with the GIL held */
+  atomic_int keeps_gil; /* calls run with the GIL held */
 } FunctionObject;
 
 /*! \brief A module or any other reference-counted object: base of Module, Array, Map, ... */
@@ -223,6 +226,11 @@ int add_exchange_table(PyTypeObject* type);
 
 PyObject* make_device(DLDevice device);
 
+/* ---- array_call.c ---- */
+
+/*! \brief Names that its calls look up; once, while the module is made. */
+int init_array_call(void);
+
 /* ---- error.c ---- */
 
 /*! \brief The current exception, cleared; NULL if there is none. */
@@ -235,7 +243,10 @@ PyObject* raise_last_error(void);
 void record_python_error(void);
 /*! \brief Forget exceptions recorded on this thread that C has swallowed. */
 void forget_python_error(void);
-/*! \brief How many threads hold a recorded exception; under the GIL. */
-extern int num_recorded_errors;
+/*! \brief How many threads hold a recorded exception; a thread sees its own for certain. */
+extern atomic_int num_recorded_errors;
+static inline int has_recorded_errors(void) {
+  return atomic_load_explicit(&num_recorded_errors, memory_order_relaxed) != 0;
+}
 
 #endif /* TVMRT_PYTHON_SRC_CORE_H_ */

@@ -5,11 +5,11 @@
 
 static _Thread_local PyObject* recorded_exception = NULL;
 static _Thread_local PyObject* recorded_text = NULL;
-int num_recorded_errors = 0;
+atomic_int num_recorded_errors = 0;
 
 void forget_python_error(void) {
   if (recorded_exception == NULL) return;
-  num_recorded_errors--;
+  (void)atomic_fetch_sub(&num_recorded_errors, 1);
   Py_CLEAR(recorded_exception);
   Py_CLEAR(recorded_text);
 }
@@ -77,7 +77,7 @@ void record_python_error(void) {
   }
   recorded_exception = exception;
   recorded_text = text;
-  num_recorded_errors++;
+  (void)atomic_fetch_add(&num_recorded_errors, 1);
 }
 
 PyObject* raise_last_error(void) {
@@ -87,7 +87,7 @@ PyObject* raise_last_error(void) {
   PyObject *text, *exception;
   int found = 0;
   recorded_exception = recorded_text = NULL;
-  if (cause != NULL) num_recorded_errors--;
+  if (cause != NULL) (void)atomic_fetch_sub(&num_recorded_errors, 1);
   text = PyUnicode_DecodeUTF8(utf8, (Py_ssize_t)strlen(utf8), "replace");
   if (text != NULL && cause_text != NULL) found = PyUnicode_Contains(text, cause_text);
   if (found == 1 && PyUnicode_GET_LENGTH(text) == PyUnicode_GET_LENGTH(cause_text)) {

@@ -22,7 +22,12 @@ typedef struct {
 
 /* ---- to others ---- */
 
-enum { MAX_WAITING = 32, MAX_STRIDES = 8 };
+enum { MAX_STRIDES = 8 };
+#if defined(Py_GIL_DISABLED)
+enum { MAX_WAITING = 0 }; /* nothing keeps two threads from one block */
+#else
+enum { MAX_WAITING = 32 };
+#endif
 
 /* Strides are given too, as others would compute them with memory of their own. */
 typedef struct {
@@ -31,7 +36,7 @@ typedef struct {
 } Given;
 
 /* Blocks that wait for the next call; under the GIL. */
-static Given* waiting[MAX_WAITING];
+static Given* waiting[MAX_WAITING + 1];
 static int num_waiting;
 
 /* Runs on any thread. */

@@ -9,7 +9,7 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
   PyThreadState *state, *outer = released_state;
   TVMValue value;
   int code, rc;
-  if (function->keeps_gil) {
+  if (atomic_load_explicit(&function->keeps_gil, memory_order_relaxed)) {
     released_state = PyThreadState_GetUnchecked();
     rc = TVMFuncCall(function->handle, values, codes, count, &value, &code);
     released_state = outer;
@@ -20,7 +20,7 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
     PyEval_RestoreThread(state);
   }
   if (rc != 0) return raise_last_error();
-  if (num_recorded_errors != 0) {
+  if (has_recorded_errors()) {
     PyObject* result = value_to_python(value, code);
     forget_python_error();
     return result;
@@ -65,7 +65,7 @@ PyObject* make_function(TVMFunctionHandle handle) {
   self->vectorcall = function_vectorcall;
   self->handle = handle;
   self->weakrefs = NULL;
-  self->keeps_gil = tvmrt_func_is_short(handle);
+  atomic_init(&self->keeps_gil, tvmrt_func_is_short(handle));
   return (PyObject*)self;
 }
 
@@ -114,7 +114,7 @@ static PyObject* function_reduce(PyObject* self, PyObject* none) {
 
 static PyObject* function_get_release_gil(PyObject* self, void* closure) {
   (void)closure;
-  return PyBool_FromLong(!((FunctionObject*)self)->keeps_gil);
+  return PyBool_FromLong(!atomic_load(&((FunctionObject*)self)->keeps_gil));
 }
 
 static int function_set_release_gil(PyObject* self, PyObject* value, void* closure) {
@@ -122,7 +122,7 @@ static int function_set_release_gil(PyObject* self, PyObject* value, void* closu
   (void)closure;
   if (value == NULL) PyErr_SetString(PyExc_AttributeError, "release_gil cannot be deleted");
   if (release < 0) return -1;
-  ((FunctionObject*)self)->keeps_gil = !release;
+  atomic_store(&((FunctionObject*)self)->keeps_gil, !release);
   return 0;
 }
 

@@ -145,13 +145,16 @@ static int core_exec(PyObject* module) {
       return -1;
     }
   }
-  if (add_exchange_table(&TensorType) != 0) return -1;
+  if (add_exchange_table(&TensorType) != 0 || init_array_call() != 0) return -1;
   register_interpreter();
   return 0;
 }
 
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, (void*)(uintptr_t)core_exec},
+#if defined(Py_GIL_DISABLED) && defined(Py_mod_gil)
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 

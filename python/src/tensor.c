@@ -202,14 +202,16 @@ static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
 /* numpy.dtype objects of the types met so far; Python is asked once a type. */
 static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
   enum { NUM_CODES = 18, NUM_SIZES = 129 };
-  static PyObject* known[NUM_CODES][NUM_SIZES];
+  static _Atomic(PyObject*) known[NUM_CODES][NUM_SIZES];
   PyObject* made;
   if (dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES) {
-    PyObject** slot = &known[dtype.code][dtype.bits];
-    if (*slot == NULL) {
-      *slot = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, 1);
-    }
-    return *slot;
+    _Atomic(PyObject*)* slot = &known[dtype.code][dtype.bits];
+    PyObject* found = atomic_load_explicit(slot, memory_order_acquire);
+    if (found != NULL) return found;
+    made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, 1);
+    if (made == NULL || atomic_compare_exchange_strong(slot, &found, made)) return made;
+    Py_DECREF(made); /* another thread was first */
+    return found;
   }
   made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, dtype.lanes);
   if (made == NULL) return NULL;
