@@ -21,6 +21,7 @@ import click
 
 from tvmrt.cli import bundles, console, files, networks, options, remote, sizes, tflite_networks
 from tvmrt.cli.groups import GroupedCommand
+from tvmrt.cli.resident import Resident, resident
 
 if TYPE_CHECKING:
     import onnx
@@ -45,12 +46,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class Result:
-    """One network: our times first, then each rival's."""
+    """One network: our times first, then each rival's. ``resident`` is what loading it and running
+    it once took of memory, where it was compiled before and the system tells."""
 
     network: str
     timings: Sequence[Timing]
     rounds: int
     compile_seconds: float
+    resident: Resident | None = None
 
 
 @click.command("bench", cls=GroupedCommand)
@@ -84,7 +87,7 @@ def command(
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
-    timed alone."""
+    timed alone, and told with the memory that it takes."""
     rivals = options.parse_names(against)
     for rival in rivals:
         if rival not in RIVALS:
@@ -160,6 +163,7 @@ def _measure_compiled(
 
     if rivals:
         raise ValueError(f"{path} is compiled: {rivals[0]} needs the network it was made of")
+    before = resident() if choices["place"] is None else None
     session = Session(path, threads, place=choices["place"])
     if inputs_file is None:
         for info in session.inputs:
@@ -170,8 +174,11 @@ def _measure_compiled(
         inputs = networks.random_inputs(session.inputs)
     else:
         inputs = session.fit(files.load_inputs(inputs_file), str(inputs_file))
+    session.run(inputs)
+    after = resident() if before is not None else None
+    grown = after.since(before) if before is not None and after is not None else None
     times = _interleave(session, inputs, {"tvmrt": partial(session.run, inputs)}, seconds)
-    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0)
+    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0, grown)
 
 
 def _interleave(
@@ -282,6 +289,13 @@ def _print(results: Sequence[Result], threads: int) -> None:
         columns += [rival.runtime, "fastest", "speed", "by fastest"]
     title = f"median time of a call, {threads} thread{'s' if threads > 1 else ''}"
     console.print_table(title, [*columns, "rounds"], rows, left=("network",))
+    for result in results:
+        if result.resident is not None:
+            sizes = result.resident.own_bytes, result.resident.file_bytes
+            total, own, file = map(console.format_bytes, (sum(sizes), *sizes))
+            click.echo(
+                f"{result.network} took {total} of memory: {own} of this process, {file} of files"
+            )
     for rival, speeds in _speeds(results).items():
         click.echo(
             f"{_geometric_mean(speeds):.2f} times the speed of {rival} "

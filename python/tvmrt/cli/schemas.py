@@ -280,6 +280,13 @@ FORMS: dict[str, Schema] = {
                 network=_text("With its sizes where a run chooses them."),
                 timings=_list(TIMING, "tvmrt's own first."), rounds=_whole(),
                 compile_seconds=_seconds("0 of what was compiled before."),
+                resident=_or_null(
+                    _record(
+                        "What loading and running what was compiled before took of memory.",
+                        own_bytes=_bytes("Of this process alone."),
+                        file_bytes=_bytes("Of files, which processes share."),
+                    )
+                ),
             )
         ),
         speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()), "By rival."),

@@ -110,7 +110,8 @@ class Region:
     ``onnx_nodes`` are the network's nodes that it stands for, whatever the device made of them.
     ``sizes`` are the dimensions that a run chooses where the device is prepared for each size: its
     module's function takes them behind the tensors, as one tensor of int64. ``memory`` is where
-    its tensors may lie beside the host's memory.
+    its tensors may lie beside the host's memory. ``stands_for`` are the compiler's nodes
+    of which the device has made those of ``graph``.
     """
 
     device: str
@@ -124,6 +125,7 @@ class Region:
     options: dict[str, Any] = field(default_factory=dict)
     sizes: tuple[Symbol, ...] = ()
     memory: DeviceMemory | None = None
+    stands_for: tuple[Node, ...] = ()
 
     @property
     def nodes(self) -> list[Node]:

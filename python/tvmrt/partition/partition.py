@@ -118,6 +118,7 @@ def _put_regions(
     for number, candidate in enumerate(candidates):
         candidate.region.symbol = _symbol(context, device.name, number)
         candidate.region.reports_failure = fallback
+        candidate.region.stands_for = tuple(candidate.nodes)
     replaced = {}
     for candidate in _generate(device, candidates, context, fallback, result):
         node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)

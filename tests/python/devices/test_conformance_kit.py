@@ -128,7 +128,7 @@ def test_crash_is_a_finding(skeleton):
 @pytest.mark.slow
 def test_leak_is_found(skeleton):
     source = skeleton(edits=[("  free(device_graph);\n", "  (void)device_graph;\n")])
-    more = "memset(region->device_graph = malloc(1 << 16), 1, 1 << 16);\n  return 0;\n  return"
+    more = "memset(region->device_graph = malloc(1 << 9), 1, 1 << 9);\n  return 0;\n  return"
     source.write_text(
         source.read_text().replace(
             "  return region->device_graph", f"  {more} region->device_graph"

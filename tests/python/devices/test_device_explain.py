@@ -124,3 +124,6 @@ def test_whole_network_on_a_device_moves_inputs_and_outputs_alone(tmp_path):
     stored = sum(array.nbytes for array in weights)
     assert summary.weights_bytes == stored
     assert [row.weights_bytes for row in summary.regions] == [stored]
+    # of kernels that a device made of them, too
+    (region,) = tvmrt.compile(model, devices=["opencl"]).summary.operators
+    assert region.macs == 4 * 48 * 64 + 4 * 10 * 48

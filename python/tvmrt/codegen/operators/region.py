@@ -43,7 +43,8 @@ class RegionLowering(Lowering):
         return channels_last_order(rank) if self._demand(rank) == CHANNELS_LAST else None
 
     def macs(self) -> int:
-        heavy = [n for n in self.region.nodes if get_op(n.op).kind == KERNEL and has_lowering(n.op)]
+        nodes = self.region.stands_for or self.region.nodes
+        heavy = [n for n in nodes if get_op(n.op).kind == KERNEL and has_lowering(n.op)]
         groups = [Group(node) for node in heavy]
         return sum(lowering_for(g.root.op)(g, self.target).macs() for g in groups)
 
