@@ -22,12 +22,17 @@
 #include <tvm/runtime/c_runtime_api.h>
 
 #if defined(__GNUC__)
-/* One pointer fits the space that every loader keeps free, and is then read without a call. */
-#define TVMRT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 /* Keeps the frame of a rarer path out of its caller. */
 #define TVMRT_NOINLINE __attribute__((noinline))
 #else
 #define TVMRT_NOINLINE
+#endif
+
+/* One pointer fits the space that the loader of glibc keeps free, and is then read without a call; that
+ * of musl keeps none, and loads no library that asks for it. */
+#if defined(__GNUC__) && defined(__GLIBC__)
+#define TVMRT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
 #define TVMRT_THREAD_LOCAL _Thread_local
 #endif
 

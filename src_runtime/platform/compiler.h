@@ -2,6 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
 #define TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
 
+#include <stdint.h> /* __GLIBC__ */
+
 #include "../../src_backend/compiler.h"
 
 #if defined(__GNUC__)
@@ -39,8 +41,9 @@
 #define TVMRT_AT_UNLOAD
 #endif
 
-/* One pointer fits the space that every loader of ELF keeps free, and is then read without a call. */
-#if defined(__GNUC__) && defined(__ELF__)
+/* One pointer fits the space that the loader of glibc keeps free, and is then read without a call; that
+ * of musl keeps none, and loads no library that asks for it. */
+#if defined(__GNUC__) && defined(__ELF__) && defined(__GLIBC__)
 #define TVMRT_THREAD_POINTER _Thread_local __attribute__((tls_model("initial-exec")))
 #else
 #define TVMRT_THREAD_POINTER _Thread_local
