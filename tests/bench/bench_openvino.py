@@ -12,17 +12,13 @@ OpenVINO cannot read, or the device takes less than half of, is named and left o
 from __future__ import annotations
 
 import argparse
-import math
-import os
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import openvino
+from paired import HEAD, arguments, summary, told
 
 import tvmrt
 import tvmrt.devices.openvino
@@ -61,26 +57,6 @@ def theirs(path: Path, feeds: dict[str, np.ndarray], threads: int) -> Callable |
     return request.infer
 
 
-def seconds(run: Callable, calls: int, clock: Callable[[], float]) -> float:
-    start = clock()
-    for _ in range(calls):
-        run()
-    return (clock() - start) / calls
-
-
-def paired(
-    first: Callable, second: Callable, limit: float, clock: Callable[[], float]
-) -> tuple[float, float, float]:
-    """Seconds of both, and how often the first fits into the second."""
-    calls = max(1, int(2e-3 / min(seconds(run, 3, time.perf_counter) for run in (first, second))))
-    rounds = []
-    end = time.perf_counter() + limit
-    while time.perf_counter() < end or len(rounds) < 3:
-        rounds.append((seconds(first, calls, clock), seconds(second, calls, clock)))
-    times = [median(column) for column in zip(*rounds)]
-    return times[0], times[1], median(b / a for a, b in rounds)
-
-
 def measure(path: Path, options: argparse.Namespace, folder: str) -> float | None:
     """The speed, which is printed; None if the network is left out."""
     threads = options.threads
@@ -92,34 +68,15 @@ def measure(path: Path, options: argparse.Namespace, folder: str) -> float | Non
         why = "OpenVINO cannot read it" if own is None else "the device takes less than half"
         print(f"{path.stem:28} {why}", flush=True)
         return None
-    clock = time.process_time if options.cpu else time.perf_counter
-    here, there, speed = paired(run, own, options.seconds, clock)
-    print(f"{path.stem:28} {here * 1e3:9.4f} {there * 1e3:9.4f} {speed:6.3f}", flush=True)
-    return speed
+    return told(path.stem, (run, own), options)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
-    parser.add_argument("--networks", nargs="*", help="their names; all where it is left out")
-    parser.add_argument("--seconds", type=float, default=2.0, help="per network")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--cpu", action="store_true", help="time on processors")
-    options = parser.parse_args()
-    if not options.folder:
-        parser.error("no FOLDER given and TVMRT_MODELS is not set")
-    models = sorted(Path(options.folder).glob("*.onnx"))
-    if options.networks:
-        models = [path for path in models if path.stem in options.networks]
-    print(f"{'network':28} {'device ms':>9} {'own ms':>9} {'speed':>6}")
+    options = arguments(__doc__)
+    print(HEAD)
     with tempfile.TemporaryDirectory() as folder:
-        found = [measure(path, options, folder) for path in models]
-    speeds = [speed for speed in found if speed is not None]
-    if not speeds:
-        sys.exit("no network was measured")
-    mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
-    print(f"geometric mean {mean:.3f}, least {min(speeds):.3f}, networks {len(speeds)}")
-    return 0
+        found = [measure(path, options, folder) for path in options.models]
+    return summary(found)
 
 
 if __name__ == "__main__":
