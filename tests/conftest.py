@@ -48,8 +48,9 @@ QUICK = (
 
 
 # Code for one processor takes half the time of code for all levels, which is the default: that is
-# what pages, examples and installed packages are tried with, besides the tests of levels.
-DEFAULT_TARGET = ("docs", "examples", "levels", "platforms")
+# what examples and installed packages are tried with, and the pages that people begin with
+# (docs/test_pages.py), besides the tests of levels.
+DEFAULT_TARGET = ("examples", "levels", "platforms")
 
 
 @pytest.hookimpl(wrapper=True)
