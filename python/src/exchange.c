@@ -68,6 +68,7 @@ static void fill_strides(Given* given) {
 }
 
 static int from_object(void* object, DLManagedTensorVersioned** out) {
+  DLManagedTensorVersioned* managed;
   Given* given;
   *out = NULL;
   if (!can_be_exported(object)) return -1;
@@ -76,14 +77,18 @@ static int from_object(void* object, DLManagedTensorVersioned** out) {
     PyErr_NoMemory();
     return -1;
   }
-  given->managed = (DLManagedTensorVersioned){
-      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-      .manager_ctx = Py_NewRef(object),
-      .deleter = release_object,
-      .dl_tensor = exported_tensor(object),
-  };
+  managed = &given->managed; /* field by field: a struct that was just written is slow to copy */
+  managed->version.major = DLPACK_MAJOR_VERSION;
+  managed->version.minor = DLPACK_MINOR_VERSION;
+  managed->manager_ctx = Py_NewRef(object);
+  managed->deleter = release_object;
+  managed->flags = 0;
+  managed->dl_tensor = *((TensorObject*)object)->tensor;
+  if (managed->dl_tensor.dtype.code == kDLUInt && managed->dl_tensor.dtype.bits == 1) {
+    managed->dl_tensor.dtype = exported_tensor(object).dtype;
+  }
   fill_strides(given);
-  *out = &given->managed;
+  *out = managed;
   return 0;
 }
 
