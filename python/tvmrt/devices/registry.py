@@ -18,7 +18,8 @@ ENTRY_POINTS = "tvmrt.devices"
 # after.
 _OTHER = frozenset(
     "base c_record expr_visitor foreign_nodes onnx_writer python_device quantized_to_onnx "
-    "recurrent_to_onnx registry region_json runtime_half skeleton to_onnx".split()
+    "recurrent_to_onnx registry region_json runtime_half skeleton tflite_writer to_onnx "
+    "to_tflite".split()
 )
 
 _DEVICES: dict[str, Device] = {}

@@ -1,0 +1,240 @@
+"""Regions of floats as TensorFlow Lite models, for tools that read files of that format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+
+from .tflite_writer import TfliteForm, TfliteWriter, refuse
+
+# Operators of one operand or two that are TensorFlow Lite's by another name.
+UNARY = {
+    "abs": "ABS", "ceil": "CEIL", "cos": "COS", "exp": "EXP", "floor": "FLOOR", "log": "LOG",
+    "neg": "NEG", "relu": "RELU", "sigmoid": "LOGISTIC", "sin": "SIN", "sqrt": "SQRT",
+    "tanh": "TANH",
+}  # fmt: skip
+BINARY = {
+    "add": ("ADD", "AddOptions"), "sub": ("SUB", "SubOptions"), "mul": ("MUL", "MulOptions"),
+    "div": ("DIV", "DivOptions"), "max": ("MAXIMUM", "MaximumMinimumOptions"),
+    "min": ("MINIMUM", "MaximumMinimumOptions"),
+}  # fmt: skip
+REDUCTIONS = {
+    "reduce_max": "REDUCE_MAX", "reduce_mean": "MEAN", "reduce_min": "REDUCE_MIN",
+    "reduce_sum": "SUM",
+}  # fmt: skip
+
+
+def _unary(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,) = node["inputs"], node["outputs"]
+    last = w.is_last(x)
+    source = w.read(x, last)
+    w.add(UNARY[node["op"]], [source], w.result(y, last))
+
+
+def _binary(w: TfliteWriter, node: Mapping) -> None:
+    """In the order in which the computed operands are there; constants are turned for nothing."""
+    (y,) = node["outputs"]
+    if len(w.shape(y)) > 4:
+        raise refuse(node, "it has more than four axes")
+    computed = [i for i in node["inputs"] if i not in w.arrays]
+    whole = all(len(w.shape(i)) == 4 for i in node["inputs"])
+    last = whole and bool(computed) and all(w.is_last(i) for i in computed)
+    operands = [w.read(i, last) for i in node["inputs"]]
+    name, options = BINARY[node["op"]]
+    w.add(name, operands, w.result(y, last), options)
+
+
+def _images(w: TfliteWriter, node: Mapping) -> Mapping:
+    """The attributes of a window over images; refuses others."""
+    attrs = node["attrs"]
+    if len(w.shape(node["inputs"][0])) != 4:
+        raise refuse(node, "its tensors are no images")
+    if min(*attrs["pads_before"], *attrs["pads_after"]) < 0:
+        raise refuse(node, "it cuts its input")
+    return attrs
+
+
+def _padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> int:
+    """The input with its padding, channels innermost."""
+    x = w.read(number, True)
+    pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
+    if not np.any(pads):
+        return x
+    shape = [n + sum(pad) for n, pad in zip(w.tensors[x].shape, pads)]
+    place = w.tensor(shape)
+    filler = w.constant(np.full(1, value, np.float32))
+    w.add("PADV2", [x, w.numbers(pads), filler], place, "PadV2Options")
+    return place
+
+
+def _strides(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
+    high, wide = attrs["strides"]
+    return {"strideH": high, "strideW": wide, "padding": w.schema.Padding.VALID}
+
+
+def _conv(w: TfliteWriter, node: Mapping) -> None:
+    attrs, (y,) = _images(w, node), node["outputs"]
+    x, kernel, bias = (*node["inputs"], -1)[:3]
+    if kernel not in w.arrays or (bias >= 0 and bias not in w.arrays):
+        raise refuse(node, "its weights are computed")
+    weights = w.arrays[kernel]
+    biases = w.arrays[bias] if bias >= 0 else np.zeros(weights.shape[0], np.float32)
+    down, across = attrs["dilations"]
+    fields = {**_strides(w, attrs), "dilationHFactor": down, "dilationWFactor": across}
+    source = _padded(w, x, attrs)
+    channels = w.shape(x)[1]
+    if weights.shape[1] == 1 and attrs["groups"] == channels > 1:
+        name, options = "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions"
+        fields["depthMultiplier"] = weights.shape[0] // channels
+        turned = weights[:, 0].transpose(1, 2, 0)[None]
+    else:
+        name, options, turned = "CONV_2D", "Conv2DOptions", weights.transpose(0, 2, 3, 1)
+    operands = [source, w.constant(turned), w.constant(biases)]
+    w.add(name, operands, w.result(y, True), options, **fields)
+
+
+def _pool(w: TfliteWriter, node: Mapping) -> None:
+    attrs, (x,), (y,) = _images(w, node), node["inputs"], node["outputs"]
+    average = node["op"] == "avg_pool"
+    if any(step != 1 for step in attrs["dilations"]):
+        raise refuse(node, "its windows are dilated")
+    padded = any((*attrs["pads_before"], *attrs["pads_after"]))
+    if average and padded and not attrs["count_pads"]:
+        raise refuse(node, "it leaves padding out of its averages")
+    high, wide = attrs["kernel"]
+    fields = {**_strides(w, attrs), "filterHeight": high, "filterWidth": wide}
+    lowest = 0.0 if average else float(np.finfo(np.float32).min)
+    source = _padded(w, x, attrs, lowest)
+    reach = [
+        (n - k) // s + 1
+        for n, k, s in zip(w.tensors[source].shape[1:3], attrs["kernel"], attrs["strides"])
+    ]
+    if reach != w.shape(y)[2:]:
+        raise refuse(node, "its last windows reach over the padding")
+    name = "AVERAGE_POOL_2D" if average else "MAX_POOL_2D"
+    w.add(name, [source], w.result(y, True), "Pool2DOptions", **fields)
+
+
+def _matmul(w: TfliteWriter, node: Mapping) -> None:
+    a, b, bias = (*node["inputs"], -1)[:3]
+    (y,) = node["outputs"]
+    if min(len(w.shape(a)), len(w.shape(b))) < 2 or len(w.shape(y)) > 4:
+        raise refuse(node, "its factors have one axis, or more than four")
+    if b in w.arrays and len(w.shape(b)) == 2:
+        own = bias in w.arrays and w.shape(bias) == w.shape(y)[-1:]
+        biases = w.arrays[bias] if own else np.zeros(w.shape(b)[1], np.float32)
+        operands = [w.read(a), w.constant(w.arrays[b].T), w.constant(biases)]
+        name, options = "FULLY_CONNECTED", "FullyConnectedOptions"
+        fields: dict[str, Any] = {"keepNumDims": True}
+    else:
+        own, operands = False, [w.read(a), w.read(b)]
+        name, options, fields = "BATCH_MATMUL", "BatchMatMulOptions", {}
+    if bias < 0 or own:
+        w.add(name, operands, w.result(y), options, **fields)
+        return
+    product = w.tensor(w.shape(y))
+    w.add(name, operands, product, options, **fields)
+    w.add("ADD", [product, w.read(bias)], w.result(y), "AddOptions")
+
+
+def _softmax(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,), axis = node["inputs"], node["outputs"], node["attrs"]["axis"]
+    rank = len(w.shape(x))
+    last = rank == 4 and axis % rank == 1
+    if not last and axis % max(rank, 1) != rank - 1:
+        raise refuse(node, "its axis is not the last one")
+    source, result = w.read(x, last), w.result(y, last)
+    if node["attrs"].get("log"):
+        w.add("LOG_SOFTMAX", [source], result, "LogSoftmaxOptions")
+    else:
+        w.add("SOFTMAX", [source], result, "SoftmaxOptions", beta=1.0)
+
+
+def _reshape(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,) = node["inputs"], node["outputs"]
+    operands = [w.read(x), w.numbers(w.shape(y))]
+    w.add("RESHAPE", operands, w.result(y), "ReshapeOptions", newShape=w.shape(y))
+
+
+def _transpose(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,) = node["inputs"], node["outputs"]
+    if len(w.shape(x)) > 5:
+        raise refuse(node, "it has more than five axes")
+    operands = [w.read(x), w.numbers(node["attrs"]["perm"])]
+    w.add("TRANSPOSE", operands, w.result(y), "TransposeOptions")
+
+
+def _concat(w: TfliteWriter, node: Mapping) -> None:
+    """Of images where they are; the axes of others are the region's."""
+    (y,), axis = node["outputs"], node["attrs"]["axis"]
+    last = all(w.is_last(i) for i in node["inputs"])
+    operands = [w.read(i, last) for i in node["inputs"]]
+    place = LAST_PLACE[axis] if last else axis
+    w.add("CONCATENATION", operands, w.result(y, last), "ConcatenationOptions", axis=place)
+
+
+LAST_PLACE = (0, 3, 1, 2)  # of each axis of an image whose channels are innermost
+
+
+def _reduce(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,), attrs = node["inputs"], node["outputs"], node["attrs"]
+    if len(w.shape(x)) > 4:
+        raise refuse(node, "it has more than four axes")
+    operands = [w.read(x), w.numbers(attrs["axes"])]
+    keep = bool(attrs["keepdims"])
+    w.add(REDUCTIONS[node["op"]], operands, w.result(y), "ReducerOptions", keepDims=keep)
+
+
+FORMS: dict[str, TfliteForm] = {
+    **dict.fromkeys(UNARY, _unary), **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(REDUCTIONS, _reduce), "avg_pool": _pool, "concat": _concat, "conv": _conv,
+    "matmul": _matmul, "max_pool": _pool, "reshape": _reshape, "softmax": _softmax,
+    "transpose": _transpose,
+}  # fmt: skip
+
+
+def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
+    """A region as a ``.tflite`` file, whose inputs and outputs follow those of the region, with
+    their shapes and axes; in between, channels of images are innermost.
+
+    Parameters
+    ----------
+    region
+        The JSON of a region, as ``pre_run`` of a device gets it.
+    constants
+        The bytes that its constants' offsets count in.
+
+    Raises
+    ------
+    UnsupportedError
+        For tensors that are not float32 or of a size that a run chooses, and for an operator, or a
+        use of it, that has no form here; the text names the node, and ``place`` is its number.
+    ImportError
+        Without the package ai-edge-litert.
+    """
+    writer = TfliteWriter(region, constants)
+    for number in region["inputs"]:
+        writer.result(number)
+    for place, node in enumerate(region["nodes"]):
+        try:
+            _write_node(writer, node, region["tensors"])
+        except UnsupportedError as problem:
+            problem.place = place
+            raise
+    return writer.model()
+
+
+def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping]) -> None:
+    if node["op"] not in FORMS:
+        raise refuse(node, f"{node['op']} has no form in TensorFlow Lite here")
+    for number in (*node["inputs"], *node["outputs"]):
+        row = tensors[number] if number >= 0 else {"dtype": "float32"}
+        if row["dtype"] != "float32" or "least" in row:
+            raise refuse(node, "it has tensors of another type than float32, or of open sizes")
+        if 0 in row.get("shape", ()):
+            raise refuse(node, "it has tensors without elements")
+    FORMS[node["op"]](writer, node)
