@@ -27,6 +27,7 @@ SERVERS = ("rpc-proxy", "rpc-server", "rpc-tracker")
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
     "compile": "tvmrt.cli.compile",
+    "compile-together": "tvmrt.cli.compile_together",
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",

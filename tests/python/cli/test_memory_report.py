@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tvmrt.cli import main
 from tvmrt.cli.call_graph import CallGraph
 from tvmrt.cli.describe import describe
 
@@ -133,9 +134,17 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
 @needs_compiler
 def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
     paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
-    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--module-name", "a,b")
+    out = ("-o", tmp_path / "both.tar", *BOARD)
+    told = tvmrt("compile-together", *paths, *out, "--module-name", "a,b")
     (line,) = [line for line in told.stdout.splitlines() if line.startswith("shared code")]
     assert re.search(r"operators take \S+ \S+ for \S+ \S+ apart: [1-9][0-9,.]* \S+ saved", line)
+    assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
+
+
+def test_one_network_is_not_several(capsys, digits, tmp_path):
+    path = str(digits / "digits_int8.onnx")
+    assert main(["compile-together", path, "-o", str(tmp_path / "a.tar")]) == 2
+    assert "there is one network, " in capsys.readouterr().err
 
 
 BAD = [

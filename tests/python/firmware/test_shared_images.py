@@ -228,3 +228,14 @@ def test_one_network_keeps_its_own_file_of_operators():
     assert image.operators == "tvmgen_image_operators.c"
     alone = tvmrt.compile_together({"a": F32}, **PLAIN)
     assert alone.operators is None and "tvmgen_a_lib1.c" in alone.libraries["a"].sources.files
+
+
+def test_layers_that_are_alike_are_one_struct():
+    """Two networks of the same file: every struct of a layer stands once."""
+    image = tvmrt.compile_together({"a": INT8, "b": INT8}, **PLAIN)
+    alone = tvmrt.compile(INT8, **PLAIN)
+    structs = [
+        sum(text.count("static const tvmrt_micro_conv_i8 ") for text in files.values())
+        for files in ({"operators": image.files[image.operators]}, alone.sources.files)
+    ]
+    assert structs[0] == structs[1] > 1

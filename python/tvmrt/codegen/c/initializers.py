@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -67,6 +68,19 @@ def print_layer(
         f.line(f"tvmrt_copy_struct(&{name}, &{fixed}, sizeof({name}));")
         for path, value in open_.items():
             f.line(f"{name}.{path} = {value};")
+
+
+def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> str:
+    """:func:`print_layer` of what many steps have alike: equal ones stand once in front of all
+    functions, which are then equal, too, and one for the compiler. The struct's address in C."""
+    if dict(_open_members(f, fields)):
+        print_layer(f, f"{kind} layer", fields)
+        return "&layer"
+    lines = [f"    {member}," for member in members(fields)]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    name = f"tvmrt_layer_{digest}"
+    f.define("\n".join([f"static const {kind} {name} = {{", *lines, "};"]))
+    return f"&{name}"
 
 
 def _open_members(f: FunctionWriter, fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -12,7 +12,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
 
-from ..c.initializers import print_layer, print_struct, print_tiles, triple
+from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
 from . import packing_f32 as packing
@@ -210,11 +210,11 @@ def emit_board(
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
-    print_layer(f, "tvmrt_micro_conv_f32 layer", members)
+    address = share_layer(f, "tvmrt_micro_conv_f32", members)
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)
-    f.line(f"return {kernel.tile}(&layer, &data);")
+    f.line(f"return {kernel.tile}({address}, &data);")
 
 
 @lowers("conv")

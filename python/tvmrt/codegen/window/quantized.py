@@ -22,7 +22,13 @@ from tvmrt.ir.quantized import storage_range
 from tvmrt.ir.rounding import round_up
 from tvmrt.planner.row_chains import RowLayer
 
-from ..c.initializers import print_layer, print_struct, range_initializer, triple
+from ..c.initializers import (
+    print_layer,
+    print_struct,
+    range_initializer,
+    share_layer,
+    triple,
+)
 from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.nest import index, merge_loops
@@ -159,13 +165,13 @@ class IntegerProduct(Lowering):
 
     def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
         layer, kernel = self._board_kernel(step, shape)
-        self._print_board(step, f, layer, kernel)
-        f.line(f"return {kernel.function(layer)}(&layer, &data);")
+        address = self._print_board(step, f, layer, kernel)
+        f.line(f"return {kernel.function(layer)}({address}, &data);")
 
     def _print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel
-    ) -> None:
-        """The layer and the tensors as structs."""
+    ) -> str:
+        """The layer and the tensors as structs; the layer's address in C."""
         name_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)
@@ -183,7 +189,7 @@ class IntegerProduct(Lowering):
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
-        print_layer(f, "tvmrt_micro_conv_i8 layer", members)
+        address = share_layer(f, "tvmrt_micro_conv_i8", members)
         if not self.direct:
             added = None
             if "mve" not in (self.target.board or ()):  # whose calls are deeper already
@@ -195,6 +201,7 @@ class IntegerProduct(Lowering):
                 added = self._epilogue(step, f, self.scale)
             fields["epilogue"], fields["ctx"] = added
         print_struct(f, "const tvmrt_micro_data data", fields)
+        return address
 
     def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel] | None:
         """The layer and its kernel in a chain."""
@@ -226,8 +233,8 @@ class IntegerProduct(Lowering):
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         layer, kernel = self._row_kernel(step)
-        self._print_board(step, f, layer, kernel)
-        row_layers.emit_call(f, layer, kernel)
+        address = self._print_board(step, f, layer, kernel)
+        row_layers.emit_call(f, layer, kernel, address)
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""

@@ -65,13 +65,13 @@ def with_ring(step: Step, layer: MicroLayer, kernel: MicroKernel) -> Step:
     return replace(step, scratch=ring, scratch_bytes=nbytes, kernel_bytes=0)
 
 
-def emit_call(f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel) -> None:
-    """Print the call of the kernel for some rows, of ``layer`` and ``data``."""
+def emit_call(f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel, address: str) -> None:
+    """Print the call of the kernel for some rows, of the layer at an ``address`` and ``data``."""
     f.include("board/rows.h")
     numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
     f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")
     if layer.shape.depthwise:
-        f.line(f"return {kernel.rows}(&layer, &data, &at, {f.scratch()});")
+        f.line(f"return {kernel.rows}({address}, &data, &at, {f.scratch()});")
         return
-    f.line("const tvmrt_micro_conv_i8 part = tvmrt_micro_part(&layer, &at);")
+    f.line(f"const tvmrt_micro_conv_i8 part = tvmrt_micro_part({address}, &at);")
     f.line(f"return {kernel.function(layer)}(&part, &data);")

@@ -1,0 +1,44 @@
+"""``tvmrt compile-together``: several networks in one image, and what they share.
+
+It is ``tvmrt compile`` of several networks, by a name that says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvmrt.cli import compile as one
+from tvmrt.cli.groups import GroupedCommand
+
+LEFT_OUT = ("kind", "output")  # a library for a project is of one network
+_OUTPUT = click.Option(
+    ["-o", "--output"], required=True, type=one.options.PATH,
+    help="OUT.tar (Model Library Format) or a folder (C sources).",
+)  # fmt: skip
+
+
+@click.pass_context
+def _run(ctx: click.Context, models: tuple[Path, ...], **asked: Any) -> Any:
+    """Compile the networks MODEL... into one image for a board, and tell what they share: the
+    kernels' code, equal weights, memory."""
+    if len(models) < 2:
+        raise click.UsageError(
+            f"there is one network, {models[0]}; name all that are to be in the image, or take "
+            "'tvmrt compile'"
+        )
+    return ctx.invoke(one.command, models=models, kind=None, **asked)
+
+
+command = GroupedCommand(
+    "compile-together",
+    callback=_run,
+    help=_run.__doc__,
+    params=[
+        one.command.params[0],
+        _OUTPUT,
+        *(each for each in one.command.params[1:] if each.name not in LEFT_OUT),
+    ],
+)
