@@ -3,7 +3,7 @@
  *
  *   api.c      NVIDIA's libraries, loaded at run time
  *   context.c  the GPU, one context for the process
- *   program.c  programs, built once and cached in the process and on disk (store.c)
+ *   program.c  programs, built once and cached in the process and on disk
  *   memory.c   memory of kDLCUDA tensors: allocation, copies, streams
  *   plan.c     a region as kernels, products and places in the GPU's memory
  *   product.c  products by cuBLAS
@@ -69,18 +69,6 @@ void cuda_leave(const cuda_context* c);
 int cuda_program(cuda_context* c, const char* who, const char* source, const char* options,
                  CUmodule* out);
 void cuda_programs_free(cuda_context* c);
-
-/* Bytes under a key of some texts in a folder of files (store.c). */
-typedef struct {
-  char path[4096];
-  const char* const* key; /* ends with NULL */
-} cuda_entry;
-/* False if nothing is to be kept. */
-bool cuda_entry_find(const char* const* key, cuda_entry* out);
-/* NULL if there is none that fits; else free() it. */
-void* cuda_entry_read(const cuda_entry* entry, size_t* out_bytes);
-/* Keeping bytes is a favour: what fails here is made again another time. */
-void cuda_entry_write(const cuda_entry* entry, const void* bytes, size_t size);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 

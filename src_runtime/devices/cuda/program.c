@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/store.h"
 #include "cuda.h"
 #include "prelude.h"
 
 #define MAX_LOG_BYTES 2500 /* of the compiler's log in an error */
 #define MAX_OPTIONS 12
+
+static const store programs = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
 
 struct program {
   char* source;
@@ -127,7 +130,7 @@ static int find_or_build(cuda_context* c, const char* who, const char* source, c
                          CUmodule* out) {
   const char* const key[] = {c->identity, CUDA_PRELUDE, options, source, NULL};
   const struct program* p;
-  cuda_entry entry;
+  store_entry entry;
   void* bytes = NULL;
   size_t size = 0;
   bool on_disk;
@@ -138,8 +141,8 @@ static int find_or_build(cuda_context* c, const char* who, const char* source, c
       return 0;
     }
   }
-  on_disk = cuda_entry_find(key, &entry);
-  if (on_disk) bytes = cuda_entry_read(&entry, &size);
+  on_disk = store_entry_find(&programs, key, &entry);
+  if (on_disk) bytes = store_entry_read(&entry, &size);
   if (bytes != NULL) { /* one that the driver refuses is built again */
     rc = c->driver.cuModuleLoadData(out, bytes);
     free(bytes);
@@ -148,7 +151,7 @@ static int find_or_build(cuda_context* c, const char* who, const char* source, c
   bytes = build(c, who, source, options, &size);
   if (bytes == NULL) return -1;
   rc = cuda_check(c, c->driver.cuModuleLoadData(out, bytes), "cuModuleLoadData");
-  if (rc == 0 && on_disk) cuda_entry_write(&entry, bytes, size);
+  if (rc == 0 && on_disk) store_entry_write(&entry, bytes, size);
   free(bytes);
   return rc == 0 ? keep(c, source, options, *out) : -1;
 }

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sample_devices import run_library
 
 import tvmrt
+from tvmrt.conformance import operators, tensors, threads
 from tvmrt.error import TVMError
 
 ort = pytest.importorskip("onnxruntime")
@@ -418,6 +419,14 @@ def test_regions_that_no_compiler_made_are_refused(case):
     whole = PRODUCT if op == "custom_cuda_product" else KERNEL
     with pytest.raises((TVMError, ValueError), match=text):
         load([(op, [0, 1], [2], whole | change)])
+
+
+@pytest.mark.parametrize("check", [operators, tensors, threads])
+def test_the_kit_passes(check):
+    """Of its networks two: ``tvmrt device test cuda`` runs them all, below where there is a GPU."""
+    found = check.check(tvmrt.devices.get("cuda"), 1e-3, ("MatMul: rank 2", "Softmax"))
+    assert found
+    assert not [f for f in found if not f.passed]
 
 
 def test_a_gpu_of_the_machine_computes_as_the_stand_in_does(tmp_path):

@@ -1,18 +1,19 @@
 /*
- * Built programs on disk.
+ * Built programs of devices on disk.
  *
  * A file holds the texts of its key and the bytes, each as a u64 length and its bytes. Its name is a
  * hash of the key; the texts are compared when it is read, so that another entry under the same name is
  * no more than a miss. Files are written aside and renamed.
  */
+#include "store.h"
+
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "cuda.h"
 
 #define NAME_BYTES 64 /* of a file, behind its folder, while it is written too */
 
@@ -33,8 +34,8 @@ static bool make_folder(char* path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-bool cuda_entry_find(const char* const* key, cuda_entry* out) {
-  const char* folder = getenv("TVMRT_CUDA_CACHE");
+bool store_entry_find(const store* of, const char* const* key, store_entry* out) {
+  const char* folder = getenv(of->variable);
   const char* cache = getenv("XDG_CACHE_HOME");
   const char* home = getenv("HOME");
   const size_t room = sizeof(out->path) - NAME_BYTES;
@@ -45,15 +46,16 @@ bool cuda_entry_find(const char* const* key, cuda_entry* out) {
   if (folder != NULL) {
     n = snprintf(out->path, room, "%s", folder);
   } else if (cache != NULL && cache[0] == '/') {
-    n = snprintf(out->path, room, "%s/tvmrt/cuda", cache);
+    n = snprintf(out->path, room, "%s/tvmrt/%s", cache, of->name);
   } else if (home != NULL && home[0] == '/') {
-    n = snprintf(out->path, room, "%s/.cache/tvmrt/cuda", home);
+    n = snprintf(out->path, room, "%s/.cache/tvmrt/%s", home, of->name);
   } else {
     return false;
   }
   if (n <= 0 || (size_t)n >= room || !make_folder(out->path)) return false;
   for (i = 0; key[i] != NULL; ++i) hash = hash_text(hash, key[i]);
-  (void)snprintf(out->path + n, NAME_BYTES / 2, "/%016llx.cubin", (unsigned long long)hash);
+  (void)snprintf(out->path + n, NAME_BYTES / 2, "/%016llx.%s", (unsigned long long)hash,
+                 of->suffix);
   return true;
 }
 
@@ -72,7 +74,7 @@ static bool read_same(FILE* file, const char* text) {
   return true;
 }
 
-void* cuda_entry_read(const cuda_entry* entry, size_t* out_bytes) {
+void* store_entry_read(const store_entry* entry, size_t* out_bytes) {
   FILE* file = fopen(entry->path, "rb");
   struct stat info;
   void* bytes = NULL;
@@ -99,7 +101,7 @@ static bool write_string(FILE* file, const void* bytes, size_t size) {
          (size == 0 || fwrite(bytes, size, 1, file) == 1);
 }
 
-void cuda_entry_write(const cuda_entry* entry, const void* bytes, size_t size) {
+void store_entry_write(const store_entry* entry, const void* bytes, size_t size) {
   char aside[sizeof(entry->path) + 32];
   bool done = true;
   FILE* file;
