@@ -7,20 +7,14 @@ it, and the metadata of their kind. Sources are the same in each; what differs i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmrt.error import UnsupportedError
 
 from .firmware_build import runtime_headers
-from .package_texts import (
-    arduino_files,
-    esp_idf_files,
-    pack_files,
-    platformio_files,
-    zephyr_files,
-)
+from .package_texts import texts
 
 
 @dataclass(frozen=True)
@@ -44,15 +38,14 @@ class Format:
 
     src: str
     include: str
-    texts: Callable[[Package], dict[str, str]]
 
 
 FORMATS = {
-    "zephyr": Format("src", "include", zephyr_files),
-    "arduino": Format("src", "src", arduino_files),
-    "platformio": Format("src", "include", platformio_files),
-    "esp-idf": Format("src", "include", esp_idf_files),
-    "cmsis-pack": Format("src", "include", pack_files),
+    "zephyr": Format("src", "include"),
+    "arduino": Format("src", "src"),
+    "platformio": Format("src", "include"),
+    "esp-idf": Format("src", "include"),
+    "cmsis-pack": Format("src", "include"),
 }
 
 
@@ -71,8 +64,7 @@ def package_files(library, kind: str) -> dict[str, str]:
         files[f"{folder}/{name}"] = text
     for name, text in sorted(runtime_headers(list(files.values())).items()):
         files[f"{row.include}/{name}"] = text
-    package = _package(library, files)
-    files.update(row.texts(package))
+    files.update(texts(_package(library, files), kind))
     return files
 
 

@@ -161,3 +161,11 @@ def groups_of_commands():
     context = click.Context(app.group)
     commands = [app.group.get_command(context, name) for name in app.COMMANDS]
     return [p for c in commands if isinstance(c, groups.GroupedCommand) for p in c.params]
+
+
+def test_every_option_of_compile_stands_in_a_group():
+    from tvmrt.cli import compile, groups
+
+    titled = {name for names in groups.GROUPS.values() for name in names.split()}
+    options = {p.name for p in compile.command.params if isinstance(p, click.Option)}
+    assert options - titled == {"output"}
