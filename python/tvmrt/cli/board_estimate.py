@@ -256,11 +256,7 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     }
     if network["seconds"] is not None:
         pairs["time"] = f"{network['seconds'] * 1e3:.3f} ms"
-    energy = network["joules"]
-    pairs["energy"] = (
-        "not known; --picojoules takes what a cycle needs" if energy is None
-        else f"{energy * 1e6:.4g} uJ"
-    )  # fmt: skip
+    pairs["energy"] = _energy(network["joules"])
     names = {"arena_bytes": "arena", "input_bytes": "inputs", "output_bytes": "outputs",
              "static_bytes": "variables", "stack_bytes": "stack"}  # fmt: skip
     parts = ", ".join(
@@ -272,3 +268,9 @@ def _pairs(network: Mapping[str, Any]) -> dict[str, str]:
     flash = f"{size(network['flash_bytes'])}: weights {size(network['weights_bytes'])}"
     rest = network["flash_bytes"] - network["weights_bytes"]
     return {**pairs, "flash in all": f"{flash}, code and constants {size(rest)}"}
+
+
+def _energy(joules: float | None) -> str:
+    if joules is None:
+        return "not known; --picojoules takes what a cycle needs"
+    return f"{joules * 1e3:.4g} mJ" if joules >= 1e-3 else f"{joules * 1e6:.4g} uJ"

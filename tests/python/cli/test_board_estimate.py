@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.cli import main
+from tvmrt.cli import board_estimate, main
 from tvmrt.codegen.families import FAMILIES
 from tvmrt.codegen.target import FIRMWARE
 from tvmrt.cycles import code, cores, parts
@@ -119,6 +119,13 @@ def test_a_network_is_compiled_for_the_board(capsys, digits):
     assert re.search(r"^energy +not known; --picojoules", printed, re.MULTILINE)
     assert re.search(r"^RAM in all +[\d.,]+ (KiB|B): arena .*, stack ", printed, re.MULTILINE)
     assert re.search(r"^conv2 +[\d,]+ +[\d,]+ +[\d,]+ +[\d.]+ % +[\d.]+$", printed, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"), [(None, "not known"), (2.5e-6, "2.5 uJ"), (0.0125, "12.5 mJ")]
+)
+def test_energy_has_a_unit_of_its_size(joules, text):
+    assert board_estimate._energy(joules).startswith(text)
 
 
 def refused(capsys, *arguments):
