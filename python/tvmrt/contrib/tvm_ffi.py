@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from tvmrt import error as _error
-from tvmrt.runtime import NDArray, PackedFunc, convert_to_tvm_func, get_global_func
+from tvmrt.runtime import Module, NDArray, PackedFunc, convert_to_tvm_func, get_global_func
 from tvmrt.runtime.ndarray import from_dlpack
 
 __all__ = [
@@ -105,18 +105,18 @@ class CFunction(NamedTuple):
 
 
 def to_tvm_ffi(value: Any) -> Any:
-    """Return a function or tensor of tvmrt as one of tvm-ffi.
+    """Return a function, module or tensor of tvmrt as one of tvm-ffi.
 
     Parameters
     ----------
     value
-        A PackedFunc, or an NDArray.
+        A PackedFunc, a Module, or an NDArray.
 
     Returns
     -------
     tvm_ffi.Function or tvm_ffi.Tensor
-        It keeps what it was made of alive. A tensor shares the memory. A function that was one of
-        tvm-ffi before is that again.
+        That of a module gets a name and gives the function. It keeps what it was made of
+        alive. A tensor shares the memory. A function that was one of tvm-ffi before is that again.
 
     Raises
     ------
@@ -129,20 +129,25 @@ def to_tvm_ffi(value: Any) -> Any:
         return _from_packed_func(ctypes.c_void_p(value.handle))
     if isinstance(value, NDArray):
         return tvm_ffi.from_dlpack(value)
-    raise TypeError(f"to_tvm_ffi() takes a PackedFunc or an NDArray, not a {type(value).__name__}")
+    if isinstance(value, Module):
+        return to_tvm_ffi(
+            convert_to_tvm_func(lambda: value)
+        )()  # as every result of a function crosses
+    kind = type(value).__name__
+    raise TypeError(f"to_tvm_ffi() takes a PackedFunc, a Module or an NDArray, not a {kind}")
 
 
 def from_tvm_ffi(value: Any) -> Any:
-    """Return a function or tensor of tvm-ffi as one of tvmrt.
+    """Return a function, module or tensor of tvm-ffi as one of tvmrt.
 
     Parameters
     ----------
     value
-        A ``tvm_ffi.Function``, or a contiguous ``tvm_ffi.Tensor``.
+        A ``tvm_ffi.Function``, a ``tvm_ffi.Module``, or a contiguous ``tvm_ffi.Tensor``.
 
     Returns
     -------
-    PackedFunc or NDArray
+    PackedFunc, Module or NDArray
         It keeps what it was made of alive. A tensor shares the memory. A function that was one of
         tvmrt before is that again.
 
@@ -157,9 +162,10 @@ def from_tvm_ffi(value: Any) -> Any:
         return _from_function(ctypes.c_void_p(value.__chandle__()))
     if isinstance(value, tvm_ffi.Tensor):
         return from_dlpack(value)
-    raise TypeError(
-        f"from_tvm_ffi() takes a tvm_ffi.Function or Tensor, not a {type(value).__name__}"
-    )
+    if isinstance(value, tvm_ffi.Module):
+        return from_tvm_ffi(tvm_ffi.convert(lambda: value))()  # as every result crosses
+    kind = type(value).__name__
+    raise TypeError(f"from_tvm_ffi() takes a tvm_ffi.Function, Module or Tensor, not a {kind}")
 
 
 def safe_call(function: PackedFunc | Callable[..., Any]) -> CFunction:

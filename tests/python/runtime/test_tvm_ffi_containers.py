@@ -70,6 +70,7 @@ def test_objects_without_a_counterpart_are_refused():
 
 
 def test_modules_give_their_functions(toolbox, tmp_path):
+    assert bridge.to_tvm_ffi(toolbox)("add3")(1, 2, 4) == 7
     get = to_ffi(lambda: toolbox)()
     assert get("add3")(1, 2, 3) == 6
     assert get("no such") is None
@@ -82,6 +83,7 @@ def test_modules_give_their_functions(toolbox, tmp_path):
     assert module["same"](5) == 5
     assert module() == 1234
     assert not module.implements_function("no such")
+    assert bridge.from_tvm_ffi(tvm_ffi.load_module(str(library)))["same"](6) == 6
 
 
 def test_error_comes_back_with_the_lines_it_came_from(toolbox):
