@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from tvmrt.cli import bundles, console, files, networks, options, remote, sizes, tflite_networks
+from tvmrt.cli import (
+    bundles,
+    console,
+    files,
+    networks,
+    options,
+    remote,
+    roofline,
+    sizes,
+    tflite_networks,
+)
 from tvmrt.cli.groups import GroupedCommand
 from tvmrt.cli.resident import Resident, resident
 
@@ -54,6 +64,7 @@ class Result:
     rounds: int
     compile_seconds: float
     resident: Resident | None = None
+    operators: Sequence[Mapping[str, Any]] = ()  # timed, with --profile
 
 
 @click.command("bench", cls=GroupedCommand)
@@ -78,12 +89,20 @@ class Result:
     show_default=True,
     help="How long to measure each network.",
 )
+@click.option(
+    "--profile",
+    "profiled",
+    is_flag=True,
+    help="Tell each operator's time, GFLOP/s, bytes a second and part of the roofline: of the best "
+    "that this machine can do at its precision, by its arithmetic and its memory, both measured.",
+)
 @options.compile_here
 @remote.rpc_options
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool, **choices: Any,
+    profiled: bool, rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool,
+    **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
@@ -99,16 +118,29 @@ def command(
     choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key)
     if rivals and choices["place"] is not None:
         raise click.UsageError("--against compares on this machine: leave --rpc out")
+    if profiled and choices["place"] is not None:
+        raise click.UsageError("--profile times operators on this machine: leave --rpc out")
+    if profiled and any(model.suffix in COMPILED for model in models):
+        raise click.UsageError(
+            "--profile knows the work of networks that it compiles; 'tvmrt profile' times those "
+            "that are compiled already"
+        )
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
             if report:
                 report("networks", done, len(models))
-            results += _measure(model, rivals, inputs_file, seconds, threads, choices)
+            results += _measure(model, rivals, inputs_file, seconds, threads, choices, profiled)
+    machine = roofline.entered([each.operators for each in results], threads) if profiled else None
     if as_json:
-        console.print_json("bench", _as_dict(results, threads))
-    else:
-        _print(results, threads)
+        machine_of = {} if machine is None else {"machine": machine}
+        console.print_json("bench", {**_as_dict(results, threads), **machine_of})
+        return
+    _print(results, threads)
+    if machine is not None:
+        for each in results:
+            roofline.print_operators(each.network, each.operators)
+        roofline.print_machine(machine)
 
 
 def _measure(
@@ -118,6 +150,7 @@ def _measure(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
+    profiled: bool,
 ) -> list[Result]:
     """The network's times, at several sizes where its dimensions are open."""
     from tvmrt.cli.session import compile_session
@@ -146,7 +179,9 @@ def _measure(
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
             times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
-            results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
+            timed = roofline.timed(session) if profiled else ()
+            rounds = len(times["tvmrt"])
+            results.append(Result(name, _timings(times), rounds, compile_seconds, operators=timed))
     return results
 
 
@@ -270,7 +305,10 @@ def _as_dict(results: Sequence[Result], threads: int) -> dict[str, Any]:
         rival: {"geometric_mean": _geometric_mean(speeds), "least": min(speeds)}
         for rival, speeds in _speeds(results).items()
     }
-    networks_timed = [asdict(result) for result in results]
+    networks_timed = [
+        {name: value for name, value in asdict(result).items() if name != "operators" or value}
+        for result in results
+    ]
     return {"threads": threads, "networks": networks_timed, "speed": summary}
 
 

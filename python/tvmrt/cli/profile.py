@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     help="Write the runs as a trace that ui.perfetto.dev and chrome://tracing open.",
 )  # fmt: skip
 @options.request_options(
-    "executor", "target", "levels", "devices", "device_fallback", "device_options", "operators",
-    "shapes", "dims", "sequences", "signature", "cc",
+    "executor", "target", "levels", "precision", "devices", "device_fallback", "device_options",
+    "operators", "shapes", "dims", "sequences", "signature", "cc",
 )  # fmt: skip
 @options.threads
 @console.json_option

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="An older report, .html or .json, to stand beside this one.",
 )  # fmt: skip
 @options.request_options(
-    "executor", "runtime", "target", "levels", "board", "devices", "device_fallback",
+    "executor", "runtime", "target", "levels", "precision", "board", "devices", "device_fallback",
     "device_options", "operators", "shapes", "dims", "sequences", "signature", "params", "pools",
     "place", "cc",
 )  # fmt: skip
@@ -73,7 +73,7 @@ def _data(
     model: Path, asked: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
 ) -> dict[str, Any]:
     """The data of the report, of boards with what their compiler says."""
-    from tvmrt.cli import memory_report
+    from tvmrt.cli import memory_report, roofline
     from tvmrt.cli.compile import measure_code
     from tvmrt.export.model_library_format import metadata
     from tvmrt.pipeline import compile as compile_network
@@ -85,7 +85,8 @@ def _data(
     if not library.options.firmware:
         here = run and library.target.hosted
         executor = _executor(library, threads, inputs) if here else None
-        return report(library, model.name, executor).data
+        peaks = roofline.peaks_beside(library) if here else None
+        return report(library, model.name, executor, peaks).data
     data = report(library, model.name).data
     costs = measure_code(library, asked["cc"])
     data["footprint"] = memory_report.as_dict(metadata([library])["modules"], costs)
@@ -115,7 +116,7 @@ def _verify(
             "--verify runs the network here; for a board, write the report without it, and use "
             "'tvmrt replay' on what the board has sent"
         )
-    names = "devices operators shapes dims sequences signature target cc"
+    names = "devices operators shapes dims sequences signature target precision cc"
     choices = {name: asked[name] for name in names.split()}
     choices["executor"] = asked["executor"] or "graph"
     rows, judge = compared(model, inputs_file, threads, False, choices)

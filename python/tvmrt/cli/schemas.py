@@ -214,6 +214,15 @@ TIMING = _record(
     speed=_seconds("tvmrt's as a multiple of this one's: the median over rounds."),
     speed_of_fastest=_seconds(),
 )  # fmt: skip
+ROOFLINE = _record(
+    name=_text(), symbol=_text(), operator=_text(), nodes=WORDS, device=_text(),
+    precision=_text("Of what is multiplied: `float32`, `bfloat16` or `int8`."),
+    seconds=_seconds("The median of several runs."), macs=_whole(),
+    moved_bytes=_bytes("Of operands, results and weights."),
+    flops=_number("Operations a second."), bytes=_number("Moved a second."),
+    roofline=_number("The part of the best that this machine can do."),
+    bound=_text("What the best is of: `arithmetic` or `memory`."),
+)  # fmt: skip
 VERDICT = _record(
     error=_number(), allowed=_number("In the same unit."),
     excess=_number("Their worst ratio; at most 1 is right."), problem=_text(),
@@ -287,7 +296,13 @@ FORMS: dict[str, Schema] = {
                         file_bytes=_bytes("Of files, which processes share."),
                     )
                 ),
+                operators_=_list(ROOFLINE, "In the order of a run, with --profile."),
             )
+        ),
+        machine_=_record(
+            "What is measured of this machine, with --profile.",
+            flops=_by_name(_number(), "Operations a second of a matrix product, by precision."),
+            bytes=_number("A second, of copies from memory."),
         ),
         speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()), "By rival."),
     ),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from tvmrt.export.library import CompiledLibrary
     from tvmrt.ir.bundle import Bundle
     from tvmrt.rpc import RPCSession
 
@@ -71,6 +72,7 @@ class Session:
         self.output_names = list(output_names or names)
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
+        self.library: CompiledLibrary | None = None  # of what was compiled here
         self.reduced: frozenset[str] = frozenset()  # nodes that multiply rounded numbers
 
     def _input_infos(self) -> list[networks.TensorInfo]:
@@ -162,7 +164,7 @@ def compile_session(
         )
     library.export(path)
     session = Session(path, threads, library.program.output_names, place)
-    session.bundles = library.bundles
+    session.library, session.bundles = library, library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
     reduced = (row for row in library.summary.reduced if row.precision != "float32")
     session.reduced = frozenset(name for row in reduced for name in row.nodes)

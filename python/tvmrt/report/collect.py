@@ -8,8 +8,10 @@ from typing import Any
 
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.export.summary import OperatorSummary, Summary
+from tvmrt.ir import Node
 from tvmrt.ir.extent import Extent, most, shown
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Program, Step
+from tvmrt.ir.reduced import BFLOAT16, is_reduced
 from tvmrt.libinfo import __version__
 from tvmrt.report import FORMAT, VERSION
 from tvmrt.report.kinds import kind_of
@@ -87,6 +89,7 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
         "symbol": row.symbol,
         "kind": kind_of(root.op),
         "op": row.op,
+        "precision": precision_of(root),
         "fused": [node.op for node in step.group.nodes],
         "device": "cpu" if region is None else region.device,
         "onnx_nodes": row.onnx_nodes,
@@ -98,6 +101,13 @@ def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
         "scratch_bytes": row.scratch_bytes,
         "live_bytes": row.live_bytes,
     }
+
+
+def precision_of(root: Node) -> str:
+    """What an operator multiplies: ``float32``, ``bfloat16`` or ``int8``."""
+    if is_reduced(root):
+        return BFLOAT16
+    return "int8" if root.op.startswith("q") or root.op == "pair" else "float32"
 
 
 def _access(access: Access) -> dict[str, Any]:

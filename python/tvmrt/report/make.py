@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -40,7 +41,12 @@ class Report:
         )
 
 
-def report(library: CompiledLibrary, name: str, executor: Any = None) -> Report:
+def report(
+    library: CompiledLibrary,
+    name: str,
+    executor: Any = None,
+    peaks: Mapping[str, float] | None = None,
+) -> Report:
     """The report of a compiled network.
 
     Parameters
@@ -51,12 +57,18 @@ def report(library: CompiledLibrary, name: str, executor: Any = None) -> Report:
         What the network is called on the page.
     executor
         One of the network that has run, to be timed; None for what does not run here.
+    peaks
+        Operations a second that this machine reaches, by precision, where they were measured.
     """
     data = collect(library, name)
     if executor is not None:
+        from tvmrt.report.roofline import enter
         from tvmrt.report.timing import machine, measure
         from tvmrt.runtime import num_threads
 
         data["timing"] = measure(executor, data["operators"])
         data["machine"] = {**machine(), "threads": num_threads()}
+        flops = {"float32": data["machine"]["flops"], **(peaks or {})}
+        data["machine"]["peaks"] = flops
+        enter(data["operators"], flops, data["machine"]["bytes"])
     return Report(data)

@@ -40,7 +40,7 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
         times = next((found[name] for name in names_of(operator) if name in found), None)
         if times:
             operator["seconds"] = median(times)
-    whole = _times(executor.run, SECONDS / 2)
+    whole = times_of(executor.run, SECONDS / 2)
     return {"median": median(whole), "fastest": min(whole), "runs": len(whole)}
 
 
@@ -49,7 +49,8 @@ def names_of(operator: dict[str, Any]) -> tuple[str, ...]:
     return operator["symbol"] + PACKED, operator["symbol"], operator["name"]
 
 
-def _times(run: Callable[[], object], seconds: float) -> list[float]:
+def times_of(run: Callable[[], object], seconds: float) -> list[float]:
+    """Seconds of each of many calls, at least five, for about so long."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or (time.perf_counter() < end and len(times) < 1000):
@@ -65,6 +66,6 @@ def machine() -> dict[str, float]:
     a = np.ones((256, 256), np.float32)
     source = np.ones(1 << 24, np.float32)  # 64 MiB: more than caches hold
     target = np.empty_like(source)
-    product = min(_times(lambda: np.matmul(a, a), 0.1))
-    copy = min(_times(lambda: np.copyto(target, source), 0.1))
+    product = min(times_of(lambda: np.matmul(a, a), 0.1))
+    copy = min(times_of(lambda: np.copyto(target, source), 0.1))
     return {"flops": 2 * a.shape[0] ** 3 / product, "bytes": 2 * source.nbytes / copy}

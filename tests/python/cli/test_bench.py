@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.cli import bench
+from tvmrt.cli import bench, main
+from tvmrt.report.roofline import enter
 
 
 def _busy(seconds: float):
@@ -70,3 +71,22 @@ def test_memory_of_a_compiled_network_is_told(tmp_path, capsys):
     bench._print([result], 1)
     assert "net took" in (told := capsys.readouterr().out)
     assert "of this process" in told
+
+
+def test_part_of_the_roofline_is_the_longer_of_two_least_times():
+    rows = [
+        {"precision": "float32", "macs": 500, "moved_bytes": 10, "seconds": 4.0},
+        {"precision": "float32", "macs": 10, "moved_bytes": 400, "seconds": 8.0},
+        {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # beyond the peak
+        {"precision": "float32", "macs": 5, "moved_bytes": 5},  # not timed
+    ]
+    enter(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
+    assert [row.get("roofline") for row in rows] == [0.5, 0.5, 1.0, None]
+    assert [row.get("bound") for row in rows] == ["arithmetic", "memory", "arithmetic", None]
+
+
+def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):
+    library = tmp_path / "net.so"
+    library.write_bytes(b"")
+    assert main(["bench", str(library), "--profile"]) == 2
+    assert "'tvmrt profile' times those" in capsys.readouterr().err

@@ -73,6 +73,13 @@ def test_run_profile_and_bench(held, folder):
     assert len(printed["seconds"]) == 3
     held("profile", "profile", library)
     held("bench", "bench", library, "--seconds", "0.01")
+    options = ("--seconds", "0.01", "--target", "native", "--precision", "bf16")
+    timed = held("bench", "bench", DIGITS, "--profile", *options)
+    (network,), peaks = timed["networks"], timed["machine"]["flops"]
+    work = [row for row in network["operators"] if row["macs"]]
+    assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
+    assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])
+    assert sum(row["seconds"] for row in work) < 10 * network["timings"][0]["median"]
 
 
 @pytest.mark.parametrize("name", ["digits.so", "digits.tar", DIGITS, TFLITE], ids=str)

@@ -145,6 +145,11 @@ function operatorTable() {
         value: ({ o }) => rate(o.moved_bytes, o.seconds),
         show: ({ o }) => giga(rate(o.moved_bytes, o.seconds)),
       },
+      {
+        name: "of roofline",
+        value: ({ o }) => o.roofline,
+        show: ({ o }) => (o.roofline ? `${percent(o.roofline)} (${o.bound})` : "–"),
+      },
     );
   if (devices.length > 1) columns.push({ name: "device", left: true, value: ({ o }) => o.device });
   table(at("operators"), "Operators", columns, rows, timed ? 2 : null, ({ i }) => i);

@@ -1,0 +1,130 @@
+"""Operators of networks beside what this machine can do at best, for ``tvmrt bench --profile``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console
+
+if TYPE_CHECKING:
+    from tvmrt.cli.session import Session
+    from tvmrt.export.library import CompiledLibrary
+
+SIZE = 384  # rows, columns and depth of the product that is timed
+SECONDS = 0.1  # for about so long
+
+
+def timed(session: Session) -> list[dict[str, Any]]:
+    """The operators of a network that has run, each with the median of its seconds; without those
+    that take no time of their own."""
+    from tvmrt.report.collect import collect
+    from tvmrt.report.timing import measure
+
+    assert session.library is not None, "the network was compiled here"
+    operators = collect(session.library, "")["operators"]
+    measure(session.executor, operators)
+    return [_row(each) for each in operators if each.get("seconds")]
+
+
+def entered(networks: Sequence[Sequence[dict[str, Any]]], threads: int) -> dict[str, Any]:
+    """Enter in all rows what part they reach; what was measured of the machine."""
+    from tvmrt.report.roofline import bandwidth, enter
+
+    rows = [row for rows in networks for row in rows]
+    flops = peaks(row["precision"] for row in rows if row["macs"])
+    nbytes = bandwidth(threads)
+    enter(rows, flops, nbytes)
+    return {"flops": flops, "bytes": nbytes}
+
+
+def _row(operator: Mapping[str, Any]) -> dict[str, Any]:
+    seconds = operator["seconds"]
+    return {
+        "name": operator["name"], "symbol": operator["symbol"], "operator": operator["op"],
+        "nodes": operator["onnx_nodes"], "device": operator["device"],
+        "precision": operator["precision"], "seconds": seconds, "macs": operator["macs"],
+        "moved_bytes": operator["moved_bytes"], "flops": 2 * operator["macs"] / seconds,
+        "bytes": operator["moved_bytes"] / seconds,
+    }  # fmt: skip
+
+
+def print_operators(network: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table of operators, the longest first."""
+    total = sum(row["seconds"] for row in rows) or 1.0
+    table = [
+        (
+            console.shorten(row["name"]), row["operator"], row["precision"] if row["macs"] else "",
+            console.format_seconds(row["seconds"]), f"{row['seconds'] / total:.1%}",
+            f"{row['flops'] / 1e9:.1f}" if row["macs"] else "",
+            console.format_bytes(row["moved_bytes"]), f"{row['bytes'] / 1e9:.1f}",
+            f"{row['roofline']:.0%}", row["bound"],
+        )
+        for row in sorted(rows, key=lambda row: -row["seconds"])
+    ]  # fmt: skip
+    columns = (
+        "operator", "kind", "of", "time", "share", "GFLOP/s", "moved", "GB/s", "of roofline", "by",
+    )  # fmt: skip
+    console.print_table(f"operators of {network}", columns, table, left=(*columns[:3], "by"))
+
+
+def print_machine(machine: Mapping[str, Any]) -> None:
+    """What the parts are of."""
+    flops = ", ".join(
+        f"{each / 1e9:.0f} GFLOP/s in {name}" for name, each in machine["flops"].items()
+    )
+    click.echo(f"roofline: {flops}{' and ' if flops else ''}{machine['bytes'] / 1e9:.1f} GB/s")
+
+
+def peaks(precisions: Iterable[str]) -> dict[str, float]:
+    """Operations a second that a product of matrices reaches here, by precision (``float32``,
+    ``bfloat16`` or ``int8``), on the threads of the runtime. Needs the C compiler."""
+    return {precision: _reached(precision) for precision in sorted(set(precisions))}
+
+
+def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
+    """Those that a network's operators have but float32, which a report measures otherwise."""
+    from tvmrt.report.collect import precision_of
+
+    steps = [step for step in library.program.steps if step.lowering.macs()]
+    return peaks({precision_of(step.group.root) for step in steps} - {"float32"})
+
+
+def _reached(precision: str) -> float:
+    from tvmrt.pipeline import compile
+    from tvmrt.report.timing import times_of
+    from tvmrt.runtime import cpu, load_module
+    from tvmrt.runtime.executor import AotModule
+
+    option = "bf16" if precision == "bfloat16" else "float32"
+    with tempfile.TemporaryDirectory(prefix="tvmrt-peak-") as folder:
+        path = Path(folder, "product.so")
+        library = compile(_product(precision), executor="aot", target="native", precision=option)
+        library.export(path)
+        executor = AotModule(load_module(str(path))["default"](cpu(0)))
+        executor.run()
+        return 2 * SIZE**3 / min(times_of(executor.run, SECONDS))
+
+
+def _product(precision: str) -> Any:
+    """A network that is a product with a constant matrix."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    held, kind, op, names = {"w": np.ones((SIZE, SIZE), np.float32)}, "FLOAT", "MatMul", ["x", "w"]
+    if precision == "int8":
+        zero = np.uint8(128)
+        held = {"w": np.ones((SIZE, SIZE), np.int8), "s": np.float32(1), "z": zero, "o": np.int8(0)}
+        kind, op, names = "UINT8", "QLinearMatMul", ["x", "s", "z", "w", "s", "o", "s", "z"]
+    ends = [
+        helper.make_tensor_value_info(name, getattr(TensorProto, kind), [SIZE, SIZE])
+        for name in ("x", "y")
+    ]
+    tensors = [numpy_helper.from_array(np.asarray(x), name) for name, x in held.items()]
+    node = helper.make_node(op, names, ["y"])
+    graph = helper.make_graph([node], "peak", ends[:1], ends[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
