@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import networks_elsewhere
 import pytest
 
 import tvmrt
@@ -23,7 +24,7 @@ def machine(machines):
     """A target, and a server on such a machine."""
     with machines.serve("aarch64-linux") as port:
         place = ["--rpc", f"127.0.0.1:{port}"]
-        yield SimpleNamespace(target="aarch64-linux", name="aarch64", place=place)
+        yield SimpleNamespace(target="aarch64-linux", name="aarch64", place=place, port=port)
 
 
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
@@ -34,6 +35,11 @@ def test_a_network_is_right_there(machine, network, capsys):
     found = json.loads(capsys.readouterr().out)
     assert "probabilities" in [each["tensor"] for each in found["tensors"]]
     assert found["wrong"] == 0
+
+
+@pytest.mark.parametrize("network", networks_elsewhere.turns("aarch64-linux"))
+def test_a_real_network_is_right_there(machine, network, models_dir, tmp_path):
+    networks_elsewhere.check(models_dir, network, machine.target, machine.port, tmp_path)
 
 
 def test_loading_it_here_names_both_machines(machine, tmp_path):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from types import SimpleNamespace
 
+import networks_elsewhere
 import numpy as np
 import pytest
 from level_networks import quantised
@@ -98,6 +99,14 @@ def test_levels_compute_the_network_on_their_processors(family, small, machines)
                 np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5, err_msg=cpu)
             else:
                 np.testing.assert_array_equal(found, wanted, err_msg=f"{name} on {cpu}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", FAMILIES)
+def test_real_networks_are_right_there(target, machines, models_dir, tmp_path):
+    with machines.serve(target) as port:
+        for network in networks_elsewhere.turns(target):
+            networks_elsewhere.check(models_dir, network, target, port, tmp_path)
 
 
 @pytest.mark.slow
