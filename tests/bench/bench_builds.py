@@ -24,7 +24,7 @@ import tvmrt
 
 def builds(folder: Path) -> dict[str, dict]:
     """Options of tvmrt.compile by the name of the build."""
-    found: dict[str, dict] = {"native": {}, "host": {"target": "host"}}
+    found: dict[str, dict] = {"native": {"target": "native"}, "host": {"target": "host"}}
     if platform.machine() in ("x86_64", "AMD64"):
         compiler = folder / "cc"
         compiler.write_text('#!/bin/sh\nexec cc "$@" -mavx2 -mfma\n')

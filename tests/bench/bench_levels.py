@@ -30,7 +30,7 @@ from tvmrt.contrib.graph_executor import GraphModule
 
 BATCH_SECONDS = 0.01
 BUILDS = {
-    "native": {},
+    "native": {"target": "native"},
     "all": {"target": "x86-64"},
     "v3": {"target": "x86-64", "levels": ["v3"]},
 }

@@ -111,7 +111,7 @@ def _target() -> Check:
 # What the system calls instructions for which compilers have another word.
 _SYSTEM_NAMES = {
     "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
-    "avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni",
+    "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16", "avxvnni": "avx_vnni",
 }  # fmt: skip
 
 

@@ -44,6 +44,8 @@ def test_levels_are_those_of_the_psabi():
     assert environment._level(frozenset(fourth), "x86_64") == "v4"
     ice_lake = fourth | {"avx512_vnni", "avx512vbmi", "avx512_vbmi2"}  # as Linux calls them
     assert environment._level(frozenset(ice_lake), "x86_64") == "v4vbmi"
+    assert environment._level(frozenset(ice_lake | {"avx512_bf16"}), "x86_64") == "v4bf16"
+    assert environment._level(frozenset(third | {"avx_vnni"}), "x86_64") == "v3vnni"
     assert environment._level(frozenset(fourth), "riscv64") == ""
     told = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
     assert told == ["neon", "dot"]
