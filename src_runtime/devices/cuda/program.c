@@ -9,6 +9,7 @@
 #include "prelude.h"
 
 #define MAX_LOG_BYTES 2500 /* of the compiler's log in an error */
+#define OWN_OPTIONS 3
 #define MAX_OPTIONS 12
 
 static const store programs = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
@@ -72,7 +73,9 @@ static int split_options(char* text, const char** out, int room) {
 static void* build(const cuda_context* c, const char* who, const char* source, const char* options,
                    size_t* out_bytes) {
   char architecture[40];
-  const char* all[MAX_OPTIONS] = {architecture, "--device-as-default-execution-space"};
+  /* functions of the generated text are the device's; it has hexadecimal numbers */
+  const char* all[MAX_OPTIONS] = {architecture, "--device-as-default-execution-space",
+                                  "--std=c++17"};
   const size_t length = sizeof(CUDA_PRELUDE) + strlen(source);
   char* text = malloc(length);
   char* words = strdup(options);
@@ -84,14 +87,14 @@ static void* build(const cuda_context* c, const char* who, const char* source, c
     (void)cuda_fail("out of memory");
   } else {
     (void)snprintf(text, length, "%s%s", CUDA_PRELUDE, source);
-    count = split_options(words, &all[2], MAX_OPTIONS - 2);
+    count = split_options(words, &all[OWN_OPTIONS], MAX_OPTIONS - OWN_OPTIONS);
   }
   if (count >= 0) {
     status = c->compiler.nvrtcCreateProgram(&program, text, "kernel.cu", 0, NULL, NULL);
     if (status != 0) {
       (void)cuda_fail("nvrtcCreateProgram failed (%d)", status);
     } else {
-      status = c->compiler.nvrtcCompileProgram(program, count + 2, all);
+      status = c->compiler.nvrtcCompileProgram(program, count + OWN_OPTIONS, all);
       if (status == 0) {
         bytes = get_binary(c, program, out_bytes);
       } else {

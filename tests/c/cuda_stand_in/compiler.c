@@ -123,6 +123,8 @@ static int read_options(int count, const char* const* options, char* out) {
       architecture = 1;
     } else if (strcmp(options[i], "--device-as-default-execution-space") == 0) {
       device = 1;
+    } else if (strcmp(options[i], "--std=c++17") == 0) {
+      (void)strcat(out, " -std=c++17 -pedantic-errors");
     } else if (strcmp(options[i], "--fmad=false") == 0) {
       (void)strcat(out, " -ffp-contract=off");
     } else {
