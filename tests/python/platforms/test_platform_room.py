@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 # C11 without what only some compilers have, and the headers of libraries, which devices name.
@@ -54,3 +58,38 @@ def test_only_compiler_headers_have_extensions_of_a_compiler():
         )
         wrong += [f"{name}: {found}" for found in EXTENSION.findall(code)]
     assert not wrong
+
+
+MINGW = Path("/usr/share/mingw-w64/include")
+# MinGW's headers say these behind a declaration, which no compiler but GCC's kin takes there.
+OVERLAY = """#include_next <_mingw.h>
+#undef __MINGW_ATTRIB_NORETURN
+#define __MINGW_ATTRIB_NORETURN
+#undef __MINGW_ATTRIB_DEPRECATED
+#define __MINGW_ATTRIB_DEPRECATED
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["c11", "msvc"])
+def test_sources_outside_the_room_are_read_without_extensions(dialect, tmp_path):
+    """By C11 to the letter, and as clang-cl reads them, which has no word of GCC's there."""
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    command = ["clang", "-std=c11", "-fsyntax-only", "-DTVM_EXPORTS", "-DTVMRT_HAS_RPC"]
+    if dialect == "msvc":
+        if not MINGW.is_dir():
+            pytest.skip("there are no headers of Windows: MinGW's are not installed")
+        (tmp_path / "_mingw.h").write_text(OVERLAY)
+        command += ["--target=x86_64-pc-windows-msvc", "-fms-extensions", "-fms-compatibility"]
+        command += ["-isystem", str(tmp_path), "-isystem", str(MINGW)]
+    else:
+        command += ["-pedantic-errors", "-D_POSIX_C_SOURCE=200809L"]
+    rooms = (*OF_A_SYSTEM, "src_runtime/tvm_ffi/")  # the bridge is not for Windows
+    files = [name for name in _sources(*rooms) if name.endswith(".c")]
+    done = subprocess.run(
+        [*command, "-Iinclude", "-Isrc_runtime", *files],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(files) > 100
