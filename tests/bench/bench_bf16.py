@@ -102,6 +102,7 @@ def measure(path: Path, own: bool, rounds: int, target: str) -> dict[str, float]
         onnx.save(model, file)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
+        options.log_severity_level = 3  # of weights that the file keeps beside those that are read
         session = onnxruntime.InferenceSession(file, options)
         feeds = feeds_of(session)
         runs = {

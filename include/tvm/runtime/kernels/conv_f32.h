@@ -15,9 +15,9 @@
 
 /* Fills in the runs of input under an output row, without those outside the input: those of the first
  * column of the kernel first. */
-static inline void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
-                                               tvmrt_rows_f32* r, int64_t output_row,
-                                               tvmrt_tile_f32* tile) {
+TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                              tvmrt_rows_f32* r, int64_t output_row,
+                                              tvmrt_tile_f32* tile) {
   const tvmrt_window* window = &job->layer->window;
   const tvmrt_rows* rows = &job->layer->rows;
   const tvmrt_place at = tvmrt_find_row(window, output_row);
@@ -81,9 +81,9 @@ typedef struct {
 typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                   const tvmrt_conv_f32_part* part, int c_begin, int c_end);
 
-static inline int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
-                                     tvmrt_rows_f32* rows, int group,
-                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
+TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                    tvmrt_rows_f32* rows, int group,
+                                    const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   const tvmrt_rows* plan = &job->layer->rows;
   const int apart = plan->taps > 1 && plan->source == TVMRT_SOURCE_RING && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
@@ -136,8 +136,8 @@ static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* jo
 }
 
 /* What a task computes; `floats` of a pixel of x belong to a group. */
-static inline int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
-                                     int32_t floats, int task, int num_task) {
+TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
+                                    int32_t floats, int task, int num_task) {
   const tvmrt_conv_f32_part part = tvmrt_conv_f32_part_of(job, task, num_task);
   const int at_once = tvmrt_channels_at_once(job->tiles);
   tvmrt_rows_f32 rows;
