@@ -10,6 +10,7 @@ enum { MOST_ARGUMENTS = 64, MOST_BUFFER_BYTES = 1 << 24 };
 struct _cl_mem {
   size_t bytes;
   unsigned char* data;
+  int more_holders;
 };
 
 struct _cl_program {
@@ -77,6 +78,7 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void
   made = malloc(sizeof(*made));
   FUZZ_REQUIRE(made != NULL && bytes > 0);
   made->bytes = bytes;
+  made->more_holders = 0;
   made->data = calloc(1, bytes);
   FUZZ_REQUIRE(made->data != NULL);
   if (flags & CL_MEM_COPY_HOST_PTR) memcpy(made->data, host, bytes);
@@ -114,7 +116,13 @@ cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem from, cl_mem to
   return clEnqueueCopyBufferToImage(queue, from, to, offset, origin, extents, count, waits, event);
 }
 
+cl_int clRetainMemObject(cl_mem buffer) {
+  ++buffer->more_holders;
+  return CL_SUCCESS;
+}
+
 cl_int clReleaseMemObject(cl_mem buffer) {
+  if (buffer->more_holders-- > 0) return CL_SUCCESS;
   free(buffer->data);
   free(buffer);
   return CL_SUCCESS;
