@@ -41,7 +41,8 @@ static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* c
     const uint8_t* b =
         (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel + rows->channel;
     uint8_t* y = (uint8_t*)rows->y + p * (int32_t)rows->y_stride;
-    for (const uint8_t* const end = y + rows->channels; y != end;) {
+    const uint8_t* const end = y + rows->channels;
+    while (y != end) {
       int32_t q = tvmrt_micro_rescaled(*acc++, *factors++, s->range.zero);
       q = q < s->range.lo ? s->range.lo : q > s->range.hi ? s->range.hi : q;
       /* (v ^ 0x80) - 0x80 extends the sign */
@@ -59,7 +60,8 @@ TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, 
                                           int32_t n) {
   const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
   const int32_t half = s->range.zero * 16 + 8;
-  for (const uint8_t* const end = y + n; y != end;) {
+  const uint8_t* const end = y + n;
+  while (y != end) {
     const tvmrt_micro_factor factor = *factors++;
     int32_t q = *acc++;
     if (factor.fixed < 0) {
