@@ -20,6 +20,7 @@ class CompileOptions(TypedDict, total=False):
     device_fallback: bool
     schedule: str
     mixed_precision: str | None
+    precision: str
     weights: str | None
     winograd: bool
     max_error: float | None
