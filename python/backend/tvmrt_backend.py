@@ -1,7 +1,8 @@
 """The build backend: meson-python, with a description of the package that an index can show.
 
 ``TVMRT_README_URL`` is the address at which the files of this version are to be seen; without it
-the description has no links to them.
+the description has no links to them. With the setting ``device=NAME`` the wheel is that of a device
+(``device_wheel``).
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import device_wheel
 import mesonpy
 from index_readme import described
 from mesonpy import (  # noqa: F401 (the hooks)
     build_editable,
     build_sdist,
-    build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
 )
 
 ADDRESS = "TVMRT_README_URL"
+DEVICE = "device"
 
 
 class _Metadata(mesonpy.Metadata):
@@ -34,3 +35,27 @@ class _Metadata(mesonpy.Metadata):
 
 
 mesonpy.Metadata = _Metadata
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    """What else a build needs."""
+    more = ["wheel>=0.40"] if DEVICE in (config_settings or {}) else []
+    return [*mesonpy.get_requires_for_build_wheel(_others(config_settings)), *more]
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Build the package's wheel, or that of a device."""
+    settings = config_settings or {}
+    if DEVICE in settings:
+        address = os.environ.get(ADDRESS)
+        return device_wheel.build(str(settings[DEVICE]), wheel_directory, settings, address)
+    return mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def _others(settings: dict[str, Any] | None) -> dict[str, Any]:
+    """The settings that are meson-python's."""
+    return {name: value for name, value in (settings or {}).items() if name != DEVICE}
