@@ -20,6 +20,7 @@ static Borrow* borrow_new(Args* args) {
     }
     borrow->on_heap = 1;
   }
+  borrow->strides = NULL;
   return borrow;
 }
 
@@ -72,11 +73,10 @@ static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* 
   return 0;
 }
 
-int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
-  if (PyObject_GetBuffer(source, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0) return -1;
+/* A tensor over what a buffer shows, without strides. */
+static int show_buffer(const Py_buffer* view, DLTensor* out) {
   if (dtype_of_format(view->format, view->itemsize, &out->dtype) != 0) {
     PyErr_Format(PyExc_TypeError, "a buffer of elements '%s' has no tensor type", view->format);
-    PyBuffer_Release(view);
     return -1;
   }
   out->data = view->buf;
@@ -88,6 +88,13 @@ int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
   return 0;
 }
 
+int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
+  if (PyObject_GetBuffer(source, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0) return -1;
+  if (show_buffer(view, out) == 0) return 0;
+  PyBuffer_Release(view);
+  return -1;
+}
+
 /* ---- one value ---- */
 
 static int pack_value(Args* args, int index, PyObject* value);
@@ -97,10 +104,52 @@ static int keep_object(Args* args, PyObject* object) {
   return PyList_Append(args->objects, object);
 }
 
+/* Strides in elements from those of a buffer, in bytes. */
+static int take_strides(Borrow* borrow) {
+  const Py_buffer* view = &borrow->view;
+  int64_t* strides = PyMem_Malloc(((size_t)view->ndim + 1) * sizeof(*strides));
+  if (strides == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (int i = 0; i < view->ndim; i++) {
+    if (view->strides[i] < 0 || view->strides[i] % view->itemsize != 0) {
+      PyMem_Free(strides);
+      PyErr_SetString(PyExc_ValueError,
+                      "the array has strides that run backwards or split elements; pass a "
+                      "contiguous copy of it");
+      return -1;
+    }
+    strides[i] = view->strides[i] / view->itemsize;
+  }
+  borrow->strides = borrow->as.tensor.strides = strides;
+  return 0;
+}
+
+/* A view with gaps, which functions of tvm-ffi read and others are not shown. Called with the error
+   of borrow_tensor(), which stays where the function is another, or the buffer cannot be had so. */
+static int borrow_strided(Args* args, Borrow* borrow, PyObject* value) {
+  PyObject *type, *text, *trace;
+  Py_buffer* view = &borrow->view;
+  int rc;
+  if (!tvmrt_func_is_strided(args->callee)) return -1;
+  PyErr_Fetch(&type, &text, &trace);
+  rc = PyObject_GetBuffer(value, view, PyBUF_STRIDED | PyBUF_FORMAT);
+  if (rc != 0) PyErr_Clear();
+  PyErr_Restore(type, text, trace);
+  if (rc != 0) return -1;
+  PyErr_Clear();
+  rc = show_buffer(view, &borrow->as.tensor);
+  if (rc == 0) rc = take_strides(borrow);
+  if (rc != 0) PyBuffer_Release(view);
+  return rc;
+}
+
 static int pack_buffer(Args* args, int index, PyObject* value) {
   Borrow* borrow = borrow_new(args);
   if (borrow == NULL) return -1;
-  if (borrow_tensor(value, &borrow->view, &borrow->as.tensor, PyBUF_WRITABLE) != 0) {
+  if (borrow_tensor(value, &borrow->view, &borrow->as.tensor, PyBUF_WRITABLE) != 0 &&
+      borrow_strided(args, borrow, value) != 0) {
     if (borrow->on_heap) PyMem_Free(borrow);
     return -1;
   }
@@ -299,13 +348,14 @@ static int args_allocate(Args* args, Py_ssize_t n) {
   return -1;
 }
 
-int args_pack(Args* args, PyObject* const* values, Py_ssize_t n) {
+int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_ssize_t n) {
   args->values = args->inline_values;
   args->codes = args->inline_codes;
   args->num_borrows = 0;
   args->borrows = NULL;
   args->objects = NULL;
   args->count = (int)n;
+  args->callee = callee;
   if (n > MAX_INLINE_ARGS && args_allocate(args, n) != 0) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
     if (pack_value(args, (int)i, values[i]) != 0) {
@@ -322,6 +372,7 @@ void args_release(Args* args) {
     Borrow* borrow = args->borrows;
     args->borrows = borrow->next;
     PyBuffer_Release(&borrow->view);
+    PyMem_Free(borrow->strides);
     if (borrow->on_heap) PyMem_Free(borrow);
   }
   Py_XDECREF(args->objects);

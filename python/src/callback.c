@@ -39,7 +39,7 @@ typedef struct {
 static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   Args args;
   int rc;
-  if (args_pack(&args, &result, 1) != 0) return -1;
+  if (args_pack(&args, NULL, &result, 1) != 0) return -1;
   if (args.codes[0] == kTVMDLTensorHandle) { /* borrowed memory cannot be returned: own a copy */
     PyObject* owned = PyObject_CallFunctionObjArgs(hooks.own_tensor, result, NULL);
     args_release(&args);

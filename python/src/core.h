@@ -133,6 +133,7 @@ typedef struct Borrow {
     DLTensor tensor;
     TVMByteArray bytes;
   } as;
+  int64_t* strides;    /* in elements, where the view is not compact; else NULL */
   struct Borrow* next; /* the one taken before */
   int on_heap;
 } Borrow;
@@ -143,6 +144,7 @@ typedef struct {
   int* codes;
   int count;
   int num_borrows;
+  TVMFunctionHandle callee;
   Borrow* borrows;   /* the last one taken */
   PyObject* objects; /* list of objects made by conversions, or NULL */
   TVMValue inline_values[MAX_INLINE_ARGS];
@@ -150,8 +152,11 @@ typedef struct {
   Borrow inline_borrows[MAX_INLINE_BORROWS];
 } Args;
 
-/*! \brief Pack n Python values. On failure nothing is left to release. */
-int args_pack(Args* args, PyObject* const* values, Py_ssize_t n);
+/*!
+ * \brief Pack n Python values. On failure nothing is left to release.
+ * \param callee Who gets them, borrowed; NULL where nobody is called.
+ */
+int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_ssize_t n);
 /*! \brief End the borrows of args_pack(). */
 void args_release(Args* args);
 /*!

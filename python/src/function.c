@@ -32,7 +32,7 @@ static PyObject* call_with_arguments(const FunctionObject* function, PyObject* c
                                      Py_ssize_t n) {
   PyObject* result;
   Args args;
-  if (args_pack(&args, values, n) != 0) return NULL;
+  if (args_pack(&args, function->handle, values, n) != 0) return NULL;
   result = call_packed(function, args.values, args.codes, args.count);
   args_release(&args);
   return result;

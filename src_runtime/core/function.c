@@ -138,6 +138,18 @@ TVMRT_RARE int tvmrt_func_is_short(TVMFunctionHandle func) {
   return is_function(f) && f->is_short;
 }
 
+TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
+  tvmrt_func* f = func;
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "tvmrt_func_set_strided"));
+  f->is_strided = true;
+  return 0;
+}
+
+TVMRT_RARE int tvmrt_func_is_strided(TVMFunctionHandle func) {
+  const tvmrt_func* f = func;
+  return is_function(f) && f->is_strided;
+}
+
 int TVMFuncFree(TVMFunctionHandle func) {
   if (func == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncFree"));

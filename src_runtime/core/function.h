@@ -21,6 +21,7 @@ typedef struct tvmrt_func {
   tvmrt_object base;
   tvmrt_func_kind kind;
   bool is_short;               /* neither waits nor computes: see tvmrt_func_is_short() */
+  bool is_strided;             /* see tvmrt_func_set_strided() */
   TVMCPackedFunc fn;           /* LIBRARY, NATIVE */
   TVMRuntimeCPackedFunc front; /* FRONT */
   void* resource;

@@ -169,7 +169,7 @@ int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
   }
   ffi_retain(function);
   bridge_link_add(link, *out);
-  return 0;
+  return tvmrt_func_set_strided(*out);
 }
 
 /* A C function by its address. */
@@ -205,7 +205,7 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
     return -1;
   }
   symbol->owner = owner;
-  return 0;
+  return tvmrt_func_set_strided(*out);
 }
 
 /* ---- a function without a handle ---- */

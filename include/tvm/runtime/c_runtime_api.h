@@ -182,6 +182,24 @@ TVM_DLL int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFun
 TVM_DLL int tvmrt_func_is_short(TVMFunctionHandle func);
 
 /*!
+ * \brief Say of a function that it reads the strides of its tensors, as those of tvm-ffi do.
+ *
+ * Classic functions may ignore them, so that a front end hands out compact tensors alone; to such a
+ * function it may show any view.
+ * \param func [in] Borrowed, and called by nobody yet.
+ * \return 0, or -1 for what is no function of the runtime's.
+ */
+TVM_DLL int tvmrt_func_set_strided(TVMFunctionHandle func);
+
+/*!
+ * \brief Whether tvmrt_func_set_strided() was said of a function.
+ *
+ * \param func [in] Borrowed.
+ * \return 1 or 0; 0 for what is no function of the runtime's.
+ */
+TVM_DLL int tvmrt_func_is_strided(TVMFunctionHandle func);
+
+/*!
  * \brief Return a borrowed value from a TVMCPackedFunc of tvmrt_func_create().
  *
  * \param value         [in] Objects are retained. Text and bytes are copied to the thread's return

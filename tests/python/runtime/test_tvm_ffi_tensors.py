@@ -57,6 +57,50 @@ def test_numpy_argument_reaches_tvm_ffi_without_a_copy():
     assert seen == [(array.ctypes.data, (2, 3), array.dtype)]
 
 
+@needs_writable_dlpack
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(lambda x: x[1:, ::2], id="every-second"),
+        pytest.param(lambda x: x.T, id="transposed"),
+        pytest.param(lambda x: np.broadcast_to(x[:1], (3, 6)), id="broadcast"),
+        pytest.param(lambda x: x[:0, ::3], id="nothing"),
+    ],
+)
+def test_views_reach_tvm_ffi_with_their_strides(view):
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    shown, seen = view(array), []
+    wanted = shown.copy()
+    if not shown.flags.writeable:
+        shown.flags.writeable = True
+
+    def function(got):
+        shared = np.from_dlpack(got)
+        seen.append((shared.ctypes.data, shared.copy()))
+        shared[...] = 7
+
+    from_ffi(function)(shown)
+    assert shown.size == 0 or seen[0][0] == shown.ctypes.data
+    np.testing.assert_array_equal(seen[0][1], wanted)
+    assert (shown == 7).all()
+
+
+def test_views_that_tvm_ffi_cannot_have_are_refused():
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    take = from_ffi(lambda got: None)
+    with pytest.raises(ValueError, match="strides that run backwards or split elements; pass a"):
+        take(array[::-1])
+    frozen = array[:, ::2]
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match=r"not C-contiguous|read-only"):
+        take(frozen)
+    tvmrt.register_func("test.strides", lambda got: None, override=True)
+    with pytest.raises(
+        ValueError, match="not C-contiguous"
+    ):  # classic functions may ignore strides
+        tvmrt.get_global_func("test.strides")(array[:, ::2])
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1,) * 20], ids=str)
 def test_odd_shapes(shape):
     seen = []
