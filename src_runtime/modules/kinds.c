@@ -20,17 +20,23 @@ static int append_kind(void* ctx, const char* name) {
   return tvmrt__buf_puts(ctx, name + strlen(TVMRT_LOADER_PREFIX));
 }
 
-static int unknown_kind(const char* kind) {
+/* `broken`: a plug-in of that name is there, and the last error says why it is of no use. It may be
+ * another's: a device has the name that classic TVM has for modules of its own. */
+static int unknown_kind(const char* kind, bool broken) {
   tvmrt_buf known = {NULL, 0, 0};
-  int rc = tvmrt__buf_puts(&known, "_lib");
+  tvmrt_buf why = {NULL, 0, 0};
+  int rc = tvmrt__buf_puts(&why, broken ? " Its plug-in is of no use: " : "");
+  if (rc == 0 && broken) rc = tvmrt__buf_puts(&why, TVMGetLastError());
+  if (rc == 0) rc = tvmrt__buf_puts(&known, "_lib");
   if (rc == 0) rc = tvmrt__global_each(TVMRT_LOADER_PREFIX, append_kind, &known);
   if (rc == 0) {
     (void)tvmrt__fail(
         "The library contains a module of kind '%.60s', which this runtime cannot load; register "
-        "%s%.60s for it. It can load: %s.",
-        kind, TVMRT_LOADER_PREFIX, kind, known.data);
+        "%s%.60s for it. It can load: %s.%s",
+        kind, TVMRT_LOADER_PREFIX, kind, known.data, why.data);
   }
   tvmrt__buf_free(&known);
+  tvmrt__buf_free(&why);
   return -1;
 }
 
@@ -42,8 +48,10 @@ int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out) {
   int code = kTVMOpaqueHandle;
   int rc = tvmrt__buf_printf(&loader, "%s%s", TVMRT_LOADER_PREFIX, kind);
   *out = NULL;
-  if (rc == 0) rc = tvmrt__find_loader(loader.data, kind, &f);
-  if (rc == 0 && f == NULL) rc = unknown_kind(kind);
+  if (rc == 0) {
+    const bool broken = tvmrt__find_loader(loader.data, kind, &f) != 0;
+    if (f == NULL) rc = unknown_kind(kind, broken);
+  }
   if (rc == 0) {
     arg.v_handle = in;
     rc = tvmrt__call_loader(f, loader.data, &arg, &code, 1, out);

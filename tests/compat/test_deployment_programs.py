@@ -3,10 +3,9 @@ tests/python/cli/test_tvmc.py: applications of Zephyr and Arduino, Python here, 
 
 from __future__ import annotations
 
-import tarfile
-
 import numpy as np
 import pytest
+from archives import unpack
 from artefacts import network, toolchain
 from onnx import helper
 from onnx_graph import model
@@ -56,9 +55,7 @@ def board_program(folder, application, headers):
         (folder / "system" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "system" / name).write_text(text)
     tvmrt.compile(graph(), target="cortex-m4", interface_api="c").export(folder / "net.tar")
-    with tarfile.open(folder / "net.tar") as tar:
-        tar.extractall(folder / "net", filter="data")
-    code = folder / "net" / "codegen" / "host"
+    code = unpack(folder / "net.tar", folder / "net") / "codegen" / "host"
     includes = [f"-I{code / 'include'}", f"-I{folder / 'system'}", *toolchain.includes()]
     objects = []
     for source in [*sorted((code / "src").glob("*.c")), toolchain.source(application)]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tarfile
 
 import numpy as np
 import onnx
 import pytest
+from archives import unpack
 from onnx import helper, numpy_helper
 
 import tvmrt
@@ -137,8 +137,7 @@ def test_weights_in_a_file_beside_it(model, golden, tmp_path):
 def test_an_archive_is_whole(model, golden, tmp_path):
     """Its C text, linked to a library, has all of them."""
     compiled(model).export(tmp_path / "n.tar")
-    with tarfile.open(tmp_path / "n.tar") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(tmp_path / "n.tar", tmp_path)
     config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
     flags = subprocess.check_output(config, text=True).split()
     flags += [f"-I{path.parent}" for path in tmp_path.rglob("*.h")]
