@@ -45,7 +45,7 @@ static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t 
 static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_t operand,
                        const char* key, const int64_t extents[2], int64_t count, matrix* out) {
   const int32_t tensor = node->inputs[operand];
-  int64_t numbers[4], rows, columns, last;
+  int64_t numbers[4] = {0, 0, 0, 0}, rows, columns, last;
   if (read_numbers(node, key, 0, numbers) != 0) return -1;
   out->offset = numbers[0];
   out->lead = numbers[1];
@@ -61,7 +61,7 @@ static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_
 }
 
 int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) {
-  int64_t sizes[4], of_a[2], of_b[2];
+  int64_t sizes[4] = {0, 0, 0, 0}, of_a[2], of_b[2];
   int32_t k;
   if (node->num_inputs != 2 || node->num_outputs != 1) {
     return cuda_fail("a product has no two operands, or no result");
