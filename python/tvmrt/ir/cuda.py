@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from .contract import Contract
-from .custom import types_of_text
-from .graph import TensorType
-from .op import Op, register
+from .custom import KERNEL, TypedByText
+from .op import register
 
 
 @register("custom_cuda")
-class CudaKernel(Op):
+class CudaKernel(TypedByText):
     """A generated kernel; only in regions.
 
     ``operator``: for messages; ``source``: the program's text, which the device makes CUDA C++ by
@@ -23,27 +19,11 @@ class CudaKernel(Op):
     input that is there, in order, one to every output, then the scalars. Operands are dense.
     """
 
-    contract = Contract(
-        operands=["inputs*: any[*]"],
-        attributes=[
-            "operator: text",
-            "source: text",
-            "function: text",
-            "build_options: text",
-            "global_size: ints 1..",
-            "local_size: ints 1..",
-            "scalar_types: text",
-            "scalars: floats",
-            "types: text",
-        ],
-    )
-
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])
+    contract = Contract(operands=["inputs*: any[*]"], attributes=[*KERNEL])
 
 
 @register("custom_cuda_product")
-class CudaProduct(Op):
+class CudaProduct(TypedByText):
     """Products of float32 matrices by cuBLAS; only in regions.
 
     ``sizes``: how many products, rows and columns of each, and the length of their sums. ``a`` and
@@ -56,6 +36,3 @@ class CudaProduct(Op):
         operands=["inputs*: float32[*]"],
         attributes=["sizes: ints 1..", "a: ints 0..", "b: ints 0..", "types: text"],
     )
-
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])

@@ -60,8 +60,30 @@ class Custom(Op):
         return attrs["operator"].evaluate(arrays, attrs["scalars"])
 
 
+# What a kernel of a region is told by: its text, how it is built and started, its scalars, and the
+# types of its outputs.
+KERNEL = (
+    "operator: text",
+    "source: text",
+    "function: text",
+    "build_options: text",
+    "global_size: ints 1..",
+    "local_size: ints 1..",
+    "scalar_types: text",
+    "scalars: floats",
+    "types: text",
+)
+
+
+class TypedByText(Op):
+    """An operator of regions whose attribute ``types`` has the types of its outputs."""
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(known["types"])
+
+
 @register("custom_opencl")
-class CustomOpenCl(Op):
+class CustomOpenCl(TypedByText):
     """A custom node as a device that runs OpenCL takes it; only in regions.
 
     ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
@@ -77,22 +99,8 @@ class CustomOpenCl(Op):
 
     contract = Contract(
         operands=["inputs*: any[*]"],
-        attributes=[
-            "operator: text",
-            "source: text",
-            "function: text",
-            "build_options: text",
-            "global_size: ints 1..",
-            "local_size: ints 1..",
-            "scalar_types: text",
-            "scalars: floats",
-            "types: text",
-            "images?: text",
-        ],
+        attributes=[*KERNEL, "images?: text"],
     )
-
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])
 
 
 @register("composed")
