@@ -3,14 +3,15 @@ instruction sets."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import kernel_build as kb
-import kernel_reference as ref
 import numpy as np
 import pytest
+from conv_case import Case, check, function
 from ml_dtypes import bfloat16
-from test_conv_f32 import CASES, Case, function
+from test_conv_f32 import CASES
 
 from tvmrt.codegen.window.layer_f32 import LayerF32
 
@@ -46,8 +47,7 @@ class Rounded(Case):
 
     @property
     def layer(self) -> LayerF32:
-        window, groups = Case.layer.fget(self).window, self.groups
-        return LayerF32.conv_bf16(window, *self.channels, groups, self.kind)
+        return LayerF32.conv_bf16(self.moved, *self.channels, self.groups, self.kind)
 
 
 def rounded_cases(kind: str) -> list[Rounded]:
@@ -63,13 +63,13 @@ def tiles_of(case: Rounded, machine: kb.Machine) -> packing.Tiles:
 
 def source(cases: list[Rounded], machine: kb.Machine) -> str:
     tiles = [tiles_of(case, machine) for case in cases]
-    calls = [function(i, case, tiles[i]) for i, case in enumerate(cases)]
+    calls = [function(i, case, tiles[i], "tvmrt_conv_bf16") for i, case in enumerate(cases)]
     return "\n".join(
         [
             "#include <math.h>",
             "#include <tvm/runtime/kernels/conv_bf16.h>",
             *kb.unique_definitions(tiles),
-            *(call.replace("tvmrt_conv_f32(", "tvmrt_conv_bf16(") for call in calls),
+            *calls,
         ]
     )
 
@@ -77,6 +77,13 @@ def source(cases: list[Rounded], machine: kb.Machine) -> str:
 def rounded(array: np.ndarray) -> np.ndarray:
     """The nearest numbers in bfloat16, by a library."""
     return array.astype(bfloat16).astype(np.float32)
+
+
+def packed(w, bias, tiles: packing.Tiles, groups: int):
+    return (
+        packing.pack_conv(packing.as_pairs(w, 1), tiles, groups),
+        None if bias is None else packing.pack_bias(bias, tiles, groups),
+    )
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -87,39 +94,8 @@ def test_conv_equals_numpy_of_rounded_numbers(build: str, build_folder: Path) ->
     cases = rounded_cases(kind)
     library = kb.build(build_folder, source(cases, machine), flags, cc)
     for i, case in enumerate(cases):
-        check(case, tiles_of(case, machine), library[f"run_{i}"])
-
-
-def check(case: Rounded, tiles: packing.Tiles, run) -> None:
-    rng = np.random.default_rng(1)
-    ic, oc = case.channels
-    x = rng.standard_normal((case.batch, *case.size, ic), np.float32)
-    w = rng.standard_normal((oc, ic // case.groups, *case.kernel), np.float32)
-    bias = rng.standard_normal(oc, np.float32) if case.bias else np.zeros(oc, np.float32)
-    shape = (case.batch, *case.out, oc)
-    residual = rng.standard_normal(shape, np.float32) if case.residual else None
-    each = rng.standard_normal(shape, np.float32)
-    how = (case.stride, case.dilation, case.pads, case.groups)
-    expected = ref.conv(rounded(x), rounded(w), bias, *how)
-    if residual is not None:
-        expected = expected + residual
-    expected = np.clip(expected, *case.bounds)
-    if case.epilogue:
-        expected = expected * 2 + each
-
-    wide_x = np.full((case.batch, *case.size, ic + case.slices[0]), np.nan, np.float32)
-    wide_x[..., :ic] = x
-    x_memory, _ = kb.guarded(wide_x, np.nan)
-    y_memory, y_whole = kb.guarded(np.full((*shape[:-1], oc + case.slices[1]), 7.0, np.float32))
-    packed = packing.pack_conv(packing.as_pairs(w, 1), tiles, case.groups)
-    packed_bias = packing.pack_bias(bias, tiles, case.groups) if case.bias else None
-    residual_memory = None if residual is None else kb.guarded(residual, np.nan)[0]
-    arrays = (x_memory, packed, packed_bias, residual_memory, y_memory, each)
-    assert run(*map(kb.pointer, arrays)) == 0
-    assert kb.guards_intact(y_whole), case.name
-    assert (y_memory[..., oc:] == 7.0).all(), case.name
-    found, limits = y_memory[..., :oc], ref.tolerance(case.window)
-    np.testing.assert_allclose(found, expected, **limits, err_msg=case.name)
+        pack = partial(packed, tiles=tiles_of(case, machine), groups=case.groups)
+        check(library, i, case, pack, rounded=rounded)
 
 
 def test_weights_are_rounded_to_the_nearest_halfway_to_even() -> None:
