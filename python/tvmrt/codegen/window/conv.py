@@ -97,8 +97,8 @@ class ConvolutionLowering(ChannelsLastLowering):
     def run_order(self) -> packing.Order | None:
         """How weights lie that the run packs, which are those of a region's fallback that lie in
         the library for the device already; None where they are packed here."""
-        w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        if not w.kept or groups != 1:
+        w = self.node.inputs[1]
+        if not w.kept or self.node.attrs["groups"] != 1:
             return None
         return packing.Order(w.shape[0], w.shape[1], prod(w.shape[2:]))
 

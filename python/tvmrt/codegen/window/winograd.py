@@ -149,10 +149,6 @@ class WinogradLowering(ConvolutionLowering):
         channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
         return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
 
-    def run_order(self) -> None:
-        """Weights are always transformed here."""
-        return
-
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.squares(step).scratch_bytes,)
 
