@@ -336,9 +336,14 @@ def _narrow_pairs(summary: Any) -> dict[str, str]:
             f"their size ({worst.name})"
         )
     if kept:
-        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
-        pairs["in float32 still"] = f"{said}: off by more than max-error"
+        pairs["in float32 still"] = _off_too_far(kept)
     return pairs
+
+
+def _off_too_far(rows: Sequence[Any]) -> str:
+    """The layers that stay as they are, each with its error."""
+    said = ", ".join(f"{row.name} ({row.error:.2g})" for row in rows)
+    return f"{said}: off by more than max-error"
 
 
 def _winograd_pairs(summary: Any) -> dict[str, str]:
@@ -353,8 +358,7 @@ def _winograd_pairs(summary: Any) -> dict[str, str]:
             f"({worst.name})"
         )
     if kept:
-        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
-        pairs["directly still"] = f"{said}: off by more than max-error"
+        pairs["directly still"] = _off_too_far(kept)
     return pairs
 
 
@@ -370,8 +374,7 @@ def _reduced_pairs(summary: Any) -> dict[str, str]:
             worst = max(measured, key=lambda row: row.error)
             pairs["in bfloat16"] += f"; off by at most {worst.error:.2g} ({worst.name})"
     if kept:
-        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
-        pairs["kept in float32"] = f"{said}: off by more than max-error"
+        pairs["kept in float32"] = _off_too_far(kept)
     return pairs
 
 

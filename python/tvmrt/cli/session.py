@@ -73,7 +73,13 @@ class Session:
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
         self.library: CompiledLibrary | None = None  # of what was compiled here
-        self.reduced: frozenset[str] = frozenset()  # nodes that multiply rounded numbers
+
+    @property
+    def reduced(self) -> frozenset[str]:
+        """Nodes that multiply rounded numbers, as far as the network was compiled here."""
+        rows = [] if self.library is None else self.library.summary.reduced
+        reduced = (row for row in rows if row.precision != "float32")
+        return frozenset(name for row in reduced for name in row.nodes)
 
     def _input_infos(self) -> list[networks.TensorInfo]:
         if isinstance(self.place, BoardPlace):
@@ -166,6 +172,4 @@ def compile_session(
     session = Session(path, threads, library.program.output_names, place)
     session.library, session.bundles = library, library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
-    reduced = (row for row in library.summary.reduced if row.precision != "float32")
-    session.reduced = frozenset(name for row in reduced for name in row.nodes)
     return session

@@ -175,7 +175,8 @@ def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
 def target_here(levels: Sequence[str] = ()) -> str:
     """The same for what is compiled to run at once and here: other processors' levels would only
     be waited for. Raises ValueError as ``default_target``."""
-    return own_family() if levels and own_family() else _named_target() or "native"
+    of_levels = own_family() if levels else ""
+    return of_levels or _named_target() or "native"
 
 
 def _named_target() -> str:
