@@ -374,18 +374,9 @@ def compile_together(
     names = list(networks)
     check_names(names, image_name)
     groups = live_groups(names, concurrent)
+    own = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
     asked = make(options)
-    drafts = []
-    for name, model in networks.items():
-        folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
-        own = replace(asked, module_name=name, shapes=(shapes or {}).get(name),
-                      dims=(dims or {}).get(name), sequences=(sequences or {}).get(name),
-                      dump_dir=folder)  # fmt: skip
-        drafts.append(_draft(model, own))
-    for draft in drafts:
-        if not draft.need.options.firmware or draft.need.options.executor != "aot":
-            raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
-                             "firmware target, with executor aot")  # fmt: skip
+    drafts = _firmware_drafts(networks, asked, own)
     needs = [draft.need for draft in drafts]
     live = [[names.index(name) for name in group] for group in groups]
     refuse_sharing([need.program for need in needs], live)
@@ -397,6 +388,24 @@ def compile_together(
         libraries.append(draft.generate(places, image))
         image = image.after(libraries[-1].sources)
     return CompiledImage(image_name, libraries, groups)
+
+
+def _firmware_drafts(
+    networks: Mapping[str, Any], asked: Request, own: Mapping[str, Mapping[str, Any]]
+) -> list[_Draft]:
+    """Each network up to its plan; ``own`` has by option, then by network, what is asked of each
+    alone. Raises ValueError if they are for hosts, which share nothing."""
+    drafts = []
+    for name, model in networks.items():
+        folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
+        each: dict[str, Any] = {option: given.get(name) for option, given in own.items()}
+        alone = replace(asked, module_name=name, dump_dir=folder, **each)
+        drafts.append(_draft(model, alone))
+    for draft in drafts:
+        if not draft.need.options.firmware or draft.need.options.executor != "aot":
+            raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
+                             "firmware target, with executor aot")  # fmt: skip
+    return drafts
 
 
 def _import(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:

@@ -135,15 +135,20 @@ def command(
     if as_json:
         console.print_json("compile", _as_json(compiled, output, seconds, costs))
         return
-    for library in libraries:
-        if explain:
-            _print_operators(library.summary)
-        if explain and asked["devices"]:
-            partition_tables.print_partition(library.summary)
-    if explain and costs is not None:
-        _print_costs(compiled, costs)
+    if explain:
+        _explain(compiled, libraries, bool(asked["devices"]), costs)
     shared = None if costs is None else shared_code(compiled, asked["cc"])
     _print_result(output, seconds, compiled, costs, shared)
+
+
+def _explain(compiled: Any, libraries: Sequence[Any], with_devices: bool, costs: Any) -> None:
+    """Print each network's functions, where its nodes went, and what the code costs a board."""
+    for library in libraries:
+        _print_operators(library.summary)
+        if with_devices:
+            partition_tables.print_partition(library.summary)
+    if costs is not None:
+        _print_costs(compiled, costs)
 
 
 def _check_output(output: Path) -> None:

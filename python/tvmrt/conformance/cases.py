@@ -82,8 +82,8 @@ def all_cases() -> list[Case]:
     """Every case. Each call gives the same numbers."""
     make = _Maker()
     groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
-    found = [case for group in groups for case in group(make)] + list(_chains(make))
-    return [*found, *_large(make)]
+    chains = (_image_chains, _row_chains, _forks)
+    return [case for group in (*groups, *chains, _large) for case in group(make)]
 
 
 def _elementwise(make: _Maker) -> Iterator[Case]:
@@ -213,8 +213,8 @@ def _chain(how: str, steps: Sequence[tuple], feeds: Mapping, weights: Mapping) -
     return Case(how, nodes, dict(feeds), dict(weights))
 
 
-def _chains(make: _Maker) -> Iterator[Case]:
-    """Neighbours that devices compute in one go, and regions of several results."""
+def _image_chains(make: _Maker) -> Iterator[Case]:
+    """Convolutions with neighbours that devices compute in one go."""
     image = {"x": make.normal(1, 4, 8, 8)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6), "w2": make.normal(6, 6, 1, 1)}
     pads = {"pads": [1, 1, 1, 1]}
@@ -232,6 +232,10 @@ def _chains(make: _Maker) -> Iterator[Case]:
         image,
         kernel,
     )
+
+
+def _row_chains(make: _Maker) -> Iterator[Case]:
+    """Products with neighbours that devices compute in one go."""
     row = {"x": make.normal(3, 8)}
     dense = {"w": make.normal(8, 5), "b": make.normal(5), "w2": make.normal(5, 4)}
     yield _chain(
@@ -256,6 +260,11 @@ def _chains(make: _Maker) -> Iterator[Case]:
         row,
         {"w": make.normal(8, 8), "b": make.normal(8)},  # for two regions to differ in them alone
     )
+
+
+def _forks(make: _Maker) -> Iterator[Case]:
+    """Regions of several results, and of tensors with several readers."""
+    row = {"x": make.normal(3, 8)}
     several = _chain(
         "Add, Mul, Sub: several results",
         [("Add", "x b8", "y", {}), ("Mul", "y x", "y2", {}), ("Sub", "y2 y", "y3", {})],

@@ -281,20 +281,9 @@ class Module(_core.Module):
         if not self.implements_function(func_name, query_imports=True):
             raise NameNotFoundError(f"{self!r} has no function '{func_name}' to be measured")
         make = get_global_func("runtime.RPCTimeEvaluator")
-        evaluate = make(
-            self,
-            func_name,
-            dev.device_type,
-            dev.device_id,
-            number,
-            repeat,
-            min_repeat_ms,
-            limit_zero_time_iterations,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            cache_flush_bytes,
-            f_preproc,
-        )
+        repeats = number, repeat, min_repeat_ms, limit_zero_time_iterations
+        between = cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes, f_preproc
+        evaluate = make(self, func_name, dev.device_type, dev.device_id, *repeats, *between)
 
         def evaluator(*args: Any) -> BenchmarkResult:
             """Measure one set of arguments."""

@@ -23,8 +23,9 @@ from .context import NodeContext
 from .custom import importer_of
 from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
+from .functions import body_of, foreign_versions
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
-from .inputs import declared_shapes, element_name, input_types
+from .inputs import check_default, declared_shapes, element_name, input_types
 from .model_file import licence, load_model, opsets
 from .names import Names
 from .old_files import modernised
@@ -239,7 +240,7 @@ class GraphImporter:
         given = {tensor.name: tensor.data_type for tensor in proto.initializer}
         for info in proto.input:
             if info.name in given:
-                _check_default(info, scope[info.name], given[info.name])
+                check_default(info, scope[info.name], given[info.name])
         self.types = input_types(infos, self.shapes, self.dims, [*proto.output, *proto.value_info])
         for name, type in self.types.items():
             value = Value(name, type)
@@ -437,58 +438,14 @@ class GraphImporter:
             raise ValueError(f"the function {function.name} calls itself")
         if not self.open_functions:
             self.written_out.add(self.written_out.size(function.node))
-        given = {a.name: a for a in node.attribute}
-        given.update({a.name: a for a in function.attribute_proto if a.name not in given})
         scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
-        nodes = []
-        for inner in function.node:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(inner)
-            copy.name = f"{node.name or node.op_type}/{inner.name or inner.op_type}"
-            del copy.attribute[:]
-            for attribute in inner.attribute:
-                if not attribute.ref_attr_name:
-                    copy.attribute.add().CopyFrom(attribute)
-                elif attribute.ref_attr_name in given:
-                    bound = copy.attribute.add()
-                    bound.CopyFrom(given[attribute.ref_attr_name])
-                    bound.name = attribute.name
-            nodes.append(copy)
         self.open_functions.append(key)
         saved = self.opsets
-        self.opsets = {**saved, **_foreign_versions(function)}
-        self.import_nodes(nodes, scope)
+        self.opsets = {**saved, **foreign_versions(function)}
+        self.import_nodes(body_of(function, node), scope)
         self.opsets = saved
         self.open_functions.pop()
         return [scope.get(key) for key in function.output]
-
-
-def _foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
-    """The versions in which a function means other domains than ONNX's own, of which a model has
-    one."""
-    return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}
-
-
-def _check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type: int) -> None:
-    """Raise ValueError if an input that is weights, too, is declared as something else."""
-    tensor = info.type.tensor_type
-    if weights is None:
-        return
-    if tensor.elem_type not in (0, element_type):
-        raise ValueError(
-            f"input {info.name} is declared {element_name(tensor.elem_type)}, "
-            f"its weights are {element_name(element_type)}; export the model again"
-        )
-    if not tensor.HasField("shape"):
-        return
-    extents = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    if len(extents) != len(weights.shape) or any(
-        e is not None and e != n for e, n in zip(extents, weights.shape)
-    ):
-        raise ValueError(
-            f"input {info.name} is declared [{', '.join(str(e or '?') for e in extents)}], "
-            f"its weights are {weights.type}; export the model again"
-        )
 
 
 def _qualified(node: onnx.NodeProto) -> str:

@@ -10,7 +10,7 @@ from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
-from tvmrt.ir import DTYPES, HANDLE, TensorType
+from tvmrt.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.ir.extent import Extent, symbols_of
 
 
@@ -219,3 +219,25 @@ def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, Ten
                     f"the symbol {dim.dim_param} stands for {before!r} in input {where} and for "
                     f"{extent!r} in input {info.name}; give every input of the symbol one extent"
                 )
+
+
+def check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type: int) -> None:
+    """Raise ValueError if an input that is weights, too, is declared as something else."""
+    tensor = info.type.tensor_type
+    if weights is None:
+        return
+    if tensor.elem_type not in (0, element_type):
+        raise ValueError(
+            f"input {info.name} is declared {element_name(tensor.elem_type)}, "
+            f"its weights are {element_name(element_type)}; export the model again"
+        )
+    if not tensor.HasField("shape"):
+        return
+    extents = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    if len(extents) != len(weights.shape) or any(
+        e is not None and e != n for e, n in zip(extents, weights.shape)
+    ):
+        raise ValueError(
+            f"input {info.name} is declared [{', '.join(str(e or '?') for e in extents)}], "
+            f"its weights are {weights.type}; export the model again"
+        )

@@ -1,0 +1,33 @@
+"""Functions that a model defines itself: what stands in place of a call."""
+
+from __future__ import annotations
+
+import onnx
+
+
+def body_of(function: onnx.FunctionProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a function, named after the node that calls it, with that node's attributes."""
+    given = {a.name: a for a in function.attribute_proto}
+    given.update({a.name: a for a in node.attribute})
+    return [_bound(inner, node.name or node.op_type, given) for inner in function.node]
+
+
+def _bound(inner: onnx.NodeProto, caller: str, given: dict) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(inner)
+    copy.name = f"{caller}/{inner.name or inner.op_type}"
+    del copy.attribute[:]
+    for attribute in inner.attribute:
+        if not attribute.ref_attr_name:
+            copy.attribute.add().CopyFrom(attribute)
+        elif attribute.ref_attr_name in given:
+            bound = copy.attribute.add()
+            bound.CopyFrom(given[attribute.ref_attr_name])
+            bound.name = attribute.name
+    return copy
+
+
+def foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
+    """The versions in which a function means other domains than ONNX's own, of which a model has
+    one."""
+    return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}

@@ -1,0 +1,62 @@
+"""Functions of the product are short, its files have one subject."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+LONGEST_FUNCTION = 60  # lines, with signature and documentation
+LONGEST_FILE = 500
+PRODUCT = ("include", "src_backend", "src_runtime", "python")
+# In our format functions begin and end in the first column, and what else does has another end.
+HEAD = re.compile(r"[A-Za-z_].*\(.*[^;}]$")
+
+
+def _files(*suffixes: str) -> list[Path]:
+    return [
+        path
+        for top in PRODUCT
+        for path in sorted((ROOT / top).rglob("*"))
+        if path.suffix in suffixes and "build" not in path.relative_to(ROOT).parts
+    ]
+
+
+def _python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def _c_functions(path: Path) -> Iterator[tuple[str, int]]:
+    head, first, has_body = "", 0, False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if HEAD.match(line):
+            head, first, has_body = line, number, False
+        has_body |= line.endswith("{")
+        if line == "}" and head and has_body:
+            yield head, number - first + 1
+        if line in ("}", "};") or (line.endswith(";") and not has_body):
+            head = ""
+
+
+def test_functions_are_short():
+    found = [(path, *one) for path in _files(".py") for one in _python_functions(path)]
+    found += [(path, *one) for path in _files(".c", ".h") for one in _c_functions(path)]
+    assert len(found) > 8000  # both kinds are found
+    long = [
+        f"{path.relative_to(ROOT)}: {name}: {lines}"
+        for path, name, lines in found
+        if lines > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_files_are_short():
+    files = _files(".py", ".c", ".h", ".js")
+    lines = {path: path.read_text().count("\n") for path in files}
+    long = [f"{path.relative_to(ROOT)}: {n}" for path, n in lines.items() if n > LONGEST_FILE]
+    assert long == []
