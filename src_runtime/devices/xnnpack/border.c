@@ -20,16 +20,6 @@ static size_t read_order(const tvmrt_region_tensor* tensor, const DLTensor* data
   return graph_dims(tensor, dims);
 }
 
-static bool is_dense(size_t num_dims, const size_t* dims, const int64_t* strides) {
-  int64_t step = 1;
-  size_t d = num_dims;
-  while (d-- > 0) {
-    if (dims[d] != 1 && strides[d] != step) return false;
-    step *= (int64_t)dims[d];
-  }
-  return true;
-}
-
 /* XNNPACK reads up to XNN_EXTRA_BYTES behind a tensor: harmless in a page that the tensor is in. */
 static bool may_be_read_beyond(const void* data, size_t bytes) {
   const uintptr_t end = ((uintptr_t)data + bytes) % PAGE_BYTES;
@@ -41,7 +31,7 @@ int border_bind(const tvmrt_region_tensor* tensor, const DLTensor* data, border*
   size_t dims[GRAPH_MAX_RANK];
   int64_t strides[GRAPH_MAX_RANK];
   const size_t count = read_order(tensor, data, dims, strides);
-  if (is_dense(count, dims, strides) && may_be_read_beyond(given, tensor->num_bytes)) {
+  if (copy_is_dense(count, dims, strides) && may_be_read_beyond(given, tensor->num_bytes)) {
     b->bound = given;
     return 0;
   }

@@ -1,8 +1,17 @@
 /* Copies between dense and strided tensors. */
 #include "copy.h"
 
-#include <stdbool.h>
 #include <string.h>
+
+bool copy_is_dense(size_t num_dims, const size_t* dims, const int64_t* strides) {
+  int64_t step = 1;
+  size_t d = num_dims;
+  while (d-- > 0) {
+    if (dims[d] != 1 && strides[d] != step) return false;
+    step *= (int64_t)dims[d];
+  }
+  return true;
+}
 
 /* A walk over all elements of a strided tensor in the order of its axes. */
 typedef struct {

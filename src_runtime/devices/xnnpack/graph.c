@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "copy.h"
 
@@ -45,6 +46,88 @@ void graph_order(int rank, const int64_t* strides, int64_t* out) {
   out[3] = strides[1];
 }
 
+/* Constants --------------------------------------------------------------------------------------- */
+
+/* So large a copy has pages of its own, which leave the process with it: in the heap, packed weights would
+ * lie behind it and hold them. */
+#define MAPPED_BYTES ((size_t)64 << 10)
+
+static graph_constant* new_constant(size_t bytes) {
+  const size_t whole = sizeof(graph_constant) + bytes + XNN_EXTRA_BYTES;
+  graph_constant* made;
+  if (whole < MAPPED_BYTES) {
+    made = malloc(whole);
+    if (made != NULL) made->mapped_bytes = 0;
+    return made;
+  }
+  made = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED) return NULL;
+  made->mapped_bytes = whole;
+  return made;
+}
+
+static void free_constants(graph_constant** list) {
+  while (*list != NULL) {
+    graph_constant* first = *list;
+    *list = first->next;
+    if (first->mapped_bytes == 0) {
+      free(first);
+    } else {
+      (void)munmap(first, first->mapped_bytes);
+    }
+  }
+}
+
+static int copy_constant(graph_constant** list, const tvmrt_region_tensor* tensor, size_t num_dims,
+                         const size_t* dims, const int64_t* strides, void** out) {
+  const size_t item = tensor->dtype.bits / 8u;
+  size_t count = 1, i;
+  graph_constant* made;
+  for (i = 0; i < num_dims; ++i) count *= dims[i];
+  made = new_constant(count * item);
+  if (made == NULL) return graph_fail("out of memory");
+  made->next = *list;
+  *list = made;
+  copy_to_dense(made + 1, tensor->data, item, num_dims, dims, strides);
+  *out = made + 1;
+  return 0;
+}
+
+int graph_source_copy(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                      const size_t* dims, const int64_t* strides, void** out) {
+  return copy_constant(&g->sources, tensor, num_dims, dims, strides, out);
+}
+
+int graph_source(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
+                 const int64_t* strides, const void** out) {
+  void* copy = NULL;
+  *out = tensor->data;
+  if (copy_is_dense(num_dims, dims, strides)) return 0;
+  GRAPH_TRY(graph_source_copy(g, tensor, num_dims, dims, strides, &copy));
+  *out = copy;
+  return 0;
+}
+
+static int check_floats(const tvmrt_region_tensor* tensor) {
+  if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32) return 0;
+  return graph_fail("%s is not of float32", tensor->name);
+}
+
+static int define_floats(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                         const size_t* dims, const void* data, uint32_t* out_id) {
+  return graph_check(xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, num_dims, dims, data,
+                                             XNN_INVALID_VALUE_ID, 0, out_id),
+                     tensor->name);
+}
+
+int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                       const size_t* dims, const int64_t* strides, uint32_t* out_id) {
+  const void* data = NULL;
+  GRAPH_TRY(check_floats(tensor));
+  GRAPH_TRY(graph_source(g, tensor, num_dims, dims, strides, &data));
+  return define_floats(g, tensor, num_dims, dims, data, out_id);
+}
+
 /* Values ----------------------------------------------------------------------------------------- */
 
 int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
@@ -67,39 +150,13 @@ int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
       t->name);
 }
 
-int graph_keep(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
-               const int64_t* strides, void** out) {
-  const size_t item = tensor->dtype.bits / 8u;
-  size_t count = 1, i;
-  graph_constant* kept;
-  for (i = 0; i < num_dims; ++i) count *= dims[i];
-  kept = malloc(sizeof(*kept) + count * item + XNN_EXTRA_BYTES);
-  if (kept == NULL) return graph_fail("out of memory");
-  kept->next = g->constants;
-  g->constants = kept;
-  copy_to_dense(kept + 1, tensor->data, item, num_dims, dims, strides);
-  *out = kept + 1;
-  return 0;
-}
-
-int graph_constant_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
-                         const size_t* dims, const int64_t* strides, uint32_t* out_id) {
-  void* kept = NULL;
-  if (tensor->dtype.code != kDLFloat || tensor->dtype.bits != 32) {
-    return graph_fail("%s is not of float32", tensor->name);
-  }
-  GRAPH_TRY(graph_keep(g, tensor, num_dims, dims, strides, &kept));
-  return graph_check(xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, num_dims, dims, kept,
-                                             XNN_INVALID_VALUE_ID, 0, out_id),
-                     tensor->name);
-}
-
 /* A constant of up to `rank` axes in the region as XNNPACK's of as many, whose extents broadcast. */
 static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int rank,
                               uint32_t* out_id) {
   int64_t shape[GRAPH_MAX_RANK], strides[GRAPH_MAX_RANK], moved[GRAPH_MAX_RANK], step = 1;
   tvmrt_region_tensor wide = *tensor;
   size_t dims[GRAPH_MAX_RANK], count;
+  void* kept = NULL;
   int i, missing = rank - tensor->ndim;
   for (i = rank - 1; i >= 0; --i) {
     shape[i] = i < missing ? 1 : tensor->shape[i - missing];
@@ -110,7 +167,9 @@ static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int r
   wide.shape = shape;
   count = graph_dims(&wide, dims);
   graph_order(rank, strides, moved);
-  return graph_constant_value(g, tensor, count, dims, moved, out_id);
+  GRAPH_TRY(check_floats(tensor));
+  GRAPH_TRY(copy_constant(&g->constants, tensor, count, dims, moved, &kept));
+  return define_floats(g, tensor, count, dims, kept, out_id);
 }
 
 int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id) {
@@ -146,13 +205,15 @@ int graph_init(graph* g, const tvmrt_region* region) {
   return graph_check(xnn_create_subgraph((uint32_t)borders, 0, &g->subgraph), "a graph");
 }
 
-void graph_free(graph* g) {
+void graph_packed(graph* g) {
   if (g->subgraph != NULL) (void)xnn_delete_subgraph(g->subgraph);
-  while (g->constants != NULL) {
-    graph_constant* next = g->constants->next;
-    free(g->constants);
-    g->constants = next;
-  }
+  g->subgraph = NULL;
+  free_constants(&g->sources);
+}
+
+void graph_free(graph* g) {
+  graph_packed(g);
+  free_constants(&g->constants);
   free(g->ids);
   free(g->quantizations);
 }

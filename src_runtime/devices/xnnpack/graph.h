@@ -21,9 +21,10 @@
     if ((expression) != 0) return -1; \
   } while (0)
 
-/* Memory for constants in XNNPACK's order; as long as the graph. */
+/* Memory for constants in XNNPACK's order. */
 typedef struct graph_constant {
   struct graph_constant* next;
+  size_t mapped_bytes; /* 0: of the heap */
 } graph_constant;
 
 /* What the numbers of an 8-bit tensor mean: (number - zero) * scale. */
@@ -38,12 +39,16 @@ typedef struct {
   xnn_subgraph_t subgraph; /* NULL when the runtime is made */
   uint32_t* ids; /* of the region's tensors; XNN_INVALID_VALUE_ID where there is none yet */
   graph_quantization* quantizations; /* of the region's tensors */
-  graph_constant* constants;
+  graph_constant* constants;         /* that runs read */
+  graph_constant* sources;           /* that XNNPACK packs when the runtime is made */
 } graph;
 
 /* `g` is zeroed before; graph_free() frees what it holds, also after a failure. */
 int graph_init(graph* g, const tvmrt_region* region);
 void graph_free(graph* g);
+
+/* The runtime is made: the subgraph and what was packed go. */
+void graph_packed(graph* g);
 
 /* -1, and the text of the error; a macro, so that analyzers see what it is. */
 #define graph_fail(...) (graph_set_error(__VA_ARGS__), -1)
@@ -66,13 +71,17 @@ int graph_value(graph* g, int32_t tensor, uint32_t* out_id);
 /* The value of an operand of a pointwise node with a result of `rank` axes in the region. */
 int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id);
 
-/* A copy of a constant, dense in the order of `dims`; axis d is read `strides[d]` elements on. It lives
- * as long as the graph, and may be written. */
-int graph_keep(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
-               const int64_t* strides, void** out);
+/* What XNNPACK packs: a constant, dense in the order of `dims`; axis d is read `strides[d]` elements on.
+ * The region's own memory where it lies so, else a copy until graph_packed(). */
+int graph_source(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
+                 const int64_t* strides, const void** out);
 
-/* Such a copy of floats as a value. */
-int graph_constant_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
-                         const size_t* dims, const int64_t* strides, uint32_t* out_id);
+/* Such a copy in any case, which may be written. */
+int graph_source_copy(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                      const size_t* dims, const int64_t* strides, void** out);
+
+/* What XNNPACK packs as a value of floats. */
+int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                       const size_t* dims, const int64_t* strides, uint32_t* out_id);
 
 #endif /* TVMRT_DEVICES_XNNPACK_GRAPH_H_ */

@@ -11,7 +11,7 @@ int node_row(graph* g, int32_t tensor, size_t count, uint32_t* out_id) {
   if (!row->is_constant || (size_t)tvmrt_region_size(g->region, tensor) != count) {
     return graph_fail("%s is no row of %zu constants", row->name, count);
   }
-  return graph_constant_value(g, row, 1, &count, &stride, out_id);
+  return graph_source_value(g, row, 1, &count, &stride, out_id);
 }
 
 int node_same(const graph* g, int32_t a, int32_t b) {

@@ -32,24 +32,25 @@ static int check_product(const graph* g, const tvmrt_region_node* node,
 static int define_matmul(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* weights = NULL;
   uint32_t x, filter, bias, y;
-  size_t dims[2];
-  int64_t strides[2] = {1};
+  size_t dims[2]; /* as the region has them: [K, N] */
+  int64_t strides[2] = {0, 1};
   float low, high;
   GRAPH_TRY(node_weights(g, node, &weights));
   GRAPH_TRY(check_product(g, node, weights));
-  dims[0] = (size_t)weights->shape[1];
-  dims[1] = (size_t)weights->shape[0];
-  strides[1] = weights->shape[1];
+  dims[0] = (size_t)weights->shape[0];
+  dims[1] = (size_t)weights->shape[1];
+  strides[0] = weights->shape[1];
   GRAPH_TRY(graph_value(g, node->inputs[0], &x));
   if (weights->dtype.code == kDLFloat) {
-    GRAPH_TRY(graph_constant_value(g, weights, 2, dims, strides, &filter));
-    GRAPH_TRY(node_row(g, node_input(node, 2), dims[0], &bias));
+    GRAPH_TRY(graph_source_value(g, weights, 2, dims, strides, &filter));
+    GRAPH_TRY(node_row(g, node_input(node, 2), dims[1], &bias));
   } else {
-    GRAPH_TRY(quantized_weights(g, node, 2, dims, strides, &filter, &bias));
+    GRAPH_TRY(quantized_weights(g, node, dims[1], 2, dims, strides, &filter, &bias));
   }
   GRAPH_TRY(graph_value(g, node->outputs[0], &y));
   quantized_bounds(g, node, &low, &high);
-  return graph_check(xnn_define_fully_connected(g->subgraph, low, high, x, filter, bias, y, 0),
+  return graph_check(xnn_define_fully_connected(g->subgraph, low, high, x, filter, bias, y,
+                                                XNN_FLAG_TRANSPOSE_WEIGHTS),
                      "the product");
 }
 

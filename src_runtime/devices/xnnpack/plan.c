@@ -71,8 +71,7 @@ static int build(plan* p, tvmrt_region* region, pthreadpool_t threads) {
   GRAPH_TRY(define_nodes(p, region));
   GRAPH_TRY(
       graph_check(xnn_create_runtime_v2(p->g.subgraph, threads, 0, &p->runtime), "this region"));
-  (void)xnn_delete_subgraph(p->g.subgraph);
-  p->g.subgraph = NULL;
+  graph_packed(&p->g);
   return 0;
 }
 

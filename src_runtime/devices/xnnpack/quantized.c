@@ -130,7 +130,7 @@ static int weight_scales(graph* g, const tvmrt_region_node* node, size_t count, 
   void* kept = NULL;
   size_t i;
   GRAPH_TRY(read_channels(g, node->inputs[2], count, kDLFloat, &step));
-  GRAPH_TRY(graph_keep(g, given, 1, &count, &step, &kept));
+  GRAPH_TRY(graph_source_copy(g, given, 1, &count, &step, &kept));
   for (i = 0; i < count; ++i) ((float*)kept)[i] *= y / x;
   *out = kept;
   return 0;
@@ -154,40 +154,41 @@ static int define_bias(graph* g, const tvmrt_region_node* node, enum xnn_datatyp
   const int32_t number = node_input(node, 3);
   int64_t step = 0;
   float* scales = NULL;
-  void* kept = NULL;
+  const void* source = NULL;
   size_t i;
   *out_id = XNN_INVALID_VALUE_ID;
   if (number < 0) return 0;
   GRAPH_TRY(read_channels(g, number, count, kDLInt, &step));
-  GRAPH_TRY(graph_keep(g, node_tensor(g, number), 1, &count, &step, &kept));
+  GRAPH_TRY(graph_source(g, node_tensor(g, number), 1, &count, &step, &source));
   GRAPH_TRY(weight_scales(g, node, count, &scales));
   for (i = 0; i < count; ++i) scales[i] *= g->quantizations[node->inputs[0]].scale;
-  return define(g, type, 0, scales, 1, &count, kept, out_id);
+  return define(g, type, 0, scales, 1, &count, source, out_id);
 }
 
-int quantized_weights(graph* g, const tvmrt_region_node* node, size_t num_dims, const size_t* dims,
-                      const int64_t* strides, uint32_t* out_filter, uint32_t* out_bias) {
+int quantized_weights(graph* g, const tvmrt_region_node* node, size_t channels, size_t num_dims,
+                      const size_t* dims, const int64_t* strides, uint32_t* out_filter,
+                      uint32_t* out_bias) {
   const tvmrt_region_tensor* weights = node_tensor(g, node->inputs[1]);
   const bool is_signed = weights->dtype.code == kDLInt;
   const bool by_channel = is_signed && num_dims > 2; /* products of matrices have one scale */
   const int32_t zeros = node_input(node, 4);
   float* scales = NULL;
   int32_t zero = 0;
-  void* kept = NULL;
+  const void* source = NULL;
   int64_t step = 0;
   if (!is_byte(weights)) return graph_fail("weights are no 8-bit integers");
   if (zeros >= 0) {
-    GRAPH_TRY(read_channels(g, zeros, dims[0], kDLInt, &step));
+    GRAPH_TRY(read_channels(g, zeros, channels, kDLInt, &step));
     memcpy(&zero, node_tensor(g, zeros)->data, sizeof(zero));
   }
-  GRAPH_TRY(weight_scales(g, node, dims[0], &scales));
-  GRAPH_TRY(graph_keep(g, weights, num_dims, dims, strides, &kept));
+  GRAPH_TRY(weight_scales(g, node, channels, &scales));
+  GRAPH_TRY(graph_source(g, weights, num_dims, dims, strides, &source));
   GRAPH_TRY(define(g,
                    by_channel  ? xnn_datatype_qcint8
                    : is_signed ? xnn_datatype_qint8
                                : xnn_datatype_quint8,
-                   zero, scales, num_dims, dims, kept, out_filter));
-  return define_bias(g, node, by_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32, dims[0],
+                   zero, scales, num_dims, dims, source, out_filter));
+  return define_bias(g, node, by_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32, channels,
                      out_bias);
 }
 

@@ -8,10 +8,11 @@
  * whose scale no node tells has scale 1: what its neighbours multiply by is then all in the weights. */
 int quantized_assign(graph* g);
 
-/* Weights and bias of an 8-bit product as values; weights are [dims], in `strides` of the region's, their
- * results along the first axis. */
-int quantized_weights(graph* g, const tvmrt_region_node* node, size_t num_dims, const size_t* dims,
-                      const int64_t* strides, uint32_t* out_filter, uint32_t* out_bias);
+/* Weights and bias of an 8-bit product with so many channels as values; weights are [dims], in `strides`
+ * of the region's, and those of a convolution have the results' channels along the first axis. */
+int quantized_weights(graph* g, const tvmrt_region_node* node, size_t channels, size_t num_dims,
+                      const size_t* dims, const int64_t* strides, uint32_t* out_filter,
+                      uint32_t* out_bias);
 
 /* The bounds that a node sets to its 8-bit result, as numbers; infinite for floats. */
 void quantized_bounds(const graph* g, const tvmrt_region_node* node, float* low, float* high);

@@ -84,9 +84,9 @@ static int read_filter(graph* g, const tvmrt_region_node* node, const tvmrt_regi
   const int64_t plane = (int64_t)(dims[1] * dims[2]);
   const int64_t strides[GRAPH_MAX_RANK] = {(int64_t)dims[3] * plane, (int64_t)dims[2], 1, plane};
   if (weights->dtype.code != kDLFloat) {
-    return quantized_weights(g, node, GRAPH_MAX_RANK, dims, strides, filter, bias);
+    return quantized_weights(g, node, dims[0], GRAPH_MAX_RANK, dims, strides, filter, bias);
   }
-  GRAPH_TRY(graph_constant_value(g, weights, GRAPH_MAX_RANK, dims, strides, filter));
+  GRAPH_TRY(graph_source_value(g, weights, GRAPH_MAX_RANK, dims, strides, filter));
   return node_row(g, node_input(node, 2), dims[0], bias);
 }
 
@@ -136,7 +136,7 @@ static int transposed_filter(graph* g, const tvmrt_region_tensor* weights, size_
   const size_t order[COPY_MAX_RANK] = {groups, dims[3], dims[1], dims[2], inputs};
   const int64_t strides[COPY_MAX_RANK] = {(int64_t)inputs * outputs * plane, plane,
                                           (int64_t)dims[2], 1, outputs * plane};
-  return graph_constant_value(g, weights, COPY_MAX_RANK, order, strides, out_id);
+  return graph_source_value(g, weights, COPY_MAX_RANK, order, strides, out_id);
 }
 
 /* How a result is cut: the padding behind, or where that is negative, elements that are added. */

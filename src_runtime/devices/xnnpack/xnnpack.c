@@ -89,7 +89,8 @@ static const tvmrt_device_allocator allocator = {.describe = describe};
 static const tvmrt_device xnnpack_device = {.struct_bytes = sizeof(xnnpack_device),
                                             .name = "xnnpack",
                                             .interface = &slots,
-                                            .allocator = &allocator};
+                                            .allocator = &allocator,
+                                            .abilities = TVMRT_DEVICE_KEEPS_WEIGHTS};
 
 int register_xnnpack_device(void) { return tvmrt_device_register(&xnnpack_device); }
 int unregister_xnnpack_device(void) { return tvmrt_device_unregister("xnnpack"); }
