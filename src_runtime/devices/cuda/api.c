@@ -44,13 +44,13 @@ static int load(const library* of, void* out) {
     handle = open_one(of->names[i], problem, sizeof(problem));
   }
   if (handle == NULL) {
-    return cuda_fail("%s cannot be loaded (%s); %s", of->what, problem, of->advice);
+    return device_fail("%s cannot be loaded (%s); %s", of->what, problem, of->advice);
   }
   for (i = 0; of->symbols[i] != NULL; ++i, at += sizeof(void*)) {
     void* const symbol = dlsym(handle, of->symbols[i]);
     if (symbol == NULL) {
       (void)dlclose(handle);
-      return cuda_fail("%s has no function %s; install a newer one", of->what, of->symbols[i]);
+      return device_fail("%s has no function %s; install a newer one", of->what, of->symbols[i]);
     }
     memcpy(at, &symbol, sizeof(symbol)); /* ISO C has no conversion to a function's address */
   }

@@ -1,31 +1,19 @@
 /* Which GPU serves the process. */
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda.h"
 
-int cuda_fail(const char* format, ...) {
-  char text[4096];
-  va_list args;
-  va_start(args, format);
-  (void)vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
-  TVMPackedFuncSetLastError(text);
-  return -1;
-}
-
 int cuda_check(const cuda_context* c, int status, const char* call) {
   const char *name = NULL, *text = NULL;
   if (status == CUDA_SUCCESS) return 0;
   if (status == CUDA_ERROR_OUT_OF_MEMORY) {
-    return cuda_fail("%s: the GPU is out of memory (CUDA error %d)", call, status);
+    return device_fail("%s: the GPU is out of memory (CUDA error %d)", call, status);
   }
   if (c->driver.cuGetErrorName(status, &name) != CUDA_SUCCESS) name = NULL;
   if (c->driver.cuGetErrorString(status, &text) != CUDA_SUCCESS) text = NULL;
-  return cuda_fail("%s failed with CUDA error %d: %s, %s", call, status,
-                   name == NULL ? "unknown" : name, text == NULL ? "no description" : text);
+  return device_fail("%s failed with CUDA error %d: %s, %s", call, status,
+                     name == NULL ? "unknown" : name, text == NULL ? "no description" : text);
 }
 
 int cuda_enter(const cuda_context* c) {
@@ -41,7 +29,7 @@ static int choose_device(cuda_context* c) {
   int count = 0;
   if (cuda_check(c, c->driver.cuInit(0), "cuInit") != 0) return -1;
   if (cuda_check(c, c->driver.cuDeviceGetCount(&count), "cuDeviceGetCount") != 0) return -1;
-  if (count < 1) return cuda_fail("NVIDIA's driver has no GPU; see CUDA_VISIBLE_DEVICES");
+  if (count < 1) return device_fail("NVIDIA's driver has no GPU; see CUDA_VISIBLE_DEVICES");
   return cuda_check(c, c->driver.cuDeviceGet(&c->device, 0), "cuDeviceGet");
 }
 
@@ -64,7 +52,7 @@ static int describe_device(cuda_context* c) {
   if (rc == 0) rc = cuda_check(c, d->cuDriverGetVersion(&driver), "cuDriverGetVersion");
   if (rc != 0) return -1;
   if (c->compiler.nvrtcVersion(&compiler_major, &compiler_minor) != 0) {
-    return cuda_fail("nvrtcVersion failed");
+    return device_fail("nvrtcVersion failed");
   }
   c->capability = 10 * major + minor;
   (void)snprintf(c->identity, sizeof(c->identity), "%s\n%d\ndriver %d\nnvrtc %d.%d", name,
@@ -87,22 +75,12 @@ static int create_objects(cuda_context* c) {
   return rc;
 }
 
-static int create_lock(cuda_context* c) {
-  pthread_mutex_t* lock = malloc(sizeof(*lock));
-  if (lock == NULL || pthread_mutex_init(lock, NULL) != 0) {
-    free(lock);
-    return cuda_fail("out of memory");
-  }
-  c->lock = lock;
-  return 0;
-}
-
 int cuda_context_create(cuda_context** out) {
   cuda_context* c = calloc(1, sizeof(*c));
   int rc;
   *out = NULL;
-  if (c == NULL) return cuda_fail("out of memory");
-  rc = create_lock(c);
+  if (c == NULL) return device_fail("out of memory");
+  rc = cuda_programs_open(c);
   if (rc == 0) rc = cuda_driver_load(&c->driver);
   if (rc == 0) rc = choose_device(c);
   if (rc == 0) rc = cuda_compiler_load(&c->compiler);
@@ -117,14 +95,14 @@ int cuda_context_create(cuda_context** out) {
 }
 
 void cuda_context_free(cuda_context* c) {
+  bool entered;
   if (c == NULL) return;
-  if (c->context != NULL && cuda_enter(c) == 0) {
-    cuda_programs_free(c);
+  entered = c->context != NULL && cuda_enter(c) == 0;
+  programs_close(&c->programs);
+  if (entered) {
     if (c->stream != NULL) (void)c->driver.cuStreamDestroy_v2(c->stream);
     cuda_leave(c);
   }
   if (c->context != NULL) (void)c->driver.cuDevicePrimaryCtxRelease_v2(c->device);
-  if (c->lock != NULL) (void)pthread_mutex_destroy(c->lock);
-  free(c->lock);
   free(c);
 }

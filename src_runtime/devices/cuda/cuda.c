@@ -1,40 +1,13 @@
 /* The device "cuda": regions of a network on NVIDIA's GPUs, by libraries that are loaded at run time. */
 #include "cuda.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 int register_cuda_device(void);
 int unregister_cuda_device(void);
-
-static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                      void* resource) {
-  TVMValue value;
-  int code = kTVMStr;
-  char text[128];
-  (void)args;
-  (void)type_codes;
-  (void)num_args;
-  (void)resource;
-  (void)snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %" PRIu64, cuda_moved(CUDA_TO_DEVICE),
-                 cuda_moved(CUDA_FROM_DEVICE), cuda_moved(CUDA_WITHIN));
-  value.v_str = text;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
-}
-
-static int register_moved(void) {
-  TVMFunctionHandle function = NULL;
-  int rc;
-  if (TVMFuncCreateFromCFunc(give_moved, NULL, NULL, &function) != 0) return -1;
-  rc = TVMFuncRegisterGlobal("device.cuda.moved", function, 1);
-  (void)TVMFuncFree(function);
-  return rc;
-}
 
 static int init(tvmrt_device* device) {
   cuda_context* c = NULL;
   int rc = cuda_context_create(&c);
-  if (rc == 0) rc = register_moved();
+  if (rc == 0) rc = told_register_moved("device.cuda.moved", cuda_moved());
   if (rc == 0) rc = cuda_memory_register(c);
   if (rc != 0) {
     cuda_memory_close();

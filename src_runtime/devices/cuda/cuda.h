@@ -22,6 +22,8 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
+#include "../shared/programs.h"
+#include "../shared/told.h"
 #include "nvidia.h"
 
 /* Libraries ------------------------------------------------------------------------------------- */
@@ -42,12 +44,9 @@ typedef struct {
   CUcontext context;
   CUstream stream;    /* for copies that belong to no region */
   char identity[512]; /* GPU and versions: part of the key of programs */
-  struct program* programs;
-  void* lock; /* of `programs` and `products` */
+  program_list programs;
 } cuda_context;
 
-/* Sets the error text; returns -1. */
-int cuda_fail(const char* format, ...);
 /* -1 with a text that names the call and the driver's error, unless the status is success. */
 int cuda_check(const cuda_context* c, int status, const char* call);
 
@@ -63,12 +62,11 @@ void cuda_leave(const cuda_context* c);
 /*
  * A program for a source and its build options, separated by blanks: from the process, from the folder
  * on disk (TVMRT_CUDA_CACHE, else tvmrt/cuda in the user's cache; an empty variable turns it off), or
- * built now. Borrowed; lives as long as the context. `who` names the operator in errors, which carry
- * the compiler's log.
+ * built now. Borrowed; lives as long as the context. Errors carry the compiler's log.
  */
-int cuda_program(cuda_context* c, const char* who, const char* source, const char* options,
-                 CUmodule* out);
-void cuda_programs_free(cuda_context* c);
+int cuda_program(cuda_context* c, const program_text* text, CUmodule* out);
+/* The list of an empty context; programs_close() closes it. */
+int cuda_programs_open(cuda_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
@@ -93,7 +91,6 @@ void cuda_plan_stop(cuda_plan* p);
 void cuda_plan_free(cuda_plan* p);
 
 /* Bytes that runs of regions have copied: to the GPU, from it, within it. */
-enum { CUDA_TO_DEVICE, CUDA_FROM_DEVICE, CUDA_WITHIN, CUDA_WAYS };
-uint64_t cuda_moved(int way);
+moved_bytes* cuda_moved(void);
 
 #endif

@@ -1,73 +1,50 @@
 /* Memory of tensors on the GPU: their addresses are the driver's. */
-#include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <tvm/runtime/memory_device.h>
 
+#include "../shared/blocks.h"
 #include "cuda.h"
 
-typedef struct block {
-  CUdeviceptr address;
-  struct block* next;
-} block;
-
 /* What is allocated, so that an address that outlives the device is not given to the driver again. */
-static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
-static block* blocks;
+static memory_blocks blocks = BLOCKS_INIT;
 static cuda_context* owner; /* NULL while no device is registered */
 
 static int exists(int device_id) { return device_id == 0 && owner != NULL; }
 
 static int enter(void) {
-  if (owner == NULL) return cuda_fail("the device cuda is unregistered");
+  if (owner == NULL) return device_fail("the device cuda is unregistered");
   return cuda_enter(owner);
 }
 
 static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
-  block* b;
+  CUdeviceptr address = 0;
+  memory_block b = {NULL, bytes, NULL};
   int rc;
   (void)align; /* the driver's allocations suit any type and any align that tensors have */
   *out = NULL;
-  if (!exists(dev.device_id)) return cuda_fail("there is no CUDA device %d", dev.device_id);
-  b = calloc(1, sizeof(*b));
-  if (b == NULL) return cuda_fail("out of memory");
-  rc = enter();
-  if (rc == 0) {
-    rc = cuda_check(owner, owner->driver.cuMemAlloc_v2(&b->address, bytes == 0 ? 1 : bytes),
-                    "cuMemAlloc");
-    cuda_leave(owner);
+  if (!exists(dev.device_id)) return device_fail("there is no CUDA device %d", dev.device_id);
+  if (enter() != 0) return -1;
+  rc = cuda_check(owner, owner->driver.cuMemAlloc_v2(&address, bytes == 0 ? 1 : bytes),
+                  "cuMemAlloc");
+  b.address = (char*)(uintptr_t)address;
+  if (rc == 0 && blocks_add(&blocks, &b) != 0) {
+    (void)owner->driver.cuMemFree_v2(address);
+    rc = -1;
   }
-  if (rc != 0) {
-    free(b);
-    return -1;
-  }
-  (void)pthread_mutex_lock(&blocks_lock);
-  b->next = blocks;
-  blocks = b;
-  (void)pthread_mutex_unlock(&blocks_lock);
-  *out = (void*)(uintptr_t)b->address;
-  return 0;
+  cuda_leave(owner);
+  if (rc == 0) *out = b.address;
+  return rc;
 }
 
 static int release_block(DLDevice dev, void* address) {
-  block **at, *found = NULL;
+  memory_block found;
   int rc;
   (void)dev;
-  (void)pthread_mutex_lock(&blocks_lock);
-  for (at = &blocks; *at != NULL; at = &(*at)->next) {
-    if ((*at)->address != (CUdeviceptr)(uintptr_t)address) continue;
-    found = *at;
-    *at = found->next;
-    break;
+  if (address == NULL || !blocks_take(&blocks, address, &found)) {
+    return device_fail("the address is none of the CUDA device's");
   }
-  (void)pthread_mutex_unlock(&blocks_lock);
-  if (found == NULL) return cuda_fail("the address is none of the CUDA device's");
-  rc = enter();
-  if (rc == 0) {
-    rc = cuda_check(owner, owner->driver.cuMemFree_v2(found->address), "cuMemFree");
-    cuda_leave(owner);
-  }
-  free(found);
+  if (enter() != 0) return -1;
+  rc = cuda_check(owner, owner->driver.cuMemFree_v2((CUdeviceptr)(uintptr_t)address), "cuMemFree");
+  cuda_leave(owner);
   return rc;
 }
 
@@ -157,38 +134,17 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
                                         .stream_sync = synchronize,
                                         .stream_wait = wait_for_stream};
 
-static int give_api(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                    void* resource) {
-  TVMValue value;
-  int code = kTVMOpaqueHandle;
-  (void)args;
-  (void)type_codes;
-  (void)num_args;
-  (void)resource;
-  value.v_handle = (void*)(uintptr_t)&api;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
-}
-
 int cuda_memory_register(cuda_context* c) {
-  TVMFunctionHandle function = NULL;
-  int rc;
   owner = c;
-  if (TVMFuncCreateFromCFunc(give_api, NULL, NULL, &function) != 0) return -1;
-  rc = TVMFuncRegisterGlobal("device_api.cuda", function, 1);
-  (void)TVMFuncFree(function);
-  return rc;
+  return told_register_memory("device_api.cuda", &api);
 }
 
 void cuda_memory_close(void) {
   const bool entered = owner != NULL && cuda_enter(owner) == 0;
-  (void)pthread_mutex_lock(&blocks_lock);
-  while (blocks != NULL) {
-    block* b = blocks;
-    blocks = b->next;
-    if (entered) (void)owner->driver.cuMemFree_v2(b->address);
-    free(b);
+  memory_block b;
+  while (blocks_take(&blocks, NULL, &b)) {
+    if (entered) (void)owner->driver.cuMemFree_v2((CUdeviceptr)(uintptr_t)b.address);
   }
-  (void)pthread_mutex_unlock(&blocks_lock);
   if (entered) cuda_leave(owner);
   owner = NULL;
 }

@@ -9,191 +9,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_BYTES 256
-
-static size_t aligned(size_t bytes) {
-  return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-}
+#include "../shared/kernel_node.h"
 
 static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
 }
 
-static bool is_alias(const tvmrt_region_node* node) {
-  return node->num_outputs == 1 &&
-         (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0);
-}
-
-/* The tensor that an alias names again; -1: the node is none. */
-static int32_t aliased(const tvmrt_region_node* node) {
-  return is_alias(node) && node->num_inputs > 0 ? node->inputs[0] : -1;
-}
-
-/* Places ---------------------------------------------------------------------------------------- */
-
-static void place_weights(cuda_plan* p) {
+/* The constants behind each other, then the buffers, then what borders of the host pass through. */
+static void place_all(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) {
     if (r->tensors[i].data == NULL) continue;
-    p->places[i].kind = WEIGHT;
-    p->places[i].offset = p->weights_bytes;
-    p->weights_bytes += aligned(bytes_of(p, i));
+    p->weight_offsets[i] = p->weights_bytes;
+    p->weights_bytes += region_place_bytes(r, i);
   }
-}
-
-static void stage(cuda_plan* p, int32_t tensor) {
-  p->staged[tensor] = p->staging_bytes;
-  p->staging_bytes += aligned(bytes_of(p, tensor));
-}
-
-/* Each output is computed where its caller wants it, unless it is an input, a weight or another output
- * under a second name. */
-static void place_borders(cuda_plan* p) {
-  const tvmrt_region* r = p->region;
-  int32_t i;
-  for (i = 0; i < r->num_inputs; ++i) {
-    stage(p, r->inputs[i]);
-    p->places[r->inputs[i]].kind = BORDER;
-    p->places[r->inputs[i]].border = r->inputs[i];
+  for (i = 0; i < p->plan.num_buffers; ++i) {
+    p->buffer_offsets[i] = p->arena_bytes;
+    p->arena_bytes += p->plan.buffer_bytes[i];
   }
-  for (i = 0; i < r->num_tensors; ++i) p->root[i] = i;
-  for (i = 0; i < r->num_nodes; ++i) {
-    const int32_t of = aliased(&r->nodes[i]);
-    if (of >= 0) p->root[r->nodes[i].outputs[0]] = p->root[of];
+  for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
+    const int32_t tensor = region_border(r, i);
+    p->staged[tensor] = p->staging_bytes;
+    p->staging_bytes += region_place_bytes(r, tensor);
   }
-  for (i = 0; i < r->num_outputs; ++i) {
-    const int32_t root = p->root[r->outputs[i]];
-    stage(p, r->outputs[i]);
-    if (root >= 0 && p->root[root] >= 0) p->root[root] = -1 - r->outputs[i];
-  }
-}
-
-/* The last reader of each tensor, through the reshapes that share its place. */
-static void find_last_readers(cuda_plan* p) {
-  const tvmrt_region* r = p->region;
-  int32_t i, k;
-  for (i = 0; i < r->num_tensors; ++i) p->last[i] = -1;
-  for (i = 0; i < r->num_nodes; ++i) {
-    for (k = 0; k < r->nodes[i].num_inputs; ++k) {
-      if (r->nodes[i].inputs[k] >= 0) p->last[r->nodes[i].inputs[k]] = i;
-    }
-  }
-  for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
-  /* backwards, so that of a chain of reshapes the first learns of the readers of the last */
-  for (i = r->num_nodes - 1; i >= 0; --i) {
-    const int32_t of = aliased(&r->nodes[i]);
-    if (of < 0) continue;
-    if (p->last[r->nodes[i].outputs[0]] > p->last[of])
-      p->last[of] = p->last[r->nodes[i].outputs[0]];
-  }
-}
-
-/* A part of the arena, and the node that reads last what lies there. */
-typedef struct {
-  size_t offset, bytes;
-  int32_t last;
-} slot;
-
-/* The smallest slot that is free and large enough; else a new one at the arena's end. */
-static void place_result(cuda_plan* p, int32_t tensor, int32_t node, slot* slots, int32_t* count) {
-  const size_t bytes = aligned(bytes_of(p, tensor));
-  place* at = &p->places[tensor];
-  slot* best = NULL;
-  int32_t i;
-  if (p->root[tensor] < 0) {
-    at->kind = BORDER;
-    at->border = -1 - p->root[tensor];
-    return;
-  }
-  for (i = 0; i < *count; ++i) {
-    if (slots[i].last >= node || slots[i].bytes < bytes) continue;
-    if (best == NULL || slots[i].bytes < best->bytes) best = &slots[i];
-  }
-  if (best == NULL) {
-    best = &slots[(*count)++];
-    best->offset = p->arena_bytes;
-    best->bytes = bytes;
-    p->arena_bytes += bytes;
-  }
-  best->last = p->last[tensor] > node ? p->last[tensor] : node;
-  at->kind = ARENA;
-  at->offset = best->offset;
-}
-
-static int place_results(cuda_plan* p) {
-  const tvmrt_region* r = p->region;
-  slot* slots = calloc((size_t)r->num_tensors + 1, sizeof(*slots));
-  int32_t count = 0, i, k;
-  if (slots == NULL) return cuda_fail("out of memory");
-  for (i = 0; i < r->num_nodes; ++i) {
-    const int32_t of = aliased(&r->nodes[i]);
-    for (k = 0; k < r->nodes[i].num_outputs && of < 0; ++k) {
-      place_result(p, r->nodes[i].outputs[k], i, slots, &count);
-    }
-    if (of >= 0) p->places[r->nodes[i].outputs[0]] = p->places[of];
-  }
-  free(slots);
-  return 0;
 }
 
 /* Kernels --------------------------------------------------------------------------------------- */
 
-static int set_scalar(const tvmrt_region_node* node, const char* type, size_t length, double given,
-                      value* out) {
-  if (length == 5 && memcmp(type, "float", 5) == 0) {
-    out->float_value = (float)given;
-  } else if (length == 3 && memcmp(type, "int", 3) == 0 && given >= INT32_MIN &&
-             given <= INT32_MAX) {
-    out->int_value = (int32_t)given;
-  } else if (length == 4 && memcmp(type, "uint", 4) == 0 && given >= 0 && given <= UINT32_MAX) {
-    out->uint_value = (uint32_t)given;
-  } else {
-    return cuda_fail("scalar %g of kernel %s is none of type %.*s", given,
-                     tvmrt_node_text(node, "function", ""), (int)length, type);
-  }
-  return 0;
-}
-
-static int set_scalars(const tvmrt_region_node* node, value* out) {
-  const char* at = tvmrt_node_text(node, "scalar_types", "");
-  const tvmrt_attr* given = tvmrt_node_attr(node, "scalars");
-  int32_t i;
-  for (i = 0; *at != '\0'; ++i) {
-    const size_t length = strcspn(at, " ");
-    if (given == NULL || i >= given->count || given->kind == TVMRT_ATTR_TEXT) {
-      return cuda_fail("there are fewer scalars than scalar types");
-    }
-    if (set_scalar(node, at, length,
-                   given->kind == TVMRT_ATTR_INTS ? (double)given->ints[i] : given->floats[i],
-                   &out[i]) != 0) {
-      return -1;
-    }
-    at += length;
-    at += strspn(at, " ");
-  }
-  return 0;
-}
-
 /* The kernel's tensors, then its scalars. */
 static int set_parameters(const tvmrt_region_node* node, step* s) {
-  const char* at = tvmrt_node_text(node, "scalar_types", "");
-  size_t total, i;
+  const int32_t scalars = kernel_num_scalars(node);
+  const size_t total = (size_t)kernel_num_tensors(node) + (size_t)scalars;
+  kernel_scalar scalar;
+  size_t i;
   int32_t k;
-  for (total = 0; *at != '\0'; at += strcspn(at, " "), at += strspn(at, " ")) ++total;
-  total += (size_t)node->num_inputs + (size_t)node->num_outputs;
   s->tensors = calloc(total + 1, sizeof(*s->tensors));
   s->values = calloc(total + 1, sizeof(*s->values));
   s->parameters = calloc(total + 1, sizeof(*s->parameters));
   if (s->tensors == NULL || s->values == NULL || s->parameters == NULL) {
-    return cuda_fail("out of memory");
+    return device_fail("out of memory");
   }
   for (k = 0; k < node->num_inputs; ++k) {
     if (node->inputs[k] >= 0) s->tensors[s->num_tensors++] = node->inputs[k];
   }
   for (k = 0; k < node->num_outputs; ++k) s->tensors[s->num_tensors++] = node->outputs[k];
   for (i = 0; i < total; ++i) s->parameters[i] = &s->values[i];
-  return set_scalars(node, &s->values[s->num_tensors]);
+  for (k = 0; k < scalars; ++k) {
+    if (kernel_read_scalar(node, k, &scalar) != 0) return -1;
+    memcpy(&s->values[s->num_tensors + k], &scalar.value, scalar.bytes);
+  }
+  return 0;
 }
 
 static int64_t only_size(const tvmrt_region_node* node, const char* key) {
@@ -205,72 +71,36 @@ static int64_t only_size(const tvmrt_region_node* node, const char* key) {
 static int create_kernel(cuda_plan* p, const tvmrt_region_node* node, step* s) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
-  const char* who = tvmrt_node_text(node, "operator", node->op);
+  const program_text text = {tvmrt_node_text(node, "operator", node->op), source,
+                             tvmrt_node_text(node, "build_options", "")};
   const int64_t items = only_size(node, "global_size"), group = only_size(node, "local_size");
   CUmodule program;
   if (source == NULL || function == NULL || items == 0 || group == 0) {
-    return cuda_fail("source, function, global_size or local_size are missing");
+    return device_fail("source, function, global_size or local_size are missing");
   }
-  if (items % group != 0) return cuda_fail("%s: global_size is no multiple of local_size", who);
+  if (items % group != 0)
+    return device_fail("%s: global_size is no multiple of local_size", text.who);
   s->groups = (unsigned int)(items / group);
   s->group_size = (unsigned int)group;
   if (set_parameters(node, s) != 0) return -1;
-  if (cuda_program(p->context, who, source, tvmrt_node_text(node, "build_options", ""), &program) !=
-      0) {
-    return -1;
-  }
+  if (cuda_program(p->context, &text, &program) != 0) return -1;
   if (p->context->driver.cuModuleGetFunction(&s->kernel, program, function) == CUDA_SUCCESS)
     return 0;
   s->kernel = NULL;
-  return cuda_fail("the CUDA source of %s has no kernel %s", who, function);
-}
-
-/* Kernels are made for the extents that the compiler knew: the k-th word of "types" has them. */
-static int check_extents(const cuda_plan* p, const tvmrt_region_node* node, int32_t k) {
-  const tvmrt_region_tensor* t = &p->region->tensors[node->outputs[k]];
-  const char* at = tvmrt_node_text(node, "types", "");
-  int32_t d;
-  for (; k > 0; --k) {
-    at += strcspn(at, " ");
-    at += strspn(at, " ");
-  }
-  at += strcspn(at, ": ");
-  for (d = 0; d < t->ndim; ++d) {
-    char* end;
-    if (*at != (d == 0 ? ':' : 'x')) break;
-    if (strtoll(at + 1, &end, 10) != t->shape[d]) break;
-    at = end;
-  }
-  if (d == t->ndim) return 0;
-  return cuda_fail("kernel %s was made for other extents than tensor %s has; compile again",
-                   tvmrt_node_text(node, "function", node->op), t->name);
-}
-
-static int check_alias(const cuda_plan* p, const tvmrt_region_node* node) {
-  if (node->num_inputs != 1 || node->inputs[0] < 0) return cuda_fail("a reshape has no operand");
-  if (bytes_of(p, node->inputs[0]) == bytes_of(p, node->outputs[0])) return 0;
-  return cuda_fail("reshape %s has an operand of another size than its result", node->name);
+  return device_fail("the CUDA source of %s has no kernel %s", text.who, function);
 }
 
 static int enter_node(cuda_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   step* s = &p->steps[p->num_steps];
-  int32_t k;
   p->region->failed_node = number;
-  for (k = 0; k < node->num_inputs; ++k) {
-    if (node->inputs[k] >= 0 && p->places[node->inputs[k]].kind == NOWHERE) {
-      return cuda_fail("an operand is read before it is computed");
-    }
-  }
-  if (is_alias(node)) return check_alias(p, node);
-  for (k = 0; k < node->num_outputs; ++k) {
-    if (check_extents(p, node, k) != 0) return -1;
-  }
+  if (region_is_alias(node)) return 0;
+  if (kernel_check_extents(p->region, node) != 0) return -1;
   s->node = number;
   p->num_steps++;
   if (strcmp(node->op, "custom_cuda") == 0) return create_kernel(p, node, s);
   if (strcmp(node->op, "custom_cuda_product") == 0) return cuda_product_create(p, node, s);
-  return cuda_fail("operator %s was not made a kernel by the compiler", node->op);
+  return device_fail("operator %s was not made a kernel by the compiler", node->op);
 }
 
 /* The GPU's memory ------------------------------------------------------------------------------ */
@@ -295,7 +125,7 @@ static int load_weights(cuda_plan* p, const cuda_plan* base) {
   p->owns_weights = true;
   for (i = 0; i < r->num_tensors && rc == CUDA_SUCCESS; ++i) {
     if (r->tensors[i].data == NULL || bytes_of(p, i) == 0) continue;
-    rc = d->cuMemcpyHtoDAsync_v2(p->weights + p->places[i].offset, r->tensors[i].data,
+    rc = d->cuMemcpyHtoDAsync_v2(p->weights + p->weight_offsets[i], r->tensors[i].data,
                                  bytes_of(p, i), p->stream);
   }
   if (rc == CUDA_SUCCESS) rc = d->cuStreamSynchronize(p->stream);
@@ -318,17 +148,12 @@ static int build(cuda_plan* p, const cuda_plan* base) {
   const tvmrt_region* r = p->region;
   int32_t i;
   if (create_queue(p) != 0) return -1;
-  place_weights(p);
-  find_last_readers(p);
-  place_borders(p);
-  if (place_results(p) != 0) return -1;
+  if (region_plan_make(p->region, &p->plan) != 0) return -1;
+  place_all(p);
   for (i = 0; i < r->num_nodes; ++i) {
     if (enter_node(p, i) != 0) return -1;
   }
   p->region->failed_node = -1;
-  for (i = 0; i < r->num_outputs; ++i) {
-    if (p->places[r->outputs[i]].kind == NOWHERE) return cuda_fail("an output is not computed");
-  }
   if (load_weights(p, base) != 0) return -1;
   return allocate(p, p->arena_bytes, &p->arena);
 }
@@ -339,18 +164,17 @@ int cuda_plan_create(cuda_context* c, tvmrt_region* region, const cuda_plan* bas
   const size_t tensors = (size_t)region->num_tensors + 1, nodes = (size_t)region->num_nodes + 1;
   int rc = 0;
   *out = NULL;
-  if (p == NULL) return cuda_fail("out of memory");
+  if (p == NULL) return device_fail("out of memory");
   p->context = c;
   p->region = region;
-  p->places = calloc(tensors, sizeof(*p->places));
-  p->last = calloc(tensors, sizeof(*p->last));
-  p->root = calloc(tensors, sizeof(*p->root));
+  p->weight_offsets = calloc(tensors, sizeof(*p->weight_offsets));
+  p->buffer_offsets = calloc(tensors, sizeof(*p->buffer_offsets));
   p->staged = calloc(tensors, sizeof(*p->staged));
   p->bound = calloc(tensors, sizeof(*p->bound));
   p->steps = calloc(nodes, sizeof(*p->steps));
-  if (p->places == NULL || p->last == NULL || p->root == NULL || p->staged == NULL ||
+  if (p->weight_offsets == NULL || p->buffer_offsets == NULL || p->staged == NULL ||
       p->bound == NULL || p->steps == NULL) {
-    rc = cuda_fail("out of memory");
+    rc = device_fail("out of memory");
   }
   if (rc == 0) rc = cuda_enter(c);
   if (rc == 0) {
@@ -389,9 +213,9 @@ void cuda_plan_free(cuda_plan* p) {
     free(p->steps[i].values);
     free(p->steps[i].parameters);
   }
-  free(p->places);
-  free(p->last);
-  free(p->root);
+  region_plan_free(&p->plan);
+  free(p->weight_offsets);
+  free(p->buffer_offsets);
   free(p->staged);
   free(p->bound);
   free(p->steps);

@@ -2,14 +2,8 @@
 #ifndef TVMRT_DEVICES_CUDA_PLAN_H_
 #define TVMRT_DEVICES_CUDA_PLAN_H_
 
+#include "../shared/region_plan.h"
 #include "cuda.h"
-
-/* Where a tensor lies. */
-typedef struct {
-  enum { NOWHERE, WEIGHT, ARENA, BORDER } kind;
-  size_t offset;  /* within the weights, or the arena */
-  int32_t border; /* of BORDER: the input or output whose memory it is */
-} place;
 
 /* A parameter of a kernel. */
 typedef union {
@@ -43,11 +37,11 @@ struct cuda_plan {
   CUstream stream;
   CUevent done; /* behind all of a run */
   bool runs;
-  place* places;      /* per tensor */
-  int32_t* last;      /* per tensor: the last node that reads it */
-  int32_t* root;      /* per tensor: the one whose memory it shares; -1 - that of an output */
-  size_t* staged;     /* per input and output: where it lies in the staging areas */
-  CUdeviceptr* bound; /* per input and output: its memory in this run */
+  region_plan plan;
+  size_t* weight_offsets; /* per constant: where it lies in the weights */
+  size_t* buffer_offsets; /* per buffer of the plan: where it lies in the arena */
+  size_t* staged;         /* per input and output: where it lies in the staging areas */
+  CUdeviceptr* bound;     /* per input and output: its memory in this run */
   step* steps;
   int32_t num_steps;
   CUdeviceptr weights, arena;

@@ -6,12 +6,14 @@
 
 static const char* const NO_FIT = "a product reaches beyond a tensor";
 
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
 static int load_library(cuda_context* c) {
   int rc = 0;
-  (void)pthread_mutex_lock(c->lock);
+  (void)pthread_mutex_lock(&loading);
   if (!c->has_products) rc = cuda_products_load(&c->products);
   c->has_products |= rc == 0;
-  (void)pthread_mutex_unlock(c->lock);
+  (void)pthread_mutex_unlock(&loading);
   return rc;
 }
 
@@ -24,19 +26,19 @@ static int create_handle(cuda_plan* p) {
   status = calls->cublasCreate_v2(&p->handle);
   if (status != 0) {
     p->handle = NULL;
-    return cuda_fail("cublasCreate failed with status %d", status);
+    return device_fail("cublasCreate failed with status %d", status);
   }
   status = calls->cublasSetStream_v2(p->handle, p->stream);
-  return status == 0 ? 0 : cuda_fail("cublasSetStream failed with status %d", status);
+  return status == 0 ? 0 : device_fail("cublasSetStream failed with status %d", status);
 }
 
 static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t least,
                         int64_t* out) {
   int32_t count = 0, i;
   const int64_t* given = tvmrt_node_ints(node, key, &count);
-  if (count != 4) return cuda_fail("a product has no four numbers in %s", key);
+  if (count != 4) return device_fail("a product has no four numbers in %s", key);
   for (i = 0; i < 4; ++i) {
-    if (given[i] < least || given[i] > INT32_MAX) return cuda_fail("%s", NO_FIT);
+    if (given[i] < least || given[i] > INT32_MAX) return device_fail("%s", NO_FIT);
     out[i] = given[i];
   }
   return 0;
@@ -55,7 +57,7 @@ static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_
   columns = extents[!out->transposed];
   last = out->offset + (count - 1) * out->step + (rows - 1) * out->lead + columns;
   if (tensor < 0 || out->lead < columns || last > tvmrt_region_size(p->region, tensor)) {
-    return cuda_fail("%s", NO_FIT);
+    return device_fail("%s", NO_FIT);
   }
   return 0;
 }
@@ -64,7 +66,7 @@ int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) 
   int64_t sizes[4] = {0, 0, 0, 0}, of_a[2], of_b[2];
   int32_t k;
   if (node->num_inputs != 2 || node->num_outputs != 1) {
-    return cuda_fail("a product has no two operands, or no result");
+    return device_fail("a product has no two operands, or no result");
   }
   if (read_numbers(node, "sizes", 1, sizes) != 0) return -1;
   out->count = sizes[0];
@@ -79,12 +81,12 @@ int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) 
   if (read_matrix(p, node, 1, "b", of_b, out->count, &out->b) != 0) return -1;
   if (out->rows * out->columns > INT32_MAX ||
       out->count * out->rows * out->columns != tvmrt_region_size(p->region, node->outputs[0])) {
-    return cuda_fail("%s", NO_FIT);
+    return device_fail("%s", NO_FIT);
   }
   for (k = 0; k < 3; ++k) {
     const int32_t tensor = k < 2 ? node->inputs[k] : node->outputs[0];
     const DLDataType type = p->region->tensors[tensor].dtype;
-    if (type.code != kDLFloat || type.bits != 32) return cuda_fail("a product is not of float32");
+    if (type.code != kDLFloat || type.bits != 32) return device_fail("a product is not of float32");
   }
   return create_handle(p);
 }
@@ -103,7 +105,7 @@ int cuda_product_launch(cuda_plan* p, const step* s) {
       begin(p, node->inputs[0], s->a.offset), (int)s->a.lead, s->a.step, &zero,
       (float*)(uintptr_t)cuda_address(p, node->outputs[0]), (int)s->columns, s->rows * s->columns,
       (int)s->count);
-  return status == 0 ? 0 : cuda_fail("cublasSgemmStridedBatched failed with status %d", status);
+  return status == 0 ? 0 : device_fail("cublasSgemmStridedBatched failed with status %d", status);
 }
 
 void cuda_products_free(cuda_plan* p) {

@@ -1,10 +1,8 @@
-/* Programs, built once: a list in the process, files on disk. */
-#include <pthread.h>
+/* Programs of NVRTC. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../store/store.h"
 #include "cuda.h"
 #include "prelude.h"
 
@@ -12,21 +10,14 @@
 #define OWN_OPTIONS 3
 #define MAX_OPTIONS 12
 
-static const store programs = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
-
-struct program {
-  char* source;
-  char* options;
-  CUmodule module;
-  struct program* next;
-};
+static const program_store disk = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
 
 static int build_error(const cuda_context* c, const char* who, nvrtcProgram program, int status) {
   char log[MAX_LOG_BYTES] = "";
   char* whole = NULL;
   size_t size = 0;
   if (status == NVRTC_ERROR_INVALID_OPTION) {
-    return cuda_fail(
+    return device_fail(
         "the compiler NVRTC does not know the GPU's architecture sm_%d, or an option of "
         "%s; install a newer one",
         c->capability, who);
@@ -38,20 +29,20 @@ static int build_error(const cuda_context* c, const char* who, nvrtcProgram prog
     (void)snprintf(log, sizeof(log), "%s", whole);
   }
   free(whole);
-  return cuda_fail("the CUDA source of %s does not compile (%d):\n%s", who, status, log);
+  return device_fail("the CUDA source of %s does not compile (%d):\n%s", who, status, log);
 }
 
 static void* get_binary(const cuda_context* c, nvrtcProgram program, size_t* out_bytes) {
   void* bytes = NULL;
   if (c->compiler.nvrtcGetCUBINSize(program, out_bytes) != 0 || *out_bytes == 0) {
-    (void)cuda_fail("nvrtcGetCUBINSize failed");
+    (void)device_fail("nvrtcGetCUBINSize failed");
     return NULL;
   }
   bytes = malloc(*out_bytes);
   if (bytes == NULL) {
-    (void)cuda_fail("out of memory");
+    (void)device_fail("out of memory");
   } else if (c->compiler.nvrtcGetCUBIN(program, bytes) != 0) {
-    (void)cuda_fail("nvrtcGetCUBIN failed");
+    (void)device_fail("nvrtcGetCUBIN failed");
     free(bytes);
     bytes = NULL;
   }
@@ -64,41 +55,40 @@ static int split_options(char* text, const char** out, int room) {
   char* rest = NULL;
   char* word;
   for (word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-    if (count == room) return cuda_fail("a kernel has %d build options at most", room);
+    if (count == room) return device_fail("a kernel has %d build options at most", room);
     out[count++] = word;
   }
   return count;
 }
 
-static void* build(const cuda_context* c, const char* who, const char* source, const char* options,
-                   size_t* out_bytes) {
+static void* compile(const cuda_context* c, const program_text* of, size_t* out_bytes) {
   char architecture[40];
   /* functions of the generated text are the device's; it has hexadecimal numbers */
   const char* all[MAX_OPTIONS] = {architecture, "--device-as-default-execution-space",
                                   "--std=c++17"};
-  const size_t length = sizeof(CUDA_PRELUDE) + strlen(source);
+  const size_t length = sizeof(CUDA_PRELUDE) + strlen(of->source);
   char* text = malloc(length);
-  char* words = strdup(options);
+  char* words = strdup(of->options);
   nvrtcProgram program = NULL;
   void* bytes = NULL;
   int count = -1, status;
   (void)snprintf(architecture, sizeof(architecture), "--gpu-architecture=sm_%d", c->capability);
   if (text == NULL || words == NULL) {
-    (void)cuda_fail("out of memory");
+    (void)device_fail("out of memory");
   } else {
-    (void)snprintf(text, length, "%s%s", CUDA_PRELUDE, source);
+    (void)snprintf(text, length, "%s%s", CUDA_PRELUDE, of->source);
     count = split_options(words, &all[OWN_OPTIONS], MAX_OPTIONS - OWN_OPTIONS);
   }
   if (count >= 0) {
     status = c->compiler.nvrtcCreateProgram(&program, text, "kernel.cu", 0, NULL, NULL);
     if (status != 0) {
-      (void)cuda_fail("nvrtcCreateProgram failed (%d)", status);
+      (void)device_fail("nvrtcCreateProgram failed (%d)", status);
     } else {
       status = c->compiler.nvrtcCompileProgram(program, count + OWN_OPTIONS, all);
       if (status == 0) {
         bytes = get_binary(c, program, out_bytes);
       } else {
-        (void)build_error(c, who, program, status);
+        (void)build_error(c, of->who, program, status);
       }
       (void)c->compiler.nvrtcDestroyProgram(&program);
     }
@@ -108,73 +98,39 @@ static void* build(const cuda_context* c, const char* who, const char* source, c
   return bytes;
 }
 
-static int keep(cuda_context* c, const char* source, const char* options, CUmodule module) {
-  struct program* p = calloc(1, sizeof(*p));
-  if (p != NULL) {
-    p->source = strdup(source);
-    p->options = strdup(options);
-  }
-  if (p == NULL || p->source == NULL || p->options == NULL) {
-    if (p != NULL) {
-      free(p->source);
-      free(p->options);
-    }
-    free(p);
-    (void)c->driver.cuModuleUnload(module);
-    return cuda_fail("out of memory");
-  }
-  p->module = module;
-  p->next = c->programs;
-  c->programs = p;
-  return 0;
+static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
+  CUmodule module = NULL;
+  (void)text;
+  (void)size;
+  return ((cuda_context*)context)->driver.cuModuleLoadData(&module, bytes) == CUDA_SUCCESS ? module
+                                                                                           : NULL;
 }
 
-static int find_or_build(cuda_context* c, const char* who, const char* source, const char* options,
-                         CUmodule* out) {
-  const char* const key[] = {c->identity, CUDA_PRELUDE, options, source, NULL};
-  const struct program* p;
-  store_entry entry;
-  void* bytes = NULL;
-  size_t size = 0;
-  bool on_disk;
-  int rc;
-  for (p = c->programs; p != NULL; p = p->next) {
-    if (strcmp(p->source, source) == 0 && strcmp(p->options, options) == 0) {
-      *out = p->module;
-      return 0;
-    }
+static void* build(void* context, const program_text* text, void** out_bytes, size_t* out_size) {
+  const cuda_context* c = context;
+  CUmodule module = NULL;
+  *out_bytes = compile(c, text, out_size);
+  if (*out_bytes == NULL) return NULL;
+  if (cuda_check(c, c->driver.cuModuleLoadData(&module, *out_bytes), "cuModuleLoadData") != 0) {
+    return NULL;
   }
-  on_disk = store_entry_find(&programs, key, &entry);
-  if (on_disk) bytes = store_entry_read(&entry, &size);
-  if (bytes != NULL) { /* one that the driver refuses is built again */
-    rc = c->driver.cuModuleLoadData(out, bytes);
-    free(bytes);
-    if (rc == CUDA_SUCCESS) return keep(c, source, options, *out);
-  }
-  bytes = build(c, who, source, options, &size);
-  if (bytes == NULL) return -1;
-  rc = cuda_check(c, c->driver.cuModuleLoadData(out, bytes), "cuModuleLoadData");
-  if (rc == 0 && on_disk) store_entry_write(&entry, bytes, size);
-  free(bytes);
-  return rc == 0 ? keep(c, source, options, *out) : -1;
+  return module;
 }
 
-int cuda_program(cuda_context* c, const char* who, const char* source, const char* options,
-                 CUmodule* out) {
-  int rc;
-  (void)pthread_mutex_lock(c->lock);
-  rc = find_or_build(c, who, source, options, out);
-  (void)pthread_mutex_unlock(c->lock);
-  return rc;
+static void release(void* context, void* program) {
+  (void)((cuda_context*)context)->driver.cuModuleUnload(program);
 }
 
-void cuda_programs_free(cuda_context* c) {
-  while (c->programs != NULL) {
-    struct program* p = c->programs;
-    c->programs = p->next;
-    (void)c->driver.cuModuleUnload(p->module);
-    free(p->source);
-    free(p->options);
-    free(p);
-  }
+int cuda_programs_open(cuda_context* c) {
+  static const program_maker maker = {load, build, release};
+  c->programs.maker = &maker;
+  c->programs.disk = &disk;
+  c->programs.context = c;
+  return programs_open(&c->programs);
+}
+
+int cuda_program(cuda_context* c, const program_text* text, CUmodule* out) {
+  const char* const key[] = {c->identity, CUDA_PRELUDE, text->options, text->source, NULL};
+  *out = programs_get(&c->programs, text, key);
+  return *out == NULL ? -1 : 0;
 }

@@ -2,19 +2,19 @@
  * Runs of a plan. A tensor that lies on the GPU is worked on where it is; one of the host goes by way of
  * pinned memory, so that neither its copy nor the kernels are waited for.
  */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "plan.h"
 
-static _Atomic uint64_t moved[CUDA_WAYS];
+static moved_bytes moved;
 
-uint64_t cuda_moved(int way) { return atomic_load(&moved[way]); }
+moved_bytes* cuda_moved(void) { return &moved; }
 
 CUdeviceptr cuda_address(const cuda_plan* p, int32_t tensor) {
-  const place* at = &p->places[tensor];
-  if (at->kind == WEIGHT) return p->weights + at->offset;
-  return at->kind == ARENA ? p->arena + at->offset : p->bound[at->border];
+  const region_place* at = &p->plan.places[tensor];
+  if (at->kind == PLACE_CONSTANT) return p->weights + p->weight_offsets[tensor];
+  if (at->kind == PLACE_BORDER) return p->bound[at->number];
+  return p->arena + p->buffer_offsets[at->number];
 }
 
 /* Borders --------------------------------------------------------------------------------------- */
@@ -27,34 +27,8 @@ static bool on_gpu(const cuda_plan* p, int32_t tensor) {
   return p->region->data[tensor]->device.device_type == kDLCUDA;
 }
 
-/* The caller's memory; the runtime has made sure that it is compact. */
-static char* memory_of(const cuda_plan* p, int32_t tensor) {
-  const DLTensor* t = p->region->data[tensor];
-  return (char*)t->data + t->byte_offset;
-}
-
 static CUdeviceptr gpu_address(const cuda_plan* p, int32_t tensor) {
-  return (CUdeviceptr)(uintptr_t)memory_of(p, tensor);
-}
-
-static int32_t border(const tvmrt_region* r, int32_t i) {
-  return i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
-}
-
-/* Whether a caller gave memory of another border for this output, which kernels still read: such an
- * output is copied at the end. */
-static bool is_shared(const cuda_plan* p, int32_t output) {
-  const tvmrt_region* r = p->region;
-  const CUdeviceptr begin = gpu_address(p, output), end = begin + bytes_of(p, output);
-  int32_t i;
-  for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
-    const int32_t other = border(r, i);
-    if (other == output || !on_gpu(p, other)) continue;
-    if (begin < gpu_address(p, other) + bytes_of(p, other) && gpu_address(p, other) < end) {
-      return true;
-    }
-  }
-  return false;
+  return (CUdeviceptr)(uintptr_t)region_memory(p->region, tensor);
 }
 
 static int create_staging(cuda_plan* p) {
@@ -76,8 +50,8 @@ static int bind(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
-    const int32_t tensor = border(r, i);
-    const bool in_place = on_gpu(p, tensor) && (i < r->num_inputs || !is_shared(p, tensor));
+    const int32_t tensor = region_border(r, i);
+    const bool in_place = on_gpu(p, tensor) && (i < r->num_inputs || !region_is_shared(r, tensor));
     if (!in_place && create_staging(p) != 0) return -1;
     p->bound[tensor] = in_place ? gpu_address(p, tensor) : p->staging + p->staged[tensor];
   }
@@ -92,14 +66,14 @@ static int bring_inputs(cuda_plan* p) {
     const size_t bytes = bytes_of(p, tensor);
     char* const pinned = p->pinned + p->staged[tensor];
     if (on_gpu(p, tensor) || bytes == 0) continue;
-    memcpy(pinned, memory_of(p, tensor), bytes);
+    memcpy(pinned, region_memory(p->region, tensor), bytes);
     if (cuda_check(
             p->context,
             p->context->driver.cuMemcpyHtoDAsync_v2(p->bound[tensor], pinned, bytes, p->stream),
             "copying an input") != 0) {
       return -1;
     }
-    atomic_fetch_add(&moved[CUDA_TO_DEVICE], bytes);
+    atomic_fetch_add(&moved.to, bytes);
   }
   return 0;
 }
@@ -112,11 +86,11 @@ static int send_output(cuda_plan* p, int32_t tensor) {
   if (!on_gpu(p, tensor)) {
     status = p->context->driver.cuMemcpyDtoHAsync_v2(p->pinned + p->staged[tensor], from, bytes,
                                                      p->stream);
-    atomic_fetch_add(&moved[CUDA_FROM_DEVICE], bytes);
+    atomic_fetch_add(&moved.from, bytes);
   } else if (from != gpu_address(p, tensor)) {
     status =
         p->context->driver.cuMemcpyDtoDAsync_v2(gpu_address(p, tensor), from, bytes, p->stream);
-    atomic_fetch_add(&moved[CUDA_WITHIN], bytes);
+    atomic_fetch_add(&moved.within, bytes);
   }
   return cuda_check(p->context, status, "copying an output");
 }
@@ -128,7 +102,7 @@ static void give_outputs(const cuda_plan* p) {
   for (i = 0; i < r->num_outputs; ++i) {
     const int32_t tensor = r->outputs[i];
     if (on_gpu(p, tensor) || bytes_of(p, tensor) == 0) continue;
-    memcpy(memory_of(p, tensor), p->pinned + p->staged[tensor], bytes_of(p, tensor));
+    memcpy(region_memory(p->region, tensor), p->pinned + p->staged[tensor], bytes_of(p, tensor));
   }
 }
 

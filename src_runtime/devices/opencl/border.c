@@ -2,13 +2,11 @@
  * The inputs and outputs of a run. A tensor that lies on the device is worked on where it is, as a part of
  * the buffer that stands for its memory; a tensor of the host is copied to and from a buffer of the plan's.
  */
-#include <stdatomic.h>
-
 #include "plan.h"
 
-static _Atomic uint64_t moved[OPENCL_WAYS];
+static moved_bytes moved;
 
-uint64_t opencl_moved(int way) { return atomic_load(&moved[way]); }
+moved_bytes* opencl_moved(void) { return &moved; }
 
 /* What kernels are given; its memory is made for the first tensor of the host. */
 static int make_memory(opencl_plan* p, buffer* b) {
@@ -36,30 +34,9 @@ static int find_part(const opencl_plan* p, int32_t tensor, part* out) {
   out->offset = 0;
   out->bytes = (size_t)p->region->tensors[tensor].num_bytes;
   if (t->device.device_type != kDLOpenCL || out->bytes == 0) return 0;
-  out->memory = opencl_memory_find((char*)t->data + t->byte_offset, &out->offset);
+  out->memory = opencl_memory_find(region_memory(p->region, tensor), &out->offset);
   if (out->memory != NULL) return 0;
-  return opencl_fail("a tensor is said to be on the device and is not");
-}
-
-static bool overlap(const part* a, const part* b) {
-  return a->memory != NULL && a->memory == b->memory && a->offset < b->offset + b->bytes &&
-         b->offset < a->offset + a->bytes;
-}
-
-/* Whether a caller gave memory of another border for this output, which kernels still read: such an
- * output is copied at the end. */
-static int is_shared(const opencl_plan* p, int32_t output, const part* of, bool* out) {
-  const tvmrt_region* r = p->region;
-  int32_t i;
-  *out = false;
-  for (i = 0; i < r->num_inputs + r->num_outputs && !*out; ++i) {
-    const int32_t other = i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
-    part its;
-    if (other == output) continue;
-    if (find_part(p, other, &its) != 0) return -1;
-    *out = overlap(of, &its);
-  }
-  return 0;
+  return device_fail("a tensor is said to be on the device and is not");
 }
 
 /* As a buffer of its own; its place may be none at which one can begin: then it is copied. The part
@@ -75,12 +52,12 @@ static void bind_part(buffer* b, const part* of) {
 }
 
 static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
-  buffer* b = &p->buffers[p->place[tensor]];
-  bool shared = false;
+  buffer* b = opencl_buffer(p, tensor);
+  bool shared;
   part of;
   if (b->border != tensor) return 0;
   if (find_part(p, tensor, &of) != 0) return -1;
-  if (!in && of.memory != NULL && is_shared(p, tensor, &of, &shared) != 0) return -1;
+  shared = !in && of.memory != NULL && region_is_shared(p->region, tensor);
   if (of.memory == NULL || shared) {
     *changed |= b->bound != NULL || b->memory == NULL;
     unbind(b);
@@ -95,11 +72,10 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, co
                        cl_uint* index) {
   int32_t i;
   for (i = 0; i < count; ++i) {
-    const int32_t place = tensors[i] < 0 ? -1 : p->place[tensors[i]];
-    const buffer* b = place < 0 ? NULL : &p->buffers[place];
+    const buffer* b;
     const cl_mem* memory;
     if (tensors[i] < 0) continue;
-    if (b == NULL) return opencl_fail("an operand is read before it is computed");
+    b = opencl_buffer(p, tensors[i]);
     memory = b->bound != NULL ? &b->bound : &b->memory;
     /* a border that no run has bound yet gets its parameter then */
     if (*memory != NULL && !opencl_is_image(l, *index) &&
@@ -116,11 +92,8 @@ int opencl_borders_bind(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   bool changed = false;
   int32_t i;
-  for (i = 0; i < r->num_inputs; ++i) {
-    if (bind_border(p, r->inputs[i], true, &changed) != 0) return -1;
-  }
-  for (i = 0; i < r->num_outputs; ++i) {
-    if (bind_border(p, r->outputs[i], false, &changed) != 0) return -1;
+  for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
+    if (bind_border(p, region_border(r, i), i < r->num_inputs, &changed) != 0) return -1;
   }
   for (i = 0; changed && i < p->num_launches; ++i) {
     const tvmrt_region_node* node = &r->nodes[p->launches[i].node];
@@ -143,18 +116,14 @@ void opencl_borders_free(opencl_plan* p) {
 /* The runtime has made sure that the tensor is compact, since this device describes no layout of its
  * own. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
-  const DLTensor* t = p->region->data[tensor];
-  const buffer* b = &p->buffers[p->place[tensor]];
+  const buffer* b = opencl_buffer(p, tensor);
   const cl_mem own = b->bound != NULL ? b->bound : b->memory;
-  char* address = (char*)t->data + t->byte_offset;
+  char* address = region_memory(p->region, tensor);
   cl_int status;
   part of;
   if (find_part(p, tensor, &of) != 0) return -1;
   if (of.bytes == 0 || (b->bound != NULL && b->border == tensor)) return 0;
-  atomic_fetch_add(&moved[of.memory != NULL ? OPENCL_WITHIN
-                          : in              ? OPENCL_TO_DEVICE
-                                            : OPENCL_FROM_DEVICE],
-                   of.bytes);
+  atomic_fetch_add(of.memory != NULL ? &moved.within : in ? &moved.to : &moved.from, of.bytes);
   if (of.memory == NULL) {
     status =
         in ? clEnqueueWriteBuffer(p->queue, own, CL_FALSE, 0, of.bytes, address, 0, NULL, NULL)

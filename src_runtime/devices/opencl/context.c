@@ -1,6 +1,4 @@
 /* Which OpenCL device serves the process. */
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,30 +9,20 @@
 #define MAX_DEVICES 32
 #define MAX_NAME 256
 
-int opencl_fail(const char* format, ...) {
-  char text[4096];
-  va_list args;
-  va_start(args, format);
-  (void)vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
-  TVMPackedFuncSetLastError(text);
-  return -1;
-}
-
 int opencl_check(cl_int status, const char* call) {
   if (status == CL_SUCCESS) return 0;
   switch (status) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_RESOURCES:
     case CL_OUT_OF_HOST_MEMORY:
-      return opencl_fail("%s: the OpenCL device is out of memory (%d)", call, (int)status);
+      return device_fail("%s: the OpenCL device is out of memory (%d)", call, (int)status);
     case CL_DEVICE_NOT_AVAILABLE:
-      return opencl_fail("%s: the OpenCL device is lost (%d)", call, (int)status);
+      return device_fail("%s: the OpenCL device is lost (%d)", call, (int)status);
     case CL_INVALID_WORK_GROUP_SIZE:
-      return opencl_fail("%s: the local size does not suit the OpenCL device (%d)", call,
+      return device_fail("%s: the local size does not suit the OpenCL device (%d)", call,
                          (int)status);
     default:
-      return opencl_fail("%s failed with OpenCL error %d", call, (int)status);
+      return device_fail("%s failed with OpenCL error %d", call, (int)status);
   }
 }
 
@@ -78,9 +66,9 @@ static int choose_device(opencl_context* c) {
   }
   if (best > 0) return 0;
   if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
-    return opencl_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
+    return device_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
   }
-  return opencl_fail(
+  return device_fail(
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
@@ -88,7 +76,7 @@ static int describe_device(opencl_context* c) {
   static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   size_t i;
   c->identity = calloc(3, MAX_NAME + 1);
-  if (c->identity == NULL) return opencl_fail("out of memory");
+  if (c->identity == NULL) return device_fail("out of memory");
   for (i = 0; i < 3; ++i) {
     char text[MAX_NAME];
     device_text(c->device, parts[i], text);
@@ -108,16 +96,6 @@ static int create_objects(opencl_context* c) {
   return opencl_check(status, "clCreateCommandQueue");
 }
 
-static int create_lock(opencl_context* c) {
-  pthread_mutex_t* lock = malloc(sizeof(*lock));
-  if (lock == NULL || pthread_mutex_init(lock, NULL) != 0) {
-    free(lock);
-    return opencl_fail("out of memory");
-  }
-  c->lock = lock;
-  return 0;
-}
-
 /* Whether the device works in the host's memory; not, where it does not say. */
 static bool is_unified(cl_device_id device) {
   cl_bool unified = CL_FALSE;
@@ -130,8 +108,8 @@ int opencl_context_create(opencl_context** out) {
   opencl_context* c = calloc(1, sizeof(*c));
   int rc;
   *out = NULL;
-  if (c == NULL) return opencl_fail("out of memory");
-  rc = create_lock(c);
+  if (c == NULL) return device_fail("out of memory");
+  rc = opencl_programs_open(c);
   if (rc == 0) rc = choose_device(c);
   if (rc == 0) rc = describe_device(c);
   if (rc == 0) rc = create_objects(c);
@@ -146,11 +124,9 @@ int opencl_context_create(opencl_context** out) {
 
 void opencl_context_free(opencl_context* c) {
   if (c == NULL) return;
-  opencl_programs_free(c);
+  programs_close(&c->programs);
   if (c->queue != NULL) clReleaseCommandQueue(c->queue);
   if (c->context != NULL) clReleaseContext(c->context);
-  if (c->lock != NULL) (void)pthread_mutex_destroy(c->lock);
-  free(c->lock);
   free(c->identity);
   free(c);
 }

@@ -51,7 +51,7 @@ static int create_image(opencl_plan* p, const char* who, bool has_layers, pictur
       clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &about, NULL, &status);
   if (status == CL_SUCCESS) return 0;
   out->image = NULL;
-  return opencl_fail(
+  return device_fail(
       "%s: the device has no image of %zu x %zu x %zu elements of the type of tensor %s (%d); let "
       "the "
       "kernel take a __global pointer",
@@ -81,7 +81,7 @@ int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* 
   int32_t i;
   if (*at == '\0') return 0;
   l->pictures = calloc((size_t)count, sizeof(*l->pictures));
-  if (l->pictures == NULL) return opencl_fail("out of memory");
+  if (l->pictures == NULL) return device_fail("out of memory");
   for (i = 0; i < count && *at != '\0'; ++i) {
     const bool is_input = i < node->num_inputs;
     const int32_t tensor = is_input ? node->inputs[i] : node->outputs[i - node->num_inputs];
@@ -98,7 +98,7 @@ int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   int32_t i;
   for (i = 0; i < l->num_pictures; ++i) {
     const picture* at = &l->pictures[i];
-    const buffer* b = &p->buffers[p->place[at->tensor]];
+    const buffer* b = opencl_buffer(p, at->tensor);
     const cl_mem memory = b->bound != NULL ? b->bound : b->memory;
     cl_int status;
     if (at->is_input != in) continue;

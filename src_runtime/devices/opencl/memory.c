@@ -3,92 +3,56 @@
  * space that cannot be touched; a list says which buffer stands for it, so that addresses inside (byte
  * offsets) work as on the host.
  */
-#include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <tvm/runtime/memory_device.h>
 
+#include "../shared/blocks.h"
 #include "opencl.h"
 
-typedef struct block {
-  char* address;
-  size_t bytes;
-  cl_mem buffer;
-  struct block* next;
-} block;
-
-static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
-static block* blocks;
+static memory_blocks blocks = BLOCKS_INIT;
 static opencl_context* owner; /* NULL while no device is registered */
 
 static int exists(int device_id) { return device_id == 0 && owner != NULL; }
 
-static void free_block(block* b) {
-  clReleaseMemObject(b->buffer);
+/* What there is of it. */
+static void free_block(const memory_block* b) {
+  if (b->handle != NULL) clReleaseMemObject(b->handle);
   (void)munmap(b->address, b->bytes);
-  free(b);
 }
 
 static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
-  block* b = calloc(1, sizeof(*b));
+  memory_block b = {NULL, bytes == 0 ? 1 : bytes,
+                    NULL}; /* nothing has no bytes in mmap or OpenCL */
   cl_int status = CL_SUCCESS;
   (void)align; /* pages are aligned to more than anybody asks for */
   *out = NULL;
-  if (b == NULL) return opencl_fail("out of memory");
-  if (!exists(dev.device_id)) {
-    free(b);
-    return opencl_fail("there is no OpenCL device %d", dev.device_id);
-  }
-  b->bytes = bytes == 0 ? 1 : bytes; /* neither mmap nor OpenCL has anything of no bytes */
-  b->address = mmap(NULL, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (b->address == MAP_FAILED) {
-    free(b);
-    return opencl_fail("no addresses are left for %zu bytes", bytes);
-  }
-  b->buffer = clCreateBuffer(owner->context, CL_MEM_READ_WRITE, b->bytes, NULL, &status);
-  if (opencl_check(status, "clCreateBuffer") != 0) {
-    (void)munmap(b->address, b->bytes);
-    free(b);
+  if (!exists(dev.device_id)) return device_fail("there is no OpenCL device %d", dev.device_id);
+  b.address = mmap(NULL, b.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (b.address == MAP_FAILED) return device_fail("no addresses are left for %zu bytes", bytes);
+  b.handle = clCreateBuffer(owner->context, CL_MEM_READ_WRITE, b.bytes, NULL, &status);
+  if (opencl_check(status, "clCreateBuffer") != 0 || blocks_add(&blocks, &b) != 0) {
+    free_block(&b);
     return -1;
   }
-  (void)pthread_mutex_lock(&blocks_lock);
-  b->next = blocks;
-  blocks = b;
-  (void)pthread_mutex_unlock(&blocks_lock);
-  *out = b->address;
+  *out = b.address;
   return 0;
 }
 
 static int release_block(DLDevice dev, void* address) {
-  block **at, *found = NULL;
+  memory_block found;
   (void)dev;
-  (void)pthread_mutex_lock(&blocks_lock);
-  for (at = &blocks; *at != NULL; at = &(*at)->next) {
-    if ((*at)->address != address) continue;
-    found = *at;
-    *at = found->next;
-    break;
+  if (address == NULL || !blocks_take(&blocks, address, &found)) {
+    return device_fail("the address is none of the OpenCL device's");
   }
-  (void)pthread_mutex_unlock(&blocks_lock);
-  if (found == NULL) return opencl_fail("the address is none of the OpenCL device's");
-  free_block(found);
+  free_block(&found);
   return 0;
 }
 
 cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
-  uintptr_t place = (uintptr_t)address;
-  cl_mem found = NULL;
-  const block* b;
-  (void)pthread_mutex_lock(&blocks_lock);
-  for (b = blocks; b != NULL && found == NULL; b = b->next) {
-    uintptr_t begin = (uintptr_t)b->address;
-    if (place < begin || place - begin >= b->bytes) continue;
-    found = b->buffer;
-    *out_offset = place - begin;
-  }
-  (void)pthread_mutex_unlock(&blocks_lock);
-  return found;
+  memory_block found;
+  if (!blocks_find(&blocks, address, &found)) return NULL;
+  *out_offset = (size_t)((const char*)address - found.address);
+  return found.handle;
 }
 
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
@@ -98,7 +62,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   cl_mem target = to_dev.device_type == kDLOpenCL ? opencl_memory_find(to, &to_offset) : NULL;
   cl_int status;
   (void)stream;
-  if (owner == NULL) return opencl_fail("the OpenCL device is unregistered");
+  if (owner == NULL) return device_fail("the OpenCL device is unregistered");
   if (source != NULL && target != NULL) {
     status = clEnqueueCopyBuffer(owner->queue, source, target, from_offset, to_offset, bytes, 0,
                                  NULL, NULL);
@@ -111,7 +75,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
     status =
         clEnqueueReadBuffer(owner->queue, source, CL_TRUE, from_offset, bytes, to, 0, NULL, NULL);
   } else {
-    return opencl_fail("neither address of the copy is the OpenCL device's");
+    return device_fail("neither address of the copy is the OpenCL device's");
   }
   return opencl_check(status, "copying");
 }
@@ -130,35 +94,13 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
                                         .copy = copy,
                                         .stream_sync = synchronize};
 
-static int give_api(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                    void* resource) {
-  TVMValue value;
-  int code = kTVMOpaqueHandle;
-  (void)args;
-  (void)type_codes;
-  (void)num_args;
-  (void)resource;
-  value.v_handle = (void*)(uintptr_t)&api;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
-}
-
 int opencl_memory_register(opencl_context* c) {
-  TVMFunctionHandle function = NULL;
-  int rc;
   owner = c;
-  if (TVMFuncCreateFromCFunc(give_api, NULL, NULL, &function) != 0) return -1;
-  rc = TVMFuncRegisterGlobal("device_api.opencl", function, 1);
-  (void)TVMFuncFree(function);
-  return rc;
+  return told_register_memory("device_api.opencl", &api);
 }
 
 void opencl_memory_close(void) {
-  (void)pthread_mutex_lock(&blocks_lock);
-  while (blocks != NULL) {
-    block* b = blocks;
-    blocks = b->next;
-    free_block(b);
-  }
-  (void)pthread_mutex_unlock(&blocks_lock);
+  memory_block b;
+  while (blocks_take(&blocks, NULL, &b)) free_block(&b);
   owner = NULL;
 }

@@ -1,8 +1,6 @@
 /* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader. */
 #include "opencl.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,48 +16,23 @@ static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetVal
   (void)type_codes;
   (void)num_args;
   (void)resource;
-  if (text == NULL) return opencl_fail("out of memory");
+  if (text == NULL) return device_fail("out of memory");
   value.v_str = text;
   rc = TVMCFuncSetReturn(ret, &value, &code, 1);
   free(text);
   return rc;
 }
 
-static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
-                      void* resource) {
-  TVMValue value;
-  int code = kTVMStr;
-  char text[128];
-  (void)args;
-  (void)type_codes;
-  (void)num_args;
-  (void)resource;
-  (void)snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %" PRIu64,
-                 opencl_moved(OPENCL_TO_DEVICE), opencl_moved(OPENCL_FROM_DEVICE),
-                 opencl_moved(OPENCL_WITHIN));
-  value.v_str = text;
-  return TVMCFuncSetReturn(ret, &value, &code, 1);
-}
-
-static int register_function(const char* name, TVMPackedCFunc fn) {
-  TVMFunctionHandle function = NULL;
-  int rc;
-  if (TVMFuncCreateFromCFunc(fn, NULL, NULL, &function) != 0) return -1;
-  rc = TVMFuncRegisterGlobal(name, function, 1);
-  (void)TVMFuncFree(function);
-  return rc;
-}
-
 /* What the device tells of its runs. */
-static int register_profile(void) {
-  if (register_function("device.opencl.moved", give_moved) != 0) return -1;
-  return register_function("device.opencl.profile", give_profile);
+static int register_told(void) {
+  if (told_register_moved("device.opencl.moved", opencl_moved()) != 0) return -1;
+  return told_register("device.opencl.profile", give_profile, NULL);
 }
 
 static int init(tvmrt_device* device) {
   opencl_context* c = NULL;
   int rc = opencl_context_create(&c);
-  if (rc == 0) rc = register_profile();
+  if (rc == 0) rc = register_told();
   if (rc == 0) rc = opencl_memory_register(c);
   if (rc != 0) {
     opencl_memory_close();

@@ -22,8 +22,9 @@
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
-/* Sets the error text; returns -1. */
-int opencl_fail(const char* format, ...);
+#include "../shared/programs.h"
+#include "../shared/told.h"
+
 /* -1 with a text that names the call and the error, unless the status is success. */
 int opencl_check(cl_int status, const char* call);
 
@@ -36,8 +37,7 @@ typedef struct {
   cl_command_queue queue; /* for copies that belong to no region */
   char* identity;         /* name and versions of device and driver: part of the key of programs */
   bool is_unified;        /* it works in the host's memory, as processors do */
-  struct program* programs;
-  void* lock; /* of `programs` */
+  program_list programs;
 } opencl_context;
 
 /*
@@ -52,12 +52,11 @@ void opencl_context_free(opencl_context* c);
 /*
  * A program for a source and its build options: from the process, from the folder on disk
  * (TVMRT_OPENCL_CACHE, else tvmrt/opencl in the user's cache; an empty variable turns it off), or built
- * now. Borrowed; lives as long as the context. `who` names the operator in errors, which carry the
- * compiler's log.
+ * now. Borrowed; lives as long as the context. Errors carry the compiler's log.
  */
-int opencl_program(opencl_context* c, const char* who, const char* source, const char* options,
-                   cl_program* out);
-void opencl_programs_free(opencl_context* c);
+int opencl_program(opencl_context* c, const program_text* text, cl_program* out);
+/* The list of an empty context; programs_close() closes it. */
+int opencl_programs_open(opencl_context* c);
 
 /* Memory ---------------------------------------------------------------------------------------- */
 
@@ -86,7 +85,6 @@ void opencl_plan_free(opencl_plan* p);
 char* opencl_profile_text(void);
 
 /* Bytes that runs of regions have copied: to the device, from it, within it. */
-enum { OPENCL_TO_DEVICE, OPENCL_FROM_DEVICE, OPENCL_WITHIN, OPENCL_WAYS };
-uint64_t opencl_moved(int way);
+moved_bytes* opencl_moved(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "../shared/region_plan.h"
 #include "opencl.h"
 
 #define MAX_SIZES 3
@@ -11,7 +12,6 @@
 typedef struct {
   cl_mem memory; /* NULL: not made yet */
   size_t bytes;
-  int32_t last;   /* node that uses it last; INT32_MAX: lives as long as the plan */
   int32_t border; /* the input or output whose place it is alone; -1: none */
   cl_mem
       bound; /* what kernels work on in its place: the border's tensor, where it is on the device */
@@ -45,18 +45,18 @@ struct opencl_plan {
   opencl_context* context;
   tvmrt_region* region;
   cl_command_queue queue;
-  buffer* buffers;
+  region_plan plan;
+  buffer* buffers; /* the plan's, then one per tensor, which constants and borders have */
   int32_t num_buffers;
-  int32_t* place; /* per tensor: its buffer, or -1 */
-  int32_t* last;  /* per tensor: the last node that reads it */
-  int32_t*
-      root; /* per tensor: the one whose buffer it shares, itself if none; -1 - that of an output */
   launch* launches;
   int32_t num_launches;
   bool profile;
   cl_event done;            /* of the run under way: its last copy */
   struct opencl_plan* next; /* of those that are profiled */
 };
+
+/* Where a tensor lies. */
+buffer* opencl_buffer(const opencl_plan* p, int32_t tensor);
 
 /* Borders of a run: what lies on the device is worked on where it is, all else has a buffer of the plan.
  * Kernels are given what has changed since the run before. */

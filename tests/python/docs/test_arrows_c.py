@@ -39,12 +39,12 @@ MAY_INCLUDE = {
     "src_runtime/versioned": set(),
     # The table of devices that are part of the library.
     "src_runtime/devices": {"regions/registry.h"},
-    # The code of devices is built outside of the tree too; what keeps programs takes `store` along.
-    "src_runtime/devices/cuda": {"devices/store"},
+    # The code of devices is built outside of the tree too; what has memory of its own takes `shared` along.
+    "src_runtime/devices/cuda": {"devices/shared"},
     "src_runtime/devices/dnnl": set(),
     "src_runtime/devices/examplejson": set(),
-    "src_runtime/devices/opencl": {"devices/store"},
-    "src_runtime/devices/store": set(),
+    "src_runtime/devices/opencl": {"devices/shared"},
+    "src_runtime/devices/shared": set(),
     "src_runtime/devices/tpu": set(),
     "src_runtime/devices/xnnpack": set(),
     "python/src": set(),

@@ -1,0 +1,52 @@
+#include "blocks.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "told.h"
+
+struct block {
+  memory_block is;
+  struct block* next;
+};
+
+int blocks_add(memory_blocks* blocks, const memory_block* added) {
+  struct block* b = malloc(sizeof(*b));
+  if (b == NULL) return device_fail("out of memory");
+  b->is = *added;
+  (void)pthread_mutex_lock(&blocks->lock);
+  b->next = blocks->first;
+  blocks->first = b;
+  (void)pthread_mutex_unlock(&blocks->lock);
+  return 0;
+}
+
+bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) {
+  struct block **at, *found = NULL;
+  (void)pthread_mutex_lock(&blocks->lock);
+  for (at = &blocks->first; *at != NULL; at = &(*at)->next) {
+    if (address != NULL && (*at)->is.address != address) continue;
+    found = *at;
+    *at = found->next;
+    break;
+  }
+  (void)pthread_mutex_unlock(&blocks->lock);
+  if (found == NULL) return false;
+  *out = found->is;
+  free(found);
+  return true;
+}
+
+bool blocks_find(memory_blocks* blocks, const void* address, memory_block* out) {
+  const uintptr_t place = (uintptr_t)address;
+  const struct block* b;
+  (void)pthread_mutex_lock(&blocks->lock);
+  for (b = blocks->first; b != NULL; b = b->next) {
+    const uintptr_t begin = (uintptr_t)b->is.address;
+    if (place < begin || place - begin >= b->is.bytes) continue;
+    *out = b->is;
+    break;
+  }
+  (void)pthread_mutex_unlock(&blocks->lock);
+  return b != NULL;
+}

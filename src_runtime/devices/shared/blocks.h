@@ -1,0 +1,31 @@
+/* What a device has allocated for tensors, found again by addresses. */
+#ifndef TVMRT_DEVICES_SHARED_BLOCKS_H_
+#define TVMRT_DEVICES_SHARED_BLOCKS_H_
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+  char* address;
+  size_t bytes;
+  void* handle; /* the device's own */
+} memory_block;
+
+/* BLOCKS_INIT before its first use; any threads. */
+typedef struct {
+  pthread_mutex_t lock;
+  struct block* first;
+} memory_blocks;
+
+#define BLOCKS_INIT \
+  { PTHREAD_MUTEX_INITIALIZER, NULL }
+
+/* -1 with the error text set. */
+int blocks_add(memory_blocks* blocks, const memory_block* added);
+/* Take out the block that begins at an address, any one for NULL; false if there is none. */
+bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out);
+/* The block in which an address lies. */
+bool blocks_find(memory_blocks* blocks, const void* address, memory_block* out);
+
+#endif

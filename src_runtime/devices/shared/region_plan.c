@@ -1,0 +1,202 @@
+#include "region_plan.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "told.h"
+
+#define ALIGN_BYTES 256
+
+/* A plan while it is made. */
+typedef struct {
+  tvmrt_region* region;
+  region_plan* plan;
+  int32_t* last;        /* per tensor: the last node that reads it; INT32_MAX of outputs */
+  int32_t* root;        /* per tensor: the one whose memory it shares; -1 - that of an output */
+  int32_t* buffer_last; /* per buffer: the last node that reads what lies there */
+} planner;
+
+bool region_is_alias(const tvmrt_region_node* node) {
+  return node->num_outputs == 1 &&
+         (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0);
+}
+
+size_t region_place_bytes(const tvmrt_region* region, int32_t tensor) {
+  const size_t bytes = (size_t)region->tensors[tensor].num_bytes;
+  return bytes == 0 ? ALIGN_BYTES : (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+/* The tensor that an alias names again; -1: the node is none. */
+static int32_t aliased(const tvmrt_region_node* node) {
+  return region_is_alias(node) && node->num_inputs > 0 ? node->inputs[0] : -1;
+}
+
+/* Through the reshapes that share a tensor's place. */
+static void find_last_readers(planner* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i, k;
+  for (i = 0; i < r->num_tensors; ++i) p->last[i] = -1;
+  for (i = 0; i < r->num_nodes; ++i) {
+    for (k = 0; k < r->nodes[i].num_inputs; ++k) {
+      if (r->nodes[i].inputs[k] >= 0) p->last[r->nodes[i].inputs[k]] = i;
+    }
+  }
+  for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
+  /* backwards, so that of a chain of reshapes the first learns of the readers of the last */
+  for (i = r->num_nodes - 1; i >= 0; --i) {
+    const int32_t of = aliased(&r->nodes[i]);
+    if (of < 0) continue;
+    if (p->last[r->nodes[i].outputs[0]] > p->last[of]) {
+      p->last[of] = p->last[r->nodes[i].outputs[0]];
+    }
+  }
+}
+
+/* Each output is computed where its caller wants it, unless it is an input, a constant or another output
+ * under a second name. */
+static void claim_outputs(planner* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_tensors; ++i) p->root[i] = i;
+  for (i = 0; i < r->num_nodes; ++i) {
+    const int32_t of = aliased(&r->nodes[i]);
+    if (of >= 0) p->root[r->nodes[i].outputs[0]] = p->root[of];
+  }
+  for (i = 0; i < r->num_outputs; ++i) {
+    const int32_t root = p->root[r->outputs[i]];
+    if (root >= 0 && p->root[root] >= 0) p->root[root] = -1 - r->outputs[i];
+  }
+}
+
+static void set_place(planner* p, int32_t tensor, int kind, int32_t number) {
+  region_place* at = &p->plan->places[tensor];
+  at->kind = kind;
+  at->number = number;
+}
+
+static void place_constants_and_inputs(planner* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_tensors; ++i) {
+    if (r->tensors[i].data != NULL) set_place(p, i, PLACE_CONSTANT, i);
+  }
+  for (i = 0; i < r->num_inputs; ++i) set_place(p, r->inputs[i], PLACE_BORDER, r->inputs[i]);
+}
+
+/* The smallest buffer that is free and large enough; else a new one. */
+static void place_result(planner* p, int32_t tensor, int32_t node) {
+  const size_t bytes = region_place_bytes(p->region, tensor);
+  region_plan* plan = p->plan;
+  int32_t best = -1, i;
+  if (p->root[tensor] < 0) {
+    set_place(p, tensor, PLACE_BORDER, -1 - p->root[tensor]);
+    return;
+  }
+  for (i = 0; i < plan->num_buffers; ++i) {
+    if (p->buffer_last[i] >= node || plan->buffer_bytes[i] < bytes) continue;
+    if (best < 0 || plan->buffer_bytes[i] < plan->buffer_bytes[best]) best = i;
+  }
+  if (best < 0) {
+    best = plan->num_buffers++;
+    plan->buffer_bytes[best] = bytes;
+  }
+  p->buffer_last[best] = p->last[tensor] > node ? p->last[tensor] : node;
+  set_place(p, tensor, PLACE_BUFFER, best);
+}
+
+static int place_alias(planner* p, const tvmrt_region_node* node) {
+  const tvmrt_region_tensor* tensors = p->region->tensors;
+  const int32_t to = node->outputs[0];
+  if (node->num_inputs != 1 || node->inputs[0] < 0) {
+    return device_fail("a reshape has no operand");
+  }
+  if (tensors[node->inputs[0]].num_bytes != tensors[to].num_bytes) {
+    return device_fail("reshape %s has an operand of another size than its result", node->name);
+  }
+  p->plan->places[to] = p->plan->places[node->inputs[0]];
+  return 0;
+}
+
+static int place_node(planner* p, int32_t number) {
+  const tvmrt_region_node* node = &p->region->nodes[number];
+  int32_t k;
+  p->region->failed_node = number;
+  for (k = 0; k < node->num_inputs; ++k) {
+    if (node->inputs[k] >= 0 && p->plan->places[node->inputs[k]].kind == PLACE_NONE) {
+      return device_fail("an operand is read before it is computed");
+    }
+  }
+  if (region_is_alias(node)) return place_alias(p, node);
+  for (k = 0; k < node->num_outputs; ++k) place_result(p, node->outputs[k], number);
+  return 0;
+}
+
+static int place_all(planner* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  find_last_readers(p);
+  claim_outputs(p);
+  place_constants_and_inputs(p);
+  for (i = 0; i < r->num_nodes; ++i) {
+    if (place_node(p, i) != 0) return -1;
+  }
+  p->region->failed_node = -1;
+  for (i = 0; i < r->num_outputs; ++i) {
+    if (p->plan->places[r->outputs[i]].kind == PLACE_NONE) {
+      return device_fail("an output is not computed");
+    }
+  }
+  return 0;
+}
+
+int region_plan_make(tvmrt_region* region, region_plan* out) {
+  const size_t tensors = (size_t)region->num_tensors + 1;
+  planner p = {.region = region, .plan = out};
+  int rc;
+  memset(out, 0, sizeof(*out));
+  out->places = calloc(tensors, sizeof(*out->places));
+  out->buffer_bytes = calloc(tensors, sizeof(*out->buffer_bytes));
+  p.last = calloc(tensors, sizeof(*p.last));
+  p.root = calloc(tensors, sizeof(*p.root));
+  p.buffer_last = calloc(tensors, sizeof(*p.buffer_last));
+  if (out->places == NULL || out->buffer_bytes == NULL || p.last == NULL || p.root == NULL ||
+      p.buffer_last == NULL) {
+    rc = device_fail("out of memory");
+  } else {
+    rc = place_all(&p);
+  }
+  free(p.last);
+  free(p.root);
+  free(p.buffer_last);
+  return rc;
+}
+
+void region_plan_free(region_plan* plan) {
+  free(plan->places);
+  free(plan->buffer_bytes);
+  memset(plan, 0, sizeof(*plan));
+}
+
+int32_t region_border(const tvmrt_region* region, int32_t number) {
+  return number < region->num_inputs ? region->inputs[number]
+                                     : region->outputs[number - region->num_inputs];
+}
+
+char* region_memory(const tvmrt_region* region, int32_t tensor) {
+  const DLTensor* t = region->data[tensor];
+  return (char*)t->data + t->byte_offset;
+}
+
+bool region_is_shared(const tvmrt_region* region, int32_t output) {
+  const uintptr_t begin = (uintptr_t)region_memory(region, output);
+  const uintptr_t end = begin + (uintptr_t)region->tensors[output].num_bytes;
+  const DLDeviceType type = region->data[output]->device.device_type;
+  int32_t i;
+  for (i = 0; i < region->num_inputs + region->num_outputs; ++i) {
+    const int32_t other = region_border(region, i);
+    const uintptr_t its = (uintptr_t)region_memory(region, other);
+    if (other == output || region->data[other]->device.device_type != type) continue;
+    if (begin < its + (uintptr_t)region->tensors[other].num_bytes && its < end) return true;
+  }
+  return false;
+}

@@ -1,0 +1,59 @@
+#include "told.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+int device_fail(const char* format, ...) {
+  char text[4096];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+int told_register(const char* name, TVMPackedCFunc function, void* resource) {
+  TVMFunctionHandle handle = NULL;
+  int rc;
+  if (TVMFuncCreateFromCFunc(function, resource, NULL, &handle) != 0) return -1;
+  rc = TVMFuncRegisterGlobal(name, handle, 1);
+  (void)TVMFuncFree(handle);
+  return rc;
+}
+
+static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                         void* resource) {
+  TVMValue value;
+  int code = kTVMOpaqueHandle;
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  value.v_handle = resource;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+int told_register_memory(const char* name, const tvmrt_memory_device* api) {
+  return told_register(name, give_resource, (void*)(uintptr_t)api);
+}
+
+static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                      void* resource) {
+  moved_bytes* moved = resource;
+  TVMValue value;
+  int code = kTVMStr;
+  char text[128];
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %" PRIu64, atomic_load(&moved->to),
+                 atomic_load(&moved->from), atomic_load(&moved->within));
+  value.v_str = text;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+int told_register_moved(const char* name, moved_bytes* moved) {
+  return told_register(name, give_moved, moved);
+}
