@@ -19,6 +19,7 @@
   X(const_loader)  \
   X(container)     \
   X(contrib)       \
+  X(convolution)   \
   X(draws)         \
   X(ffi_library)   \
   X(graph)         \

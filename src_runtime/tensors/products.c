@@ -1,5 +1,7 @@
 /* Products of matrices by the names of libraries that TVM calls: what it compiled with -libs=cblas, mkl
  * or dnnl runs where none of them is. */
+#include "products.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 
 /* Elements of the right matrix that are worked on at a time: they stay in a core's own cache. */
 enum { DEEP = 128, WIDE = 256, LANES = 16 };
+_Static_assert(DEEP* WIDE == TVMRT_PRODUCT_FLOATS, "a block of the right matrix");
 
 /* A matrix of a batch: element (i, j) lies at i * rows + j * columns. */
 typedef struct {
@@ -141,6 +144,18 @@ static bool is_type(const matrix* m, int code, int bits) {
 
 FLOAT_PRODUCT(float, product_f32)
 FLOAT_PRODUCT(double, product_f64)
+
+void tvmrt__product_f32(int64_t height, int64_t depth, int64_t width, const float* a,
+                        const float* b, float* c, float work[TVMRT_PRODUCT_FLOATS]) {
+  const product p = {
+      .a = {.height = height, .width = depth, .rows = depth, .columns = 1},
+      .b = {.height = depth, .width = width, .rows = width, .columns = 1},
+      .c = {.height = height, .width = width, .rows = width, .columns = 1},
+      .alpha = 1,
+      .beta = 0,
+  };
+  product_f32(&p, a, b, c, work);
+}
 
 static int run_floats(const product* p) {
   const bool wide = p->c.tensor->dtype.bits == 64;

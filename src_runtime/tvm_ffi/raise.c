@@ -137,3 +137,9 @@ int bridge_catch(void) {
   keep_caught(error);
   return -1;
 }
+
+TVMByteArray bridge_lines_of(const char* text) {
+  const FfiError* error = caught == NULL ? NULL : ffi_body(caught);
+  if (error == NULL || !is_text_of(caught, text)) return (TVMByteArray){"", 0};
+  return error->backtrace;
+}

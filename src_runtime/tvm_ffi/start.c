@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "error.h"
 #include "library.h"
+#include "raise.h"
 #include "register.h"
 
 TVM_DLL int tvmrt_tvm_ffi_start(void); /* the runtime finds it by name */
@@ -38,9 +39,24 @@ static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle r
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
+/* tvmrt.tvm_ffi.lines(text): where the error came from whose text this is, as bytes. */
+static int lines(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
+  TVMByteArray found;
+  TVMValue value;
+  int code = kTVMBytes;
+  (void)resource;
+  if (num_args != 1 || codes[0] != kTVMStr) {
+    return bridge_fail("TypeError: tvmrt.tvm_ffi.lines takes the text of an error");
+  }
+  found = bridge_lines_of(args[0].v_str);
+  value.v_handle = &found;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
 int tvmrt_tvm_ffi_start(void) {
   (void)bridge_join_loaded();
   if (bridge_register_classic("tvmrt.tvm_ffi.join", join) != 0 ||
+      bridge_register_classic("tvmrt.tvm_ffi.lines", lines) != 0 ||
       bridge_register_classic("tvmrt.tvm_ffi.address", address) != 0) {
     return -1;
   }

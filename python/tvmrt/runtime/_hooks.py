@@ -14,6 +14,7 @@ from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import Module
 from tvmrt.runtime.ndarray import NDArray, _copy_from, _own_tensor
 from tvmrt.runtime.object import ObjectGeneric, ObjectRValueRef, _object_class
+from tvmrt.runtime.source_lines import with_lines
 
 
 def _convert(value: Any) -> Any:
@@ -47,6 +48,10 @@ def _opaque_pointer(address: int) -> Any:
     return ctypes.c_void_p(address)
 
 
+def _make_error(text: str) -> BaseException:
+    return with_lines(from_text(text), text)
+
+
 _core.configure(
     module_class=Module,
     tensor_class=NDArray,
@@ -54,7 +59,7 @@ _core.configure(
     object_class=_object_class,
     convert=_convert,
     own_tensor=_own_tensor,
-    make_error=from_text,
+    make_error=_make_error,
     opaque_pointer=_opaque_pointer,
     numpy_array=np.ndarray,
     numpy_empty=np.empty,

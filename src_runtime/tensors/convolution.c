@@ -1,0 +1,226 @@
+/* Convolution by the name of a library that TVM calls: what it compiled with -libs=dnnl runs where that is
+ * not. A row of the result at a time is a product of the weights and of what each of its pixels sees. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/function.h"
+#include "products.h"
+#include "tensor.h"
+
+typedef struct {
+  const char* who;
+  const DLTensor *in, *weights, *out;
+  bool channels_last;
+  int64_t batch, groups;
+  int64_t channels, height, width; /* of the input; channels of one group */
+  int64_t filters, tall, wide;     /* of the weights; filters of one group */
+  int64_t rows, columns;           /* of the result */
+  int64_t pads[4], strides[2];     /* top, bottom, left, right; down, across */
+  int64_t seen;                    /* elements of the input that one of the result is made of */
+} convolution;
+
+/* What a convolution works in; one block of memory. */
+typedef struct {
+  float *weights, *seen, *row, *product;
+} scratch;
+
+/* ---- what is asked for ---- */
+
+static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
+  DLTensor* t;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
+  *out = t;
+  if (t->ndim != 4 || t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
+    return tvmrt__fail_value("%s: argument %d must be a compact tensor of 4 dimensions on the CPU.",
+                             in->who, i);
+  }
+  if (t->dtype.lanes == 1 && ((t->dtype.code == kDLFloat && t->dtype.bits == 32) ||
+                              (t->dtype.code == kDLBfloat && t->dtype.bits == 16))) {
+    return 0;
+  }
+  return tvmrt__fail_value("%s: argument %d must be of float32 or bfloat16.", in->who, i);
+}
+
+static void take_shapes(convolution* c) {
+  const int64_t *x = c->in->shape, *w = c->weights->shape, *y = c->out->shape;
+  const int last = c->channels_last;
+  c->batch = x[0];
+  c->channels = last ? w[2] : w[1];
+  c->height = x[last ? 1 : 2];
+  c->width = x[last ? 2 : 3];
+  c->filters = (last ? w[3] : w[0]) / c->groups;
+  c->tall = w[last ? 0 : 2];
+  c->wide = w[last ? 1 : 3];
+  c->rows = y[last ? 1 : 2];
+  c->columns = y[last ? 2 : 3];
+  c->seen = c->channels * c->tall * c->wide;
+}
+
+/* Pixels of the result along one axis; -1 where there is none. */
+static int64_t pixels(int64_t extent, int64_t before, int64_t after, int64_t kernel,
+                      int64_t stride) {
+  const int64_t room = extent + before + after - kernel;
+  return room < 0 ? -1 : room / stride + 1;
+}
+
+static int check_shapes(const convolution* c) {
+  const int axis = c->channels_last ? 3 : 1;
+  const int64_t* p = c->pads;
+  if (c->in->shape[axis] != c->channels * c->groups) {
+    return tvmrt__fail_value("%s: %lld channels are not %lld groups of the weights' %lld.", c->who,
+                             (long long)c->in->shape[axis], (long long)c->groups,
+                             (long long)c->channels);
+  }
+  if (c->out->shape[0] == c->batch && c->out->shape[axis] == c->filters * c->groups &&
+      c->weights->shape[c->channels_last ? 3 : 0] == c->filters * c->groups &&
+      c->rows == pixels(c->height, p[0], p[1], c->tall, c->strides[0]) &&
+      c->columns == pixels(c->width, p[2], p[3], c->wide, c->strides[1])) {
+    return 0;
+  }
+  return tvmrt__fail_value("%s: the result has another shape than the convolution gives.", c->who);
+}
+
+/* (input, weights, result, pads at the top, bottom, left and right, strides down and across, groups,
+ * whether channels come last[, two flags of conversions, which the tensors' types tell]) */
+static int take(const tvmrt_args* in, convolution* c) {
+  int64_t last;
+  int i;
+  c->who = in->who;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 11, 13));
+  TVMRT_RETURN_IF_ERROR(take_tensor(in, 0, &c->in));
+  TVMRT_RETURN_IF_ERROR(take_tensor(in, 1, &c->weights));
+  TVMRT_RETURN_IF_ERROR(take_tensor(in, 2, &c->out));
+  for (i = 0; i < 4; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 3 + i, &c->pads[i]));
+  for (i = 0; i < 2; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 7 + i, &c->strides[i]));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 9, &c->groups));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 10, &last));
+  for (i = 0; i < 4; ++i) {
+    if (c->pads[i] < 0 || c->pads[i] > INT32_MAX) {
+      return tvmrt__fail_value("%s: pads are not negative.", c->who);
+    }
+  }
+  if (c->strides[0] < 1 || c->strides[1] < 1 || c->groups < 1) {
+    return tvmrt__fail_value("%s: strides and groups are at least 1.", c->who);
+  }
+  c->channels_last = last != 0;
+  take_shapes(c);
+  TVMRT_RETURN_IF_ERROR(check_shapes(c));
+  if (c->columns == 0 || c->seen <= INT32_MAX / c->columns) return 0;
+  return tvmrt__fail_value("%s: a row of the result is made of more than 2^31 elements.", c->who);
+}
+
+/* ---- elements ---- */
+
+static float read_element(const DLTensor* t, int64_t i) {
+  const char* data = tvmrt__tensor_data(t);
+  uint16_t half;
+  uint32_t bits;
+  float value;
+  if (t->dtype.bits == 32) return ((const float*)(const void*)data)[i];
+  half = ((const uint16_t*)(const void*)data)[i];
+  bits = (uint32_t)half << 16;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+/* bfloat16: the nearest, of two equally near the even one. */
+static void write_element(const DLTensor* t, int64_t i, float value) {
+  char* data = tvmrt__tensor_data(t);
+  uint32_t bits;
+  if (t->dtype.bits == 32) {
+    ((float*)(void*)data)[i] = value;
+    return;
+  }
+  memcpy(&bits, &value, sizeof(bits));
+  bits = value != value ? bits | 1u << 22 : bits + 0x7FFFu + (bits >> 16 & 1u);
+  ((uint16_t*)(void*)data)[i] = (uint16_t)(bits >> 16);
+}
+
+/* Elements lie by (batch, channel, row, column), or with channels last. */
+static int64_t place(const convolution* c, int64_t n, int64_t channel, int64_t channels,
+                     int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  if (c->channels_last) return ((n * rows + row) * columns + column) * channels + channel;
+  return ((n * channels + channel) * rows + row) * columns + column;
+}
+
+/* ---- the product of a row ---- */
+
+/* The weights of one group: a filter after the other, each by (channel, row, column). */
+static void copy_weights(const convolution* c, int64_t group, float* out) {
+  const int64_t all = c->filters * c->groups;
+  int64_t f, i, k;
+  for (f = group * c->filters; f < (group + 1) * c->filters; ++f) {
+    for (i = 0; i < c->channels; ++i) {
+      for (k = 0; k < c->tall * c->wide; ++k) {
+        const int64_t at = c->channels_last ? (k * c->channels + i) * all + f
+                                            : (f * c->channels + i) * c->tall * c->wide + k;
+        *out++ = read_element(c->weights, at);
+      }
+    }
+  }
+}
+
+/* One element of the input for each pixel of a row, 0 where the input has none. */
+static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t y, int64_t kx,
+                      float* out) {
+  int64_t x;
+  for (x = 0; x < c->columns; ++x) {
+    const int64_t at = x * c->strides[1] + kx - c->pads[2];
+    const bool inside = y >= 0 && y < c->height && at >= 0 && at < c->width;
+    out[x] = inside ? read_element(c->in, place(c, n, channel, c->channels * c->groups, y,
+                                                c->height, at, c->width))
+                    : 0.0f;
+  }
+}
+
+static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row, const scratch* s) {
+  const int64_t first = group * c->filters, all = c->filters * c->groups;
+  const float* from = s->row;
+  float* seen = s->seen;
+  int64_t i, ky, kx, f, x;
+  for (i = group * c->channels; i < (group + 1) * c->channels; ++i) {
+    for (ky = 0; ky < c->tall; ++ky) {
+      for (kx = 0; kx < c->wide; ++kx, seen += c->columns) {
+        copy_seen(c, n, i, row * c->strides[0] + ky - c->pads[0], kx, seen);
+      }
+    }
+  }
+  tvmrt__product_f32(c->filters, c->seen, c->columns, s->weights, s->seen, s->row, s->product);
+  for (f = first; f < first + c->filters; ++f) {
+    for (x = 0; x < c->columns; ++x) {
+      write_element(c->out, place(c, n, f, all, row, c->rows, x, c->columns), *from++);
+    }
+  }
+}
+
+static void run(const convolution* c, const scratch* s) {
+  int64_t group, n, row;
+  for (group = 0; group < c->groups; ++group) {
+    copy_weights(c, group, s->weights);
+    for (n = 0; n < c->batch; ++n) {
+      for (row = 0; row < c->rows; ++row) run_row(c, n, group, row, s);
+    }
+  }
+}
+
+TVMRT_NATIVE(conv2d) {
+  convolution c;
+  scratch s;
+  size_t weights, seen, row;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(take(&in, &c));
+  weights = (size_t)(c.filters * c.seen);
+  seen = (size_t)(c.seen * c.columns);
+  row = (size_t)(c.filters * c.columns);
+  s.product = tvmrt__calloc(TVMRT_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
+  if (s.product == NULL) return -1;
+  s.weights = s.product + TVMRT_PRODUCT_FLOATS;
+  s.seen = s.weights + weights;
+  s.row = s.seen + seen;
+  run(&c, &s);
+  free(s.product);
+  return 0;
+}
+
+#define FUNCTIONS(X) X("tvm.contrib.dnnl.conv2d", conv2d)
+const tvmrt_builtins tvmrt__convolution_builtins = TVMRT_BUILTINS(FUNCTIONS);
