@@ -44,6 +44,14 @@ const rate = (amount, time) => (time && amount ? amount / time / 1e9 : null);
 const giga = (x) => (x == null ? "–" : x.toFixed(x < 10 ? 2 : x < 100 ? 1 : 0));
 const colourOf = (kind) => `var(--${kind})`;
 
+// What the colours of kinds mean, of those that the network has.
+function kindsLegend() {
+  const seen = new Set(operators.map((o) => o.kind));
+  return KINDS.filter((kind) => seen.has(kind)).map((kind) =>
+    make("span", { style: `--c:${colourOf(kind)}` }, kind),
+  );
+}
+
 function shorten(text, letters) {
   if (text.length <= letters) return text;
   if (letters < 4) return "";

@@ -349,8 +349,7 @@ function paint(by) {
   legend.replaceChildren();
   const entry = (colour, text) => legend.append(make("span", { style: `--c:${colour}` }, text));
   if (by === "kind") {
-    const seen = new Set(operators.map((o) => o.kind));
-    for (const kind of KINDS) if (seen.has(kind)) entry(colourOf(kind), kind);
+    legend.append(...kindsLegend());
   } else if (by === "device") {
     devices.forEach((name, i) => entry(colourOf(DEVICE_COLOURS[i % 5]), name));
   } else {

@@ -133,6 +133,7 @@ function start() {
       at("search").focus();
     }
   });
+  performance.mark("ready");
   document.documentElement.dataset.ready = "yes";
 }
 start();

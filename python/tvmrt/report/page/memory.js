@@ -135,10 +135,11 @@ function liveChart(across) {
     top = Math.max(most, bound),
     tall = 90;
   const width = LEFT + steps * across + RIGHT,
-    height = TOP + tall + 30;
-  const y = (n) => TOP + tall * (1 - n / top),
+    first = width < 560 ? TOP + 14 : TOP, // two texts side by side, or one below the other
+    height = first + tall + 30;
+  const y = (n) => first + tall * (1 - n / top),
     peak = live.indexOf(most);
-  let path = `M${LEFT},${TOP + tall}`;
+  let path = `M${LEFT},${first + tall}`;
   live.forEach((n, i) => {
     path += `V${y(n)}H${LEFT + (i + 1) * across}`;
   });
@@ -152,7 +153,7 @@ function liveChart(across) {
         `bytes alive at each step: at most ${bytes(most)}, at step ${peak}; ` +
         `no plan can do with less than ${bytes(bound)}`,
     },
-    draw("path", { class: "live", d: `${path}V${TOP + tall}Z` }),
+    draw("path", { class: "live", d: `${path}V${first + tall}Z` }),
   );
   const x = LEFT + (peak + 0.5) * across,
     late = x > width * 0.6;
@@ -163,19 +164,19 @@ function liveChart(across) {
       {
         class: "bound-text",
         x: late ? LEFT + 4 : width - RIGHT - 4,
-        y: 12,
+        y: first - 8,
         "text-anchor": late ? "start" : "end",
       },
       `least of any plan: ${bytes(bound)}`,
     ),
-    draw("line", { class: "peak", x1: x, x2: x, y1: 4, y2: TOP + tall }),
+    draw("line", { class: "peak", x1: x, x2: x, y1: 4, y2: first + tall }),
     draw(
       "text",
       { class: "peak-text", x: x + (late ? -6 : 6), y: 12, "text-anchor": late ? "end" : "start" },
       `peak: step ${peak}, ${bytes(most)}`,
     ),
-    draw("text", { x: LEFT - 6, y: TOP + 8, "text-anchor": "end" }, bytes(top)),
-    draw("text", { x: LEFT - 6, y: TOP + tall, "text-anchor": "end" }, "0 B"),
+    draw("text", { x: LEFT - 6, y: first + 8, "text-anchor": "end" }, bytes(top)),
+    draw("text", { x: LEFT - 6, y: first + tall, "text-anchor": "end" }, "0 B"),
   );
   axis(chart, across, height - 10);
   chart.append(draw("text", { x: LEFT, y: height - 2 }, "step (operator)"));
@@ -227,6 +228,7 @@ function drawMemory() {
       ),
     ),
   );
+  host.append(make("div", { class: "legend" }, ...kindsLegend()));
   const charts = [];
   for (const pool of pools) {
     if (pools.length > 1) charts.push(make("h3", {}, `${pool.name}: ${bytes(pool.used_bytes)}`));

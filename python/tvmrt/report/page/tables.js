@@ -1,4 +1,4 @@
-// Tables that sort and filter, and the roofline.
+// Tables that sort and filter.
 
 const SHOWN = 100;
 
@@ -107,6 +107,29 @@ function meter(part, kind) {
   );
 }
 
+// What took a time, of rows that have an operator's numbers at `of(row)`.
+function speedColumns(of) {
+  return [
+    { name: "time", value: (r) => of(r).seconds, show: (r) => seconds(of(r).seconds) },
+    { name: "share", value: (r) => share(of(r)), show: (r) => meter(share(of(r)), of(r).kind) },
+    {
+      name: "GFLOP/s",
+      value: (r) => rate(2 * of(r).macs, of(r).seconds),
+      show: (r) => giga(rate(2 * of(r).macs, of(r).seconds)),
+    },
+    {
+      name: "GB/s",
+      value: (r) => rate(of(r).moved_bytes, of(r).seconds),
+      show: (r) => giga(rate(of(r).moved_bytes, of(r).seconds)),
+    },
+    {
+      name: "of roofline",
+      value: (r) => of(r).roofline,
+      show: (r) => (of(r).roofline ? `${percent(of(r).roofline)} (${of(r).bound})` : "–"),
+    },
+  ];
+}
+
 function operatorTable() {
   const rows = operators.map((o, i) => ({ o, i }));
   const timed = totalSeconds > 0;
@@ -129,131 +152,25 @@ function operatorTable() {
     { name: "moved", value: ({ o }) => o.moved_bytes, show: ({ o }) => bytes(o.moved_bytes) },
     { name: "weights", value: ({ o }) => o.weights_bytes, show: ({ o }) => bytes(o.weights_bytes) },
   ];
-  if (timed)
-    columns.splice(
-      2,
-      0,
-      { name: "time", value: ({ o }) => o.seconds, show: ({ o }) => seconds(o.seconds) },
-      { name: "share", value: ({ o }) => share(o), show: ({ o }) => meter(share(o), o.kind) },
-      {
-        name: "GFLOP/s",
-        value: ({ o }) => rate(2 * o.macs, o.seconds),
-        show: ({ o }) => giga(rate(2 * o.macs, o.seconds)),
-      },
-      {
-        name: "GB/s",
-        value: ({ o }) => rate(o.moved_bytes, o.seconds),
-        show: ({ o }) => giga(rate(o.moved_bytes, o.seconds)),
-      },
-      {
-        name: "of roofline",
-        value: ({ o }) => o.roofline,
-        show: ({ o }) => (o.roofline ? `${percent(o.roofline)} (${o.bound})` : "–"),
-      },
-    );
+  if (timed) columns.splice(2, 0, ...speedColumns(({ o }) => o));
   if (devices.length > 1) columns.push({ name: "device", left: true, value: ({ o }) => o.device });
   table(at("operators"), "Operators", columns, rows, timed ? 2 : null, ({ i }) => i);
 }
 
-// Operators beside what numpy reaches on the same machine: by how much they compute for each byte.
-function roofline() {
-  const points = operators
-    .map((o, i) => ({ o, i }))
-    .filter(({ o }) => o.seconds && o.macs && o.moved_bytes);
-  if (!data.machine || points.length < 2) return;
-  const room = Math.max(300, Math.min(1100, at("roofline").clientWidth)),
-    tall = 270;
-  const speeds = points.map(({ o }) => (2 * o.macs) / o.seconds),
-    stream = data.machine.bytes;
-  const flops = Math.max(data.machine.flops, ...speeds),
-    per = points.map(({ o }) => (2 * o.macs) / o.moved_bytes);
-  const low = Math.log10(Math.min(...speeds, flops / 30)) - 0.2,
-    high = Math.log10(Math.max(...speeds, flops)) + 0.25;
-  const begin = Math.log10(Math.min(...per, flops / stream / 4)) - 0.15,
-    end = Math.log10(Math.max(...per, (4 * flops) / stream)) + 0.15;
-  const x = (v) => 60 + ((Math.log10(v) - begin) / (end - begin)) * (room - 76);
-  const y = (v) => 12 + ((high - Math.log10(v)) / (high - low)) * (tall - 52);
-  const knee = flops / stream,
-    first = Math.max(10 ** begin, 10 ** low / stream);
-  const chart = draw("svg", {
-    width: room,
-    height: tall,
-    role: "img",
-    "aria-label":
-      `Speed of ${points.length} operators against the best of numpy and of these on this machine, ` +
-      `${giga(flops / 1e9)} GFLOP/s and ${giga(stream / 1e9)} GB/s; the table below has the numbers`,
-  });
-  for (let e = Math.ceil(low); e <= high; e += 1) {
-    chart.append(
-      draw("line", { class: "frame", x1: 60, x2: room - 16, y1: y(10 ** e), y2: y(10 ** e) }),
-      draw(
-        "text",
-        { x: 54, y: y(10 ** e) + 4, "text-anchor": "end" },
-        `${10 ** (e - 9) < 1 ? 10 ** (e - 9) : count(10 ** (e - 9))}`,
-      ),
-    );
-  }
-  for (let e = Math.ceil(begin); e <= end; e += 1) {
-    chart.append(
-      draw(
-        "text",
-        { x: x(10 ** e), y: tall - 22, "text-anchor": "middle" },
-        String(Number((10 ** e).toPrecision(2))),
-      ),
-    );
-  }
-  chart.append(
-    draw("path", {
-      class: "roof",
-      d: `M${x(first)},${y(first * stream)}L${x(knee)},${y(flops)}H${room - 16}`,
-    }),
-    draw(
-      "text",
-      { x: room - 18, y: y(flops) - 6, "text-anchor": "end" },
-      `the best seen, of numpy and of these: ${giga(flops / 1e9)} GFLOP/s`,
-    ),
-    draw(
-      "text",
-      { x: x(first) + 8, y: y(first * stream) + 18 },
-      `a copy in memory: ${giga(stream / 1e9)} GB/s`,
-    ),
-    draw(
-      "text",
-      { x: 60, y: tall - 6 },
-      "operations for each byte (log); GFLOP/s upwards (log); areas are shares of time",
-    ),
-    ...points.map(({ o, i }, n) =>
-      draw(
-        "circle",
-        {
-          class: "point",
-          cx: x(per[n]),
-          cy: y(speeds[n]),
-          r: 3 + (22 * Math.sqrt(share(o))) / 1.6,
-          style: `--c:${colourOf(o.kind)}`,
-          onclick: () => select(i, { show: true }),
-        },
-        draw(
-          "title",
-          {},
-          `${o.name}: ${giga(speeds[n] / 1e9)} GFLOP/s, ${giga(rate(o.moved_bytes, o.seconds))} GB/s`,
-        ),
-      ),
-    ),
-  );
-  at("roofline").append(
-    make(
-      "div",
-      {
-        class: "chart scroll",
-        tabindex: "0",
-        role: "region",
-        "aria-label": "Roofline",
-        style: "margin-bottom:.8rem",
-      },
-      chart,
-    ),
-  );
+// A node's numbers are those of the operators that compute it, of which it may be a part.
+function workOf(node) {
+  const parts = node.operators.map((i) => operators[i]);
+  const total = (key) => (parts.length ? sum(parts.map((o) => o[key] || 0)) : undefined);
+  const longest = parts.reduce((a, b) => ((b.seconds || 0) > (a.seconds || 0) ? b : a), {});
+  return {
+    seconds: total("seconds"),
+    macs: total("macs"),
+    moved_bytes: total("moved_bytes"),
+    roofline:
+      sum(parts.map((o) => (o.roofline || 0) * (o.seconds || 0))) / total("seconds") || undefined,
+    bound: longest.bound,
+    kind: longest.kind || "other",
+  };
 }
 
 function nodeTable() {
@@ -262,18 +179,27 @@ function nodeTable() {
     { name: "node", left: true, value: (n) => n.name },
     { name: "type", left: true, value: (n) => n.op_type },
     { name: "device", left: true, value: (n) => (n.device === "none" ? "no code" : n.device) },
-    {
-      name: "operator",
-      left: true,
-      value: (n) => n.operators.map((i) => operators[i].name).join(", "),
-      show: (n) =>
-        make(
-          "span",
-          {},
-          ...n.operators.slice(0, 3).flatMap((i, k) => [k ? ", " : "", nameButton(i)]),
-        ),
-    },
   ];
+  const numbers = new Map(data.nodes.map((n) => [n, workOf(n)]));
+  const others = (n) => sum(n.operators.map((i) => nodesOf[i].length - 1));
+  const timed = totalSeconds > 0;
+  if (timed)
+    columns.push(...speedColumns((n) => numbers.get(n)), {
+      name: "in one with",
+      value: others,
+      show: (n) => (others(n) ? `${count(others(n))} more` : "–"),
+    });
+  columns.push({
+    name: "operator",
+    left: true,
+    value: (n) => n.operators.map((i) => operators[i].name).join(", "),
+    show: (n) =>
+      make(
+        "span",
+        {},
+        ...n.operators.slice(0, 3).flatMap((i, k) => [k ? ", " : "", nameButton(i)]),
+      ),
+  });
   if (reasons)
     columns.push({
       name: "why not on a device",
@@ -281,7 +207,7 @@ function nodeTable() {
       wide: true,
       value: (n) => (n.device === "none" ? "" : n.reason),
     });
-  table(at("node-table"), "Nodes of the network", columns, data.nodes, null);
+  table(at("node-table"), "Nodes of the network", columns, data.nodes, timed ? 3 : null);
 }
 
 function verifyTable() {

@@ -1,0 +1,99 @@
+// The roofline: what operators reach, by how much they compute for each byte that they move.
+
+const AXIS = 60,
+  GAP = 16,
+  TALL = 290;
+
+// Where labels of a logarithmic axis stand: 1, 2 and 5 of each decade, or decades where those are many.
+function ticks(low, high) {
+  const steps = high - low > 2.5 ? [1] : [1, 2, 5];
+  const found = [];
+  for (let e = Math.floor(low); e <= high; e += 1) {
+    found.push(...steps.map((m) => Number((m * 10 ** e).toPrecision(1))));
+  }
+  return found.filter((v) => Math.log10(v) >= low && Math.log10(v) <= high);
+}
+
+// What both axes reach, so that all points and the bend of the roof are seen; logarithms.
+function rooflineScales(points, flops, stream, room) {
+  const low = Math.log10(Math.min(...points.map((p) => p.speed), flops / 30)) - 0.2,
+    high = Math.log10(flops) + 0.3;
+  const begin = Math.log10(Math.min(...points.map((p) => p.per), flops / stream / 4)) - 0.15,
+    end = Math.log10(Math.max(...points.map((p) => p.per), (4 * flops) / stream)) + 0.15;
+  return {
+    low,
+    high,
+    begin,
+    end,
+    x: (v) => AXIS + ((Math.log10(v) - begin) / (end - begin)) * (room - AXIS - GAP),
+    y: (v) => 16 + ((high - Math.log10(v)) / (high - low)) * (TALL - 62),
+  };
+}
+
+function rooflineAxes({ low, high, begin, end, x, y }, room) {
+  const bottom = y(10 ** low);
+  const rows = ticks(low - 9, high - 9).flatMap((giga) => [
+    draw("line", { class: "frame", x1: AXIS, x2: room - GAP, y1: y(giga * 1e9), y2: y(giga * 1e9) }),
+    draw("text", { x: AXIS - 6, y: y(giga * 1e9) + 4, "text-anchor": "end" }, String(giga)),
+  ]);
+  const columns = ticks(begin, end).flatMap((v) => [
+    draw("line", { class: "frame", x1: x(v), x2: x(v), y1: 16, y2: bottom }),
+    draw("text", { x: x(v), y: bottom + 15, "text-anchor": "middle" }, String(v)),
+  ]);
+  const below =
+    room < 560
+      ? "operations for each byte"
+      : "operations for each byte moved; a circle's area is its share of the time";
+  return [
+    ...rows,
+    ...columns,
+    draw("text", { x: 4, y: 12 }, "GFLOP/s"),
+    draw("text", { x: room - GAP, y: TALL - 6, "text-anchor": "end" }, below),
+  ];
+}
+
+function rooflinePoint({ o, i, speed, per }, { x, y }) {
+  const moved = giga(rate(o.moved_bytes, o.seconds));
+  return draw(
+    "circle",
+    {
+      class: "point",
+      cx: x(per),
+      cy: y(speed),
+      r: 3 + (22 * Math.sqrt(share(o))) / 1.6,
+      style: `--c:${colourOf(o.kind)}`,
+      onclick: () => select(i, { show: true }),
+    },
+    draw("title", {}, `${o.name}: ${giga(speed / 1e9)} GFLOP/s, ${moved} GB/s`),
+  );
+}
+
+function roofline() {
+  const points = operators
+    .map((o, i) => ({ o, i, speed: (2 * o.macs) / o.seconds, per: (2 * o.macs) / o.moved_bytes }))
+    .filter(({ o }) => o.seconds && o.macs && o.moved_bytes);
+  if (!data.machine || points.length < 2) return;
+  const room = Math.max(300, at("roofline").clientWidth - 4),
+    stream = data.machine.bytes,
+    flops = Math.max(data.machine.flops, ...points.map((p) => p.speed));
+  const scales = rooflineScales(points, flops, stream, room),
+    { x, y } = scales;
+  const first = Math.max(10 ** scales.begin, 10 ** scales.low / stream);
+  const best = `${giga(flops / 1e9)} GFLOP/s`,
+    copied = `${giga(stream / 1e9)} GB/s`;
+  const label =
+    `Speed of ${points.length} operators against the best of numpy and of these on this machine, ` +
+    `${best} and ${copied}; the table below has the numbers`;
+  const roof = `M${x(first)},${y(first * stream)}L${x(flops / stream)},${y(flops)}H${room - GAP}`;
+  const chart = draw(
+    "svg",
+    { width: room, height: TALL, role: "img", "aria-label": label },
+    ...rooflineAxes(scales, room),
+    draw("path", { class: "roof", d: roof }),
+    draw("text", { x: room - GAP - 2, y: y(flops) - 6, "text-anchor": "end" }, `best seen: ${best}`),
+    draw("text", { x: x(first) + 8, y: y(first * stream) + 18 }, `copy in memory: ${copied}`),
+    ...points.map((point) => rooflinePoint(point, scales)),
+  );
+  const place = { class: "chart scroll", tabindex: "0", role: "region", "aria-label": "Roofline" };
+  at("roofline").append(make("div", { ...place, style: "margin-bottom:.8rem" }, chart));
+}
