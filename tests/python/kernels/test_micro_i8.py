@@ -83,6 +83,18 @@ SHAPES = {
     "depthwise-one-pixel": Shape(in_c=4, out_c=4, groups=4, size=(1, 1)),
     "depthwise-5x4": Shape(in_c=6, out_c=6, groups=6, kernel=(5, 4), pad=((2, 2), (1, 2)),
                            dilation=(1, 2), size=(9, 11)),
+    "depthwise-5x5": Shape(in_c=10, out_c=10, groups=10, kernel=(5, 5), pad=((2, 2), (2, 2)),
+                           size=(6, 9)),
+    "depthwise-5x5-strided": Shape(in_c=8, out_c=8, groups=8, kernel=(5, 5), stride=(2, 2),
+                                   pad=((1, 2), (1, 2)), size=(9, 13)),
+    "depthwise-3x4": Shape(in_c=4, out_c=4, groups=4, kernel=(3, 4), pad=((2, 2), (1, 2)),
+                           dilation=(2, 1), size=(8, 6)),
+    "depthwise-7x7": Shape(in_c=5, out_c=5, groups=5, kernel=(7, 7),
+                           pad=((3, 3), (3, 3)), size=(5, 6)),
+    "depthwise-7x7-strided": Shape(batch=2, in_c=12, out_c=12, groups=12, kernel=(7, 7),
+                                   stride=(1, 2), pad=((3, 2), (3, 3)), size=(7, 12)),
+    "depthwise-2x6-cropped": Shape(in_c=4, out_c=4, groups=4, kernel=(2, 6),
+                                   pad=((0, 1), (-1, 3)), size=(4, 11)),
     "depthwise-cropped": Shape(in_c=4, out_c=4, groups=4, pad=((-1, 1), (-2, -1)), size=(8, 9)),
     "depthwise-two-images": Shape(batch=2, in_c=4, out_c=4, groups=4, size=(5, 4)),
 }  # fmt: skip
@@ -177,15 +189,16 @@ def library(folder, kernel: MicroKernel, functions: list[str], fpu: int = 1):
     return build(folder, source(kernel, functions, fpu), CHECKED)
 
 
-@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-s8-u8", "u8-u8-outliers", "u8-u8-far-outliers"])
 @pytest.mark.parametrize("name", list(KERNELS))
-def test_bytes_are_those_of_exact_sums(name, types, tmp_path):
-    cases = {f"run_{i}": case(s, types, KERNELS[name]) for i, s in enumerate(SHAPES.values())}
-    cases = {function: c for function, c in cases.items() if c is not None}
+def test_bytes_are_those_of_exact_sums(name, tmp_path):
+    cases = {}
+    for types in ("s8-s8-s8", "u8-s8-u8", "u8-u8-outliers", "u8-u8-far-outliers"):
+        fit = [one for shape in SHAPES.values() if (one := case(shape, types, KERNELS[name]))]
+        assert fit or "outliers" in types  # of which some fit into no byte
+        cases.update({f"run_{len(cases) + i}": one for i, one in enumerate(fit)})
     built = library(tmp_path, KERNELS[name], [c.function(run) for run, c in cases.items()])
     for run, one in cases.items():
         one.check(built, run)
-    assert cases or "outliers" in types  # of which some fit into no byte
 
 
 MAIN = """
@@ -282,40 +295,47 @@ def test_rounding_by_integers_is_that_of_a_float_unit(tmp_path):
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_the_result_may_lie_in_the_inputs_place(name, tmp_path):
     pointwise = Shape(in_c=11, out_c=11, size=(5, 3), **POINT)
-    for shape in (pointwise, SHAPES["depthwise-odd"]):
-        one = case(shape, "s8-s8-s8", KERNELS[name])
-        if one is not None:
-            built = library(tmp_path, one.kernel, [one.function("run")])
-            one.check(built, "run", in_place=True)
+    shapes = (pointwise, *(SHAPES[f"depthwise-{each}"] for each in ("odd", "5x5", "7x7")))
+    fit = [one for shape in shapes if (one := case(shape, "s8-s8-s8", KERNELS[name]))]
+    cases = {f"run_{i}": one for i, one in enumerate(fit)}
+    built = library(tmp_path, KERNELS[name], [one.function(run) for run, one in cases.items()])
+    assert cases
+    for run, one in cases.items():
+        one.check(built, run, in_place=True)
 
 
 @pytest.mark.parametrize("fpu", [0, 1])
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_bounds_narrower_than_the_type(name, fpu, tmp_path):
-    cases = [case(SHAPES[s], "u8-s8-u8", KERNELS[name], low=40) for s in ("3x3", "depthwise")]
+    shapes = ("3x3", "depthwise", "depthwise-5x5", "depthwise-7x7")
+    cases = [case(SHAPES[s], "u8-s8-u8", KERNELS[name], low=40) for s in shapes]
     one = next(c for c in cases if c is not None)
     one.check(library(tmp_path, one.kernel, [one.function("run")], fpu), "run")
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
-    rng = np.random.default_rng(7)
-    for shape in (SHAPES["3x3"], SHAPES["depthwise-odd"]):
+    rng, kernel, cases = np.random.default_rng(7), KERNELS[name], {}
+    for shape in map(SHAPES.get, ("3x3", "depthwise-odd", "depthwise-5x5", "depthwise-7x7")):
         x = random_bytes(rng, True, (1, *shape.size, shape.in_c))
         w = random_bytes(rng, True, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
-        one, kernel = described(shape, True, 3, np.maximum(w, -127)), KERNELS[name]
+        one = described(shape, True, 3, np.maximum(w, -127))
         if kernel.supports(one):
             sums = integer_conv(x, one.w, shape, 3, 0).astype(np.int32)
             numbers = (4, 0, 0, 0, True)
             run = Case(kernel, one, kernel.pack(one), numbers, None, x, sums)
-            built = library(tmp_path, kernel, [run.function("run", "tvmrt_i8_rows_int32")])
-            run.check(built, "run")
+            cases[f"run_{len(cases)}"] = run
+    functions = [one.function(run, "tvmrt_i8_rows_int32") for run, one in cases.items()]
+    built = library(tmp_path, kernel, functions)
+    assert cases
+    for run, one in cases.items():
+        one.check(built, run)
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_too_little_scratch_is_an_error(name, tmp_path):
-    shapes = (SHAPES["3x3-whole-rows"], SHAPES["depthwise"])
-    one = next(c for s in shapes if (c := case(s, "s8-s8-s8", KERNELS[name])) is not None)
+    cases = (case(shape, "s8-s8-s8", KERNELS[name]) for shape in SHAPES.values())
+    one = next(c for c in cases if c is not None and c.kernel.scratch(c.layer).bytes > 16)
     built = library(tmp_path, one.kernel, [one.function("run", lent="16")])
     y = np.zeros_like(one.expected)
     assert built.run(*map(pointer, (one.x, *one.arrays, y))) == -1

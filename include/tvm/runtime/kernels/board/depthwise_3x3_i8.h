@@ -15,6 +15,7 @@
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
 
 #include "i8.h"
+#include "quad_bytes_i8.h"
 #include "ring.h"
 #include "rows.h"
 
@@ -232,59 +233,10 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t
   }
 }
 
-#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-/* r3 to r6 as bytes of a pixel, to the next pixel, and once more. */
-#define TVMRT_MICRO_3X3_STORE(SATURATE, SHIFT)                                                     \
-  SATURATE " r3, #8, r3" SHIFT "\n" SATURATE " r4, #8, r4" SHIFT "\n" SATURATE " r5, #8, r5" SHIFT \
-           "\n" SATURATE " r6, #8, r6" SHIFT                                                       \
-           "\nstrb r3, [%[y]]\nstrb r4, [%[y], #1]\n"                                              \
-           "strb r5, [%[y], #2]\nstrb r6, [%[y], #3]\nadd %[y], %[y], %[y_step]\n"                 \
-           "subs %[n], %[n], #1\nbne 1b\n"
-/* The bytes of four channels of n pixels, of which there is at least one; of floats and fixed. */
-#define TVMRT_MICRO_3X3_FLOATS(SATURATE)                                                        \
-  __asm volatile(                                                                               \
-      "vldmia %[f], {s4-s7}\n1:\nvldmia %[s], {s0-s3}\nadd %[s], %[s], #32\n" TVMRT_MICRO_ROUND \
-          TVMRT_MICRO_3X3_STORE(SATURATE, "")                                                   \
-      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                                \
-      : [f] "r"(factors), [zero] "r"(zero), [y_step] "r"(y_step)                                \
-      : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
-#define TVMRT_MICRO_3X3_FIXED(SATURATE)                                                     \
-  __asm volatile(                                                                           \
-      "1:\nldmia %[s], {r3-r6}\nadd %[s], %[s], #32\n"                                      \
-      "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                        \
-      "smmls r5, r5, %[f2], %[half]\nsmmls r6, r6, %[f3], %[half]\n" TVMRT_MICRO_3X3_STORE( \
-          SATURATE, ", asr #4")                                                             \
-      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                            \
-      : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]), [half] "r"(half),   \
-        [y_step] "r"(y_step)                                                                \
-      : "r3", "r4", "r5", "r6", "cc", "memory")
-#endif
-
 /*! \brief The bytes of four channels of an output row. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_3x3* d, uint8_t* y, const int32_t* sums,
                                           const tvmrt_micro_factor* factors) {
-  const tvmrt_micro_conv_i8* const c = d->conv;
-  int32_t n = c->shape.out[1];
-#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
-  if (c->range.whole > 0) {
-    const int32_t zero = c->range.zero, half = zero * 16 + 8;
-    const int32_t y_step = c->shape.y_stride;
-    const int32_t f[4] = {factors[0].fixed, factors[1].fixed, factors[2].fixed, factors[3].fixed};
-    if (c->range.whole == 1 && f[0] < 0) {
-      TVMRT_MICRO_3X3_FIXED("ssat");
-    } else if (c->range.whole == 1) {
-      TVMRT_MICRO_3X3_FLOATS("ssat");
-    } else if (f[0] < 0) {
-      TVMRT_MICRO_3X3_FIXED("usat");
-    } else {
-      TVMRT_MICRO_3X3_FLOATS("usat");
-    }
-    return;
-  }
-#endif
-  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
-    tvmrt_micro_requantize(y, sums, factors, 4, &c->range);
-  }
+  tvmrt_micro_quad_bytes(d->conv, y, sums, 8, factors);
 }
 
 /*! \brief What becomes of the sums of some channels of an output row, at most four. */

@@ -1,0 +1,81 @@
+/*!
+ * \file board/quad_bytes_i8.h
+ * \brief Bytes of rows of sums of four channels, which depthwise layers of microcontrollers have.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
+
+#include "i8.h"
+
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
+/* r3 to r6 as bytes of a pixel, to the next pixel, and once more. */
+#define TVMRT_MICRO_QUAD_STORE(SATURATE, SHIFT)                                                    \
+  SATURATE " r3, #8, r3" SHIFT "\n" SATURATE " r4, #8, r4" SHIFT "\n" SATURATE " r5, #8, r5" SHIFT \
+           "\n" SATURATE " r6, #8, r6" SHIFT                                                       \
+           "\nstrb r3, [%[y]]\nstrb r4, [%[y], #1]\n"                                              \
+           "strb r5, [%[y], #2]\nstrb r6, [%[y], #3]\nadd %[y], %[y], %[y_step]\n"                 \
+           "subs %[n], %[n], #1\nbne 1b\n"
+/* The bytes of n pixels, of which there is at least one, of floats and fixed; sums by LOAD. */
+#define TVMRT_MICRO_QUAD_FLOATS(LOAD, SATURATE)                                                \
+  __asm volatile(                                                                              \
+      "vldmia %[f], {s4-s7}\n1:\n" LOAD TVMRT_MICRO_ROUND TVMRT_MICRO_QUAD_STORE(SATURATE, "") \
+      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                               \
+      : [f] "r"(factors), [zero] "r"(zero), [y_step] "r"(y_step)                               \
+      : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
+#define TVMRT_MICRO_QUAD_FIXED(LOAD, SATURATE)                                                 \
+  __asm volatile("1:\n" LOAD                                                                   \
+                 "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                \
+                 "smmls r5, r5, %[f2], %[half]\n"                                              \
+                 "smmls r6, r6, %[f3], %[half]\n" TVMRT_MICRO_QUAD_STORE(SATURATE, ", asr #4") \
+                 : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                    \
+                 : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]),             \
+                   [half] "r"(half), [y_step] "r"(y_step)                                      \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
+/* Both for sums that are 4 or 8 apart. */
+#define TVMRT_MICRO_QUAD_ROW_FLOATS(SATURATE)                                         \
+  if (stride == 4) {                                                                  \
+    TVMRT_MICRO_QUAD_FLOATS("vldmia %[s]!, {s0-s3}\n", SATURATE);                     \
+  } else {                                                                            \
+    TVMRT_MICRO_QUAD_FLOATS("vldmia %[s], {s0-s3}\nadd %[s], %[s], #32\n", SATURATE); \
+  }
+#define TVMRT_MICRO_QUAD_ROW_FIXED(SATURATE)                                        \
+  if (stride == 4) {                                                                \
+    TVMRT_MICRO_QUAD_FIXED("ldmia %[s]!, {r3-r6}\n", SATURATE);                     \
+  } else {                                                                          \
+    TVMRT_MICRO_QUAD_FIXED("ldmia %[s], {r3-r6}\nadd %[s], %[s], #32\n", SATURATE); \
+  }
+#endif
+
+/*!
+ * \brief The bytes of four channels of an output row.
+ *
+ * \param sums    [in] [column][stride].
+ * \param stride  [in] 4 or 8, a constant.
+ */
+TVMRT_INLINE void tvmrt_micro_quad_bytes(const tvmrt_micro_conv_i8* c, uint8_t* y,
+                                         const int32_t* sums, int32_t stride,
+                                         const tvmrt_micro_factor* factors) {
+  int32_t n = c->shape.out[1];
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
+  if (c->range.whole > 0) {
+    const int32_t zero = c->range.zero, half = zero * 16 + 8;
+    const int32_t y_step = c->shape.y_stride;
+    const int32_t f[4] = {factors[0].fixed, factors[1].fixed, factors[2].fixed, factors[3].fixed};
+    if (c->range.whole == 1 && f[0] < 0) {
+      TVMRT_MICRO_QUAD_ROW_FIXED("ssat")
+    } else if (c->range.whole == 1) {
+      TVMRT_MICRO_QUAD_ROW_FLOATS("ssat")
+    } else if (f[0] < 0) {
+      TVMRT_MICRO_QUAD_ROW_FIXED("usat")
+    } else {
+      TVMRT_MICRO_QUAD_ROW_FLOATS("usat")
+    }
+    return;
+  }
+#endif
+  for (; n > 0; n--, sums += stride, y += c->shape.y_stride) {
+    tvmrt_micro_requantize(y, sums, factors, 4, &c->range);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_ */

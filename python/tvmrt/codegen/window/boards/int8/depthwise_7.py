@@ -1,0 +1,5 @@
+"""Depthwise layers whose kernels have 6 or 7 columns, by pairs of columns."""
+
+from .depthwise_5 import wide
+
+KERNEL = wide(7, 0.97)
