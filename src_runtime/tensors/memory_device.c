@@ -133,12 +133,6 @@ int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
   return api->stream_free(make_device(device_type, device_id), stream);
 }
 
-int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
-  (void)device_id;
-  (void)stream; /* every call that depends on a stream gets it as an argument */
-  return tvmrt__memory_device(device_type) == NULL ? -1 : 0;
-}
-
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   if (api == NULL) return -1;
@@ -201,10 +195,12 @@ TVMRT_NATIVE(get_device_attr) {
 
 TVMRT_NATIVE(set_stream) {
   int64_t type;
+  int64_t id;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
-  return TVMSetStream((int)type, 0, args[2].v_handle);
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
+  return TVMSetStream((int)type, (int)id, args[2].v_handle);
 }
 
 TVMRT_NATIVE(set_device) {

@@ -118,6 +118,8 @@ typedef struct {
   int (*string_from_bytes)(const TVMByteArray* bytes, FfiAny* out);
   int (*bytes_from_bytes)(const TVMByteArray* bytes, FfiAny* out);
   const FfiTypeInfoHead* (*get_type_info)(int32_t type_index);
+  int (*env_set_stream)(int32_t type, int32_t id, void* stream, void** old);
+  void* (*env_get_stream)(int32_t type, int32_t id);
 } FfiApi;
 
 /*! \brief Whose functions are used: the stand-in's until a libtvm_ffi is found. Lives for ever. */

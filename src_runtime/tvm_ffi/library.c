@@ -29,6 +29,8 @@ static const struct {
     {"TVMFFIStringFromByteArray", offsetof(FfiApi, string_from_bytes)},
     {"TVMFFIBytesFromByteArray", offsetof(FfiApi, bytes_from_bytes)},
     {"TVMFFIGetTypeInfo", offsetof(FfiApi, get_type_info)},
+    {"TVMFFIEnvSetStream", offsetof(FfiApi, env_set_stream)},
+    {"TVMFFIEnvGetStream", offsetof(FfiApi, env_get_stream)},
 };
 
 static int check_version(const char* path, const FfiApi* api, FfiVersion* version) {

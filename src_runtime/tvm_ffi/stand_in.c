@@ -3,6 +3,15 @@
 
 #include "objects.h"
 
+/* The runtime's streams are those of both sides. */
+static int set_stream(int32_t type, int32_t id, void* stream, void** old) {
+  if (tvmrt_swap_stream(type, id, stream, old) == 0) return 0;
+  ffi_raise_text("RuntimeError", TVMGetLastError());
+  return -1;
+}
+
+static void* get_stream(int32_t type, int32_t id) { return tvmrt_current_stream(type, id); }
+
 static void get_version(FfiVersion* out) { *out = (FfiVersion){0, 1, 0}; }
 
 /* What is absent is asked of a libtvm_ffi only: its registry, and errors that it keeps. */
@@ -16,4 +25,6 @@ const FfiApi stand_in_api = {
     .string_from_bytes = ffi_make_string,
     .bytes_from_bytes = ffi_make_bytes,
     .get_type_info = stand_in_type_info,
+    .env_set_stream = set_stream,
+    .env_get_stream = get_stream,
 };

@@ -254,37 +254,16 @@ int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle)) {
   return old == NULL ? 0 : deinit(old);
 }
 
-enum { MAX_STREAMS = 16 };
-static _Thread_local struct {
-  int32_t type, id;
-  void* stream;
-} streams[MAX_STREAMS];
-static _Thread_local int num_streams;
-
 int TVMFFIEnvSetStream(int32_t type, int32_t id, void* stream, void** old) {
-  int i = 0;
   FIND_LATER(TVMFFIEnvSetStream);
   if (later != NULL) return later(type, id, stream, old);
-  while (i < num_streams && (streams[i].type != type || streams[i].id != id)) i++;
-  if (old != NULL) *old = i < num_streams ? streams[i].stream : NULL;
-  if (i == MAX_STREAMS) {
-    ffi_raise_text("RuntimeError", "a thread has streams for 16 devices at most");
-    return -1;
-  }
-  if (i == num_streams) num_streams++;
-  streams[i].type = type;
-  streams[i].id = id;
-  streams[i].stream = stream;
-  return 0;
+  return stand_in_api.env_set_stream(type, id, stream, old);
 }
 
 void* TVMFFIEnvGetStream(int32_t type, int32_t id) {
   FIND_LATER(TVMFFIEnvGetStream);
   if (later != NULL) return later(type, id);
-  for (int i = 0; i < num_streams; i++) {
-    if (streams[i].type == type && streams[i].id == id) return streams[i].stream;
-  }
-  return NULL;
+  return stand_in_api.env_get_stream(type, id);
 }
 
 int TVMFFIEnvCheckSignals(void) {

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "link.h"
 #include "raise.h"
+#include "streams.h"
 #include "tensor.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
@@ -46,7 +47,8 @@ static int make_args(Args* args, const TVMValue* values, const int* codes, int c
   for (int i = 0; i < count; i++) {
     if (bridge_value_to_ffi(values[i], codes[i], &args->values[i], &args->owned[i]) != 0) {
       free_args(args, i + 1);
-      return bridge_name_argument(i);
+      (void)bridge_name_argument(i);
+      return -1;
     }
   }
   return 0;
@@ -115,15 +117,21 @@ static int convert_result(Result* result, const TVMValue* values, const int* cod
 static int call_from_classic(const Callee* callee, const TVMValue* values, const int* codes,
                              int count, Result* result) {
   Args args;
+  BridgeStream stream;
   int rc;
   *result = (Result){.any = {.type_index = kFfiNone}, .owned = {NULL, NULL}};
   if (make_args(&args, values, codes, count) != 0) return -1;
+  if (bridge_stream_to_ffi(&stream, args.values, count) != 0) {
+    free_args(&args, count);
+    return -1;
+  }
   if (callee->function != NULL) {
     rc = ffi.function_call(callee->function, args.values, count, &result->any);
   } else {
     /* lint: there is a function or an address */
     rc = callee->address(callee->self, args.values, count, &result->any);
   }
+  bridge_stream_back_to_ffi(&stream);
   if (rc != 0) {
     rc = bridge_catch();
   } else if (convert_result(result, values, codes, count) != 0) {

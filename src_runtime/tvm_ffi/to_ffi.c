@@ -6,6 +6,7 @@
 #include "error.h"
 #include "link.h"
 #include "raise.h"
+#include "streams.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
 
@@ -51,7 +52,8 @@ static int make_args(Args* args, const FfiAny* values, int count) {
     if (bridge_value_to_classic(&values[i], &args->values[i], &args->codes[i], &args->owned[i]) !=
         0) {
       free_args(args, i + 1);
-      return bridge_name_argument(i);
+      (void)bridge_name_argument(i);
+      return -1;
     }
   }
   return 0;
@@ -104,11 +106,16 @@ int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
 static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t count,
                          FfiAny* result) {
   Args args;
+  BridgeStream stream;
   TVMValue value;
   int code;
   int rc;
   if (make_args(&args, values, count) != 0) return bridge_raise();
-  rc = call_callee(callee, &args, count, &value, &code);
+  rc = bridge_stream_to_classic(&stream, values, count);
+  if (rc == 0) {
+    rc = call_callee(callee, &args, count, &value, &code);
+    bridge_stream_back_to_classic(&stream);
+  }
   if (rc == 0) rc = bridge_return_to_ffi(value, code, result);
   /* releasing may run any code: the error text is handed over first */
   if (rc != 0) rc = bridge_raise();

@@ -317,6 +317,19 @@ TVM_DLL int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out
 TVM_DLL int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream);
 /*! \brief Make a stream the calling thread's current one. */
 TVM_DLL int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream);
+/*! \brief The calling thread's current stream of a device; NULL, the default one, where none was set. */
+TVM_DLL TVMStreamHandle tvmrt_current_stream(int device_type, int device_id);
+/*!
+ * \brief As TVMSetStream(), also for devices of which this runtime knows nothing.
+ * \param device_type [in] Type of the device.
+ * \param device_id   [in] Its number.
+ * \param stream      [in] The stream from now on; NULL: the default one.
+ * \param old         [out] The stream until now, to be set again later; may be NULL.
+ *
+ * Errors:  -1: the thread has streams of 16 other devices.
+ */
+TVM_DLL int tvmrt_swap_stream(int device_type, int device_id, TVMStreamHandle stream,
+                              TVMStreamHandle* old);
 /*! \brief Wait until everything on a stream is done. */
 TVM_DLL int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream);
 /*! \brief Make dst wait for what is on src now. */

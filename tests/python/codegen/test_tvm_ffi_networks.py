@@ -187,3 +187,23 @@ def test_torch_calls_it(built):
     tvm_ffi.load_module(str(paths["sized"])).main(x, mask, y, positive)
     with np.load(case) as data:
         np.testing.assert_allclose(y.numpy(), data["y"], rtol=1e-5, atol=1e-6)
+
+
+def test_jax_calls_it(built):
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    jax_tvm_ffi = pytest.importorskip("jax_tvm_ffi", reason="jax-tvm-ffi is not installed")
+    paths, case = built
+    x, mask, y, positive = _arguments(case)
+    main = tvm_ffi.load_module(str(paths["sized"])).get_function("main")
+    jax_tvm_ffi.register_ffi_target("sized", main, arg_spec=["args", "rets"], platform="cpu")
+
+    def call(*shapes):
+        results = [jax.ShapeDtypeStruct(s, r.dtype) for s, r in zip(shapes, (y, positive))]
+        return jax.jit(jax.ffi.ffi_call("sized", results))(x, mask)
+
+    with np.load(case) as data:
+        got, marks = call(y.shape, positive.shape)
+        np.testing.assert_allclose(got, data["y"], rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(marks, data["positive"])
+    with pytest.raises(RuntimeError, match="output 'y', has the shape"):
+        call((*y.shape, 1), positive.shape)[0].block_until_ready()

@@ -155,7 +155,7 @@ def streams() -> None:
     assert FFI.TVMFFIEnvSetStream(2, 0, Pointer(11), ctypes.byref(old)) == 0 and not old.value
     assert FFI.TVMFFIEnvSetStream(2, 0, Pointer(12), ctypes.byref(old)) == 0 and old.value == 11
     assert FFI.TVMFFIEnvGetStream(2, 0) == 12 and FFI.TVMFFIEnvGetStream(2, 1) is None
-    assert [FFI.TVMFFIEnvSetStream(2, i, None, None) for i in range(1, 17)] == [0] * 15 + [-1]
+    assert [FFI.TVMFFIEnvSetStream(2, i, Pointer(1), None) for i in range(1, 17)] == [0] * 15 + [-1]
     assert b"16 devices" in raised().message.data
 
 
