@@ -19,8 +19,9 @@ from tvmrt.ir import DTYPES, Node, Region, Value
 from tvmrt.ir.custom import copy_graph
 
 from .base import Context, Refusal
+from .byte_meanings import BYTES
 from .python_device import PythonDevice
-from .quantized_to_onnx import BYTES, PRODUCTS, QUANTIZED_FORMS
+from .quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
 from .recurrent_to_onnx import CELLS, cell_refusal, speak_plainly
 from .region_json import Constants, describe_region
 from .registry import register

@@ -17,9 +17,7 @@ from tvmrt.ir import DTYPES
 
 from .onnx_writer import Form, Writer, pool, window
 
-BYTES = ("int8", "uint8")
 PRODUCTS = frozenset({"qconv", "qmatmul", "qmatmul_computed"})
-MOVES = frozenset({"concat", "expand", "identity", "qmax_pool", "reshape", "slice", "transpose"})
 Attrs = Mapping[str, Any]
 
 
@@ -41,43 +39,6 @@ def _dequantized(w: Writer, tensor: str, kind: str, scale: float, zero: int) -> 
     w.add("DequantizeLinear", [tensor, *_parameters(w, kind, scale, zero)], output)
     w.results[tensor, scale, zero] = output
     return output
-
-
-def scales_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, float]:
-    """The scales of tensors of bytes, as far as nodes tell them or move the elements."""
-    found: dict[int, float] = {}
-    for node in region["nodes"]:
-        for number, scale in _told(node, arrays):
-            if 0 < scale < np.inf:  # of another one no weights could make up for it
-                found.setdefault(number, scale)
-    for nodes in (region["nodes"], region["nodes"][::-1]):
-        for node in nodes:
-            if node["op"] in MOVES:
-                together = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
-                known = [found[number] for number in together if number in found]
-                if known:
-                    found.update(dict.fromkeys(together, known[0]) | _within(found, together))
-    return found
-
-
-def _within(found: Mapping[int, float], numbers: Sequence[int]) -> dict[int, float]:
-    return {number: found[number] for number in numbers if number in found}
-
-
-def _told(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, float]]:
-    op, attrs, inputs, output = node["op"], node["attrs"], node["inputs"], node["outputs"][0]
-    if op in ("quantize", "dequantize"):
-        scale = arrays.get(inputs[1])
-        plain = scale is not None and scale.size == 1
-        number = output if op == "quantize" else inputs[0]
-        return [(number, float(scale.reshape(-1)[0]))] if plain else []
-    if op in ("qadd", "qmul"):
-        rows = [(inputs[0], "a"), (inputs[1], "b"), (output, "y")]
-    elif op == "qavg_pool":
-        rows = [(inputs[0], "x"), (output, "y")]
-    else:
-        return []
-    return [(number, float(attrs[f"{name}_scale"])) for number, name in rows]
 
 
 def _parameters(w: Writer, kind: str, scale: Any, zero: Any) -> list[str]:

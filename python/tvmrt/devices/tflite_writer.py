@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,30 @@ from tvmrt.error import UnsupportedError
 
 from .region_json import constants_of
 
+# Versions of operators of bytes where they are not 2.
+BYTE_VERSIONS = {
+    "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 12, "GATHER": 1, "RESHAPE": 1,
+}  # fmt: skip
+SHIFT = 128  # from signed bytes to unsigned ones of the same meaning
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of the axes of images: channels innermost, and back
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What bytes stand for: (byte - zero) * scale, where there are many scales along an axis."""
+
+    scale: Any
+    zero: int = 0
+    axis: int = 0
+
+
+def signed(array: np.ndarray) -> np.ndarray:
+    """Unsigned bytes as signed ones, whose zero is lower by SHIFT; others as they are."""
+    return (array ^ SHIFT).view(np.int8) if array.dtype == np.uint8 else array
+
+
 class TfliteWriter:
-    """A model under construction.
+    """A model under construction; ``meanings`` are those of the region's tensors of bytes.
 
     Images have their channels in front in a region, and innermost in TensorFlow Lite: a tensor of
     four axes may be there in both orders, and is turned when somebody reads it in the other one.
@@ -36,26 +56,54 @@ class TfliteWriter:
         self.codes: list[Any] = []
         self.tensors: list[Any] = []
         self.operators: list[Any] = []
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.meanings: Mapping[int, Meaning] = {}
         self._places: dict[tuple[int, bool], int] = {}
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def kind(self, number: int) -> str:
+        """The element type of a tensor of the region: bytes are signed in here."""
+        kind: str = self.region["tensors"][number]["dtype"]
+        return "int8" if kind == "uint8" else kind
 
     def shape(self, number: int) -> list[int]:
         """Extents of a tensor of the region, in the region's order."""
         return list(self.region["tensors"][number]["shape"])
 
-    def tensor(self, shape: Sequence[int], kind: str = "float32", name: str = "") -> int:
-        """A new tensor."""
+    def tensor(
+        self,
+        shape: Sequence[int],
+        kind: str = "float32",
+        name: str = "",
+        meaning: Meaning | None = None,
+    ) -> int:
+        """A new tensor; ``meaning`` is that of bytes."""
         made = self.schema.TensorT()
         made.name = name or f"v{len(self.tensors)}"
         made.shape = list(shape)
         made.type = getattr(self.schema.TensorType, kind.upper())
         made.buffer = 0
+        if meaning is not None:
+            made.quantization = self._quantization(meaning)
         self.tensors.append(made)
         return len(self.tensors) - 1
 
-    def constant(self, array: np.ndarray) -> int:
+    def _quantization(self, meaning: Meaning) -> Any:
+        made = self.schema.QuantizationParametersT()
+        made.scale = np.atleast_1d(np.asarray(meaning.scale, np.float32))
+        made.zeroPoint = np.full(len(made.scale), meaning.zero, np.int64)
+        made.quantizedDimension = meaning.axis
+        return made
+
+    def like(self, number: int, shape: Sequence[int] | None = None, name: str = "") -> int:
+        """A new tensor of the type and meaning of one of the region."""
+        own = self.shape(number) if shape is None else shape
+        return self.tensor(own, self.kind(number), name, self.meanings.get(number))
+
+    def constant(self, array: np.ndarray, meaning: Meaning | None = None) -> int:
         """A new constant."""
-        place = self.tensor(array.shape, array.dtype.name)
+        place = self.tensor(array.shape, array.dtype.name, meaning=meaning)
         buffer = self.schema.BufferT()
         buffer.data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         self.tensors[place].buffer = len(self.buffers)
@@ -71,8 +119,9 @@ class TfliteWriter:
         if (number, last) in self._places:
             return self._places[number, last]
         if number in self.arrays:
-            array = self.arrays[number]
-            place = self.constant(array.transpose(LAST) if last else array)
+            array = signed(self.arrays[number])
+            turned = array.transpose(LAST) if last else array
+            place = self.constant(turned, self.meanings.get(number))
         else:
             place = self._turned(number, last)
         self._places[number, last] = place
@@ -80,7 +129,7 @@ class TfliteWriter:
 
     def _turned(self, number: int, last: bool) -> int:
         source, order = self.read(number, not last), LAST if last else FIRST
-        place = self.tensor([self.tensors[source].shape[axis] for axis in order])
+        place = self.like(number, [self.tensors[source].shape[axis] for axis in order])
         self.add("TRANSPOSE", [source, self.numbers(order)], place)
         return place
 
@@ -88,8 +137,31 @@ class TfliteWriter:
         """The tensor of the region that an operator is about to give."""
         shape = self.shape(number)
         given = [shape[axis] for axis in LAST] if last else shape
-        self._places[number, last] = place = self.tensor(given, name=f"t{number}")
+        self._places[number, last] = place = self.like(number, given, f"t{number}")
         return place
+
+    def enter(self, number: int) -> None:
+        """An input of the region; unsigned bytes are made signed behind it."""
+        if self.region["tensors"][number]["dtype"] == "uint8":
+            border = self.unsigned(number, self.shape(number), f"u{number}")
+            self.add("QUANTIZE", [border], self.result(number))
+        else:
+            border = self.result(number)
+        self.inputs.append(border)
+
+    def leave(self, number: int) -> None:
+        """An output of the region, as it is there."""
+        place = self.read(number)
+        if self.region["tensors"][number]["dtype"] == "uint8":
+            border = self.unsigned(number, self.shape(number), f"u{number}")
+            self.add("QUANTIZE", [place], border)
+            place = border
+        self.outputs.append(place)
+
+    def unsigned(self, number: int, shape: Sequence[int], name: str = "") -> int:
+        """A new tensor of the unsigned bytes that mean the same."""
+        meaning = self.meanings[number]
+        return self.tensor(shape, "uint8", name, Meaning(meaning.scale, meaning.zero + SHIFT))
 
     def is_last(self, number: int) -> bool:
         """Whether it is there with its channels innermost."""
@@ -100,7 +172,8 @@ class TfliteWriter:
     ) -> None:
         """An operator; ``options`` is the name of the table of its fields."""
         made = self.schema.OperatorT()
-        made.opcodeIndex = self._code(name)
+        whole = any(self.tensors[place].quantization for place in (*inputs, output))
+        made.opcodeIndex = self._code(name, BYTE_VERSIONS.get(name, 2) if whole else 1)
         made.inputs, made.outputs = list(inputs), [output]
         if options:
             made.builtinOptionsType = getattr(self.schema.BuiltinOptions, options)
@@ -109,15 +182,15 @@ class TfliteWriter:
                 setattr(made.builtinOptions, key, value)
         self.operators.append(made)
 
-    def _code(self, name: str) -> int:
-        if name not in self._numbers:
+    def _code(self, name: str, version: int) -> int:
+        if (name, version) not in self._numbers:
             code = self.schema.OperatorCodeT()
             code.builtinCode = getattr(self.schema.BuiltinOperator, name)
             code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-            code.version = 1
-            self._numbers[name] = len(self.codes)
+            code.version = version
+            self._numbers[name, version] = len(self.codes)
             self.codes.append(code)
-        return self._numbers[name]
+        return self._numbers[name, version]
 
     def model(self) -> bytes:
         """The file."""
@@ -125,8 +198,7 @@ class TfliteWriter:
 
         graph = self.schema.SubGraphT()
         graph.name = self.region["name"]
-        graph.inputs = [self._places[number, False] for number in self.region["inputs"]]
-        graph.outputs = [self.read(number) for number in self.region["outputs"]]
+        graph.inputs, graph.outputs = self.inputs, self.outputs
         graph.tensors, graph.operators = self.tensors, self.operators
         made = self.schema.ModelT()
         made.version = 3

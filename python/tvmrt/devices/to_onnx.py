@@ -12,8 +12,9 @@ from onnx import helper
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES
 
+from .byte_meanings import scales_of
 from .onnx_writer import Form, Writer, pool, window
-from .quantized_to_onnx import QUANTIZED_FORMS, scales_of
+from .quantized_to_onnx import QUANTIZED_FORMS
 from .recurrent_to_onnx import CELL_FORMS
 
 OPSET = 18

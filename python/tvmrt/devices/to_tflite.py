@@ -1,4 +1,4 @@
-"""Regions of floats as TensorFlow Lite models, for tools that read files of that format."""
+"""Regions as TensorFlow Lite models, of floats and of bytes, for tools that read such files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
+from .byte_meanings import BYTES
+from .quantized_to_tflite import BYTE_FORMS, between_bytes, check_move, meanings_of
+from .tflite_windows import convolution, images, padded, pool
 from .tflite_writer import TfliteForm, TfliteWriter, refuse
 
 # Operators of one operand or two that are TensorFlow Lite's by another name.
@@ -48,75 +51,24 @@ def _binary(w: TfliteWriter, node: Mapping) -> None:
     w.add(name, operands, w.result(y, last), options)
 
 
-def _images(w: TfliteWriter, node: Mapping) -> Mapping:
-    """The attributes of a window over images; refuses others."""
-    attrs = node["attrs"]
-    if len(w.shape(node["inputs"][0])) != 4:
-        raise refuse(node, "its tensors are no images")
-    if min(*attrs["pads_before"], *attrs["pads_after"]) < 0:
-        raise refuse(node, "it cuts its input")
-    return attrs
-
-
-def _padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> int:
-    """The input with its padding, channels innermost."""
-    x = w.read(number, True)
-    pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
-    if not np.any(pads):
-        return x
-    shape = [n + sum(pad) for n, pad in zip(w.tensors[x].shape, pads)]
-    place = w.tensor(shape)
-    filler = w.constant(np.full(1, value, np.float32))
-    w.add("PADV2", [x, w.numbers(pads), filler], place, "PadV2Options")
-    return place
-
-
-def _strides(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
-    high, wide = attrs["strides"]
-    return {"strideH": high, "strideW": wide, "padding": w.schema.Padding.VALID}
-
-
 def _conv(w: TfliteWriter, node: Mapping) -> None:
-    attrs, (y,) = _images(w, node), node["outputs"]
+    attrs, (y,) = images(w, node), node["outputs"]
     x, kernel, bias = (*node["inputs"], -1)[:3]
     if kernel not in w.arrays or (bias >= 0 and bias not in w.arrays):
         raise refuse(node, "its weights are computed")
     weights = w.arrays[kernel]
     biases = w.arrays[bias] if bias >= 0 else np.zeros(weights.shape[0], np.float32)
-    down, across = attrs["dilations"]
-    fields = {**_strides(w, attrs), "dilationHFactor": down, "dilationWFactor": across}
-    source = _padded(w, x, attrs)
-    channels = w.shape(x)[1]
-    if weights.shape[1] == 1 and attrs["groups"] == channels > 1:
-        name, options = "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions"
-        fields["depthMultiplier"] = weights.shape[0] // channels
-        turned = weights[:, 0].transpose(1, 2, 0)[None]
-    else:
-        name, options, turned = "CONV_2D", "Conv2DOptions", weights.transpose(0, 2, 3, 1)
+    source = padded(w, x, attrs)
+    name, options, fields, turned = convolution(w, node, weights)
     operands = [source, w.constant(turned), w.constant(biases)]
     w.add(name, operands, w.result(y, True), options, **fields)
 
 
 def _pool(w: TfliteWriter, node: Mapping) -> None:
-    attrs, (x,), (y,) = _images(w, node), node["inputs"], node["outputs"]
-    average = node["op"] == "avg_pool"
-    if any(step != 1 for step in attrs["dilations"]):
-        raise refuse(node, "its windows are dilated")
-    padded = any((*attrs["pads_before"], *attrs["pads_after"]))
-    if average and padded and not attrs["count_pads"]:
-        raise refuse(node, "it leaves padding out of its averages")
-    high, wide = attrs["kernel"]
-    fields = {**_strides(w, attrs), "filterHeight": high, "filterWidth": wide}
-    lowest = 0.0 if average else float(np.finfo(np.float32).min)
-    source = _padded(w, x, attrs, lowest)
-    reach = [
-        (n - k) // s + 1
-        for n, k, s in zip(w.tensors[source].shape[1:3], attrs["kernel"], attrs["strides"])
-    ]
-    if reach != w.shape(y)[2:]:
-        raise refuse(node, "its last windows reach over the padding")
-    name = "AVERAGE_POOL_2D" if average else "MAX_POOL_2D"
-    w.add(name, [source], w.result(y, True), "Pool2DOptions", **fields)
+    if node["op"] == "avg_pool":
+        pool(w, node, "AVERAGE_POOL_2D", 0.0)
+    else:
+        pool(w, node, "MAX_POOL_2D", float(np.finfo(np.float32).min))
 
 
 def _matmul(w: TfliteWriter, node: Mapping) -> None:
@@ -193,8 +145,9 @@ FORMS: dict[str, TfliteForm] = {
     **dict.fromkeys(UNARY, _unary), **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(REDUCTIONS, _reduce), "avg_pool": _pool, "concat": _concat, "conv": _conv,
     "matmul": _matmul, "max_pool": _pool, "reshape": _reshape, "softmax": _softmax,
-    "transpose": _transpose,
+    "transpose": _transpose, **BYTE_FORMS,
 }  # fmt: skip
+MOVES = ("concat", "reshape", "transpose")
 
 
 def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
@@ -211,20 +164,24 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
     Raises
     ------
     UnsupportedError
-        For tensors that are not float32 or of a size that a run chooses, and for an operator, or a
-        use of it, that has no form here; the text names the node, and ``place`` is its number.
+        For tensors of other types than float32, int8 and uint8, or of a size that a run chooses,
+        and for an operator, or a use of it, that has no form here; the text names the node, and
+        ``place`` is its number.
     ImportError
         Without the package ai-edge-litert.
     """
     writer = TfliteWriter(region, constants)
+    writer.meanings = meanings_of(region, writer.arrays)
     for number in region["inputs"]:
-        writer.result(number)
-    for place, node in enumerate(region["nodes"]):
+        writer.enter(number)
+    for place, node in between_bytes(region, writer.arrays):
         try:
             _write_node(writer, node, region["tensors"])
         except UnsupportedError as problem:
             problem.place = place
             raise
+    for number in region["outputs"]:
+        writer.leave(number)
     return writer.model()
 
 
@@ -233,8 +190,13 @@ def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping])
         raise refuse(node, f"{node['op']} has no form in TensorFlow Lite here")
     for number in (*node["inputs"], *node["outputs"]):
         row = tensors[number] if number >= 0 else {"dtype": "float32"}
-        if row["dtype"] != "float32" or "least" in row:
-            raise refuse(node, "it has tensors of another type than float32, or of open sizes")
+        if "least" in row:
+            raise refuse(node, "it has tensors of open sizes")
         if 0 in row.get("shape", ()):
             raise refuse(node, "it has tensors without elements")
+        types = ("float32", *BYTES) if node["op"] in MOVES else ("float32",)
+        if row["dtype"] not in types and node["op"] not in BYTE_FORMS:
+            raise refuse(node, f"it has tensors of {row['dtype']}")
+    if node["op"] in MOVES:
+        check_move(writer, node)
     FORMS[node["op"]](writer, node)

@@ -7,7 +7,12 @@ import json
 import numpy as np
 import onnx
 import pytest
+from bytes_case import bytes_network
+from dnnl_case import judge
 from onnx import helper, numpy_helper
+from quantised_case import quantised_layers, step_by_step
+from sample_devices import run_library
+from test_quantized_regions_to_onnx import movements
 
 import tvmrt
 from tvmrt.conformance import operators
@@ -152,5 +157,112 @@ def test_what_has_no_form_is_refused(op, attrs, why):
 def test_other_types_are_refused():
     node = {"op": "neg", "name": "n", "inputs": [0], "outputs": [1], "attrs": {}}
     rows = [{**row, "dtype": "int8"} for row in REGION["tensors"]]
-    with pytest.raises(UnsupportedError, match="another type than float32"):
+    with pytest.raises(UnsupportedError, match="n: it has tensors of int8"):
         region_to_tflite({**REGION, "tensors": rows, "nodes": [node]}, b"")
+
+
+def run_one(model, feeds, folder):
+    """The one result of a network that is one region."""
+    compiled = tvmrt.compile(model, devices=["by_litert"])
+    assert [row.device for row in compiled.summary.regions] == ["by_litert"]
+    assert {row.device for row in compiled.summary.nodes} <= {"by_litert", "none"}
+    compiled.export_library(folder / "n.so")
+    (found,) = run_library(folder / "n.so", "graph", dict(feeds))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_bytes_are_one_file(by_litert, tmp_path, kind):
+    """Weights of the unsigned network lie off their centre."""
+    scales = np.float32(4e-3) if kind == "uint8" else np.linspace(2e-3, 1e-2, 6, dtype="f")
+    model, feeds = bytes_network(kind, 120 if kind == "uint8" else 0, scales)
+    found = run_one(model, feeds, tmp_path)
+    (exact,) = judge(model, feeds)
+    assert np.ptp(exact.astype(int)) > 20, "the network tells nothing"
+    assert np.abs(found.astype(int) - exact.astype(int)).max() <= 1
+
+
+def test_bytes_between_sums_and_means_of_other_scales(by_litert, tmp_path):
+    """Many results lie in the middle of two steps, where roundings differ and add up."""
+    model, feeds = quantised_layers("uint8", 1, False)
+    found, golden = run_one(model, feeds, tmp_path), step_by_step(model, feeds)
+    assert np.ptp(golden) > 1
+    np.testing.assert_allclose(found, golden, atol=2 / 32)  # steps
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_tables_and_what_moves_bytes(by_litert, tmp_path, kind):
+    model, feeds = movements(kind)
+    found, (golden,) = run_one(model, feeds, tmp_path), judge(model, feeds)
+    assert np.ptp(golden) > 0.3
+    np.testing.assert_allclose(found, golden, atol=0.0501)  # a step
+
+
+@pytest.mark.parametrize("name", [
+    "kws_dscnn_int8", pytest.param("resnet8_int8", marks=pytest.mark.slow),
+])  # fmt: skip
+def test_quantised_networks_are_the_same_to_the_bit(by_litert, models_dir, tmp_path, name):
+    stored = np.load(models_dir / f"{name}.npz")
+    feeds = {key: stored[key] for key in stored.files if not key.startswith("out:")}
+    (golden,) = (stored[key] for key in stored.files if key.startswith("out:"))
+    assert np.ptp(golden.astype(int)) > 200
+    np.testing.assert_array_equal(run_one(models_dir / f"{name}.onnx", feeds, tmp_path), golden)
+
+
+def described(dtypes, nodes, arrays=()):
+    """A region of matrices from tensor 0 to tensor 1, whose constants follow, and their bytes."""
+    rows = [{"name": f"t{i}", "dtype": kind, "shape": [1, 4]} for i, kind in enumerate(dtypes)]
+    data = b""
+    for array in arrays:
+        row = {"name": f"t{len(rows)}", "dtype": array.dtype.name, "shape": list(array.shape)}
+        rows.append({**row, "offset": len(data), "bytes": array.nbytes})
+        data += array.tobytes()
+    named = [{"name": "n", "attrs": {}, **node} for node in nodes]
+    return {"name": "r", "tensors": rows, "inputs": [0], "outputs": [1], "nodes": named}, data
+
+
+def operators_of(model):
+    """Names of a file's operators, in their order."""
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+    read = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items()}
+    codes = [names[code.builtinCode] for code in read.operatorCodes]
+    return [codes[op.opcodeIndex] for op in read.subgraphs[0].operators]
+
+
+@pytest.mark.parametrize(("scale", "fuses"), [(1 / 256, True), (1 / 255, False)])
+def test_a_softmax_between_bytes_is_one_of_bytes(scale, fuses):
+    nodes = [
+        {"op": "dequantize", "inputs": [0, 4, 5], "outputs": [2]},
+        {"op": "softmax", "inputs": [2], "outputs": [3], "attrs": {"axis": 1}},
+        {"op": "quantize", "inputs": [3, 6, 7], "outputs": [1]},
+    ]
+    numbers = [np.float32(0.1), np.int8(3), np.float32(scale), np.int8(-128)]
+    arrays = [np.asarray(number) for number in numbers]
+    kinds = ["int8", "int8", "float32", "float32"]
+    found = operators_of(region_to_tflite(*described(kinds, nodes, arrays)))
+    assert found == (["SOFTMAX"] if fuses else ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"])
+
+
+RESULT = {"to": "int8", "y_zero": 0, "low": -128, "high": 127}
+PAIR = {**RESULT, "y_scale": 1.0, "a_scale": 0.5, "b_scale": 0.5, "a_zero": 0, "b_zero": 0}
+WEIGHTS = [np.full((4, 4), -100, np.int8), np.ones(4, np.float32), np.full(4, 90, np.int32)]
+
+
+@pytest.mark.parametrize(
+    ("node", "kinds", "arrays", "why"),
+    [
+        ({"op": "qmatmul", "inputs": [0, 2, 3], "attrs": {"x_zero": 0, "to": "int32"}},
+         ["int8", "int32"], WEIGHTS[:2], "its results are int32"),
+        ({"op": "qmatmul", "inputs": [0, 2, 3, -1, 4], "attrs": {"x_zero": 0, **RESULT}},
+         ["int8", "int8"], [WEIGHTS[0], np.arange(1, 5, dtype=np.float32), WEIGHTS[2]],
+         "its weights have several scales, and some, centred, are beyond 127"),
+        ({"op": "qadd", "inputs": [0, 0], "attrs": {**PAIR, "b_zero": 1}},
+         ["int8", "int8"], [], "t0 has another scale or zero point for another operator"),
+        ({"op": "quantize", "inputs": [0, 2, 3]}, ["float32", "int8"],
+         [np.ones(4, np.float32), np.zeros(4, np.int8)], "it has several scales"),
+    ],
+)  # fmt: skip
+def test_bytes_that_have_no_form_are_refused(node, kinds, arrays, why):
+    with pytest.raises(UnsupportedError, match=f"n: {why}"):
+        region_to_tflite(*described(kinds, [{**node, "outputs": [1]}], arrays))

@@ -1,0 +1,87 @@
+"""What the bytes of a region's tensors stand for, as far as its nodes tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+BYTES = ("int8", "uint8")
+MOVES = frozenset({"concat", "expand", "identity", "qmax_pool", "reshape", "slice", "transpose"})
+Number = TypeVar("Number", int, float)
+Told = Callable[[Mapping, Mapping[int, np.ndarray]], "list[tuple[int, Number]]"]
+
+
+def scales_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, float]:
+    """The scales of tensors of bytes, as far as nodes tell them or move the elements."""
+
+    def told(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, float]]:
+        # of another one no weights could make up for it
+        return [row for row in _scales(node, arrays) if 0 < row[1] < np.inf]
+
+    return _found(region, arrays, told)
+
+
+def zeros_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, int]:
+    """The bytes that stand for 0."""
+    return _found(region, arrays, _zeros)
+
+
+def _found(
+    region: Mapping, arrays: Mapping[int, np.ndarray], told: Told[Number]
+) -> dict[int, Number]:
+    """What the first node says of each tensor; what moves elements has one for all its tensors."""
+    found: dict[int, Number] = {}
+    for node in region["nodes"]:
+        for number, value in told(node, arrays):
+            found.setdefault(number, value)
+    for nodes in (region["nodes"], region["nodes"][::-1]):
+        for node in nodes:
+            if node["op"] in MOVES:
+                together = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
+                known = [found[number] for number in together if number in found]
+                if known:
+                    found.update(dict.fromkeys(together, known[0]) | _within(found, together))
+    return found
+
+
+def _within(found: Mapping[int, Number], numbers: Sequence[int]) -> dict[int, Number]:
+    return {number: found[number] for number in numbers if number in found}
+
+
+def operands(node: Mapping) -> list[tuple[int, str]]:
+    """Tensors of which attributes tell scale and zero point, with what their names begin with."""
+    inputs, output = node["inputs"], node["outputs"][0]
+    if node["op"] in ("qadd", "qmul"):
+        return [(inputs[0], "a"), (inputs[1], "b"), (output, "y")]
+    return [(inputs[0], "x"), (output, "y")] if node["op"] == "qavg_pool" else []
+
+
+def _converted(
+    node: Mapping, arrays: Mapping[int, np.ndarray], operand: int
+) -> list[tuple[int, float]]:
+    """Of quantize and dequantize: the number that an operand has, if it is one."""
+    array = arrays.get(node["inputs"][operand])
+    if array is None or array.size != 1:
+        return []
+    number = node["outputs"][0] if node["op"] == "quantize" else node["inputs"][0]
+    return [(number, array.reshape(-1)[0].item())]
+
+
+def _scales(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, float]]:
+    if node["op"] in ("quantize", "dequantize"):
+        return _converted(node, arrays, 1)
+    return [(number, float(node["attrs"][f"{name}_scale"])) for number, name in operands(node)]
+
+
+def _zeros(node: Mapping, arrays: Mapping[int, np.ndarray]) -> list[tuple[int, int]]:
+    attrs = node["attrs"]
+    if node["op"] in ("quantize", "dequantize"):
+        return [(number, int(zero)) for number, zero in _converted(node, arrays, 2)]
+    if node["op"] in ("qconv", "qmatmul"):
+        rows = [(node["inputs"][0], "x")]
+        rows += [(node["outputs"][0], "y")] if attrs["to"] in BYTES else []
+    else:
+        rows = operands(node)
+    return [(number, int(attrs[f"{name}_zero"])) for number, name in rows]
