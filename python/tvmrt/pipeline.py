@@ -40,6 +40,7 @@ from tvmrt.ir.extent import counts_in
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.ir.reduced import ReducedRow
+from tvmrt.ir.stowed import drop_pages
 from tvmrt.partition import LayerErrors, Partition, Reducer, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make
@@ -464,6 +465,7 @@ class _Clock:
             self._progress(name, len(self.seconds), STAGES)
         begin = time.perf_counter()
         yield
+        drop_pages()
         self.seconds[name] = time.perf_counter() - begin
 
 

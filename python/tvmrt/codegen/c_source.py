@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from tvmrt.ir import digest_of
-from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
-from tvmrt.ir.rounding import round_up
+from tvmrt.ir.program import ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
 from . import manifest
@@ -26,6 +23,7 @@ from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
 from .options import HeldConstant, Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
+from .weight_bytes import lay_out
 from .window.packing_f32 import merge_rests
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
@@ -90,7 +88,7 @@ def generate(
     places = places or WeightPlaces()
     sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
-    sources.weights = _lay_out(sources.weight_buffers)
+    sources.weights = lay_out(sources.weight_buffers)
     sources.manifest = manifest.describe(program, target, options, sources)
     _move_to_pools(sources, places)
     if options.image is not None:
@@ -163,27 +161,6 @@ def _head(program: Program, options: Options) -> str:
         " */",
     ]
     return "\n".join([*lines, ""])
-
-
-def _lay_out(buffers: Sequence[Buffer]) -> bytes | bytearray:
-    """Give each constant its offset in the blob, and the blob's bytes.
-
-    Constants then read their elements there: the weights are in memory once.
-    """
-    offset = 0
-    for buffer in buffers:
-        buffer.address = offset = round_up(offset, ALIGN_BYTES)
-        offset += buffer.data.nbytes
-    if not offset:
-        return b""
-    blob = bytearray(offset)
-    for buffer in buffers:
-        data, at = buffer.data, buffer.address
-        there = np.frombuffer(blob, np.uint8, data.nbytes, at)
-        there[:] = data.astype(data.dtype.newbyteorder("<"), copy=False).view(np.uint8)
-        there.flags.writeable = False
-        buffer.data = there.view(data.dtype.newbyteorder("<"))
-    return blob
 
 
 def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:

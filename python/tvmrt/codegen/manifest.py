@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tvmrt.ir.program import Program
@@ -42,7 +42,7 @@ def describe(
         "options": dict(given.options),
         "sha256": {
             "network": given.network_sha256,
-            "parameters": hashlib.sha256(sources.weights).hexdigest(),
+            "parameters": _sha256(sources.weights.chunks()),
         },
         "bytes": {
             "weights": weights,
@@ -52,6 +52,13 @@ def describe(
         },
         "licences": {"code": "Apache-2.0", "network": given.licence},
     }
+
+
+def _sha256(chunks: Iterable[bytes | memoryview]) -> str:
+    found = hashlib.sha256()
+    for chunk in chunks:
+        found.update(chunk)
+    return found.hexdigest()
 
 
 def text_of(manifest: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from tvmrt.ir.rounding import round_up
 
 from .c.naming import identifier
 from .c.writer import Function
+from .weight_bytes import WeightBytes
 
 if TYPE_CHECKING:
     from .entries.levels import Levels
@@ -115,7 +116,7 @@ class Sources:
     """
 
     files: dict[str, str] = field(default_factory=dict)
-    weights: bytes | bytearray = b""
+    weights: WeightBytes = field(default_factory=WeightBytes)
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""

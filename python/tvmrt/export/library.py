@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,7 +219,7 @@ class CompiledLibrary:
         if len(tree.data) > LARGEST_C_ARRAY or self.sources.held:
             places = self._held_places(tree)
             written.append(
-                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", tree.data, True, places)
+                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, places)
             )
         else:
             devc = folder / f"{prefix}_devc.c"
@@ -227,7 +227,7 @@ class CompiledLibrary:
             written.append(devc)
         if self.options.params == "embed" and self.sources.weights:
             name = f"{prefix}_weights"
-            written.append(_include(folder, name, name, self.sources.weights))
+            written.append(_include(folder, name, name, self.sources.weights.chunks()))
         return written
 
 
@@ -235,12 +235,15 @@ def _include(
     folder: Path,
     symbol: str,
     stem: str,
-    data: bytes | bytearray,
+    data: Iterable[bytes | memoryview],
     exported: bool = False,
     inner: Mapping[str, int] | None = None,
 ) -> Path:
     """Bytes as a file, and the assembler that includes it, whose path it gives."""
-    (folder / f"{stem}.bin").write_bytes(data)
+    included = folder / f"{stem}.bin"
+    with included.open("wb") as file:
+        file.writelines(data)
+    size = included.stat().st_size
     assembler = folder / f"{stem}.S"
-    assembler.write_text(blob.included_bytes(symbol, f"{stem}.bin", len(data), exported, inner))
+    assembler.write_text(blob.included_bytes(symbol, included.name, size, exported, inner))
     return assembler

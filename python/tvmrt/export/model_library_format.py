@@ -127,7 +127,9 @@ def source_files(library) -> dict[str, str]:
     files = dict(library.sources.files)
     prefix = library.sources.prefix
     if library.options.params == "embed" and library.sources.weights:
-        files[f"{prefix}_weights.c"] = byte_array(f"{prefix}_weights", library.sources.weights)
+        files[f"{prefix}_weights.c"] = byte_array(
+            f"{prefix}_weights", bytes(library.sources.weights)
+        )
     for buffer in library.sources.held:  # no symbol lies amid a C array: they are there twice
         symbol = library.sources.symbol_of(buffer)
         files[f"{symbol}.c"] = byte_array(

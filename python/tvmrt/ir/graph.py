@@ -12,6 +12,7 @@ import numpy as np
 from .bundle import Bundle
 from .dtype import DType, dtype_of
 from .extent import Whole, counts_in, most, shown
+from .stowed import stowed
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,9 @@ class Graph:
 
 
 def constant(array: np.ndarray, name: str) -> Value:
-    """A constant value; the array is kept, not copied."""
+    """A constant value. The array is kept, or where it is large written to a file at once."""
     # ascontiguousarray would turn a scalar into a vector of one
-    data = np.asarray(array, order="C")
+    data = stowed(np.asarray(array, order="C"))
     return Value(name, TensorType(tuple(data.shape), dtype_of(data)), data=data)
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-LAYERS, WIDTH = 20, 1024
+LAYERS, WIDTH = 12, 1024
 MEASURE = """
 import resource, sys
 import tvmrt, tvmrt.pipeline, onnx
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-tvmrt.compile(sys.argv[1]).export_library(sys.argv[2])
+tvmrt.compile(sys.argv[1]).export_sources(sys.argv[2])
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 
 
-def test_the_compiler_takes_few_times_the_memory_of_the_weights(tmp_path):
+def test_the_compiler_takes_little_more_memory_than_the_weights(tmp_path):
     rng = np.random.default_rng(0)
     weights = [rng.normal(0, 0.03, (WIDTH, WIDTH)).astype(np.float32) for _ in range(LAYERS)]
     nodes = [
@@ -35,8 +35,11 @@ def test_the_compiler_takes_few_times_the_memory_of_the_weights(tmp_path):
     )
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
-    command = [sys.executable, "-c", MEASURE, str(tmp_path / "net.onnx"), str(tmp_path / "net.so")]
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "net.onnx"), str(tmp_path / "net")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     taken = int(done.stdout) / sum(w.nbytes for w in weights)
-    # what was read, what is stored, and that in the order of its kernels
-    assert taken < 3.5
+    # a part of what was read, and of that in the order of its kernels; all weights have the
+    # assembler and then the linker, each by itself
+    assert taken < 1.0
+    stored = tmp_path / "net" / "tvmgen_default_weights.bin"
+    assert stored.stat().st_size == sum(w.nbytes for w in weights)

@@ -14,6 +14,7 @@ from tvmrt.ir import DType, Node, dtype_of
 from tvmrt.ir.extent import Symbol, Whole, counts_in, shown
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 from tvmrt.ir.small import codes_of, in_memory
+from tvmrt.ir.stowed import stowed
 
 from .text import Declaration
 
@@ -85,6 +86,7 @@ class Weights:
         # the bytes themselves as a key would be kept beside the array
         key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
         if key not in self._by_content:
+            data = stowed(data)
             self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
         return self._by_content[key]
 

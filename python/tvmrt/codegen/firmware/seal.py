@@ -14,17 +14,19 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from ..c.text import LINE, wrap
+from ..weight_bytes import WeightBytes
 
 _DIGITS = 8
 
 
-def identity(*parts: str | bytes) -> str:
+def identity(*parts: str | WeightBytes) -> str:
     """Hexadecimal digits that two networks hardly ever have in common; of all that makes one."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
+        for chunk in [data] if isinstance(data, bytes) else data.chunks():
+            found.update(chunk)
     return found.hexdigest()[:_DIGITS]
 
 

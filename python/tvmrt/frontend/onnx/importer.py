@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from tvmrt.error import UnforeseenError, UnsupportedError
 from tvmrt.frontend.dims import Dims
@@ -26,12 +25,12 @@ from .definitions import check_inference, check_inputs, check_node
 from .functions import body_of, foreign_versions
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
 from .inputs import check_default, declared_shapes, element_name, input_types
-from .model_file import licence, load_model, opsets
+from .model_file import licence, load_lightly, opsets
 from .names import Names
 from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
-from .tensors import dense
+from .tensors import dense, read_weights
 from .text import Texts
 from .whole import check_whole
 from .wiring import check_wiring, name_of
@@ -56,7 +55,7 @@ def import_model(
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
-    model, folder = load_model(source)
+    model, folder, kept = load_lightly(source)
     model, bundles = with_tensors(model, dict(sequences or {}), Dims(dims))
     check_wiring(model)
     given = shapes_of_parts(shapes or {}, bundles)
@@ -65,6 +64,7 @@ def import_model(
 
     def attempt(known: told.Known) -> Graph:
         importer = GraphImporter(model, folder, given, operators, Dims(dims), known)
+        importer.kept = kept
         importer.graph.bundles.update(bundles)
         importer.refused = refused
         importer.adopters = dict(adopters or {})
@@ -101,6 +101,7 @@ class GraphImporter:
         self.operators = operators
         self.model = modernised(model)
         self.folder = folder
+        self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
         self.shapes = shapes
         self.dims = dims or Dims()
         # integers that are made of extents, element by element
@@ -150,7 +151,7 @@ class GraphImporter:
         proto = self.model.graph
         scope: dict[str, Value | None] = {}
         self.texts.reserve()
-        self._add_initializers(proto, scope)
+        self._add_initializers(proto, scope, self.kept)
         self._add_inputs(proto, scope)
         self.import_nodes(proto.node, scope)
         self._raise_problems()
@@ -209,14 +210,11 @@ class GraphImporter:
                 + "; ".join(self.problems)
             )
 
-    def _add_initializers(self, proto: onnx.GraphProto, scope: dict) -> None:
+    def _add_initializers(
+        self, proto: onnx.GraphProto, scope: dict, kept: Mapping[str, np.ndarray]
+    ) -> None:
         for tensor in proto.initializer:
-            try:
-                array = numpy_helper.to_array(tensor, self.folder)
-            except Exception as problem:
-                raise ValueError(
-                    f"weights {tensor.name} cannot be read ({problem}); export the model again"
-                ) from problem
+            array = read_weights(tensor, self.folder, kept)
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
             scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
@@ -286,7 +284,7 @@ class GraphImporter:
 
     def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
         """The constants and nodes of a subgraph, whose inputs and surroundings ``scope`` has."""
-        self._add_initializers(proto, scope)
+        self._add_initializers(proto, scope, {})
         self.import_nodes(proto.node, scope)
 
     def import_branch(

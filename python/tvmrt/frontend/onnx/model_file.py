@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import onnx
+from onnx.external_data_helper import uses_external_data
 
+from tvmrt.ir.stowed import LARGE
+
+from .light_file import read_light
 from .tensors import (
     external_tensors,
     gather_external_data,
     graphs,
+    leave_out,
     nodes,
     refuse_external_data,
+    stow_external_data,
 )
 
 MIN_OPSET = 7
@@ -30,16 +38,60 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
         return source, ""
     path = Path(source)
     data = path.read_bytes()
+    model = _checked(_parsed(data, path, len(data)), path, len(data))
+    gather_external_data(model, path)
+    return model, str(path.parent)
+
+
+def load_lightly(
+    source: str | os.PathLike | onnx.ModelProto,
+) -> tuple[onnx.ModelProto, str, dict[str, np.ndarray]]:
+    """The same, but large weights of the model's graph lie outside of it: their bytes by name.
+
+    A model in an opset that is translated has its weights itself, and so has one that is no file.
+    """
+    light = None if isinstance(source, onnx.ModelProto) else _read_lightly(Path(source))
+    if light is None:
+        return (*load_model(source), {})
+    path = Path(cast("str | os.PathLike", source))
+    model, kept = light
+    gather_external_data(model, path)
+    return model, str(path.parent), {**kept, **stow_external_data(model, path)}
+
+
+def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
+    """The model, and what lies outside of it; None where it is to be read as a whole."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        read = read_light(file, size) if size >= LARGE and path.is_file() else None
+    if read is None:
+        return None
+    model = _checked(_parsed(read[0], path, size), path, size)
+    if any(o.domain in ("", "ai.onnx") and o.version < MIN_OPSET for o in model.opset_import):
+        return None
+    kept = {}
+    for place, data in read[1].items():
+        tensor = model.graph.initializer[place]
+        if not uses_external_data(tensor):
+            kept[tensor.name] = data
+            leave_out(tensor)
+    return model, kept
+
+
+def _parsed(data: bytes, path: Path, size: int) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except Exception as problem:
-        raise ValueError(f"{path} {_unreadable(str(problem), len(data))}") from problem
+        raise ValueError(f"{path} {_unreadable(str(problem), size)}") from problem
+    return model
+
+
+def _checked(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise ValueError(f"{path} holds no ONNX graph ({len(data)} bytes); export it again")
+        raise ValueError(f"{path} holds no ONNX graph ({size} bytes); export it again")
     check_texts(model)
-    gather_external_data(model, path)
-    return model, str(path.parent)
+    return model
 
 
 def data_files(path: str | os.PathLike) -> list[str]:

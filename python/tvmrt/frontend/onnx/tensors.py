@@ -6,17 +6,25 @@ in functions, sparse ones) are taken into the network at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
+from tvmrt.ir.stowed import LARGE, stowed_from
+
 MAX_DENSE = 1 << 28  # elements of sparse weights with their zeros
+_PLAIN = {  # types whose elements lie in a file as numpy has them
+    getattr(onnx.TensorProto, name)
+    for name in ("FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64",
+                 "UINT8", "UINT16", "UINT32", "UINT64")
+}  # fmt: skip
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -140,6 +148,56 @@ def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
                 tensor.raw_data = file.read(-1 if place.length is None else place.length)
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
+
+
+def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
+    """The bytes of large weights of the model's graph that lie in other files, by name; they are
+    left out of the model. What other files have must be checked. Raises OSError."""
+    folder, found = path.parent.resolve(), {}
+    for tensor in model.graph.initializer:
+        if not uses_external_data(tensor):
+            continue
+        place = _checked(tensor, path, folder)
+        size = place.file.stat().st_size - place.offset if place.length is None else place.length
+        if size < LARGE:
+            continue
+        with place.file.open("rb") as file:
+            file.seek(place.offset)
+            found[tensor.name] = stowed_from(file, size)
+        leave_out(tensor)
+    return found
+
+
+def leave_out(tensor: onnx.TensorProto) -> None:
+    """Mark weights whose bytes are kept outside of the model."""
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
+    tensor.external_data.add(key="location", value="tvmrt")
+
+
+def read_weights(
+    tensor: onnx.TensorProto, folder: str, kept: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The elements of weights, whose bytes ``kept`` may have by their names.
+
+    Raises ValueError where they contradict themselves.
+    """
+    try:
+        data = kept.get(tensor.name)
+        return numpy_helper.to_array(tensor, folder) if data is None else _elements(tensor, data)
+    except Exception as problem:
+        raise ValueError(
+            f"weights {tensor.name} cannot be read ({problem}); export the model again"
+        ) from problem
+
+
+def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
+    if tensor.data_type in _PLAIN and sys.byteorder == "little":
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        return data.view(dtype).reshape(tuple(tensor.dims))
+    whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+    whole.raw_data = data.tobytes()
+    return numpy_helper.to_array(whole)
 
 
 def refuse_external_data(model: onnx.ModelProto) -> None:
