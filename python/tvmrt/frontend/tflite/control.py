@@ -6,8 +6,6 @@ conditions are known are written out, one copy of the body a round; others becom
 
 from __future__ import annotations
 
-import numpy as np
-
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Graph, TensorType, Value
 
@@ -111,4 +109,4 @@ def call(ctx: OpContext) -> list[Value]:
 @tflite_op(DENSIFY=1)
 def densify(ctx: OpContext) -> Value:
     """The reader has written its operand out already."""
-    return ctx.const(ctx.constant_of(0, "the sparse tensor").astype(np.float32, copy=False))
+    return ctx.const(ctx.constant_of(0, "the sparse tensor"))
