@@ -153,6 +153,11 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
+        "tuned is for hosts, where tvmrt tune measures; leave it out, or choose runtime host",
+        lambda r: r.tuned is not None and r.runtime == "crt",
+        UnsupportedError,
+    ),
+    Rule(
         "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "
         "choose runtime host",
         lambda r: r.winograd and r.runtime == "crt",

@@ -22,6 +22,7 @@ class CompileOptions(TypedDict, total=False):
     mixed_precision: str | None
     precision: str
     weights: str | None
+    tuned: str | os.PathLike[str] | None
     winograd: bool
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]

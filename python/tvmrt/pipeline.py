@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tvmrt import choices
+from tvmrt import choices, processor
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery, row_chains
 from tvmrt.codegen.c.naming import check_module_name
@@ -40,7 +40,11 @@ from tvmrt.ir.extent import counts_in
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.ir.reduced import ReducedRow
+<<<<<<< HEAD
 from tvmrt.ir.stowed import drop_pages
+=======
+from tvmrt.ir.winograd import WinogradRow
+>>>>>>> 3304ca9 (tuning: tvmrt tune searches how layers are computed fastest, compile --tuned takes it)
 from tvmrt.partition import LayerErrors, Partition, Reducer, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make
@@ -53,6 +57,7 @@ from tvmrt.transform import (
     to_fixed_point,
     to_winograd,
 )
+from tvmrt.tuning import database
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,6 +110,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     """The stages up to lowering."""
     family = None if asked.board is None else find_family(asked.board)
     request, machine = _settle(asked, family)
+    machine = _tuned(machine, request)
     chosen = resolve(request.devices)
     here = machine.name == "native" or (asked.target is None and machine.name == own_family())
     choices.check_required(request.require_device, chosen, here)
@@ -123,13 +129,14 @@ def _draft(model: Any, asked: Request) -> _Draft:
     with clock.stage("partition"):
         cuts = _cut(graph, request, machine, chosen)
         if asked.target is None and machine.levels and _brings_code(cuts):
-            machine = get_target("native")  # of a device's C there is one function, not one a level
+            # of a device's C there is one function, not one a level
+            machine = _tuned(get_target("native"), request)
         if expand_composed(graph):
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
-        by_squares = to_winograd(graph, request.max_error) if request.winograd else []
+        by_squares = _by_squares(graph, request, machine)
         reduced = _reduced(graph, request)
         infer_layouts(graph)
     if cuts.regions:
@@ -155,6 +162,28 @@ def _draft(model: Any, asked: Request) -> _Draft:
     need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _tuned(machine: Target, request: Request) -> Target:
+    """The target with what was measured of its layers."""
+    if request.tuned is None:
+        return machine
+    path = database.path_of(request.tuned)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
+            "leave tuned out"
+        )
+    here = processor.name() if machine.name == "native" else None
+    return machine.by(database.Measured(database.read(path), here))
+
+
+def _by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:
+    """The convolutions that are computed by fewer multiplications."""
+    if not request.winograd:
+        return []
+    measured = None if machine.tuned is None else machine.tuned.square
+    return to_winograd(graph, request.max_error, measured)
 
 
 def _narrowed(graph: Graph, request: Request) -> list[NarrowRow]:

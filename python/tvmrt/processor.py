@@ -14,6 +14,24 @@ def machine() -> str:
 
 
 @lru_cache(maxsize=1)
+def name() -> str:
+    """The kind of processor, as far as times depend on it: ``AuthenticAMD 25 17`` (vendor, family,
+    model), ``0x41 0xd0c`` (implementer, part); what the system calls the machine where it does not
+    say."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        text = ""
+    members: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        members.setdefault(key.strip(), value.strip())
+    wanted = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+    found = [members[key] for key in wanted if members.get(key)]
+    return " ".join(found) or platform.processor() or machine()
+
+
+@lru_cache(maxsize=1)
 def flags() -> frozenset[str]:
     """Instruction sets that the system reports; none where it does not say."""
     try:

@@ -19,7 +19,7 @@ from tvmrt.request import Request
 # Of the machine that compiles, or values that are no short data.
 LEFT_OUT = {
     "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
-    "operators", "progress", "target",
+    "operators", "progress", "target", "tuned",
 }  # fmt: skip
 
 

@@ -179,6 +179,12 @@ class Request:
         python="The summary's ``narrowed`` tells how far each is off.",
         values=("int8", "int4"), flag="--weights",
     )
+    tuned: str | os.PathLike[str] | None = _option(
+        None,
+        "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
+        "database, or of your ``own``. The library's manifest tells which were used.",
+        flag="--tuned", form="FILE|own", kind="path",
+    )
     winograd: bool = _option(
         False,
         "Compute 3x3 convolutions of stride 1 by fewer multiplications (Winograd), where that is "

@@ -108,6 +108,20 @@ POOL = _record(
     section=_or_null(_text(), "Of the linker."),
     device=_text("That has the memory; empty for the host's."),
 )
+TRIED = _record(
+    tile_=_list(_whole(), "Lanes, vectors of channels, pixels."),
+    at_once_=_whole("Blocks of channels whose weights stay in cache."),
+    parallel_=_flag("Whether threads share the layer."),
+    square_=_whole("Results of a square along an axis."),
+    seconds=_seconds("The fastest run."),
+)  # fmt: skip
+TUNED_LAYER = _record(
+    layer=_text("Its signature."), level=_text("Lanes x registers of its vectors."),
+    processor=_text("The kind that it was measured on."),
+    usual=TRIED, best=TRIED,
+    square=_whole("The fastest size of squares; 1: directly; 0: not asked."),
+    tried=_list(TRIED, "All that was measured, in one run."), tool=_text(),
+)  # fmt: skip
 PLAN_ROW = _record(
     buffer=_text(), offset=_bytes(), size=_bytes(),
     first=_whole("The step that writes it; -1 for an input."), last=_whole("The last that reads."),
@@ -400,6 +414,29 @@ FORMS: dict[str, Schema] = {
                 functions=_list(_record(name=_text(), cycles=_whole()), "The most first."),
             )
         ),
+    ),
+    "tune": _record(
+        "tvmrt tune --json.",
+        database=_text("The file that has what was found."),
+        measured=_whole("Layers of this call; of the others the database knew enough."),
+        layers=_list(
+            _record(
+                layer=_text("Its signature."), count=_whole("How often the networks have it."),
+                before_seconds=_seconds("As the compiler's estimate has it."),
+                after_seconds=_seconds(), choice=_text(), square=_whole(),
+            )
+        ),
+        networks=_list(
+            _record(
+                network=_text(), before_seconds=_seconds("The fastest run."),
+                after_seconds=_seconds(),
+                speed=_number("The median over rounds of before by after."),
+                speed_of_fastest=_number(),
+            )
+        ),
+    ),
+    "tuning": _record(
+        "The database of tvmrt tune, a file.", entries=_list(TUNED_LAYER)
     ),
     "doctor": _record(
         "tvmrt doctor --json of this machine.",

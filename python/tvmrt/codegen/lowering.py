@@ -7,6 +7,7 @@ only then asks it to print. Register one with ``@lowers("operator")``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Graph, Node, Strided, Value
@@ -20,6 +21,7 @@ from tvmrt.ir.program import (
     Step,
     channels_last_order,
 )
+from tvmrt.ir.tuned import Choice
 from tvmrt.planner.row_chains import RowLayer
 
 from .target import Target
@@ -84,6 +86,16 @@ class Lowering:
     def macs(self) -> int:
         """Multiply-accumulates, for the summary."""
         return 0
+
+    def options(self, step: Step) -> list[Choice]:
+        """The ways in which the node can be computed on this target, the one of the estimate first;
+        none where there is nothing to choose."""
+        return []
+
+    def chosen(self, step: Step) -> Choice:
+        """What tuning says of them; an empty choice where it says nothing."""
+        tuned = self.target.tuned
+        return Choice() if tuned is None else tuned.choice(self.node, partial(self.options, step))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         """Print the function's body."""

@@ -32,6 +32,10 @@ def describe(
     """The members, all of them plain data."""
     given = options.provenance
     weights = sources.flash_bytes if options.firmware else len(sources.weights)
+    used = [
+        {"layer": u.layer, "level": u.level, "source": u.source, "choice": u.choice.members()}
+        for u in target.used_choices
+    ]
     return {
         "manifest": FORMAT,
         "abi": ABI,
@@ -40,6 +44,7 @@ def describe(
         "target": target.name,
         "levels": [] if sources.levels is None else list(sources.levels.names),
         "options": dict(given.options),
+        **({"tuned": used} if used else {}),
         "sha256": {
             "network": given.network_sha256,
             "parameters": _sha256(sources.weights.chunks()),

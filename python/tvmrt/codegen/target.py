@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tvmrt import processor
+from tvmrt.ir.tuned import Guide, Tuned, UsedChoice
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Target:
     narrowest first. The family itself counts on no more than all its processors have, and chooses
     by its last level; ``widest`` is that level for each of the others, which read weights in its
     order. A level that is ``named`` is only in libraries for which somebody names it.
+
+    ``tuned`` has what was found out about the layers of the network that is compiled.
     """
 
     name: str
@@ -42,6 +45,21 @@ class Target:
     widest: Target | None = None
     triple: str = ""
     named: bool = False
+    tuned: Tuned | None = field(default=None, compare=False)
+
+    def by(self, guide: Guide) -> Target:
+        """The target with choices for its layers, of each level those for such processors."""
+        levels = tuple(replace(each, tuned=Tuned(vectors_of(each), guide)) for each in self.levels)
+        levels = tuple(replace(e, widest=e.widest and levels[-1]) for e in levels)
+        own = levels[-1].tuned if levels else Tuned(vectors_of(self), guide)
+        return replace(self, tuned=own, levels=levels)
+
+    @property
+    def used_choices(self) -> list[UsedChoice]:
+        """The choices that went into the network's code."""
+        own = [self.tuned] if self.tuned else []
+        known = [each.tuned for each in self.levels if each.tuned] or own
+        return [used for tuned in known for used in tuned.used]
 
     @property
     def library_suffix(self) -> str:
@@ -51,6 +69,12 @@ class Target:
     @property
     def threads(self) -> bool:
         return self.hosted
+
+
+def vectors_of(target: Target) -> str:
+    """What the choice of tiles of floats depends on: ``16x32`` is 32 registers of 16 lanes, with
+    ``bf16`` where an instruction multiplies pairs of bfloat16."""
+    return f"{target.lanes}x{target.registers}" + (" bf16" if target.bf16 else "")
 
 
 _HARD = ("-mthumb", "-mfloat-abi=hard")

@@ -15,6 +15,7 @@ from typing import Any
 from tvmrt import processor
 from tvmrt.libinfo import __version__, find_include_path
 from tvmrt.request import Request
+from tvmrt.tuning.database import path_of
 
 PACKAGE = Path(__file__).parents[1]
 # what has no part in the result
@@ -60,6 +61,8 @@ def key_of(network: str, request: Request) -> str:
         if each.name not in NOT_ASKED
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
+    if request.tuned is not None:
+        files.append(_text(path_of(request.tuned)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())

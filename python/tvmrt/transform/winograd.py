@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,9 @@ SAMPLES = 48  # squares by which a layer is judged
 CHANNELS = 256  # of the results, by which it is
 
 
-def to_winograd(graph: Graph, max_error: float | None) -> list[WinogradRow]:
+def to_winograd(
+    graph: Graph, max_error: float | None, chosen: Callable[[Node], int] | None = None
+) -> list[WinogradRow]:
     """Replace convolutions.
 
     Parameters
@@ -35,6 +37,9 @@ def to_winograd(graph: Graph, max_error: float | None) -> list[WinogradRow]:
         Changed in place.
     max_error
         The error (of a ``WinogradRow``) above which a layer stays as it is; None: none does.
+    chosen
+        The size of a node's squares as it was measured: 1 where it is faster directly, 0 where it
+        is not known, which leaves it to the estimate.
 
     Returns
     -------
@@ -46,7 +51,7 @@ def to_winograd(graph: Graph, max_error: float | None) -> list[WinogradRow]:
         if not _fits(node):
             return None
         size, error = 0, 0.0
-        for size, gain in _faster(node):
+        for size, gain in _wanted(node, chosen(node) if chosen else 0):
             error = error_of(node.inputs[1].data, size)
             if max_error is None or error <= max_error:
                 rows.append(WinogradRow(node.name, size, gain, error))
@@ -101,13 +106,26 @@ def _fits(node: Node) -> bool:
     )
 
 
-def _faster(node: Node) -> Iterator[tuple[int, float]]:
-    """(size, how many times as fast) of the sizes that win, the fastest first."""
+def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
+    """The sizes that are faster, or the one that was measured to be."""
+    if measured == 0:
+        yield from _faster(node)
+    elif measured in SIZES and all((*node.inputs[0].shape, *node.output.shape)):
+        yield measured, _gains(node)[measured]
+
+
+def _gains(node: Node) -> dict[int, float]:
+    """How many times as fast each size of squares should be."""
     x, y = node.inputs[0].shape, node.output.shape
     shape = _Shape(x[0], y[2], y[3], x[1], y[1])
-    if not all((*x, *y)):
+    return {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+
+
+def _faster(node: Node) -> Iterator[tuple[int, float]]:
+    """(size, how many times as fast) of the sizes that win, the fastest first."""
+    if not all((*node.inputs[0].shape, *node.output.shape)):
         return
-    gains = {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+    gains = _gains(node)
     for size in sorted(SIZES, key=lambda size: -gains[size]):
         if gains[size] >= GAIN:
             yield size, gains[size]

@@ -60,6 +60,7 @@ REFUSED = {
     "max-error would be for mixed-precision, for precision or for weights": (
         "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
     ),
+    "tuned is for hosts": (*BOARD, "--tuned", "own"),
     "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
     "max-error of precision bf16 is measured on inputs of the network; give calibration": (
         "--precision", "bf16", "--max-error", "0.1",

@@ -9,12 +9,15 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
+from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
+from ..target import Target
 from . import packing_f32 as packing
 from .boards import float32 as boards
 from .boards.layer_f32 import MicroLayer
@@ -291,10 +294,25 @@ class ConvLowering(ConvolutionLowering):
         order = channels_last_order(len(self.node.output.shape))
         emit_board(f, step, self.epilogue, layer, x, residual, order)
 
-    def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
-        groups, layer = self.node.attrs["groups"], self.layer(step)
+    def options(self, step: Step) -> list[Choice]:
+        layer = self.layer(step)
+        if self.target.board is not None:
+            return []
+        if self.depthwise:
+            channels = self.node.inputs[1].shape[0]
+            tiles = packing.depthwise_options(layer.window, channels, self.target)
+            return [Choice((tile.lanes, 1, tile.width)) for tile in tiles]
+        return packing.tile_choices(packing.tile_options(*self._sizes(layer)))
+
+    def _sizes(self, layer: LayerF32) -> tuple[Whole, Whole, Whole, Target, int, str]:
+        """What tiles are chosen by."""
         sizes = (layer.window.out[2], layer.out_channels, layer.weights)
-        tiles = packing.choose_tiles(*sizes, self.target, layer.copied_step, self.kind)
+        return (*sizes, self.target, layer.copied_step, self.kind)
+
+    def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
+        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.parallel)
+        tiles = packing.choose_tiles(*self._sizes(layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         self.emit_layer(step, f, conv_kernel(self.kind), layer, tiles, pack, bias)
@@ -305,8 +323,9 @@ class ConvLowering(ConvolutionLowering):
         return packing.pack_conv(weights, tiles, groups)
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
-        w, layer = self.node.inputs[1], self.layer(step)
-        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
+        w, chosen = self.node.inputs[1], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.parallel)
+        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
         pack = partial(packing.pack_depthwise, lanes=tile.packed or tile.lanes)
         bias = packing.pad_channels(self.bias(), tile.packed or tile.lanes)
         self.emit_layer(step, f, "depthwise_f32", layer, tile, pack, bias)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from .packing_f32 import WIDE
 from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_transposed, plan_window
+from .tiles_f32 import WIDE
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
+PARALLEL_WORK = 300000  # TVMRT_PARALLEL_MIN_MACS
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class LayerF32:
         plan = plan_transposed(window, ins, element=FLOAT)
         inputs = window.batch * prod(window.in_)
         return cls(plan, groups, ins, outs, inputs * window.taps * in_channels * outs)
+
+    def shared_out(self, parallel: bool | None) -> LayerF32:
+        """The layer for all threads of a run or for its caller alone; None: as its work is."""
+        if parallel is None:
+            return self
+        return replace(self, work=max(self.work, PARALLEL_WORK) if parallel else 0)
 
     @property
     def window(self) -> Window:

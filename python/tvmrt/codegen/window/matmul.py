@@ -11,12 +11,14 @@ from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.rounding import ceil_div, round_up
+from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
+from ..target import Target
 from . import packing_f32 as packing
 from .boards import float32 as boards
 from .boards.layer_f32 import MicroLayer
@@ -81,6 +83,9 @@ class MatMulLowering(Lowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return _Product(self, step).kernel_blocks()
 
+    def options(self, step: Step) -> list[Choice]:
+        return _Product(self, step).options()
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
 
@@ -91,6 +96,7 @@ class _Product:
     A, B, Y, RESIDUAL = range(4)
 
     def __init__(self, lowering: MatMulLowering, step: Step) -> None:
+        self.lowering = lowering
         self.node = lowering.node
         self.order = lowering.order
         self.target = lowering.target
@@ -166,10 +172,25 @@ class _Product:
             step *= extent
         return tuple(reversed(strides))
 
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
+        return self.is_packed and not self.batches
+
+    def options(self) -> list[Choice]:
+        """See :meth:`Lowering.options`."""
+        if self.target.board is not None or not self.is_layer:
+            return []
+        return packing.tile_choices(packing.tile_options(*self._sizes()))
+
+    def _sizes(self) -> tuple[Whole, Whole, Whole, Target, int, str]:
+        """What tiles are chosen by."""
+        machine = self.target if self.is_layer else replace(self.target, widest=None)
+        return self.row.extent, self.n, self.depth, machine, 0, self.kind
+
     def _tiles(self) -> packing.Tiles:
-        shares = self.is_packed and not self.batches
-        machine = self.target if shares else replace(self.target, widest=None)
-        return packing.choose_tiles(self.row.extent, self.n, self.depth, machine, 0, self.kind)
+        chosen = self.lowering.chosen(self.step) if self.is_layer else None
+        return packing.choose_tiles(*self._sizes(), chosen)
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""
@@ -218,7 +239,7 @@ class _MatMulPrinter(_Product):
         row_function, context = emit_row_epilogue(
             f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
         )
-        if self.is_packed and not self.batches:
+        if self.is_layer:
             self._print_conv(tiles, {**names, "epilogue": row_function, "ctx": context})
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
@@ -256,6 +277,7 @@ class _MatMulPrinter(_Product):
         rows = (1, 1, row.extent)
         window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
         layer = conv_layer(window, self.k, self.n, 1, self.kind)
+        layer = layer.shared_out(self.lowering.chosen(self.step).parallel)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")

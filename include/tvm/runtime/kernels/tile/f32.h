@@ -29,7 +29,7 @@
  * tiles of several widths of vectors read the same weights.
  *
  * The bias is filled up with zeros likewise: 3 channels take 4 floats.
- * tvmrt.codegen.window.packing_f32 writes both.
+ * tvmrt.codegen.window writes both: tiles_f32, packing_f32.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_
@@ -227,7 +227,7 @@ enum { TVMRT_TILE_WIDTHS = 4 };
 
 /*!
  * \brief The tiles with which a layer covers its rows, picked by
- * tvmrt.codegen.window.packing_f32.choose_tile.
+ * tvmrt.codegen.window.tiles_f32.choose_tiles.
  */
 typedef struct {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */

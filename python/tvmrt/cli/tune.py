@@ -1,0 +1,192 @@
+"""``tvmrt tune``: search, by measuring, how each layer of networks is computed fastest here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console, files, options
+from tvmrt.cli.groups import GroupedCommand
+
+if TYPE_CHECKING:
+    from tvmrt.ir.tuned import Layer
+    from tvmrt.tuning.database import Entry
+    from tvmrt.tuning.search import Effort
+
+FEWEST_ROUNDS, MOST_ROUNDS = 11, 2000
+
+
+@dataclass(frozen=True)
+class NetworkGain:
+    """A network before and after: its fastest runs in seconds, the median over rounds of how many
+    times as fast it is, and the same of the fastest."""
+
+    network: str
+    before_seconds: float
+    after_seconds: float
+    speed: float
+    speed_of_fastest: float
+
+
+@click.command("tune", cls=GroupedCommand)
+@click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
+@click.option(
+    "--database", "named", default="own", metavar="FILE|own",
+    help="The file to add to; own: that of $TVMRT_TUNING, or tvmrt/tuning.json in your folder of "
+    "caches.",
+)  # fmt: skip
+@click.option(
+    "--candidates", type=click.IntRange(min=2), default=12, show_default=True,
+    help="How many ways to compute a layer are tried, the likeliest first.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.01), default=0.3, show_default=True,
+    help="How long to measure each layer, and twice that where a second look is taken.",
+)  # fmt: skip
+@click.option(
+    "--again", is_flag=True, help="Measure layers that the database has an entry of, too."
+)
+@click.option(
+    "--ray", "address", metavar="ADDRESS",
+    help="Share the layers out among the machines of a Ray cluster, of one kind of processor: "
+    "HOST:PORT, or auto.",
+)  # fmt: skip
+@options.threads
+@options.request_options(
+    "precision", "winograd", "max_error", "operators", "shapes", "dims", "sequences", "signature",
+    "cc",
+)  # fmt: skip
+@console.json_option
+def command(
+    models: tuple, named: str, candidates: int, seconds: float, again: bool, address: str | None,
+    threads: int, as_json: bool, **asked: Any,
+) -> None:  # fmt: skip
+    """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
+    in a database for 'compile --tuned'. With --threads, also which layers threads should share;
+    with --winograd, also squares."""
+    from tvmrt.cli.session import THREADS_VARIABLE
+    from tvmrt.tuning import database
+    from tvmrt.tuning.search import Effort, layers_of, missing
+
+    for model in models:
+        files.check_file(model)
+    path = database.path_of(named)
+    known = database.read(path) if path.exists() else []
+    os.environ[THREADS_VARIABLE] = str(threads)
+    effort = Effort(candidates, seconds, threads, asked["winograd"], asked["cc"])
+    with console.progress(not as_json) as report:
+        layers: dict[Layer, int] = {}
+        for model in models:
+            for layer, count in layers_of(_compiled(model, None, asked).program).items():
+                layers[layer] = layers.get(layer, 0) + count
+        wanted = list(layers) if again else missing(layers, known, effort)
+        _search(wanted, effort, path, address, report)
+        gains = [_gain(model, path, asked, report) for model in models] if layers else []
+    rows = _rows(layers, database.read(path) if path.exists() else [])
+    if as_json:
+        found = {"database": str(path), "measured": len(wanted), "layers": rows}
+        console.print_json("tune", {**found, "networks": [asdict(each) for each in gains]})
+    else:
+        _print(rows, gains, path, len(wanted))
+
+
+def _compiled(model: Path, tuned: Path | None, asked: Mapping[str, Any]) -> Any:
+    from tvmrt.pipeline import compile as compile_network
+
+    return compile_network(str(model), target="native", tuned=tuned, **asked)
+
+
+def _search(
+    layers: Sequence[Layer], effort: Effort, path: Path, address: str | None, report: Any
+) -> None:
+    """Measure layers and keep each as soon as it is known."""
+    from tvmrt.tuning import database
+    from tvmrt.tuning.spread import search_all
+
+    for done, entry in enumerate(search_all([each.text for each in layers], effort, address)):
+        database.add(path, [entry])
+        if report is not None:
+            report(console.shorten(entry.layer), done + 1, len(layers))
+
+
+def _gain(model: Path, path: Path, asked: Mapping[str, Any], report: Any) -> NetworkGain:
+    """The network as it was and as it is, in turn."""
+    from tvmrt.network.loading import load
+
+    if report is not None:
+        report(f"{model.name} before and after", 0, 1)
+    tuned = path if path.exists() else None
+    runs = [load(_compiled(model, each, asked)).warm_executor().run for each in (None, tuned)]
+    rounds = [_round(runs) for _ in range(2)][1:]  # the first one finds nothing in the caches
+    count = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(2.0 / sum(rounds[0]))))
+    rounds = [_round(runs) for _ in range(count)]
+    before, after = (min(column) for column in zip(*rounds))
+    return NetworkGain(model.name, before, after, median(a / b for a, b in rounds), before / after)
+
+
+def _round(runs: Sequence[Any]) -> list[float]:
+    times = []
+    for run in runs:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """What the database has of the networks' layers, on machines of this kind."""
+    from tvmrt import processor
+
+    found = {each.layer: each for each in entries if each.processor == processor.name()}
+    return [
+        {
+            "layer": layer.text, "count": count, "before_seconds": entry.usual.seconds,
+            "after_seconds": entry.best.seconds, "choice": _words(entry), "square": entry.square,
+        }
+        for layer, count in layers.items()
+        if (entry := found.get(layer.text))
+    ]  # fmt: skip
+
+
+def _words(entry: Entry) -> str:
+    """What was chosen, as far as it is not what the estimate chooses anyway."""
+    best, usual = entry.best.choice, entry.usual.choice
+    if best.tile == usual.tile and best.at_once == usual.at_once:
+        best = replace(best, tile=None, at_once=0)
+    return str(best)
+
+
+def _print(
+    rows: Sequence[Mapping[str, Any]], gains: Sequence[NetworkGain], path: Path, measured: int
+) -> None:
+    seconds = console.format_seconds
+    table = [
+        (
+            row["layer"], row["count"], seconds(row["before_seconds"]),
+            seconds(row["after_seconds"]), _choice(row),
+        )
+        for row in sorted(rows, key=lambda row: -row["count"] * row["before_seconds"])
+    ]  # fmt: skip
+    columns = ("layer", "count", "before", "after", "choice")
+    console.print_table("layers", columns, table, left=("layer", "choice"))
+    told = [
+        (
+            gain.network, seconds(gain.before_seconds), seconds(gain.after_seconds),
+            f"{gain.speed:.3f}", f"{gain.speed_of_fastest:.3f}",
+        )
+        for gain in gains
+    ]  # fmt: skip
+    columns = ("network", "before", "after", "times as fast", "fastest runs")
+    console.print_table("networks, in turn", columns, told, left=("network",))
+    console.print_pairs({"measured": f"{measured} layers", "database": path})
+
+
+def _choice(row: Mapping[str, Any]) -> str:
+    return f"squares of {row['square']}" if row["square"] > 1 else row["choice"]

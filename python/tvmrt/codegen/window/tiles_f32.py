@@ -1,0 +1,441 @@
+"""Register tiles of the float kernels (``include/tvm/runtime/kernels``), and the choice among them.
+
+Pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias for them with
+``packing_f32``, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once a layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tvmrt.ir.extent import Whole, largest, most, symbols_of
+from tvmrt.ir.rounding import ceil_div, round_up
+from tvmrt.ir.tuned import Choice
+
+from ..c.text import braces
+
+if TYPE_CHECKING:
+    from tvmrt.codegen.window.plan import Window
+
+MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
+FLOATS, PAIRS, WIDE = "f32", "bf16", "bf16_wide"  # kinds of tiles
+MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
+
+
+class VectorMachine(Protocol):
+    """What the choice of tiles has to know; ``tvmrt.codegen.target.Target`` has it."""
+
+    @property
+    def lanes(self) -> int:
+        """Floats in a vector register; 1 for plain C."""
+
+    @property
+    def registers(self) -> int:
+        """Vector registers; scalar float registers if ``lanes`` is 1."""
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of cache that one core has for itself; 0 for none."""
+
+
+def bf16_kind(machine: VectorMachine) -> str:
+    """The kind of tiles for products in bfloat16."""
+    return PAIRS if getattr(machine, "bf16", False) else WIDE
+
+
+@lru_cache(maxsize=1)
+def splits_wide_vectors() -> bool:
+    """Whether this very machine has AVX-512 whose instructions take both halves in turn."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return False
+    return "AuthenticAMD" in text and re.search(r"^cpu family\s*: 25$", text, re.M) is not None
+
+
+def splits_wide(machine: VectorMachine) -> bool:
+    """Whether full vectors take twice the time of half ones.
+
+    As the machine says; one named ``native`` that says nothing is this very machine.
+    """
+    said = getattr(machine, "splits_wide", None)
+    if said is None:
+        return getattr(machine, "name", "") == "native" and splits_wide_vectors()
+    return bool(said)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The register tiles of one layer.
+
+    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
+    a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
+    wider tiles read, too; 0 for those of a tile. ``kind`` is that of what is multiplied: ``f32``,
+    ``bf16``, pairs of numbers, or ``bf16_wide``, the same where no instruction multiplies those.
+    """
+
+    lanes: int
+    vectors: int
+    widths: tuple[int, ...]
+    blocks_per_group: int = 1
+    open_rows: bool = False
+    shared_block: int = 0
+    kind: str = FLOATS
+    c_type = "tvmrt_tiles_f32"
+
+    @property
+    def block(self) -> int:
+        """Output channels of a tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def packed(self) -> int:
+        """Output channels of a block of packed weights."""
+        return self.shared_block or self.block
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know where weights are packed for wider tiles."""
+        return {"packed": self.packed} if self.packed != self.block else {}
+
+    def names(self) -> list[str]:
+        """The tile functions, widest first."""
+        return [
+            f"tvmrt_{part}_{self.kind}_{self.lanes}x{self.vectors}x{width}"
+            for part, width in self._parts()
+        ]
+
+    def _parts(self) -> list[tuple[str, int]]:
+        rests = "rest" if self.open_rows else "tile"
+        return [(rests if i else "tile", width) for i, width in enumerate(self.widths)]
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        block, kind = f"{self.lanes}, {self.vectors}", self.kind.upper()
+        return [
+            f"TVMRT_DEFINE_{part.upper()}_{kind}({block}, {width})" for part, width in self._parts()
+        ]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_tiles_f32``."""
+        tables = (braces(self.widths), braces(self.names()))
+        return braces([self.block, self.blocks_per_group, *tables])
+
+
+def merge_rests(definitions: Collection[str]) -> list[str]:
+    """The definitions of a file, where a rest of the size of a tile is that tile: both sum in the
+    same order."""
+
+    def merged(text: str) -> str:
+        rest = re.fullmatch(r"TVMRT_DEFINE_REST_(F32|BF16|BF16_WIDE)\((\d+), (\d+), (\d+)\)", text)
+        if rest is None or text.replace("_REST_", "_TILE_") not in definitions:
+            return text
+        kind, size = rest[1].lower(), "x".join(rest.groups()[1:])
+        return f"#define tvmrt_rest_{kind}_{size} tvmrt_tile_{kind}_{size}"
+
+    return list(map(merged, definitions))
+
+
+def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of each of ``pixels`` exactly, widest first and greedily."""
+    widths = {width} if any(row >= width for row in pixels) else set()
+    return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
+
+
+def _rests_known(lengths: tuple[Whole, ...], width: int) -> bool:
+    """Whether every row leaves over as many pixels at all sizes."""
+    return not symbols_of(*(length % width for length in lengths))
+
+
+def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of all these lengths, and the largest as well as can be."""
+    rows = tuple(max(most(length), 1) for length in lengths)
+    if _rests_known(lengths, width):
+        return _cover(rows, width)
+    wanted = [width, 1, *(row % width for row in rows if row % width)]
+    if max(rows) < MANY_TILES * width:
+        wanted.append(ceil_div(width, 2))
+    return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
+
+
+def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
+    """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
+
+    ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
+    """
+    multiply = vectors * width * fma
+    load = vectors * fma + width * 0.5
+    issue = (vectors * width + vectors + width) / 5.0
+    slow = max(multiply, load, issue)
+    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
+
+
+def _row_cycles(rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float) -> float:
+    """Of a row of each of these lengths."""
+    cycles = 0.0
+    for row in rows:
+        cycles += row // width * _tile_cycles(vectors, width, window, fma)
+        if row % width:
+            cycles += _tile_cycles(vectors, row % width, window, fma)
+    return cycles
+
+
+def choose_tiles(
+    row_pixels: Whole | tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
+    machine: VectorMachine,
+    x_stride: int = 0,
+    kind: str = FLOATS,
+    chosen: Choice | None = None,
+) -> Tiles:
+    """Picks the register tile of a convolution or matrix product.
+
+    Parameters
+    ----------
+    row_pixels
+        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
+        with stride 1 and no padding and for a matrix product (its rows). Several lengths where rows
+        differ (:func:`phase_pixels` of a transposed convolution); three at most.
+    out_channels
+        Output channels of one group; columns of a matrix product.
+    window
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
+    x_stride
+        Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
+        pixels at a distance of a large power of two would push one another out of the first-level
+        cache.
+    kind
+        What is multiplied (see :class:`Tiles`); of bfloat16 ``window`` counts pairs.
+    chosen
+        What tuning has found, which is taken where the machine has such a tile.
+
+    Where the machine is a level of processors beside a wider one (``widest``), the tiles read
+    weights in blocks of that one's tiles.
+    """
+    shared = _shared_block(row_pixels, out_channels, window, machine, x_stride, kind)
+    lengths = _lengths(row_pixels)
+    sizes = _Sizes.of(lengths, out_channels, window, x_stride, shared, kind)
+    tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
+    if shared != tiles.block:
+        tiles = replace(tiles, shared_block=shared)
+    if not symbols_of(*lengths):
+        return tiles
+    return replace(tiles, widths=_cover_any(lengths, tiles.widths[0]), open_rows=True)
+
+
+def tile_options(
+    row_pixels: Whole | tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
+    machine: VectorMachine,
+    x_stride: int = 0,
+    kind: str = FLOATS,
+) -> list[tuple[float, Tiles]]:
+    """All tiles among which :func:`choose_tiles` chooses, each with its estimated cycles, those of
+    the fewest first."""
+    shared = _shared_block(row_pixels, out_channels, window, machine, x_stride, kind)
+    sizes = _Sizes.of(_lengths(row_pixels), out_channels, window, x_stride, shared, kind)
+    found = [(each.cycles, each.tiles) for each in sizes.tiles(machine)]
+    return sorted(found, key=lambda each: each[0])
+
+
+def tile_choices(options: list[tuple[float, Tiles]]) -> list[Choice]:
+    """The options as they are chosen."""
+    return [
+        Choice((each.lanes, each.vectors, each.widths[0]), each.blocks_per_group)
+        for _, each in options
+    ]
+
+
+def _lengths(row_pixels: Whole | tuple[Whole, ...]) -> tuple[Whole, ...]:
+    return tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
+
+
+def _shared_block(
+    row_pixels: Whole | tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
+    machine: VectorMachine,
+    x_stride: int,
+    kind: str,
+) -> int:
+    """Channels of a block of weights that are packed for a wider level; 0 where there is none."""
+    widest = getattr(machine, "widest", None)
+    if widest is None:
+        return 0
+    own = kind if kind == FLOATS else bf16_kind(widest)
+    return choose_tiles(row_pixels, out_channels, window, widest, x_stride, own).packed
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Tiles, their estimated cycles, and whether rows of all sizes leave the same rest."""
+
+    cycles: float
+    tiles: Tiles
+    even: bool
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What the choice of tiles depends on; see :func:`choose_tiles`. ``shared``: channels of a
+    block of weights, over whose end none may reach; 0 for any. ``widens``: whether halves of pairs
+    take registers."""
+
+    lengths: tuple[Whole, ...]
+    rows: tuple[int, ...]
+    out_channels: int
+    window: int
+    x_stride: int
+    shared: int
+    widens: bool
+
+    @classmethod
+    def of(
+        cls,
+        lengths: tuple[Whole, ...],
+        out_channels: Whole,
+        window: Whole,
+        x_stride: int,
+        shared: int,
+        kind: str,
+    ) -> _Sizes:
+        # a network without rows or columns is compiled as if it had one
+        rows = tuple(max(most(length), 1) for length in lengths)
+        sizes = (max(most(out_channels), 1), max(most(window), 1))
+        return cls(lengths, rows, *sizes, x_stride, shared, kind == WIDE)
+
+    def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
+        """All that fit, half vectors first: where they take as many cycles, some processors run
+        them faster."""
+        full = machine.lanes
+        for lanes in [full] if full < 8 else [full // 2, full]:
+            fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
+            for vectors in range(1, min(8, ceil_div(self.out_channels, lanes)) + 1):
+                block = lanes * vectors
+                if not self.shared % block or round_up(self.out_channels, block) <= self.shared:
+                    yield from self._of_block(machine, lanes, vectors, fma)
+
+    def _of_block(
+        self, machine: VectorMachine, lanes: int, vectors: int, fma: float
+    ) -> Iterator[_Candidate]:
+        cache, open_ = machine.l2_bytes, bool(symbols_of(*self.lengths))
+        aliases = (self.x_stride or self.window) * 4 % 4096 == 0
+        block_bytes = self.window * lanes * vectors * 4
+        blocks = ceil_div(self.out_channels, lanes * vectors)
+        per_group = max(1, cache // 2 // block_bytes) if cache else blocks
+        thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
+        operands = vectors * (2 if self.widens else 1) + 1
+        for width in range(1, min(7 if aliases else 14, max(self.rows)) + 1):
+            if vectors * width + operands > machine.registers:
+                break
+            tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
+            cycles = _row_cycles(self.rows, vectors, width, self.window, fma)
+            even = open_ and _rests_known(self.lengths, width)
+            yield _Candidate(cycles * (blocks * thrashing), tiles, even)
+
+
+def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
+    """The tiles that were chosen, or those of the fewest cycles."""
+    best: _Candidate | None = None
+    even: _Candidate | None = None  # of those that leave no rest of any size
+    for each in candidates:
+        tiles = each.tiles
+        if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
+            return replace(tiles, blocks_per_group=chosen.at_once or tiles.blocks_per_group)
+        if best is None or each.cycles < best.cycles * 0.999:
+            best = each
+        if each.even and (even is None or each.cycles < even.cycles * 0.999):
+            even = each
+    if best is None:
+        raise ValueError(f"no tile of floats fits into {machine.registers} registers")
+    if even is not None and even.cycles <= 1.001 * best.cycles:
+        best = even  # less code for the same time
+    return best.tiles
+
+
+def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
+    """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
+    return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
+
+
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
+
+    ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
+    without dilation), 0 if it takes any. ``packed`` is how many channels the weights are packed
+    for, a multiple of ``lanes``; 0 for as many.
+    """
+
+    lanes: int
+    width: int
+    columns: int = 0
+    stride: int = 0
+    packed: int = 0
+    c_type = "tvmrt_depthwise_f32_tile"
+
+    def name(self) -> str:
+        """The tile function."""
+        fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
+        part = f"of{self.packed}" if self.packed else ""
+        return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile function; a file holds each line once."""
+        part, packed = ("_OF", f", {self.packed}") if self.packed else ("", "")
+        if not self.columns:
+            sizes = f"{self.lanes}, {self.width}{packed}"
+            return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
+        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
+        return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know: the tile has it."""
+        return {}
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
+        return f"{{{self.lanes}, {self.width}, {self.name()}}}"
+
+
+def choose_depthwise(
+    window: Window, channels: int, machine: VectorMachine, chosen: Choice | None = None
+) -> DepthwiseTile:
+    """Picks the register tile of a depthwise convolution, in rows as long as can be: the chosen one
+    where the machine has it."""
+    options = depthwise_options(window, channels, machine)
+    for tile in options if chosen else ():
+        if chosen.tile == (tile.lanes, 1, tile.width):
+            return tile
+    return options[0]
+
+
+def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:
+    """All tiles among which :func:`choose_depthwise` chooses, the best by its estimate first."""
+    columns, stride, out_width = window.kernel[2], window.stride[2], most(window.out[2])
+    lanes = machine.lanes
+    while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
+        lanes //= 2
+    widest = getattr(machine, "widest", None)
+    packed = lanes
+    if widest is not None:
+        packed = choose_depthwise(window, channels, widest).lanes
+        lanes = min(machine.lanes, packed)
+    fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
+    limit = 8
+    if fixed:
+        while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:
+            limit -= 1
+    widths = sorted(
+        range(1, min(limit, out_width) + 1),
+        key=lambda w: (ceil_div(out_width, w) * (w + 0.5 + (columns - 1) / 3), -w),
+    )
+    fixed_sizes = (columns, stride) if fixed else (0, 0)
+    part = packed if packed != lanes else 0
+    return [DepthwiseTile(lanes, width, *fixed_sizes, part) for width in widths]

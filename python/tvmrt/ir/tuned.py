@@ -1,0 +1,238 @@
+"""What was found out about layers by running them: which layer, what was chosen, and for whom.
+
+A layer is known by its signature, a text of all that its time depends on, the same in every network
+that has it. The compiler asks :class:`Tuned` for a choice wherever it has one to make; how choices
+are found is the business of ``tvmrt.tuning``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any, Protocol
+
+from .extent import symbols_of
+from .graph import Node
+from .reduced import BFLOAT16, is_reduced
+
+FLOAT32 = "float32"
+_FORM = re.compile(
+    r"(?P<op>conv|matmul) (?P<element>float32|bfloat16) (?P<x>\d+(x\d+)+) by (?P<w>\d+(x\d+)+)"
+    r"( stride (?P<strides>[\dx]+) dilation (?P<dilations>[\dx]+) pads (?P<before>[-\dx]+)"
+    r" (?P<after>[-\dx]+) groups (?P<groups>\d+))?"
+)
+Extents = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with constant weights, by what its time depends on.
+
+    ``conv``: x [N, C, ...], w [OC, C / groups, ...]; ``matmul``: x [rows, K], w [K, columns].
+    ``element`` is what is multiplied.
+    """
+
+    op: str
+    element: str
+    x: Extents
+    w: Extents
+    strides: Extents = ()
+    dilations: Extents = ()
+    before: Extents = ()
+    after: Extents = ()
+    groups: int = 1
+
+    @property
+    def text(self) -> str:
+        """The signature."""
+        text = f"{self.op} {self.element} {_join(self.x)} by {_join(self.w)}"
+        if self.op == "conv":
+            text += (
+                f" stride {_join(self.strides)} dilation {_join(self.dilations)} pads "
+                f"{_join(self.before)} {_join(self.after)} groups {self.groups}"
+            )
+        return text
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel has a window of its own."""
+        return self.op == "conv" and self.groups == self.w[0] > 1 and self.w[1] == 1
+
+    @property
+    def out(self) -> Extents:
+        """The shape of the result."""
+        if self.op == "matmul":
+            return self.x[0], self.w[1]
+        axes = zip(self.x[2:], self.w[2:], self.strides, self.dilations, self.before, self.after)
+        extents = ((n + b + a - (k - 1) * d - 1) // s + 1 for n, k, s, d, b, a in axes)
+        return (self.x[0], self.w[0], *extents)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds."""
+        each = self.w[0] if self.op == "matmul" else prod(self.w[1:])
+        return prod(self.out) * each
+
+
+def _join(extents: Sequence[int]) -> str:
+    return "x".join(map(str, extents))
+
+
+def _split(text: str) -> Extents:
+    return tuple(map(int, text.split("x")))
+
+
+def parse_layer(text: str) -> Layer:
+    """The layer of a signature. Raises ValueError for a text that is none."""
+    found = _FORM.fullmatch(text)
+    if found is None or (found["op"] == "conv") != (found["strides"] is not None):
+        raise ValueError(f"'{text}' is no signature of a layer")
+    sizes = (_split(found["x"]), _split(found["w"]))
+    if found["op"] == "matmul":
+        layer = Layer("matmul", found["element"], *sizes)
+        rank = 2
+    else:
+        windows = (_split(found[n]) for n in ("strides", "dilations", "before", "after"))
+        layer = Layer("conv", found["element"], *sizes, *windows, int(found["groups"]))
+        rank = len(layer.strides) + 2
+    members = (layer.strides, layer.dilations, layer.before, layer.after)
+    if len(layer.x) != rank or len(layer.w) != rank or len(set(map(len, members))) > 1:
+        raise ValueError(f"'{text}' is no signature of a layer: its ranks differ")
+    return layer
+
+
+def layer_of(node: Node) -> Layer | None:
+    """The layer that a node computes; None where nothing is chosen for it: of other operators, of
+    weights that a run computes, and where a run chooses extents."""
+    if node.op not in ("conv", "matmul"):
+        return None
+    x, w = node.inputs[0], node.inputs[1]
+    if w is None or not w.is_constant or w.kept or symbols_of(x.shape, node.output.shape):
+        return None
+    element = BFLOAT16 if is_reduced(node) else FLOAT32
+    if not all((*x.shape, *w.shape)):
+        return None
+    if node.op == "matmul":
+        if w.type.rank != 2 or x.type.rank < 2:
+            return None
+        return Layer("matmul", element, (prod(x.shape[:-1]), x.shape[-1]), tuple(w.shape))
+    attrs = node.attrs
+    windows = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before", "pads_after"))
+    return Layer("conv", element, tuple(x.shape), tuple(w.shape), *windows, attrs["groups"])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a layer is computed; 0 and None leave that to the compiler's estimate.
+
+    Parameters
+    ----------
+    tile
+        Lanes, vectors of output channels, pixels of a register tile.
+    at_once
+        Blocks of channels whose weights stay in cache while the pixels pass by.
+    parallel
+        Whether the layer is shared among the threads that a run has.
+    square
+        Results of a square along an axis where a convolution may be computed by squares: 2 or 4; 1
+        where it is faster directly.
+    """
+
+    tile: tuple[int, int, int] | None = None
+    at_once: int = 0
+    parallel: bool | None = None
+    square: int = 0
+
+    def members(self) -> dict[str, Any]:
+        """Those that are chosen, as JSON has them."""
+        unsaid = Choice()
+        chosen = {n: v for n, v in asdict(self).items() if v != getattr(unsaid, n)}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in chosen.items()}
+
+    def __str__(self) -> str:
+        words = []
+        if self.square > 1:
+            words.append(f"squares of {self.square}")
+        elif self.tile:
+            words.append(f"tiles of {self.tile[0]} x {self.tile[1]} channels x {self.tile[2]}")
+        if self.at_once:
+            words.append(f"{self.at_once} blocks at once")
+        if self.parallel is not None:
+            words.append("all threads" if self.parallel else "one thread")
+        return ", ".join(words) or "as estimated"
+
+
+@dataclass(frozen=True)
+class UsedChoice:
+    """A choice that went into a network: of which layer, on which level of processors, and whether
+    it was ``measured`` or comes from the ``model``."""
+
+    layer: str
+    level: str
+    choice: Choice
+    source: str
+
+
+class Guide(Protocol):
+    """Who knows choices for a level of processors."""
+
+    def choice(
+        self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, str] | None:
+        """A choice and where it comes from, ``measured`` or ``model``; None to leave it to the
+        estimate. ``options`` are those that there are, the estimate's first."""
+
+    def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
+        """The same of a convolution that may be computed by squares: what has ``square``."""
+
+
+class Tuned:
+    """Choices for the layers of one network and level of processors, and which were used.
+
+    ``level`` is what the choice depends on: lanes and registers (``codegen.target.vectors_of``).
+    """
+
+    def __init__(self, level: str, guide: Guide) -> None:
+        self.level = level
+        self._guide = guide
+        self._found: dict[tuple[str, bool], UsedChoice | None] = {}
+
+    def choice(self, node: Node, options: Callable[[], Sequence[Choice]]) -> Choice:
+        """What was chosen for a node; an empty choice where nothing was."""
+        layer = layer_of(node)
+        if layer is None:
+            return Choice()
+        level = level_for(layer, self.level)
+        return self._remembered(layer, False, lambda: self._guide.choice(layer, level, options))
+
+    def square(self, node: Node) -> int:
+        """Results of a square along an axis that were chosen for a convolution, 1 where directly is
+        faster; 0 where nothing was."""
+        layer = layer_of(node)
+        if layer is None:
+            return 0
+        level = level_for(layer, self.level)
+        return self._remembered(layer, True, lambda: self._guide.square(layer, level)).square
+
+    def _remembered(
+        self, layer: Layer, squares: bool, ask: Callable[[], tuple[Choice, str] | None]
+    ) -> Choice:
+        key = (layer.text, squares)
+        if key not in self._found:
+            found = ask()
+            level = level_for(layer, self.level)
+            self._found[key] = found and UsedChoice(layer.text, level, *found)
+        used = self._found[key]
+        return Choice() if used is None else used.choice
+
+    @property
+    def used(self) -> list[UsedChoice]:
+        """Those that were asked for and found, by their layers."""
+        return [each for _, each in sorted(self._found.items()) if each is not None]
+
+
+def level_for(layer: Layer, level: str) -> str:
+    """What of a level the choice for a layer depends on."""
+    return level if layer.element == BFLOAT16 else level.partition(" ")[0]

@@ -1,0 +1,6 @@
+"""Tuning: how each layer of a network is computed fastest, found by running it.
+
+``measure`` times the ways in which one layer can be computed, ``search`` chooses among them,
+``database`` keeps what was found, ``spread`` has other machines help. The compiler asks through
+``tvmrt.ir.tuned``.
+"""

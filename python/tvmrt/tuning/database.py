@@ -1,0 +1,255 @@
+"""What tuning has found, kept in a file: an entry for each layer, level and kind of processor.
+
+The file is JSON, ``{"schema": "tvmrt/tuning/1", "entries": [...]}``, with the members of
+:class:`Entry`; docs/how-to/tune.md has an example. It is written aside and renamed, under a lock,
+so that any number of processes may add to it and readers find all of it or what was there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tvmrt.export.atomic import replacing
+from tvmrt.ir.tuned import Choice, Layer, parse_layer
+
+SCHEMA = "tvmrt/tuning/1"
+OWN = "own"  # in place of a file's name
+VARIABLE = "TVMRT_TUNING"
+MOST_BYTES = 256 << 20  # of a file
+MOST_NUMBER = 1 << 16  # in a choice
+AGAIN = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
+_MEMBERS = {"tile", "at_once", "parallel", "square"}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A choice and the seconds that it took."""
+
+    choice: Choice
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a layer.
+
+    Parameters
+    ----------
+    layer
+        Its signature, see ``ir.tuned.Layer``.
+    level
+        Vectors and registers, see ``codegen.target.vectors_of``.
+    processor
+        The kind that it was measured on, see ``processor.name``.
+    usual, best
+        The choice of the compiler's estimate, and the fastest of all, with their seconds, measured
+        in turn; equal where nothing was found.
+    square
+        Of a 3x3 convolution the fastest size of squares, 1 where directly is faster, 0 where that
+        was not asked.
+    tried
+        All that was measured on the way, in one run: what a model of cost is fitted to.
+    tool
+        The version of tvmrt.
+    """
+
+    layer: str
+    level: str
+    processor: str
+    usual: Tried
+    best: Tried
+    square: int = 0
+    tried: Sequence[Tried] = field(default_factory=tuple)
+    tool: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.layer, self.level, self.processor
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast the best choice is."""
+        return self.usual.seconds / self.best.seconds
+
+
+def own_path() -> Path:
+    """The user's database: $TVMRT_TUNING, or a file in the folder of caches."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tvmrt" / "tuning.json"
+
+
+def path_of(named: str | os.PathLike[str]) -> Path:
+    """The file of a database that a user names: a path, or ``own``."""
+    return own_path() if str(named) == OWN else Path(named)
+
+
+def read(path: Path) -> list[Entry]:
+    """The entries of a file. Raises OSError where it cannot be read, ValueError with a sentence
+    where it is no database or a damaged one."""
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path} is larger than any database of tuning; name another file")
+    try:
+        data = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"{path} is no database of tuning ({problem}); {AGAIN}") from None
+    if not isinstance(data, Mapping) or not isinstance(data.get("entries"), list):
+        raise ValueError(f"{path} is no database of tuning: it has no entries; {AGAIN}")
+    if data.get("schema") != SCHEMA:
+        raise ValueError(
+            f"{path} has the form {str(data.get('schema'))[:80]!r}, this version of tvmrt reads "
+            f"{SCHEMA}; name another file, or tune again"
+        )
+    return [_entry(path, number, each) for number, each in enumerate(data["entries"])]
+
+
+def add(path: Path, entries: Iterable[Entry]) -> None:
+    """Put entries into a file, in place of those of the same layer, level and processor; other
+    processes may do so at the same time. Raises as ``read``, and OSError as writing does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        known = {each.key: each for each in (read(path) if path.exists() else [])}
+        known.update({each.key: each for each in entries})
+        with replacing(path) as aside:
+            aside.write_text(_text(known[key] for key in sorted(known)), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Alone among the writers of a file, where the system has locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where networks are not compiled
+        yield
+        return
+    with open(path.with_name(f".{path.name}.lock"), "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _text(entries: Iterable[Entry]) -> str:
+    """The file, an entry a line."""
+    lines = ",\n".join(json.dumps(as_json(each)) for each in entries)
+    return f'{{"schema": "{SCHEMA}", "entries": [\n{lines}\n]}}\n'
+
+
+def as_json(entry: Entry) -> dict[str, Any]:
+    """An entry as the file has it."""
+    return {
+        "layer": entry.layer, "level": entry.level, "processor": entry.processor,
+        "usual": _tried_json(entry.usual), "best": _tried_json(entry.best),
+        "square": entry.square, "tried": [_tried_json(each) for each in entry.tried],
+        "tool": entry.tool,
+    }  # fmt: skip
+
+
+def _tried_json(tried: Tried) -> dict[str, Any]:
+    return {**tried.choice.members(), "seconds": tried.seconds}
+
+
+def entry_of(data: Any) -> Entry:
+    """The entry of what ``as_json`` gave. Raises ValueError saying what is wrong."""
+    if not isinstance(data, Mapping):
+        raise ValueError("it is no object")
+    texts = [_text_of(data, name) for name in ("layer", "level", "processor")]
+    parse_layer(texts[0])
+    square, tried = data.get("square", 0), data.get("tried", [])
+    if square not in (0, 1, 2, 4) or isinstance(square, bool):
+        raise ValueError("its square is none of 0, 1, 2, 4")
+    if not isinstance(tried, list):
+        raise ValueError("tried is no list")
+    return Entry(
+        *texts, _tried_of(data.get("usual")), _tried_of(data.get("best")), square,
+        tuple(map(_tried_of, tried)), str(data.get("tool", ""))[:100],
+    )  # fmt: skip
+
+
+def _entry(path: Path, number: int, data: Any) -> Entry:
+    try:
+        return entry_of(data)
+    except ValueError as problem:
+        raise ValueError(f"{path}: entry {number} is damaged: {problem}; {AGAIN}") from None
+
+
+def _text_of(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    if not isinstance(value, str) or len(value) > 1000:
+        raise ValueError(f"its {name} is no short text")
+    return value
+
+
+def _tried_of(data: Any) -> Tried:
+    if not isinstance(data, Mapping):
+        raise ValueError("a choice is no object")
+    unknown = data.keys() - _MEMBERS - {"seconds"}
+    if unknown:
+        raise ValueError(f"a choice has the member {min(map(str, unknown))[:80]}, which is unknown")
+    seconds = data.get("seconds")
+    if not _is_number(seconds) or not 0 < seconds < math.inf:
+        raise ValueError("the seconds of a choice are no number above 0")
+    tile = data.get("tile")
+    if tile is not None:
+        if not isinstance(tile, list) or len(tile) != 3 or not all(map(_is_size, tile)):
+            raise ValueError("a tile is not three whole numbers above 0")
+        tile = tuple(tile)
+    at_once, square = data.get("at_once", 0), data.get("square", 0)
+    parallel = data.get("parallel")
+    if (at_once and not _is_size(at_once)) or square not in (0, 1, 2, 4):
+        raise ValueError("a choice has a number that none can have")
+    if parallel not in (None, True, False):
+        raise ValueError("parallel is neither true nor false")
+    return Tried(Choice(tile, int(at_once), parallel, int(square)), float(seconds))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_NUMBER
+
+
+class Measured:
+    """The entries of a database as the compiler asks for them.
+
+    Parameters
+    ----------
+    entries
+        Those of a database.
+    processor
+        The kind that is compiled for; None for all of a family: of several that know a layer, the
+        one that it gains most on decides.
+    """
+
+    def __init__(self, entries: Sequence[Entry], processor: str | None) -> None:
+        self._known: dict[tuple[str, str], Entry] = {}
+        for each in sorted(entries, key=lambda each: (each.gain, each.key)):
+            if processor in (None, each.processor):
+                self._known[each.layer, each.level] = each
+
+    def find(self, layer: Layer, level: str) -> Entry | None:
+        """The entry of a layer."""
+        return self._known.get((layer.text, level))
+
+    def choice(
+        self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, str] | None:
+        """See ``ir.tuned.Guide``."""
+        entry = self.find(layer, level)
+        return None if entry is None else (entry.best.choice, "measured")
+
+    def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
+        """See ``ir.tuned.Guide``."""
+        entry = self.find(layer, level)
+        if entry is None or not entry.square:
+            return None
+        return Choice(square=entry.square), "measured"

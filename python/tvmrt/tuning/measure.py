@@ -1,0 +1,185 @@
+"""Timing the ways in which one layer can be computed, on this machine.
+
+All of them are functions of one library and run in turn, so that whatever else the machine does
+meets each of them alike; what counts is the fastest run of each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.codegen import builder, c_source
+from tvmrt.codegen.entries import graph as graph_file
+from tvmrt.codegen.options import Options
+from tvmrt.codegen.target import Target
+from tvmrt.export.library import CompiledLibrary
+from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
+from tvmrt.ir.program import Program
+from tvmrt.ir.reduced import BFLOAT16, PRECISION
+from tvmrt.ir.tuned import Choice, Layer, Tuned
+from tvmrt.planner import plan_program
+
+if TYPE_CHECKING:
+    from tvmrt.runtime.executor import GraphModule
+
+FEWEST_ROUNDS = 7
+CLOCK = 1e-8  # seconds that a clock tells apart
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a choice takes: the fastest of its runs in seconds, and the median over rounds of
+    its time in parts of the first choice's in the same round."""
+
+    choice: Choice
+    seconds: float
+    ratio: float
+
+
+class _Forced(Tuned):
+    """Choices by the names of nodes, for graphs that have one layer several times."""
+
+    def __init__(self, choices: dict[str, Choice]) -> None:
+        self._choices = choices
+
+    def choice(self, node: Node, options: Callable[[], Sequence[Choice]]) -> Choice:
+        return self._choices.get(node.name, Choice())
+
+
+def options_of(layer: Layer, target: Target) -> list[Choice]:
+    """The choices that there are for a layer on a target, the one of the estimate first."""
+    steps = _program(layer, [Choice()], target).steps
+    step = next(step for step in steps if step.group.root.op == layer.op)
+    return step.lowering.options(step)
+
+
+def measure(
+    layer: Layer,
+    choices: Sequence[Choice],
+    target: Target,
+    seconds: float,
+    threads: int = 1,
+    cc: str | None = None,
+) -> list[Timing]:
+    """Time choices of a layer.
+
+    Parameters
+    ----------
+    layer
+        Its weights are made up.
+    choices
+        Some of ``options_of``, with squares or without.
+    target
+        This machine.
+    seconds
+        For about how long, beside compiling.
+    threads
+        Those of the runtime while it is measured.
+    cc
+        The C compiler.
+
+    Returns
+    -------
+    A row for each choice, in their order. Raises CompileError, OSError.
+    """
+    from tvmrt.runtime import get_global_func
+
+    program = _program(layer, choices, target)
+    executor, symbols = _load(program, target, cc)
+    x = np.random.default_rng(1).standard_normal(layer.x, np.float32)
+    executor.set_input(0, x)
+    before = get_global_func("runtime.NumThreads")()
+    get_global_func("runtime.config_threadpool")(0, threads)
+    try:
+        rows = _rounds(executor, symbols, seconds)
+    finally:
+        get_global_func("runtime.config_threadpool")(0, before)
+    columns = list(zip(*rows))
+    return [
+        Timing(choice, _short(min(column)), median(row[i] / row[0] for row in rows))
+        for i, (choice, column) in enumerate(zip(choices, columns))
+    ]
+
+
+def _rounds(executor: GraphModule, symbols: Sequence[str], seconds: float) -> list[list[float]]:
+    """Seconds of each function in each of many runs of all of them."""
+    rows: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while len(rows) <= FEWEST_ROUNDS or time.perf_counter() < end:
+        times = {str(call["name"]): call["seconds"] for call in executor.profile().calls}
+        rows.append([max(times[symbol], CLOCK) for symbol in symbols])
+    return rows[1:]  # the first one finds nothing in the caches
+
+
+def _short(seconds: float) -> float:
+    """As many digits as mean something."""
+    return float(f"{seconds:.4g}")
+
+
+def _name(number: int) -> str:
+    return f"choice_{number}_"
+
+
+def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program:
+    """The layer once for each choice, all of the same input. Of each result the first element is
+    an output, so that one memory serves all."""
+    graph = Graph("layer")
+    x = Value("x", TensorType(layer.x, DTYPES["float32"]))
+    graph.inputs.append(x)
+    rng = np.random.default_rng(0)
+    w = constant(rng.standard_normal(layer.w, np.float32), "w")
+    channels = layer.w[1] if layer.op == "matmul" else layer.w[0]
+    bias = constant(rng.standard_normal(channels, np.float32), "bias")
+    b = Builder(graph)
+    for number, choice in enumerate(choices):
+        y = _emit(b, layer, choice, [x, w, bias], _name(number))
+        zeros, ones = (0,) * y.type.rank, (1,) * y.type.rank
+        first = b.emit("slice", [y], starts=zeros, steps=ones, sizes=ones)
+        graph.outputs.append(first)
+        graph.output_names.append(f"y{number}")
+    forced = _Forced({_name(i): choice for i, choice in enumerate(choices)})
+    program = builder.build_program(graph, replace(target, tuned=forced))
+    plan_program(program)
+    return program
+
+
+def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value], name: str) -> Value:
+    if layer.op == "matmul":
+        y = b.emit("matmul", inputs, name)
+    elif choice.square > 1:
+        pads = {"pads_before": layer.before, "pads_after": layer.after}
+        return b.emit("conv_winograd", inputs, name, size=choice.square, **pads)
+    else:
+        y = b.emit(
+            "conv", inputs, name, strides=layer.strides, dilations=layer.dilations,
+            pads_before=layer.before, pads_after=layer.after, groups=layer.groups,
+        )  # fmt: skip
+    if layer.element == BFLOAT16 and y.producer is not None:
+        y.producer.attrs[PRECISION] = BFLOAT16
+    return y
+
+
+def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule, list[str]]:
+    """An executor, and what it calls the function of each choice."""
+    from tvmrt.runtime import cpu, load_module
+    from tvmrt.runtime.executor import GraphModule
+
+    options = Options("tuning")
+    sources = c_source.generate(program, target, options)
+    json = graph_file.graph_json(program, sources, options)
+    library = CompiledLibrary(program, sources, options, target, json, {}, cc)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        path = Path(folder) / "tuning.so"
+        library.export_library(path)
+        module = load_module(str(path))
+    executor = GraphModule(module["tuning"](cpu(0)))
+    measured = [f for f in sources.functions if f.step.group.root.op != "identity"]
+    return executor, [f"{function.symbol}_packed" for function in measured]

@@ -1,0 +1,148 @@
+"""The search of a layer: which choices are tried, and which one wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tvmrt import processor
+from tvmrt.codegen.target import Target, get_target, vectors_of
+from tvmrt.codegen.window.layer_f32 import PARALLEL_WORK
+from tvmrt.ir.program import Program
+from tvmrt.ir.rounding import ceil_div
+from tvmrt.ir.tuned import Choice, Layer, layer_of, level_for, parse_layer
+from tvmrt.ir.winograd import SIZES, TAPS
+from tvmrt.libinfo import __version__
+
+from .database import Entry, Tried
+from .measure import Timing, measure, options_of
+
+WIN = 0.98  # of the usual time, from which on a choice is not an accident
+PARALLEL_WIN = 0.95  # of the time on one thread, which other programs could use
+LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, which no clock tells apart
+SURELY_PARALLEL = 100 * PARALLEL_WORK  # multiply-adds that are shared out in any case
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How a layer is searched.
+
+    Parameters
+    ----------
+    candidates
+        How many of the choices are tried, those first that the estimate likes.
+    seconds
+        For how long they are measured.
+    threads
+        How many a run will have; with one, whether a layer is shared out is not asked.
+    winograd
+        Whether 3x3 convolutions are tried by squares.
+    cc
+        The C compiler.
+    """
+
+    candidates: int = 12
+    seconds: float = 0.3
+    threads: int = 1
+    winograd: bool = False
+    cc: str | None = None
+
+
+def layers_of(program: Program) -> dict[Layer, int]:
+    """The layers of a network for which there is something to choose, each with how often it is
+    there, in the order of the network."""
+    found: dict[Layer, int] = {}
+    for step in program.steps:
+        layer = layer_of(step.group.root)
+        if layer is None or layer.macs < LEAST_WORK:
+            continue
+        if step.lowering.options(step):
+            found[layer] = found.get(layer, 0) + 1
+    return found
+
+
+def search(text: str, effort: Effort) -> Entry:
+    """What this machine finds for the layer of a signature. Raises ValueError for a text that is
+    none, CompileError and OSError where nothing can be compiled."""
+    layer, target = parse_layer(text), get_target("native")
+    choices = options_of(layer, target)[: effort.candidates]
+    squares = [Choice(square=size) for size in _sizes(layer, effort)]
+    rows = measure(layer, [*choices, *squares], target, effort.seconds, 1, effort.cc)
+    direct = min(rows[: len(choices)], key=lambda row: row.seconds)
+    usual, best = _confirmed(layer, target, rows[0].choice, direct.choice, effort)
+    if _may_be_shared(layer, effort):
+        best = replace(best, choice=_shared(layer, target, best.choice, effort))
+    return Entry(
+        text, level_for(layer, vectors_of(target)), processor.name(), usual, best,
+        _square(rows, len(choices)), tuple(Tried(row.choice, row.seconds) for row in rows),
+        f"tvmrt {__version__}",
+    )  # fmt: skip
+
+
+def _sizes(layer: Layer, effort: Effort) -> Sequence[int]:
+    """The sizes of squares that are tried."""
+    ones = (*layer.strides, *layer.dilations, layer.groups)
+    fits = layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
+    return SIZES if effort.winograd and fits else ()
+
+
+def _square(rows: Sequence[Timing], direct: int) -> int:
+    """The size of the fastest squares, 1 where directly is as fast."""
+    if len(rows) == direct:
+        return 0
+    fastest = min(row.seconds for row in rows[:direct])
+    best = min(rows[direct:], key=lambda row: row.seconds)
+    return best.choice.square if best.seconds < WIN * fastest else 1
+
+
+def _confirmed(
+    layer: Layer, target: Target, usual: Choice, best: Choice, effort: Effort
+) -> tuple[Tried, Tried]:
+    """The usual choice and the best, once more beside each other: of many that are measured the
+    fastest is often one that was lucky. The best is tried with more and fewer weights in cache,
+    too."""
+    choices = [usual, *_by_weights(layer, best)]
+    first, *others = measure(layer, choices, target, effort.seconds, 1, effort.cc)
+    row = min(others, key=lambda row: row.seconds)
+    before = Tried(usual, first.seconds)
+    wins = row.seconds < WIN * first.seconds and row.ratio < 1
+    return before, Tried(row.choice, row.seconds) if wins else before
+
+
+def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
+    """The choice, and the same with other numbers of blocks whose weights stay in cache."""
+    if choice.tile is None or not choice.at_once:
+        return [choice]
+    channels = layer.w[1] if layer.op == "matmul" else layer.w[0] // layer.groups
+    blocks = ceil_div(channels, choice.tile[0] * choice.tile[1])
+    wanted = {1, ceil_div(blocks, 4), ceil_div(blocks, 2), blocks} - {choice.at_once}
+    return [choice, *(replace(choice, at_once=each) for each in sorted(wanted))]
+
+
+def _may_be_shared(layer: Layer, effort: Effort) -> bool:
+    return effort.threads > 1 and layer.macs < SURELY_PARALLEL
+
+
+def _shared(layer: Layer, target: Target, best: Choice, effort: Effort) -> Choice:
+    """The choice with the answer whether threads share the layer."""
+    ways = [replace(best, parallel=parallel) for parallel in (False, True)]
+    alone, shared = measure(layer, ways, target, effort.seconds, effort.threads, effort.cc)
+    wins = shared.seconds < PARALLEL_WIN * alone.seconds and shared.ratio < 1
+    return shared.choice if wins else alone.choice
+
+
+def missing(layers: Iterable[Layer], known: Iterable[Entry], effort: Effort) -> list[Layer]:
+    """The layers for which this machine's kind of processor has no entry that answers as much."""
+    here, level = processor.name(), vectors_of(get_target("native"))
+    by_key = {each.key: each for each in known}
+    found = []
+    for layer in layers:
+        entry = by_key.get((layer.text, level_for(layer, level), here))
+        asked = entry is not None
+        if entry is not None and _sizes(layer, effort):
+            asked = entry.square != 0
+        if entry is not None and _may_be_shared(layer, effort):
+            asked = asked and entry.best.choice.parallel is not None
+        if not asked:
+            found.append(layer)
+    return found

@@ -1,0 +1,53 @@
+"""Layers searched one after the other here, or by the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .database import Entry, as_json, entry_of
+from .search import Effort, search
+
+
+def search_all(
+    layers: Sequence[str], effort: Effort, address: str | None = None
+) -> Iterator[Entry]:
+    """The entries of layers, given by their signatures, as soon as each is known.
+
+    ``address`` is that of a Ray cluster, ``auto`` for the one that this machine belongs to; None:
+    they are measured here. Raises as ``search``, ImportError where Ray is not installed, and
+    ConnectionError where there is no cluster.
+    """
+    if address is None:
+        return (search(layer, effort) for layer in layers)
+    return _by_ray(layers, effort, address)
+
+
+def _by_ray(layers: Sequence[str], effort: Effort, address: str) -> Iterator[Entry]:
+    """A machine measures one layer at a time: two would slow each other."""
+    ray = _ray()
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    try:
+        alone = min(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+        task = ray.remote(num_cpus=max(1, int(alone)), max_retries=0)(_searched)
+        waiting = [task.remote(layer, effort) for layer in layers]
+        while waiting:
+            ready, waiting = ray.wait(waiting, num_returns=1)
+            yield entry_of(ray.get(ready[0]))
+    finally:
+        ray.shutdown()
+
+
+def _searched(layer: str, effort: Effort) -> dict[str, Any]:
+    return as_json(search(layer, effort))
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as problem:
+        raise ImportError(
+            "sharing layers out needs the package ray: pip install ray, on every machine, beside "
+            "tvmrt; or leave --ray out"
+        ) from problem
+    return ray

@@ -1,0 +1,134 @@
+"""The database of tuning: its file, its writers, and what damaged ones are answered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tvmrt.cli import main
+from tvmrt.ir.tuned import Choice, parse_layer
+from tvmrt.tuning import database
+from tvmrt.tuning.database import Entry, Measured, Tried
+
+LAYER = "matmul float32 6x5 by 5x7"
+ENTRY = Entry(
+    LAYER, "16x32", "some processor", Tried(Choice((16, 1, 6), 1), 2e-6),
+    Tried(Choice((8, 1, 6), 2, parallel=False), 1e-6), 4, (Tried(Choice(square=2), 3e-6),), "t",
+)  # fmt: skip
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "new" / "tuning.json"
+    database.add(path, [ENTRY])
+    assert database.read(path) == [ENTRY]
+
+
+def test_entries_take_the_place_of_their_like(tmp_path):
+    path = tmp_path / "tuning.json"
+    others = [replace(ENTRY, processor="another"), replace(ENTRY, level="8x16")]
+    database.add(path, [ENTRY, *others])
+    newer = replace(ENTRY, best=Tried(Choice((16, 2, 3)), 5e-7))
+    database.add(path, [newer])
+    assert sorted(database.read(path), key=repr) == sorted([newer, *others], key=repr)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".tuning.json.lock", "tuning.json"]
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tvmrt.tuning import database
+path, own = Path(sys.argv[1]), sys.argv[2]
+(entry,) = database.read(Path(sys.argv[3]))
+for number in range(8):
+    database.add(path, [replace(entry, processor=f"{own} {number}")])
+"""
+
+
+def test_several_processes_write_at_a_time(tmp_path):
+    first, path = tmp_path / "first.json", tmp_path / "tuning.json"
+    database.add(first, [ENTRY])
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"writer{i}", str(first)])
+        for i in range(3)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert len(database.read(path)) == 24
+
+
+def with_member(**members) -> str:
+    """A database of one entry with other members."""
+    entry = {**database.as_json(ENTRY), **members}
+    return json.dumps({"schema": database.SCHEMA, "entries": [entry]})
+
+
+CHOICE = {"tile": [16, 1, 6], "seconds": 1e-6}
+DAMAGED = {
+    "is no database of tuning": "[1, 2",
+    "is no database of tuning: it has no entries": "[]",
+    "is no database of tuning (": "[" * 200_000,
+    "has the form 'tvmrt/tuning/2'": '{"schema": "tvmrt/tuning/2", "entries": []}',
+    "entry 0 is damaged: it is no object": '{"schema": "tvmrt/tuning/1", "entries": [3]}',
+    "entry 0 is damaged: its level is no short text": with_member(level=5),
+    "'conv' is no signature of a layer": with_member(layer="conv"),
+    "its square is none of 0, 1, 2, 4": with_member(square=3),
+    "a tile is not three whole numbers above 0": with_member(best={**CHOICE, "tile": [16, -1, 6]}),
+    "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
+    "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
+    "the seconds of a choice are no number above 0": with_member(usual={"seconds": float("nan")}),
+    "tried is no list": with_member(tried=7),
+    "parallel is neither true nor false": with_member(best={**CHOICE, "parallel": "x"}),
+}
+
+
+@pytest.mark.parametrize("sentence", DAMAGED, ids=lambda text: text.replace(" ", "-")[-30:])
+def test_a_damaged_file_is_answered_by_a_sentence(sentence, tmp_path):
+    path = tmp_path / "tuning.json"
+    path.write_text(DAMAGED[sentence])
+    with pytest.raises(ValueError) as found:
+        database.read(path)
+    assert sentence in str(found.value)
+    assert str(path) in str(found.value)
+
+
+def test_bytes_that_are_no_text_are_answered(tmp_path):
+    path = tmp_path / "tuning.json"
+    path.write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(ValueError, match="is no database of tuning"):
+        database.read(path)
+
+
+def test_a_user_has_one_of_his_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("TVMRT_TUNING", str(tmp_path / "mine.json"))
+    assert database.path_of("own") == tmp_path / "mine.json"
+    monkeypatch.delenv("TVMRT_TUNING")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert database.path_of("own") == tmp_path / "tvmrt" / "tuning.json"
+    assert str(database.path_of("other.json")) == "other.json"
+
+
+def test_the_processor_that_is_compiled_for_decides():
+    slower = replace(ENTRY, processor="b", best=Tried(Choice((16, 3, 2)), 1.5e-6))
+    layer = parse_layer(LAYER)
+
+    def choice(processor):
+        return Measured([ENTRY, slower], processor).choice(layer, "16x32", lambda: [])
+
+    assert choice("b") == (slower.best.choice, "measured")
+    assert choice("some processor") == (ENTRY.best.choice, "measured")
+    assert choice("a third") is None
+    # a library for a family of processors: the one that gains most
+    assert choice(None) == (ENTRY.best.choice, "measured")
+    assert Measured([ENTRY], None).choice(layer, "8x16", lambda: []) is None
+
+
+def test_a_database_that_is_not_there_is_told(digits, tmp_path, capsys):
+    model, absent = str(digits / "digits_f32.onnx"), str(tmp_path / "none.json")
+    out = tmp_path / "net.so"
+    assert main(["compile", model, "-o", str(out), "--tuned", absent]) == 2
+    assert f"there is no database of tuning at {absent}; make one" in capsys.readouterr().err
+    assert not out.exists()
