@@ -40,11 +40,8 @@ from tvmrt.ir.extent import counts_in
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.ir.reduced import ReducedRow
-<<<<<<< HEAD
 from tvmrt.ir.stowed import drop_pages
-=======
 from tvmrt.ir.winograd import WinogradRow
->>>>>>> 3304ca9 (tuning: tvmrt tune searches how layers are computed fastest, compile --tuned takes it)
 from tvmrt.partition import LayerErrors, Partition, Reducer, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make

@@ -23,12 +23,8 @@ from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
 from .options import HeldConstant, Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
-<<<<<<< HEAD
 from .weight_bytes import lay_out
-from .window.packing_f32 import merge_rests
-=======
 from .window.tiles_f32 import merge_rests
->>>>>>> 3304ca9 (tuning: tvmrt tune searches how layers are computed fastest, compile --tuned takes it)
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
