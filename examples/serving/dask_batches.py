@@ -49,21 +49,22 @@ def predict(client: Client, net: Any, parts: Any) -> tuple[np.ndarray, list[Rate
 
 
 def main() -> None:
-    """Compare a cluster with one process, and with as many plain ones."""
+    """Compare a cluster with one process, and with as many plain ones; each result is compared."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--network", default=str(NETWORK))
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     net = tvmrt.load(options.network)
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, net.inputs[0].shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)
-    (alone,) = plain_processes.rates(options.network, images, 1)
-    plain = plain_processes.rates(options.network, images, options.cores)
 
-    # a worker's statistics of its own calls take a twelfth of its time while a network computes
-    dask.config.set({"distributed.worker.profile.enabled": False})
+    # what a worker does beside its tasks takes its core: statistics of its own calls a twelfth of
+    # it while a network computes, looking fifty times a second whether it answers a hundredth
+    quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+    dask.config.set(quiet)
     with (
         LocalCluster(
             n_workers=options.cores, threads_per_worker=1, dashboard_address=None
@@ -72,12 +73,19 @@ def main() -> None:
     ):
         everywhere = client.scatter(net, broadcast=True)
         parts = client.scatter(plain_processes.shares(images, options.cores))
-        predict(client, everywhere, parts)  # workers have the network once
-        found, rates = predict(client, everywhere, parts)
-    np.testing.assert_array_equal(found, expected)
-    plain += plain_processes.rates(options.network, images, options.cores)  # before and after
-    mean = plain_processes.mean
-    print(plain_processes.table(alone, mean(plain), mean(rates), options.cores))
+        client.run(plain_processes.warm, net)  # and the modules that tasks name are imported
+
+        def one_round() -> list[Rate]:
+            found, rates = predict(client, everywhere, parts)
+            np.testing.assert_array_equal(found, expected)
+            return rates
+
+        one_round()  # workers have all shares once
+        print(
+            plain_processes.compare(
+                options.network, images, options.cores, options.rounds, one_round
+            )
+        )
 
 
 if __name__ == "__main__":

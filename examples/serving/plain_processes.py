@@ -1,15 +1,15 @@
 """What the machine gives without a framework: processes of their own, one a core, at the same time.
 
 Cores share memory and the power of one chip, so that two that work are each slower than one alone.
-A cluster is held against this: what is missing then is the framework's.
+A cluster is held against this, in rounds of both: what is missing then is the framework's.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable
-from statistics import fmean
+from collections.abc import Callable, Iterable
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +61,7 @@ def shares(rows: np.ndarray, cores: int, each: int = 4) -> list[np.ndarray]:
 
 
 def _work(network: str, rows: np.ndarray, begin: Any, results: Any) -> None:
-    net = tvmrt.load(network)
-    calls(net, rows[:BATCH])
+    net = warm(tvmrt.load(network))
     begin.wait()
     start = now()
     calls(net, rows)
@@ -85,17 +84,35 @@ def rates(network: str, rows: np.ndarray, cores: int) -> list[Rate]:
     return found
 
 
-def table(alone: Rate, plain: Rate, cluster: Rate, cores: int) -> str:
-    """Rows for people: a process with the machine for itself, plain ones, and a cluster's."""
-    return "\n".join(
+def warm(net: tvmrt.Network) -> tvmrt.Network:
+    """Return the network after a call with made-up inputs, which opens what later ones use."""
+    calls(net, np.zeros((BATCH, *map(int, net.inputs[0].shape[1:])), np.float32))
+    return net
+
+
+def compare(
+    network: str, rows: np.ndarray, cores: int, rounds: int, cluster: Callable[[], list[Rate]]
+) -> str:
+    """Let plain processes and a cluster run the rows in turns; medians of the rounds, for people.
+
+    What else a machine does changes from second to second, so each round has a ratio of its own.
+    """
+    (alone,) = rates(network, rows, 1)
+    pairs = [(mean(rates(network, rows, cores)), mean(cluster())) for _ in range(rounds)]
+    plain, workers = (Rate(*map(median, zip(*side))) for side in zip(*pairs))
+    lines = [
         f"{label:<24} {row.clock:>11,.0f} images/s each "
         f"{row.worked:>11,.0f} images/s of processor time"
         for label, row in (
             ("one process", alone),
             (f"{cores} plain processes", plain),
-            (f"{cores} workers", cluster),
+            (f"{cores} workers", workers),
         )
-    ) + (
-        f"\na worker beside a plain process: {cluster.clock / plain.clock:.2f} by the clock, "
-        f"{cluster.worked / plain.worked:.3f} by processor time"
-    )
+    ]
+    for name, by in (("clock", "by the clock"), ("worked", "by processor time")):
+        ratios = sorted(getattr(b, name) / getattr(a, name) for a, b in pairs)
+        lines.append(
+            f"a worker beside a plain process, {by}: {median(ratios):.3f}, "
+            f"median of {rounds} rounds from {ratios[0]:.3f} to {ratios[-1]:.3f}"
+        )
+    return "\n".join(lines)

@@ -16,7 +16,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: to give way 
 import numpy as np
 import plain_processes
 import ray
-from plain_processes import Moment, now, rate
+from plain_processes import Moment, Rate, now, rate
 
 import tvmrt
 
@@ -27,7 +27,7 @@ class Predictor:
     """An actor of Ray: it gets the network with its code and weights, and needs no compiler."""
 
     def __init__(self, net: tvmrt.Network) -> None:
-        self.net = net
+        self.net = plain_processes.warm(net)
         self.first: Moment | None = None
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -41,11 +41,17 @@ class Predictor:
         }
 
 
-def predict(net: tvmrt.Network, inputs: Any, rows: int, cores: int) -> tuple[np.ndarray, Any]:
+def predict(
+    net: tvmrt.Network, inputs: Any, rows: int, cores: int
+) -> tuple[np.ndarray, list[Rate]]:
     """Return the results of all inputs, in their order, and the rate of each actor, from its first
     batch to its last: the way between batches is in it, that actors start is not."""
     results = inputs.map_batches(
-        Predictor, fn_constructor_args=[net], batch_size=rows, concurrency=cores, num_cpus=1
+        Predictor,
+        fn_constructor_args=[net],
+        batch_size=rows,
+        compute=ray.data.ActorPoolStrategy(size=cores),
+        num_cpus=1,
     )
     batches = list(results.iter_batches(batch_size=None))
     actors, begin, end = (
@@ -60,30 +66,31 @@ def predict(net: tvmrt.Network, inputs: Any, rows: int, cores: int) -> tuple[np.
 
 
 def main() -> None:
-    """Compare a cluster with one process, and with as many plain ones."""
+    """Compare a cluster with one process, and with as many plain ones; each result is compared."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=10_000)
     parser.add_argument("--network", default=str(NETWORK))
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     net = tvmrt.load(options.network)
     shape = net.inputs[0].shape
     rng = np.random.default_rng(0)
     images = rng.random((options.images, *map(int, shape[1:])), np.float32)
     expected = plain_processes.calls(net, images)
-    (alone,) = plain_processes.rates(options.network, images, 1)
-    plain = plain_processes.rates(options.network, images, options.cores)
 
-    ray.init(num_cpus=options.cores, log_to_driver=False)
+    ray.init(num_cpus=options.cores, log_to_driver=False, include_dashboard=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     parts = plain_processes.shares(images, options.cores)
     inputs = ray.data.from_numpy(parts).materialize()
-    found, rates = predict(net, inputs, len(parts[0]), options.cores)
+
+    def cluster() -> list[Rate]:
+        found, rates = predict(net, inputs, len(parts[0]), options.cores)
+        np.testing.assert_array_equal(found, expected)
+        return rates
+
+    print(plain_processes.compare(options.network, images, options.cores, options.rounds, cluster))
     ray.shutdown()
-    np.testing.assert_array_equal(found, expected)
-    plain += plain_processes.rates(options.network, images, options.cores)  # before and after
-    mean = plain_processes.mean
-    print(plain_processes.table(alone, mean(plain), mean(rates), options.cores))
 
 
 if __name__ == "__main__":

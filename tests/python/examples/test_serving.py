@@ -91,7 +91,7 @@ def test_cluster_gives_what_one_process_gives(framework, file):
     """The program itself compares each result, to the bit."""
     pytest.importorskip(framework)
     program = EXAMPLES / "serving" / f"{file}.py"
-    command = [sys.executable, str(program), "--images", "1000", "--cores", "2"]
+    command = [sys.executable, str(program), "--images", "1000", "--cores", "2", "--rounds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert re.search(r"2 workers +[\d,]+ images/s each +[\d,]+ images/s of proc", done.stdout)
