@@ -10,20 +10,58 @@ from types import ModuleType
 _COMPILER = "tvmrt.compile('network.onnx') takes the network as it was exported"
 _SCRIPTS = "operators of one's own are written in C or composed: tvmrt.custom"
 _TUNER = "kernels are chosen by the compiler, there is nothing to tune"
+_LIBRARIES = (
+    "libraries of others come in by devices: 'tvmrt compile --device'; see 'tvmrt device list'"
+)
+_MACHINE = "networks are compiled for the graph or the AOT executor, not for a machine"
+_PIPELINE = "devices work at the same time by tvmrt.compile(..., devices=[...], schedule='async')"
+_COMMANDS = "its servers are the commands 'tvmrt rpc-server', 'rpc-tracker' and 'rpc-proxy'"
 INSTEAD = {
+    "arith": _SCRIPTS,
     "auto_scheduler": _TUNER,
-    "IRModule": _COMPILER,
     "autotvm": _TUNER,
     "build": _COMPILER,
+    "context": "tvmrt.device() is its name since 0.8",
+    "contrib.cblas": _SCRIPTS,
+    "contrib.coreml_runtime": _LIBRARIES,
+    "contrib.cuda_graph": "the CUDA device runs whole regions: 'tvmrt compile --device cuda'",
+    "contrib.cutlass": _LIBRARIES,
+    "contrib.dnnl": _LIBRARIES,
     "contrib.download": "urllib.request.urlretrieve(url, path) gets a file",
-    "contrib.pipeline_executor": "tvmrt.compile_together() puts several networks into one library",
-    "driver": "the command 'tvmrt' compiles, runs and inspects; tvmrt.compile() in Python",
+    "contrib.emcc": "tvmrt.contrib.cc links by any C compiler: cc='emcc'",
+    "contrib.hexagon": _LIBRARIES,
+    "contrib.micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
+    "contrib.mkl": _SCRIPTS,
+    "contrib.nvcc": "the device cuda compiles where it runs: 'tvmrt compile --device cuda'",
+    "contrib.peak": "'tvmrt bench --profile' measures the peaks of the machine",
+    "contrib.pipeline_executor": _PIPELINE,
+    "contrib.pipeline_executor_build": _PIPELINE,
+    "contrib.popen_pool": "concurrent.futures runs functions in other processes",
+    "contrib.random": _SCRIPTS,
+    "contrib.relay_viz": "'tvmrt report NETWORK -o page.html' draws the graph",
+    "contrib.rpc": "tvmrt.rpc has the names of tvm.rpc",
+    "contrib.sort": _SCRIPTS,
+    "contrib.tflite_runtime": "tvmrt.load('network.tflite') takes such files",
+    "contrib.torch": "networks of tvmrt.load() take tensors of torch as they are",
+    "contrib.util": "tvmrt.contrib.utils is its name since 0.8",
+    "contrib.xcode": "tvmrt.contrib.cc links with the machine's compiler",
+    "dlight": _TUNER,
+    "driver": "the command 'tvmrt' compiles, runs and inspects, 'tvmrt tvmc' takes tvmc's flags; "
+    "tvmrt.compile() in Python",
+    "exec": _COMMANDS,
+    "instrument": _COMPILER,
+    "IRModule": _COMPILER,
     "lower": _COMPILER,
     "meta_schedule": _TUNER,
     "micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
+    "parser": _COMPILER,
     "relax": _COMPILER,
     "relay": _COMPILER,
-    "runtime.vm": "networks are compiled for the graph or the AOT executor, not for a machine",
+    "rpc.minrpc": _COMMANDS,
+    "runtime.disco": _MACHINE,
+    "runtime.profiler_vm": _MACHINE,
+    "runtime.relax_vm": _MACHINE,
+    "runtime.vm": _MACHINE,
     "script": _SCRIPTS,
     "target": "the processor is a name: tvmrt.compile('network.onnx', target='cortex-m4')",
     "te": _SCRIPTS,

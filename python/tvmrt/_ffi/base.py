@@ -6,4 +6,9 @@ from tvmrt.error import TVMError, register_error
 from tvmrt.libinfo import __version__
 from tvmrt.runtime._library import check as check_call
 
-__all__ = ["TVMError", "__version__", "check_call", "register_error"]
+__all__ = ["TVMError", "__version__", "check_call", "py_str", "register_error"]
+
+
+def py_str(text: bytes) -> str:
+    """Return text of C as Python's."""
+    return text.decode("utf-8")

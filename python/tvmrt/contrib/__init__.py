@@ -9,11 +9,33 @@ from typing import TYPE_CHECKING
 from tvmrt import absent
 
 if TYPE_CHECKING:
-    from tvmrt.contrib import cc, debugger, graph_executor, graph_runtime, ndk, tvm_ffi, utils
+    from tvmrt.contrib import (
+        cc,
+        debugger,
+        dlpack,
+        graph_executor,
+        graph_runtime,
+        ndk,
+        tar,
+        tvm_ffi,
+        utils,
+    )
 
-    __all__ = ["cc", "debugger", "graph_executor", "graph_runtime", "ndk", "tvm_ffi", "utils"]
+    __all__ = [
+        "cc",
+        "debugger",
+        "dlpack",
+        "graph_executor",
+        "graph_runtime",
+        "ndk",
+        "tar",
+        "tvm_ffi",
+        "utils",
+    ]
 
-_MODULES = ("cc", "debugger", "graph_executor", "graph_runtime", "ndk", "tvm_ffi", "utils")
+_MODULES = (
+    "cc", "debugger", "dlpack", "graph_executor", "graph_runtime", "ndk", "tar", "tvm_ffi", "utils",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -6,13 +6,14 @@ import ctypes
 import importlib
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tvmrt as tvm
-from tvmrt.contrib import cc, ndk, utils
+from tvmrt.contrib import cc, dlpack, ndk, tar, utils
 
 ADD = "int add(int a, int b) { return a + b; }\n"
 
@@ -85,6 +86,38 @@ def test_compilers_say_why_not(tmp_path, monkeypatch):
         cc.create_shared("a.so", [])
 
 
+def test_archives_of_objects(tmp_path):
+    (tmp_path / "objects").mkdir()
+    for name in ("a.o", "b.o"):
+        (tmp_path / "objects" / name).write_bytes(name.encode())
+    files = sorted((tmp_path / "objects").iterdir())
+    tar.tar(tmp_path / "both.tar", files)
+    tar.untar(tmp_path / "both.tar", tmp_path / "out")
+    assert [p.read_bytes() for p in sorted((tmp_path / "out").iterdir())] == [b"a.o", b"b.o"]
+    assert tar.tar.output_format == "tar"
+    with pytest.raises(ValueError, match=r"a\.o is there twice"):
+        tar.tar(tmp_path / "both.tar", [files[0], files[0]])
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.add(files[0], "../escaped.o")
+    with pytest.raises(ValueError, match=r"\.\./escaped\.o is no file inside"):
+        tar.untar(tmp_path / "bad.tar", tmp_path / "out")
+    assert not (tmp_path / "escaped.o").exists()
+
+
+def test_functions_of_tensors_of_others():
+    double = dlpack.convert_func(
+        tvm.convert(lambda x, by: tvm.nd.array(x.numpy() * by)), np.ndarray, np.ndarray.__dlpack__
+    )
+    np.testing.assert_array_equal(double(np.arange(3.0), 2).numpy(), [0, 2, 4])
+    torch = pytest.importorskip("torch")
+    fill = dlpack.to_pytorch_func(
+        tvm.convert(lambda x: x.copyfrom(np.full(3, 7, np.float32)) and 0)
+    )
+    ones = torch.ones(3)
+    fill(ones)
+    assert ones.tolist() == [7, 7, 7]
+
+
 def test_testing_and_support(capsys):
     tvm.testing.assert_allclose([1.0], [1.0 + 5e-8])
     with pytest.raises(AssertionError):
@@ -105,7 +138,8 @@ def test_testing_and_support(capsys):
         ("relay", "tvmrt.compile"), ("relay.frontend", "tvmrt.compile"), ("relax", "tvmrt.compile"),
         ("te", "tvmrt.custom"), ("driver.tvmc", "the command 'tvmrt'"),
         ("runtime.vm", "executor"), ("contrib.download", "urlretrieve"), ("autotvm", "tune"),
-        ("micro", "--target"), ("contrib.pipeline_executor", "compile_together"),
+        ("micro", "--target"), ("contrib.pipeline_executor", "schedule='async'"),
+        ("exec.rpc_server", "rpc-server"), ("runtime.relax_vm", "executor"),
         ("target", "target="), ("build", "tvmrt.compile"), ("script", "tvmrt.custom"),
     ],
 )  # fmt: skip
