@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.runtime import _core  # noqa: F401  isort: skip - refuses subinterpreters before numpy
-from tvmrt import absent
 from tvmrt.error import TVMError
 from tvmrt.runtime import ndarray
 from tvmrt.runtime.container import ADT, Array, Map, ShapeTuple, String
@@ -138,5 +137,4 @@ def __getattr__(name: str) -> Any:
     """Import the executors and the profiler when they are first used."""
     if name in ("executor", "profiling"):
         return importlib.import_module(f"tvmrt.runtime.{name}")
-    text = absent.answer(f"runtime.{name}")
-    raise AttributeError(text or f"module 'tvmrt.runtime' has no attribute '{name}'")
+    raise AttributeError(f"module 'tvmrt.runtime' has no attribute '{name}'")
