@@ -99,6 +99,17 @@ def _transform(net: Net, shape: tuple[int, ...], lengths: tuple[int, int]) -> No
         net.op(name, [between], [net.output(out, "float32")])
 
 
+def _moved_spectrum(net: Net, length: int) -> None:
+    """A row's, without its axes of extent 1; its real part by a cast, and its absolute values."""
+    x, count = net.input((2, 1, length), "float32"), length // 2 + 1
+    spectrum = net.tensor((2, 1, count), "complex64")
+    net.op("RFFT2D", [x, net.const(np.array([1, length], np.int32))], [spectrum])
+    moved = net.tensor((2, count), "complex64")
+    net.op("SQUEEZE", [spectrum], [moved], options="SqueezeOptions", squeezeDims=[1])
+    net.op("CAST", [moved], [net.output((2, count), "float32")])
+    net.op("COMPLEX_ABS", [moved], [net.output((2, count), "float32")])
+
+
 def _hybrid(net: Net) -> None:
     def weights(*shape: int) -> int:
         return net.const(rng.integers(-127, 128, shape).astype(np.int8), scale=0.006)
@@ -114,5 +125,22 @@ def test_transforms_scattered_values_and_integer_weights(tmp_path):
     _spread(net)
     _transform(net, (2, 3, 8), (4, 8))
     _transform(net, (1, 5, 5), (4, 4))
+    for length in (16, 512):
+        _moved_spectrum(net, length)
     _hybrid(net)
-    assert len(check_every_tensor(net.data(), tmp_path)) == 10
+    assert len(check_every_tensor(net.data(), tmp_path)) == 14
+
+
+def test_a_long_transform_has_no_matrix():
+    net = Net()
+    _moved_spectrum(net, 2048)
+    assert tvmrt.compile(net.data()).summary.weights_bytes < 64 << 10
+
+
+def test_sums_of_complex_numbers_are_refused():
+    net = Net()
+    _moved_spectrum(net, 16)
+    moved = net.graph.operators[1].outputs[0]
+    net.op("ADD", [moved, moved], [net.tensor((2, 9), "complex64")], options="AddOptions")
+    with pytest.raises(UnsupportedError, match="of complex numbers"):
+        tvmrt.compile(net.data())

@@ -15,6 +15,7 @@ from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
 from . import custom, extents
+from .complex_numbers import import_by
 from .context import OpContext
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
 from .registry import CUSTOM, Row, find
@@ -286,7 +287,7 @@ class GraphImporter:
         where = f"operator {name} ({op.name})"
         try:
             context = OpContext(self, subgraph, op, name, inputs)
-            made = extents.follow(context) or row.importer(context)
+            made = extents.follow(context) or import_by(row.importer, context)
             outputs = made if isinstance(made, list) else [made]
             self._check(subgraph, op, outputs)
         except UnsupportedError as problem:
