@@ -10,12 +10,12 @@ from tvmrt.ir import program as ir_program
 from tvmrt.ir.program import ARENA, Access, Buffer, Group, Program, RowPlan, Step, pixel_stride
 from tvmrt.ir.rounding import round_up
 from tvmrt.planner import live_bytes_of_steps, plan_program
-from tvmrt.planner.row_chains import ChainPlan, RowLayer, plan_chain
+from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
 from tvmrt.planner.row_plans import Chain, Span, frontier
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
 from .lowering import same_place
-from .operators.row_chain import RowChainLowering, main_read
+from .operators.row_chain import RowChainLowering, made_by, main_read
 from .pools import ALIGN_BYTES
 from .target import Target
 
@@ -37,35 +37,61 @@ def find_chains(program: Program) -> dict[Span, Chain]:
     """The chains that there can be, by their first and last step."""
     layers = find_layers(program)
     most = max(live_bytes_of_steps(program), default=0)
-    readers: dict[Buffer, int] = {}
-    for step in program.steps:
-        for access in step.accesses():
-            readers[access.buffer] = readers.get(access.buffer, 0) + 1
-    kept = {*program.outputs, *program.states, *(a.buffer for a in program.counts.values())}
+    last_use = _last_uses(program)
     found = {}
-    for first, begin in enumerate(layers):
-        chain = [begin]
-        for last in range(first + 1, min(first + MOST_LAYERS, len(layers))):
-            between = program.steps[last - 1].writes[0] if begin is not None else None
-            if between is None or layers[last] is None or between.buffer in kept:
+    for first in range(len(layers)):
+        for last in range(first, min(first + MOST_LAYERS, len(layers))):
+            chain, steps = layers[first : last + 1], program.steps[first : last + 1]
+            if chain[-1] is None or sum(layer.ring_bytes for layer in chain) > most:
                 break
-            if readers[between.buffer] != 2 or not _passes(between, main_read(program.steps[last])):
+            sources = _sources(steps)
+            if sources is None:
                 break
-            chain.append(layers[last])
-            if sum(layer.ring_bytes for layer in chain) > most:
-                break
-            made = _chain(program.steps[first : last + 1], chain)
+            if last == first or any(last_use[b] > last for b in made_by(steps)):
+                continue
+            made = _chain(steps, chain, sources)
             if all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in made.plan.calls):
                 found[first, last] = made
     return found
 
 
-def _chain(steps: Sequence[Step], layers: Sequence[RowLayer]) -> Chain:
-    plan = plan_chain(layers, ALIGN_BYTES)
+def _last_uses(program: Program) -> dict[Buffer, int]:
+    """The last step that has to do with each buffer; behind all of them for those that stay."""
+    found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
+    kept = [*program.outputs, *program.states, *(a.buffer for a in program.counts.values())]
+    return found | dict.fromkeys(kept, len(program.steps))
+
+
+def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
+    """Whose rows each of these steps reads; None where one reads others than whole rows of
+    another."""
+    inside, found = made_by(steps), []
+    images = {step.writes[0].shape[0] for step in steps}
+    for step in steps:
+        main, added = main_read(step), []
+        for access in step.reads:
+            source = inside.get(access.buffer)
+            if source is None:
+                continue
+            if not _passes(steps[source].writes[0], access):
+                return None
+            if access is not main:
+                added.append(source)
+        found.append(RowSources(inside.get(main.buffer, OUTSIDE), tuple(dict.fromkeys(added))))
+        if any(step.writes[0].shape != steps[k].writes[0].shape for k in added):
+            return None
+    return found if len(images) == 1 else None
+
+
+def _chain(
+    steps: Sequence[Step], layers: Sequence[RowLayer], sources: Sequence[RowSources]
+) -> Chain:
+    plan = plan_chain(layers, ALIGN_BYTES, sources)
     blocks = max(sum(step.lowering.row_blocks(step)) for step in steps)
     scratch = round_up(plan.nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
     slower = sum(step.lowering.row_surplus(step) for step in steps)
-    return Chain(plan, scratch if blocks else plan.nbytes, _over_input(steps, plan), slower)
+    images = steps[0].writes[0].shape[0]
+    return Chain(plan, scratch if blocks else plan.nbytes, _over_input(steps, plan), slower, images)
 
 
 def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:

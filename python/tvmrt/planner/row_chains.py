@@ -1,9 +1,10 @@
 """Chains of layers that are computed a few rows at a time: the calls, and the memory they need.
 
-Between two layers of a chain lie only the rows that the second one has not read yet; depthwise
-layers keep what they need again in a ring of their own. All calls are found here, one after the
-other, by asking the last layer for its rows; so the memory that a chain takes is what these calls
-need, and no estimate. No row is computed twice.
+Between layers of a chain lie only the rows that a later one has not read yet; depthwise layers keep
+what they need again in a ring of their own. Several layers may read the rows of one: a row stays
+until the last of them has read it. All calls are found here, one after the other, by asking the
+last layer for its rows; so the memory that a chain takes is what these calls need, and no estimate.
+No row is computed twice.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from .arena import fill
 
 MOST_ROWS = 2  # that a call makes of a layer without windows
+OUTSIDE = -1  # the chain's own input
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,18 @@ class RowLayer:
 
 
 @dataclass(frozen=True)
+class RowSources:
+    """Whose rows a layer reads: through its windows those of ``main``, and of each of ``added`` the
+    row that it writes; numbers of earlier layers, or ``OUTSIDE``."""
+
+    main: int
+    added: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Call:
-    """One call: ``rows`` output rows of a layer are made, after which the first ``dropped`` rows of
-    its input that lie in memory are not needed any more."""
+    """One call: ``rows`` output rows of a layer are made, after which it does not read ``dropped``
+    more rows of its input."""
 
     layer: int
     rows: int
@@ -96,13 +107,14 @@ class Call:
 class ChainPlan:
     """The calls of a chain and its memory.
 
-    ``heights`` and ``places`` are, for each layer but the first, the most rows of its input that
+    ``heights`` and ``places`` are, for each layer but the last, the most rows of its output that
     lie in memory and where they begin; ``rings`` where each layer's ring does. ``in_place``: the
     result of the chain may begin where its input does. ``moved_bytes``: of rows that are moved to
     the front of their place.
     """
 
     layers: tuple[RowLayer, ...]
+    sources: tuple[RowSources, ...]
     calls: tuple[Call, ...]
     heights: tuple[int, ...]
     places: tuple[int, ...]
@@ -113,30 +125,38 @@ class ChainPlan:
 
     def overlaps(self, layer: int) -> bool:
         """Whether a layer inside the chain writes its rows where its input lies."""
-        inside = 0 < layer < len(self.layers) - 1
-        return inside and self.places[layer - 1] == self.places[layer]
+        source = self.sources[layer].main
+        inside = source != OUTSIDE and layer < len(self.layers) - 1
+        return inside and self.places[source] == self.places[layer]
+
+    def readers(self, layer: int) -> tuple[list[int], list[int]]:
+        """The layers that read a layer's output through windows, and those that add it."""
+        return _readers(self.sources, layer)
 
 
-def plan_chain(layers: Sequence[RowLayer], align_bytes: int) -> ChainPlan:
-    """The calls of these layers, each of which reads what the one before has made, and the places
-    of their rows and rings, at multiples of ``align_bytes``."""
-    walk = _Walk(layers)
+def plan_chain(
+    layers: Sequence[RowLayer], align_bytes: int, sources: Sequence[RowSources] | None = None
+) -> ChainPlan:
+    """The calls of these layers and the places of their rows and rings, at multiples of
+    ``align_bytes``. Without ``sources`` each reads what the one before has made."""
+    known = sources or [RowSources(k - 1) for k in range(len(layers))]
+    walk = _Walk(layers, known)
     walk.run(len(layers) - 1, layers[-1].out_rows)
-    heights = walk.heights[1:]
-    groups = _join(walk.conflicts(), walk.never_over)
+    groups = _join(walk)
     sizes = [
-        max(round_up(heights[k] * layers[k + 1].in_bytes, align_bytes) for k in group)
+        max(round_up(walk.heights[k] * layers[k].out_bytes, align_bytes) for k in group)
         for group in groups
     ]
     rings = [round_up(layer.ring_bytes, align_bytes) for layer in layers]
-    neighbours = _neighbours(groups, walk.conflicts(), len(rings))
+    neighbours = _neighbours(groups, walk.conflicts, len(rings))
     places, nbytes = _place([*sizes, *rings], neighbours)
     of_group = {k: places[i] for i, group in enumerate(groups) for k in group}
     return ChainPlan(
         tuple(layers),
+        tuple(known),
         tuple(walk.calls),
-        tuple(heights),
-        tuple(of_group[k] for k in range(len(heights))),
+        tuple(walk.heights[:-1]),
+        tuple(of_group[k] for k in range(len(layers) - 1)),
         tuple(places[len(groups) :]),
         nbytes,
         walk.in_place,
@@ -144,13 +164,19 @@ def plan_chain(layers: Sequence[RowLayer], align_bytes: int) -> ChainPlan:
     )
 
 
-def _join(conflicts: Sequence[set[int]], never_over: set[int]) -> list[list[int]]:
-    """Places, counted from 0, that are one: of a layer's input and of its output, where every call
-    may write over what it reads."""
+def _readers(sources: Sequence[RowSources], layer: int) -> tuple[list[int], list[int]]:
+    windows = [k for k, source in enumerate(sources) if source.main == layer]
+    return windows, [k for k, source in enumerate(sources) if layer in source.added]
+
+
+def _join(walk: _Walk) -> list[list[int]]:
+    """Outputs whose places are one: that of a layer and that of its input, where every call may
+    write over what it reads."""
     groups: list[list[int]] = []
-    for place, others in enumerate(conflicts):
-        if place and place not in never_over and not others & set(groups[-1]):
-            groups[-1].append(place)
+    for place, others in enumerate(walk.conflicts[:-1]):
+        of_input = [group for group in groups if walk.sources[place].main in group]
+        if of_input and place not in walk.never_over and not others & set(of_input[0]):
+            of_input[0].append(place)
         else:
             groups.append([place])
     return groups
@@ -183,21 +209,25 @@ def _place(sizes: Sequence[int], neighbours: Sequence[Sequence[int]]) -> tuple[l
 class _Walk:
     """The calls as they come, and which rows lie in memory meanwhile."""
 
-    def __init__(self, layers: Sequence[RowLayer]) -> None:
-        self.layers = layers
+    def __init__(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> None:
+        self.layers, self.sources = layers, sources
         self.last = len(layers) - 1
+        self.readers = [_readers(sources, k) for k in range(len(layers))]
         self.calls: list[Call] = []
         self.made = [0] * len(layers)
-        self.first = [0] * len(layers)  # input rows that were dropped
+        self.first = [0] * len(layers)  # input rows that a layer does not read any more
+        self.base = [0] * len(layers)  # output rows in front of those in the place
         self.heights = [0] * len(layers)
-        self.moments: list[set[int]] = []  # the layers in front of which rows lie
+        # for each output the others that lie in memory at the same time
+        self.conflicts: list[set[int]] = [set() for _ in layers]
         self.never_over: set[int] = set()
         self.in_place = True
         self.moved_bytes = 0
 
     def there(self, layer: int) -> int:
         """Input rows, from the first on, that have been made for a layer."""
-        return self.made[layer - 1] if layer else self.layers[0].in_rows
+        source = self.sources[layer].main
+        return self.layers[layer].in_rows if source == OUTSIDE else self.made[source]
 
     def run(self, layer: int, target: int) -> None:
         """Have that many output rows made."""
@@ -209,61 +239,75 @@ class _Walk:
             else:
                 rows = min(rows, target - self.made[layer])
             self._ask(layer, shape.needed(self.made[layer], rows))
+            for added in self.sources[layer].added:
+                self.run(added, self.made[layer] + rows)
             self._call(layer, rows)
 
     def _fill_slots(self, layer: int) -> None:
         """All slots of the next step but the last, one by one, so that few rows lie in memory."""
         shape = self.layers[layer]
-        last = shape.slots(self.made[layer])
-        for slot in range(1, last if layer else 0):
+        inside = self.sources[layer].main != OUTSIDE
+        for slot in range(1, shape.slots(self.made[layer]) if inside else 0):
             end = slot * shape.unit - shape.pad
             if self.first[layer] < end < shape.in_rows:
                 self._ask(layer, end)
                 self._call(layer, 0)
 
     def _ask(self, layer: int, rows: int) -> None:
-        if layer:
-            self.run(layer - 1, rows)
+        if self.sources[layer].main != OUTSIDE:
+            self.run(self.sources[layer].main, rows)
 
     def _call(self, layer: int, rows: int) -> None:
-        shape = self.layers[layer]
-        there = self.there(layer)
-        self.heights[layer] = max(self.heights[layer], there - self.first[layer])
-        before = self._busy()
+        shape, before = self.layers[layer], self.first[layer]
+        there, busy = self.there(layer), self._busy()
+        if rows and layer != self.last:
+            self._make_room(layer, rows)
         read = shape.kept(self.made[layer], there) if shape.unit else 0
         self.made[layer] += rows
         kept = read if shape.unit else shape.kept(self.made[layer], there)
         if self.made[layer] == shape.out_rows:
             kept = there
-        kept = max(kept, self.first[layer])
-        left = there - kept
-        self.calls.append(Call(layer, rows, kept - self.first[layer]))
-        if layer and left and kept > self.first[layer]:
-            self.moved_bytes += left * shape.in_bytes
-        self.first[layer] = kept
-        self._note(layer, rows, before, over=shape.over_input and not left)
+        self.first[layer] = max(kept, before)
+        self.calls.append(Call(layer, rows, self.first[layer] - before))
+        if rows:
+            self._note_write(layer, busy, before)
+        self._note(self._busy())
 
-    def _note(self, layer: int, rows: int, before: set[int], over: bool) -> None:
-        """What lies in memory while a call runs, and when it has returned."""
-        during = set(before)
-        if layer < self.last and rows:
-            if not over:
-                during.add(layer + 1)
-                self.never_over.add(layer)
-        self.moments += [during, self._busy()]
+    def _make_room(self, layer: int, rows: int) -> None:
+        """What nobody reads any more of a layer's output goes, and what is left to the front."""
+        kept, made = self._kept(layer), self.made[layer]
+        if self.base[layer] < kept < made:
+            self.moved_bytes += (made - kept) * self.layers[layer].out_bytes
+        self.base[layer] = kept
+        self.heights[layer] = max(self.heights[layer], made + rows - kept)
+
+    def _kept(self, layer: int) -> int:
+        """The first output row of a layer that is read again."""
+        windows, adding = self.readers[layer]
+        return min([*(self.first[k] for k in windows), *(self.made[k] for k in adding)])
+
+    def _note_write(self, layer: int, busy: set[int], before: int) -> None:
+        """What lies in memory while a call writes; ``before``: the first input row it reads."""
         if layer == self.last:
             written = self.made[layer] * self.layers[layer].out_bytes
-            self.in_place &= written <= self.first[0] * self.layers[0].in_bytes
+            self.in_place &= written <= self._released(before) * self.layers[0].in_bytes
+            return
+        source = self.sources[layer].main
+        over = self.layers[layer].over_input and source not in self._busy()
+        self._note(busy - {source} | {layer})
+        if not over:
+            self.never_over.add(layer)
+            self._note({source, layer} - {OUTSIDE})
+
+    def _released(self, before: int) -> int:
+        """Rows of the chain's input that nobody reads any more."""
+        firsts = [self.first[k] for k, s in enumerate(self.sources) if s.main == OUTSIDE]
+        return min([*firsts, *([before] if self.sources[self.last].main == OUTSIDE else [])])
 
     def _busy(self) -> set[int]:
-        """The layers in front of which rows lie between two calls."""
-        return {k for k in range(1, self.last + 1) if self.made[k - 1] > self.first[k]}
+        """The layers of which output rows lie in memory between two calls."""
+        return {k for k in range(self.last) if self.made[k] > self._kept(k)}
 
-    def conflicts(self) -> list[set[int]]:
-        """For each place in front of a layer but the first the others, all counted from 0, that
-        hold rows at the same time."""
-        found: list[set[int]] = [set() for _ in self.layers[1:]]
-        for moment in self.moments:
-            for a in moment:
-                found[a - 1] |= {b - 1 for b in moment if b != a}
-        return found
+    def _note(self, together: set[int]) -> None:
+        for place in together:
+            self.conflicts[place] |= together - {place}

@@ -23,18 +23,20 @@ MOVED_INSTRUCTIONS = 0.6  # for a byte that moves to the front
 class Chain:
     """Steps that can be one: their calls, the scratch memory that it takes, and whether its result
     may begin where its input does. ``slower``: the instructions that its kernels take more than
-    those that are chosen elsewhere."""
+    those that are chosen elsewhere. ``images``: the calls are made for each."""
 
     plan: ChainPlan
     scratch_bytes: int
     in_place: bool
     slower: int = 0
+    images: int = 1
 
     @property
     def instructions(self) -> int:
         """Those that it takes more than its steps one after the other, estimated."""
         moved = int(self.plan.moved_bytes * MOVED_INSTRUCTIONS)
-        return len(self.plan.calls) * CALL_INSTRUCTIONS + moved + self.slower
+        calls = len(self.plan.calls) * CALL_INSTRUCTIONS
+        return self.images * (calls + moved) + self.slower
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tvmrt.planner.row_chains import ChainPlan, RowLayer, plan_chain
+from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
 
 ALIGN = 16
 
@@ -40,6 +40,33 @@ def random_chain(seed: int) -> list[RowLayer]:
     return layers if len(layers) > 1 else random_chain(seed + 1000)
 
 
+def random_branches(seed: int) -> tuple[list[RowLayer], list[RowSources]]:
+    """Blocks of a layer, or of two ways of equal strides whose rows are added by the last layer."""
+    draw = random.Random(seed)
+    rows, width = draw.randint(4, 23), draw.choice((3, 16, 40))
+    layers: list[RowLayer] = []
+    sources: list[RowSources] = []
+    begin = OUTSIDE
+    for _ in range(draw.randint(1, 3)):
+        stride, reach = draw.choice((1, 2)), draw.choice((3, 5))
+        out = draw.choice((3, 16, 40))
+        made = (rows - 1) // stride + 1
+        skip = begin
+        if stride != 1 or out != width:  # what is added has rows of the result
+            skip = len(layers)
+            layers.append(RowLayer(rows, made, width, out, 2, stride, 0))
+            sources.append(RowSources(begin))
+        wide = draw.choice((16, 40))
+        layers.append(RowLayer(rows, rows, width, wide, over_input=wide <= width))
+        sources.append(RowSources(begin))
+        layers.append(RowLayer(rows, made, wide, out, reach, stride, reach // 2))
+        sources.append(RowSources(len(layers) - 2, () if skip == OUTSIDE else (skip,)))
+        layers.append(RowLayer(made, made, out, out, over_input=True))
+        sources.append(RowSources(len(layers) - 2))
+        rows, width, begin = made, out, len(layers) - 1
+    return layers, sources
+
+
 class Machine:
     """Runs the calls. Memory holds (layer, row) for each byte; a layer reads what its windows need
     and fails where that is not there."""
@@ -48,8 +75,7 @@ class Machine:
         self.plan = plan
         count = len(plan.layers)
         self.memory: list[tuple[int, int] | None] = [None] * plan.nbytes
-        self.first, self.made = [0] * count, [0] * count
-        self.count = [plan.layers[0].in_rows, *[0] * count]
+        self.first, self.made, self.base = [0] * count, [0] * count, [0] * count
         self.copied: list[set[int]] = [set() for _ in plan.layers]
         self.written = 0
         for k, layer in enumerate(plan.layers):
@@ -67,10 +93,12 @@ class Machine:
                        for i in range(layer.ring_bytes)), "a ring was written over"  # fmt: skip
 
     def call(self, k: int, rows: int, dropped: int) -> None:
-        layer, first = self.plan.layers[k], self.first[k]
-        lying = range(first, first + self.count[k])
-        for row in lying:
-            self.check_row(k, row)
+        layer, sources = self.plan.layers[k], self.plan.sources[k]
+        outside = sources.main == OUTSIDE
+        there = layer.in_rows if outside else self.made[sources.main]
+        lying = range(self.first[k], there)
+        for row in lying if not outside else ():
+            self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
         if layer.unit:
             self.copy_slots(k, lying)
@@ -78,14 +106,17 @@ class Machine:
             assert wanted <= self.copied[k], "a ring lacks rows"
         else:
             assert wanted <= set(lying), "a window lacks rows"
+        for source in sources.added:
+            for row in range(self.made[k], self.made[k] + rows):
+                assert row < self.made[source], "a row to be added is not there"
+                self.check_row(source, row)
+        if k < len(self.plan.layers) - 1:
+            self.make_room(k)
         for row in range(self.made[k], self.made[k] + rows):
             self.write_row(k, row)
         self.made[k] += rows
         self.first[k] += dropped
-        self.count[k] -= dropped
-        assert self.count[k] >= 0
-        if k and dropped:
-            self.move(k)
+        assert self.first[k] <= there
 
     def windows(self, k: int, row: int, rows: int) -> set[int]:
         layer = self.plan.layers[k]
@@ -103,37 +134,45 @@ class Machine:
                 self.copied[k] |= real
 
     def place(self, k: int, row: int) -> range:
-        """The bytes of an input row of a layer inside of the chain."""
-        size = self.plan.layers[k].in_bytes
-        begin = self.plan.places[k - 1] + (row - self.first[k]) * size
+        """The bytes of a row of a layer's output."""
+        size = self.plan.layers[k].out_bytes
+        begin = self.plan.places[k] + (row - self.base[k]) * size
         return range(begin, begin + size)
 
     def check_row(self, k: int, row: int) -> None:
-        if k:
-            owners = {self.memory[at] for at in self.place(k, row)}
-            assert owners == {(k, row)}, f"row {row} of layer {k} was written over"
+        assert row >= self.base[k]
+        owners = {self.memory[at] for at in self.place(k, row)}
+        assert owners == {(k, row)}, f"row {row} of layer {k} was written over"
 
     def write_row(self, k: int, row: int) -> None:
-        layer, after = self.plan.layers[k], k + 1
-        if after == len(self.plan.layers):
+        layer = self.plan.layers[k]
+        if k == len(self.plan.layers) - 1:
             self.written += layer.out_bytes
             if self.plan.in_place:  # what is still read of the chain's input lies behind
-                read = self.windows(0, self.made[0], self.plan.layers[0].out_rows)
-                if self.plan.layers[0].unit:
-                    read -= self.copied[0]
-                begin = min(read, default=self.plan.layers[0].in_rows)
-                assert k == 0 or self.written <= begin * self.plan.layers[0].in_bytes
+                begin = min(self.needed(r) for r, s in enumerate(self.plan.sources) if s.main < 0)
+                assert self.written <= begin * self.plan.layers[0].in_bytes
             return
-        for at in self.place(after, self.first[after] + self.count[after]):
-            self.memory[at] = (after, row)
-        self.count[after] += 1
+        for at in self.place(k, row):
+            self.memory[at] = (k, row)
 
-    def move(self, k: int) -> None:
-        """What is left moves to the front of its place."""
-        size, begin = self.plan.layers[k].in_bytes, self.plan.places[k - 1]
-        for i in range(self.count[k]):
-            for at in range(begin + i * size, begin + (i + 1) * size):
-                self.memory[at] = (k, self.first[k] + i)
+    def needed(self, k: int) -> int:
+        """The first row that a layer reads again of the chain's input."""
+        read = self.windows(k, self.made[k], self.plan.layers[k].out_rows)
+        if self.plan.layers[k].unit:
+            read -= self.copied[k]
+        return min(read, default=self.plan.layers[k].in_rows)
+
+    def make_room(self, k: int) -> None:
+        """What is left of its rows moves to the front of their place."""
+        windows, adding = self.plan.readers(k)
+        kept = min([*(self.first[r] for r in windows), *(self.made[r] for r in adding)])
+        rows = {row: [self.memory[at] for at in self.place(k, row)]
+                for row in range(kept, self.made[k])}  # fmt: skip
+        moves = kept > self.base[k]
+        self.base[k] = kept
+        for row, owners in rows.items() if moves else ():
+            for at, owner in zip(self.place(k, row), owners):
+                self.memory[at] = owner
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -144,11 +183,28 @@ def test_every_call_finds_its_rows_and_each_is_made_once(seed):
     assert all(at % ALIGN == 0 for at in (*plan.places, *plan.rings))
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_that_several_layers_read_stay_for_the_last_of_them(seed):
+    layers, sources = random_branches(seed)
+    plan = plan_chain(layers, ALIGN, sources)
+    Machine(plan).run()
+    whole = sum(layer.out_bytes * layer.out_rows for layer in layers[:-1])
+    assert plan.nbytes < whole or layers[-1].out_rows < 8
+
+
 def test_two_layers_of_equal_width_use_one_place():
     wide = RowLayer(40, 40, 64, 64, over_input=True)
     plan = plan_chain([wide, wide, wide, wide], ALIGN)
     assert plan.nbytes == 2 * 64
     assert plan.overlaps(1) and plan.overlaps(2)
+
+
+def test_a_row_that_is_added_later_waits_for_the_windows_between():
+    wide, window = RowLayer(40, 40, 64, 64, over_input=True), RowLayer(40, 40, 64, 64, 5, 1, 2)
+    sources = [RowSources(OUTSIDE), RowSources(0), RowSources(1, (0,))]
+    plan = plan_chain([wide, wide, window], ALIGN, sources)
+    assert plan.heights == (3, 5)
+    assert not plan.overlaps(1)
 
 
 def test_a_window_keeps_as_many_rows_as_it_is_high():

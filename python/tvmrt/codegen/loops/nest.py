@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.extent import Whole, most, symbols_of
-from tvmrt.ir.program import Access, Step, pixel_stride
+from tvmrt.ir.program import Access, Step
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.text import GAP, bytes_of, call, plus, times
@@ -19,6 +19,7 @@ from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers, same_place
 from .chain import measures_angle, print_chain, scalar_literal
 from .packed import element, store
+from .row_steps import layer_of_elements, step_of_a_row
 
 SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
 SHORT_RUN = 64  # bytes that a few instructions copy
@@ -103,12 +104,6 @@ class Operands:
         return name, dense(value.shape, order)
 
 
-def _row(access: Access) -> Access:
-    """The first row of an image."""
-    shape = (*access.shape[:2], 1, *access.shape[3:])
-    return Access(access.buffer, access.at.slice([0] * 4, [1] * 4, shape))
-
-
 @lowers("pointwise")
 class PointwiseLowering(Lowering):
     """A chain or tree of pointwise nodes: one loop nest, one load an operand."""
@@ -141,28 +136,14 @@ class PointwiseLowering(Lowering):
         ]
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        x, y = (step.reads[0].at, step.writes[0].at) if len(step.reads) == 1 else (None, None)
         constants = [v for v in self.group.inputs() if v.is_constant]
         across = any(v.type.rank > 1 and v.shape[-2] != 1 for v in constants)
-        if x is None or x.shape != y.shape or across or self._packs or self._angles:
+        if across or self._packs or self._angles or not step.reads:
             return None
-        if len(y.shape) != 4 or y.shape[0] != 1 or symbols_of(y.shape):
-            return None
-        if x.offset or pixel_stride(y) is None or step.writes[0].shape[2] < 2:
-            return None
-        rows, nbytes = y.shape[2], [a.dtype.itemsize for a in (step.reads[0], step.writes[0])]
-        whole = pixel_stride(x) is not None
-        over = whole and same_place(x, y) and nbytes[0] == nbytes[1]
-        in_bytes = x.strides[2] * nbytes[0] if whole else 0
-        return RowLayer(rows, rows, in_bytes, y.strides[2] * nbytes[1], over_input=over)
+        return layer_of_elements(step)
 
     def row_step(self, step: Step) -> Step:
-        return replace(
-            step,
-            reads=[_row(a) for a in step.reads],
-            writes=[_row(a) for a in step.writes],
-            scratch=None,
-        )
+        return step_of_a_row(step)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         out = step.writes[0].at

@@ -8,14 +8,17 @@ from math import prod
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Whole
 from tvmrt.ir.program import Step, pixel_stride
+from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import number, print_layer, print_struct, range_initializer, triple
 from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, merge_loops, pointwise_order
+from ..loops.row_steps import layer_of_elements, step_of_a_row
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
-from ..window.pool import pool_window
+from ..window.boards import row_layers
+from ..window.pool import pool_window, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
@@ -36,6 +39,12 @@ class Bytewise(Lowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0].at
         return [(i, 0) for i, a in enumerate(step.reads) if same_place(a.at, out)]
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        return layer_of_elements(step) if self.target.board is not None else None
+
+    def row_step(self, step: Step) -> Step:
+        return step_of_a_row(step)
 
     def threads(self, size: int) -> int:
         return 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
@@ -153,15 +162,34 @@ class QPoolLowering(ImageLowering):
                 self._emit_whole(f, x)
                 return
         self._emit_shape(f, x, y)
-        if node.op == "qmax_pool":
-            f.line(f"return tvmrt_max_pool_i8(&shape, {f.read(0)}, {f.write()});")
+        self._emit_call(f, "&shape")
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        images = self.target.board is not None and len(step.writes[0].shape) == 4
+        if not images or self._whole_image():  # whose sums are of integers
+            return None
+        strides = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        return row_layers.pool_layer(window_of(self.node, 1, *strides), 1, 1)
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        f.include("pool_i8.h")
+        name_format(f, self.target)
+        if self.node.op == "qavg_pool":
+            f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
+        self._emit_shape(f, pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at))
+        self._emit_call(f, row_layers.print_part(f, "tvmrt_pool_i8", "shape"))
+
+    def _emit_call(self, f: FunctionWriter, shape: str) -> None:
+        attrs = self.node.attrs
+        if self.node.op == "qmax_pool":
+            f.line(f"return tvmrt_max_pool_i8({shape}, {f.read(0)}, {f.write()});")
             return
         average = [
             f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
             f".x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
-        f.line(f"return tvmrt_average_pool_i8(&shape, &average, {f.read(0)}, {f.write()});")
+        f.line(f"return tvmrt_average_pool_i8({shape}, &average, {f.read(0)}, {f.write()});")
 
     def _whole_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -13,6 +14,7 @@ from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
+from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
@@ -20,6 +22,8 @@ from ..lowering import ANY, ImageLowering, lowers, same_place
 from ..target import Target
 from . import packing_f32 as packing
 from .boards import float32 as boards
+from .boards import row_layers
+from .boards.kernel import MicroKernel
 from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape, flat_shape
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
@@ -205,6 +209,21 @@ def emit_board(
     axes with the channels last.
     """
     kernel = boards.choose(layer, step.lowering.target.board)
+    address = print_board(f, step, epilogue, layer, kernel, x, residual, order)
+    f.line(f"return {kernel.tile}({address}, &data);")
+
+
+def print_board(
+    f: FunctionWriter,
+    step: Step,
+    epilogue: Epilogue,
+    layer: MicroLayer,
+    kernel: MicroKernel[MicroLayer],
+    x: str,
+    residual: tuple[str, int],
+    order: tuple[int, ...],
+) -> str:
+    """Print the layer and the tensors, ``data``, as structs; the layer's address in C."""
     packed = kernel.pack(layer)
     fields = {"x": x, "weights": f.constant("weights", packed.weights)}
     if packed.bias is not None:
@@ -217,7 +236,7 @@ def emit_board(
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)
-    f.line(f"return {kernel.tile}({address}, &data);")
+    return address
 
 
 @lowers("conv")
@@ -289,10 +308,43 @@ class ConvLowering(ConvolutionLowering):
             self._emit_dense(step, f)
 
     def _emit_board(self, step: Step, f: FunctionWriter, layer: MicroLayer) -> None:
+        emit_board(f, step, self.epilogue, layer, *self._board_operands(step, f))
+
+    def _board_operands(
+        self, step: Step, f: FunctionWriter
+    ) -> tuple[str, tuple[str, int], tuple[int, ...]]:
+        """The input's pointer, the residual's with its pixel stride, and the result's axes."""
         x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
         residual = self.residual_parts(step, f, self.epilogue)
-        order = channels_last_order(len(self.node.output.shape))
-        emit_board(f, step, self.epilogue, layer, x, residual, order)
+        return x, residual, channels_last_order(len(self.node.output.shape))
+
+    def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel[MicroLayer]] | None:
+        """The layer and its kernel in a chain."""
+        shape = self.board_shape(step)
+        if shape is None or not row_layers.can_be_cut(shape, step):
+            return None
+        layer = replace(self.board_layer(shape), over_input=shape.pointwise)
+        return layer, boards.choose_for_rows(layer, self.target.board)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        found = self._row_kernel(step)
+        return found and row_layers.row_layer(*found, 4, 4)
+
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
+    def row_step(self, step: Step) -> Step:
+        return row_layers.with_ring(step, *self._row_kernel(step))
+
+    def row_blocks(self, step: Step) -> tuple[int, ...]:
+        layer, kernel = self._row_kernel(step)
+        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        layer, kernel = self._row_kernel(step)
+        operands = self._board_operands(step, f)
+        address = print_board(f, step, self.epilogue, layer, kernel, *operands)
+        row_layers.emit_call(f, layer, kernel, address, "tvmrt_micro_conv_f32")
 
     def options(self, step: Step) -> list[Choice]:
         layer = self.layer(step)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.ir import Value
+from tvmrt.ir import Node, Value
 from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import print_layer, triple
 from ..c.text import call
 from ..c.writer import FunctionWriter, place_text
 from ..lowering import Lowering, lowers
+from .boards import row_layers
 from .conv import ChannelsLastLowering
 from .epilogue import Epilogue, emit_row_epilogue
 from .plan import Window
@@ -47,12 +49,36 @@ class PoolLowering(ChannelsLastLowering):
         if not self.vectors:
             emit_plain_max(self.node, f, "NULL")
             return
-        y_stride = pixel_stride(step.writes[0].at)
-        x = step.read_values.index(self.node.inputs[0])
-        shape = self.node.output.shape
+        row, context = self._print_layer(step, f)
+        self._print_call(step, f, "&layer", row, context)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        if not self.vectors or self.target.board is None or len(step.writes[0].shape) != 4:
+            return None
+        after = {v for node in self.group.after for v in node.inputs if v is not None}
+        if self.node.inputs[0] in after or not all(map(row_layers.of_channels, after)):
+            return None
+        return row_layers.pool_layer(self._window(step), 4, 4)
+
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        row, context = self._print_layer(step, f)
+        part = row_layers.print_part(f, "tvmrt_pool_f32_layer", "layer")
+        self._print_call(step, f, part, row, context)
+
+    def _window(self, step: Step) -> Window:
+        x = step.reads[step.read_values.index(self.node.inputs[0])].at
+        strides = pixel_stride(x), pixel_stride(step.writes[0].at)
+        return window_of(self.node, self.node.output.shape[0], *strides)
+
+    def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str]:
+        """Print ``layer``; what is called on finished pixels, and its context."""
+        window, shape = self._window(step), self.node.output.shape
         f.include("pool.h")
-        row, context = emit_row_epilogue(
-            f, step, self.epilogue, y_stride, shape, channels_last_order(len(shape))
+        epilogue = emit_row_epilogue(
+            f, step, self.epilogue, window.y_stride, shape, channels_last_order(len(shape))
         )
         print_layer(
             f,
@@ -61,12 +87,17 @@ class PoolLowering(ChannelsLastLowering):
                 "kind": self._kind(),
                 "p": self.node.attrs.get("p", 0),
                 "channels": shape[1],
-                **pool_window(self.node, shape[0], pixel_stride(step.reads[x].at), y_stride),
+                "window": window.members(),
                 "pad_end": triple(self.node.attrs["pads_after"], 0),
             },
         )
-        passed = ("&layer", f.read(x), f.write(), row, context)
-        f.line(f"return {call('tvmrt_pool_f32', *passed)};")
+        return epilogue
+
+    def _print_call(
+        self, step: Step, f: FunctionWriter, layer: str, row: str, context: str
+    ) -> None:
+        x = f.read(step.read_values.index(self.node.inputs[0]))
+        f.line(f"return {call('tvmrt_pool_f32', layer, x, f.write(), row, context)};")
 
     def _kind(self) -> str:
         if self.node.op == "avg_pool":
@@ -74,10 +105,10 @@ class PoolLowering(ChannelsLastLowering):
         return {"max_pool": "TVMRT_POOL_MAX", "lp_pool": "TVMRT_POOL_LP"}[self.node.op]
 
 
-def pool_window(node, batch: int, x_stride: int, y_stride: int) -> dict[str, object]:
-    """The window of a pooling layer, as a member of its struct."""
+def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
+    """The window of a pooling layer."""
     attrs = node.attrs
-    window = Window(
+    return Window(
         batch,
         triple(node.inputs[0].shape[2:], 1),
         triple(attrs["out_spatial"], 1),
@@ -88,7 +119,11 @@ def pool_window(node, batch: int, x_stride: int, y_stride: int) -> dict[str, obj
         triple(attrs["dilations"], 1),
         triple(attrs["pads_before"], 0),
     )
-    return {"window": window.members()}
+
+
+def pool_window(node: Node, batch: int, x_stride: int, y_stride: int) -> dict[str, object]:
+    """The same, as a member of its struct."""
+    return {"window": window_of(node, batch, x_stride, y_stride).members()}
 
 
 @lowers("max_pool_index")

@@ -214,7 +214,7 @@ class IntegerProduct(Lowering):
 
     def row_layer(self, step: Step) -> RowLayer | None:
         found = self._row_kernel(step)
-        return found and row_layers.row_layer(*found, step.writes[0].dtype.itemsize)
+        return found and row_layers.row_layer(*found, 1, step.writes[0].dtype.itemsize)
 
     def row_operand(self, step: Step) -> int:
         return step.read_values.index(self.node.inputs[0])
@@ -234,7 +234,7 @@ class IntegerProduct(Lowering):
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         layer, kernel = self._row_kernel(step)
         address = self._print_board(step, f, layer, kernel)
-        row_layers.emit_call(f, layer, kernel, address)
+        row_layers.emit_call(f, layer, kernel, address, "tvmrt_micro_conv_i8")
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""

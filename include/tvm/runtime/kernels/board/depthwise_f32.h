@@ -11,7 +11,7 @@
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 
 #include "f32.h"
-#include "ring.h"
+#include "rows.h"
 
 /*! \brief What the rows of a layer share. */
 typedef struct tvmrt_micro_depthwise_f32 {
@@ -176,6 +176,28 @@ static inline int tvmrt_micro_depthwise_f32_run(const tvmrt_micro_conv_f32* c,
   tvmrt_micro_fill(d.ring, (uint8_t*)d.ring + s->scratch, 0);
   tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(d.ring);
+}
+
+/*!
+ * \brief Some rows of it, for chains (board/rows.h).
+ *
+ * \param whole   [in] The whole layer.
+ * \param data    [in] As above: x is the first input row in memory, y the row that is made.
+ * \param at      [in] The rows.
+ * \param scratch [in,out] shape.scratch bytes, aligned to 4, kept from call to call.
+ */
+static inline int tvmrt_micro_depthwise_f32_rows(const tvmrt_micro_conv_f32* whole,
+                                                 const tvmrt_micro_data_f32* data,
+                                                 const tvmrt_micro_rows* at, uint8_t* scratch) {
+  tvmrt_micro_conv_f32 part = *whole;
+  const tvmrt_micro_shape* const s = &part.shape;
+  const tvmrt_micro_depthwise_f32 d = {&part, data, (float*)(void*)scratch};
+  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
+                                   s->kept.ring.slots, s->stride[0], 1};
+  tvmrt_micro_cut_ring(&part.shape, at);
+  if (at->first == 0) tvmrt_micro_fill(d.ring, scratch + s->scratch, 0);
+  tvmrt_micro_walk_rows(&whole->shape, at, steps, 1, &d);
+  return 0;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_ */

@@ -1,18 +1,16 @@
 /*!
  * \file board/rows.h
- * \brief Layers of microcontrollers a few rows at a time, and chains of them.
+ * \brief Layers of microcontrollers a few rows at a time, as chains of them (board/chain.h) call them.
  *
- * A chain computes its layers in turns, as rows of input come: between two layers lie only the rows
- * that the second one has not read yet, always from the beginning of their place on, and what a
- * depthwise layer reads again is in a ring of its own (board/ring.h). The compiler of the network has
- * found all calls, and how many rows lie where: tables, of which the chain's own function makes the
- * calls in their order. Batches are of one image.
+ * A function for some rows is told which input rows lie in memory; what a depthwise layer reads again
+ * is in a ring of its own (board/ring.h), which is kept from call to call.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
 #define TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
 
 #include <stdint.h>
 
+#include "../window.h"
 #include "i8.h"
 #include "ring.h"
 
@@ -24,24 +22,34 @@ typedef struct tvmrt_micro_rows {
   int32_t rows;  /*!< Output rows that are made; 0: the input goes into the ring alone. */
 } tvmrt_micro_rows;
 
-/*! \brief A dense layer of some rows only: its input is what lies in memory. */
-TVMRT_INLINE tvmrt_micro_conv_i8 tvmrt_micro_part(const tvmrt_micro_conv_i8* whole,
-                                                  const tvmrt_micro_rows* at) {
-  tvmrt_micro_conv_i8 part = *whole;
-  tvmrt_micro_shape* const s = &part.shape;
+/*! \brief Makes a dense layer's shape that of some rows: its input is what lies in memory. */
+TVMRT_INLINE void tvmrt_micro_cut(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
   s->in[0] = (int16_t)at->count;
   s->out[0] = (int16_t)at->rows;
   s->pad[0] = (int16_t)(s->pad[0] + at->first - at->row * s->stride[0]);
   s->kept.windows.pixels = at->rows * s->out[1];
-  return part;
 }
 
-/*! \brief A depthwise layer with these input rows; those outside of them are padding. */
+/*! \brief The same of a depthwise layer with these input rows; those outside of them are padding. */
+TVMRT_INLINE void tvmrt_micro_cut_ring(tvmrt_micro_shape* s, const tvmrt_micro_rows* at) {
+  s->in[0] = (int16_t)at->count;
+  s->pad[0] = (int16_t)(s->pad[0] + at->first);
+}
+
+/*! \brief The same of a pooling layer; `pad_end` is its padding behind the rows. */
+TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmrt_micro_rows* at) {
+  *pad_end += w->in[1] - at->first - at->count;
+  w->batch = 1;
+  w->in[1] = at->count;
+  w->out[1] = at->rows;
+  w->pad[1] += at->first - at->row * w->stride[1];
+}
+
+/*! \brief tvmrt_micro_cut_ring() of a layer of integers. */
 TVMRT_INLINE tvmrt_micro_conv_i8 tvmrt_micro_ring_part(const tvmrt_micro_conv_i8* whole,
                                                        const tvmrt_micro_rows* at) {
   tvmrt_micro_conv_i8 part = *whole;
-  part.shape.in[0] = (int16_t)at->count;
-  part.shape.pad[0] = (int16_t)(part.shape.pad[0] + at->first);
+  tvmrt_micro_cut_ring(&part.shape, at);
   return part;
 }
 
@@ -65,39 +73,6 @@ TVMRT_INLINE void tvmrt_micro_walk_rows(const tvmrt_micro_shape* whole, const tv
   if (next < slot) next = slot;
   for (; next < end; next++) by.copy(layer, 0, next);
   if (at->rows > 0) by.make(layer, 0, at->rows, slot);
-}
-
-/*! \brief A call of a chain: `rows` output rows of a layer, and how many rows of its input that lie
- * in memory are not read again. */
-typedef struct tvmrt_chain_call {
-  uint8_t layer, rows, dropped;
-} tvmrt_chain_call;
-
-/*! \brief How far a layer is: the first input row in memory, how many lie there, output rows made. */
-typedef struct tvmrt_chain_at {
-  int16_t first, count, row;
-} tvmrt_chain_at;
-
-/*!
- * \brief Counts a call that was made.
- *
- * \param at    [in,out] The layer's; the next one's follows.
- * \param input [in,out] Where the layer's input rows lie, of which what is left moves to the front;
- *                       NULL for the chain's own input.
- */
-TVMRT_INLINE void tvmrt_chain_count(tvmrt_chain_at* at, const tvmrt_chain_call* call,
-                                    uint8_t* input, int32_t row_bytes) {
-  at->row = (int16_t)(at->row + call->rows);
-  at[1].count = (int16_t)(at[1].count + call->rows);
-  at->first = (int16_t)(at->first + call->dropped);
-  at->count = (int16_t)(at->count - call->dropped);
-  if (input == NULL || call->dropped == 0) return;
-  const int32_t distance = call->dropped * row_bytes, left = at->count * row_bytes;
-  if (distance >= 4) {
-    tvmrt_micro_copy(input, input + distance, left); /* by words, from the front on */
-  } else {
-    for (int32_t i = 0; i < left; i++) input[i] = input[i + distance];
-  }
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_ROWS_H_ */

@@ -1,4 +1,4 @@
-"""Integer layers of microcontrollers a few rows at a time (``kernels/board/rows.h``)."""
+"""Layers of microcontrollers a few rows at a time (``kernels/board/rows.h``)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from tvmrt.planner.row_chains import RowLayer
 
 from ...c.text import braces
 from ...c.writer import FunctionWriter
-from .kernel import MicroKernel
-from .layer_i8 import MicroLayer
+from ..plan import Window
+from .kernel import MicroKernel, Shaped
 from .shape import MicroShape
 
 
 def can_be_cut(shape: MicroShape, step: Step) -> bool:
-    """Whether a layer is one image of rows that no run chooses, has windows without gaps between
-    rows, and what follows its sums reads neither its input nor constants that differ by row."""
+    """Whether a layer has images of rows that no run chooses, windows that a ring can hold where it
+    is depthwise, and what follows its sums reads neither its input nor constants that differ by
+    row."""
     sizes = (shape.batch, *shape.in_, *shape.out, shape.x_stride, shape.y_stride)
-    image = len(step.writes[0].shape) == 4 and shape.batch == 1
+    image = len(step.writes[0].shape) == 4
     known = all(isinstance(n, int) for n in sizes)
     after = {v for node in step.group.after for v in node.inputs if v is not None}
-    plain = step.group.root.inputs[0] not in after and all(_of_channels(v) for v in after)
-    whole = 0 <= shape.pad[0] and _reach(shape) >= shape.stride[0]
-    return known and image and plain and whole
+    plain = step.group.root.inputs[0] not in after and all(of_channels(v) for v in after)
+    held = not shape.depthwise or _reach(shape) >= shape.stride[0]
+    return known and image and plain and held and shape.pad[0] >= 0
 
 
-def _of_channels(value: Value) -> bool:
+def of_channels(value: Value) -> bool:
     """Whether a value is no constant that has rows or columns."""
     pixels = value.shape[-2:] if value.type.rank > 1 else value.shape
     return not value.is_constant or value.type.size == 1 or prod(pixels) == 1
@@ -38,16 +39,16 @@ def _reach(shape: MicroShape) -> int:
     return (shape.kernel[0] - 1) * shape.dilation[0] + 1
 
 
-def row_layer(layer: MicroLayer, kernel: MicroKernel, y_bytes: int) -> RowLayer:
-    """What the planner of chains is told of a layer that can be cut."""
+def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) -> RowLayer:
+    """What the planner of chains is told of a layer that can be cut, and its bytes of elements."""
     shape = layer.shape
-    below = shape.pointwise and shape.y_stride * y_bytes <= shape.x_stride
+    below = shape.pointwise and shape.y_stride * y_bytes <= shape.x_stride * x_bytes
     return RowLayer(
         shape.in_[0],
         shape.out[0],
-        shape.in_[1] * shape.x_stride,
+        shape.in_[1] * shape.x_stride * x_bytes,
         shape.out[1] * shape.y_stride * y_bytes,
-        _reach(shape),
+        max(_reach(shape), shape.stride[0]),
         shape.stride[0],
         shape.pad[0],
         kernel.unit if shape.depthwise else 0,
@@ -56,7 +57,26 @@ def row_layer(layer: MicroLayer, kernel: MicroKernel, y_bytes: int) -> RowLayer:
     )
 
 
-def with_ring(step: Step, layer: MicroLayer, kernel: MicroKernel) -> Step:
+def pool_layer(window: Window, x_bytes: int, y_bytes: int) -> RowLayer | None:
+    """The same of a layer that pools; None where it has no rows to be cut into."""
+    sizes = (*window.in_, *window.out, *window.kernel, window.x_stride, window.y_stride)
+    known = all(isinstance(n, int) for n in sizes)
+    flat = (window.in_[0], window.out[0], window.kernel[0], window.stride[0], window.pad[0])
+    if not known or flat != (1, 1, 1, 1, 0) or window.pad[1] < 0:
+        return None
+    reach = (window.kernel[1] - 1) * window.dilation[1] + 1
+    return RowLayer(
+        window.in_[1],
+        window.out[1],
+        window.in_[2] * window.x_stride * x_bytes,
+        window.out[2] * window.y_stride * y_bytes,
+        max(reach, window.stride[1]),
+        window.stride[1],
+        window.pad[1],
+    )
+
+
+def with_ring(step: Step, layer: Shaped, kernel: MicroKernel) -> Step:
     """The step with the ring of a depthwise layer as its scratch memory."""
     if not layer.shape.depthwise:
         return replace(step, scratch=None, scratch_bytes=0, kernel_bytes=0)
@@ -65,13 +85,31 @@ def with_ring(step: Step, layer: MicroLayer, kernel: MicroKernel) -> Step:
     return replace(step, scratch=ring, scratch_bytes=nbytes, kernel_bytes=0)
 
 
-def emit_call(f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel, address: str) -> None:
-    """Print the call of the kernel for some rows, of the layer at an ``address`` and ``data``."""
-    f.include("board/rows.h")
-    numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
-    f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")
+def emit_call(
+    f: FunctionWriter, layer: Shaped, kernel: MicroKernel, address: str, kind: str
+) -> None:
+    """Print the call of the kernel for some rows, of the layer at an ``address``, a struct of that
+    ``kind``, and ``data``."""
+    print_rows(f)
     if layer.shape.depthwise:
         f.line(f"return {kernel.rows}({address}, &data, &at, {f.scratch()});")
         return
-    f.line(f"const tvmrt_micro_conv_i8 part = tvmrt_micro_part({address}, &at);")
+    f.line(f"{kind} part = *{address};")
+    f.line("tvmrt_micro_cut(&part.shape, &at);")
     f.line(f"return {kernel.function(layer)}(&part, &data);")
+
+
+def print_part(f: FunctionWriter, kind: str, name: str) -> str:
+    """Print the layer ``name`` of a pool, a struct of that ``kind``, as it is for some rows; its
+    address."""
+    print_rows(f)
+    f.line(f"{kind} part = {name};")
+    f.line("tvmrt_window_cut(&part.window, &part.pad_end[1], &at);")
+    return "&part"
+
+
+def print_rows(f: FunctionWriter) -> None:
+    """Print ``at``, the rows that the function is called for."""
+    f.include("board/rows.h")
+    numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
+    f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")

@@ -11,4 +11,5 @@ KERNEL = MicroKernel(
     supports=lambda layer: layer.shape.depthwise,
     pack=lambda layer: MicroWeights(by_fours(layer), padded(layer.biases, 4)),
     scratch=lambda layer: ring_of_rows(layer.shape, 4),
+    rows="tvmrt_micro_depthwise_f32_rows",
 )

@@ -1,0 +1,43 @@
+"""Steps of one element after the other, a row at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.program import Access, Step, pixel_stride
+from tvmrt.planner.row_chains import RowLayer
+
+from ..lowering import same_place
+
+
+def layer_of_elements(step: Step) -> RowLayer | None:
+    """What the planner of chains is told of a step each element of whose result follows from those
+    at its place, of operands that have all its shape; None where those are no rows of images."""
+    x, y = step.reads[0], step.writes[0]
+    shape = y.shape
+    if len(shape) != 4 or symbols_of(shape) or shape[2] < 2 or pixel_stride(y.at) is None:
+        return None
+    if any(a.shape != shape or a.at.offset for a in step.reads):
+        return None
+    if any(pixel_stride(a.at) is None for a in step.reads[1:]):
+        return None
+    whole, sizes = pixel_stride(x.at) is not None, (x.dtype.itemsize, y.dtype.itemsize)
+    over = whole and same_place(x.at, y.at) and sizes[0] == sizes[1]
+    in_bytes = x.at.strides[2] * sizes[0] if whole else 0
+    return RowLayer(shape[2], shape[2], in_bytes, y.at.strides[2] * sizes[1], over_input=over)
+
+
+def step_of_a_row(step: Step) -> Step:
+    """The step for the first row of an image."""
+    return replace(
+        step,
+        reads=[_row(a) for a in step.reads],
+        writes=[_row(a) for a in step.writes],
+        scratch=None,
+    )
+
+
+def _row(access: Access) -> Access:
+    shape = (1, access.shape[1], 1, *access.shape[3:])
+    return Access(access.buffer, access.at.slice([0] * 4, [1] * 4, shape))
