@@ -8,18 +8,21 @@
 #include "../modules/module.h"
 #include "loaded_region.h"
 
-/* The first reason stays; where there is no memory for it, the count tells at least that there is one. */
+/* The first reason stays; where there is no memory for it, the count tells at least that there is one.
+ * The CPU's code packs weights in its first run; when the second begins, the library's need be in memory
+ * no longer. */
 void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   tvmrt_fallbacks* f = &self->fallbacks;
   tvmrt_thread* thread = tvmrt__thread();
   const char* reason = TVMGetLastError();
-  bool is_first;
+  bool is_first, is_packed;
   tvmrt__lock(&self->lock);
-  ++f->runs;
+  is_packed = ++f->runs == 2;
   if (f->reason == NULL) f->reason = tvmrt__strdup(reason);
   is_first = !*self->is_told;
   *self->is_told = true;
   tvmrt__unlock(&self->lock);
+  if (is_packed && self->constants != NULL) tvmrt__constants_give_back(self->constants);
   if (thread != NULL) {
     ++thread->num_fallbacks;
     thread->fallback.size = 0;

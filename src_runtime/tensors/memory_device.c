@@ -177,8 +177,16 @@ static int ask_remote(TVMValue* args, int* codes, int count, TVMValue* out, int*
   return rc;
 }
 
+/* Whether memory of this type can be had; no is no error. */
+static bool device_exists(int device_type, int device_id) {
+  const tvmrt_memory_device* api = device_type == kDLCPU ? &cpu_api : find_api(device_type);
+  const bool is_known = api != NULL && api->struct_bytes == sizeof(*api);
+  const bool result = is_known && api->exists(device_id) != 0;
+  tvmrt__forget_error();
+  return result;
+}
+
 TVMRT_NATIVE(get_device_attr) {
-  DLDevice dev;
   int64_t type;
   int64_t id;
   int64_t kind;
@@ -188,9 +196,8 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
   if (type >= REMOTE_TYPES) return ask_remote(args, type_codes, num_args, out, out_code);
-  if (kind != 0) return 0; /* only "exists" is known of a CPU */
-  dev = make_device((int)type, (int)id);
-  return tvmrt__ret_int(out, out_code, dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));
+  if (kind != 0) return 0; /* only "exists" is known of memory */
+  return tvmrt__ret_int(out, out_code, device_exists((int)type, (int)id));
 }
 
 TVMRT_NATIVE(set_stream) {

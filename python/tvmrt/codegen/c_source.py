@@ -95,6 +95,8 @@ def generate(
         sources.shared = _shared(sources, options.image.weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
+    if sources.held:
+        sources.files[f"{prefix}_held.h"] = head + _held_header(sources)
     # firmware in one file, so that no kernel is in the image twice
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
@@ -136,7 +138,10 @@ _ENTRY_NAMES = (
     "reset_state", "state_begun",
 )  # fmt: skip
 
-_DERIVED = ("_packed", "_args", "_task", "_epilogue", "_rows")  # endings of what an operator owns
+# endings of what an operator owns
+_DERIVED = (
+    "_packed", "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
+)  # fmt: skip
 
 
 def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list[Buffer]:
@@ -203,15 +208,22 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         ]
         lines.append("")
     if sources.held:
-        lines.append("/* Weights that lie among those of devices' regions. */")
-        lines += [f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()]
-        lines.append("")
+        lines += [f'#include "{prefix}_held.h"', ""]
     for function in sources.functions:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     if sources.levels is not None:
         lines += ["", *levels.declarations(prefix, sources.levels)]
     lines += cplusplus.END_C if options.firmware else []
     lines += ["", f"#endif /* {guard} */", ""]
+    return "\n".join(lines)
+
+
+def _held_header(sources: Sources) -> str:
+    lines = [
+        "/* Weights that lie among those of devices' regions. */",
+        *(f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()),
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -109,8 +109,13 @@ def blob_source(blob: bytes) -> str:
         "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
         "#include <tvm/runtime/c_backend_api.h>",
         "",
+        "#if defined(__GNUC__)",
+        "#define TVMGEN_ALIGNED __attribute__((aligned(64)))  /* as what lies in it is */",
+        "#else",
+        "#define TVMGEN_ALIGNED",
+        "#endif",
         f"TVM_DLL extern const unsigned char __tvm_dev_mblob[{len(blob)}];",
-        f"const unsigned char __tvm_dev_mblob[{len(blob)}] = {{",
+        f"const unsigned char __tvm_dev_mblob[{len(blob)}] TVMGEN_ALIGNED = {{",
     ]
     for i in range(0, len(blob), 20):
         lines.append("  " + ", ".join(f"0x{b:02x}" for b in blob[i : i + 20]) + ",")

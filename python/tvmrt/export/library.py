@@ -198,8 +198,11 @@ class CompiledLibrary:
             return blob.graph_library(self._json, self.module_name, imports)
         return blob.aot_library(self.module_name, imports)
 
+    def held_places(self) -> dict[str, int]:
+        """Where in ``blob()`` the constants begin that devices' modules hold, by their symbols."""
+        return self._held_places(self._tree())
+
     def _held_places(self, tree: Tree) -> dict[str, int]:
-        """Where the constants begin that devices' modules hold, by their symbols."""
         ends = dict(zip(self.sources.modules, tree.ends))
         held = self.sources.held_symbols()
         return {symbol: ends[one.module] - one.place for symbol, one in held.items()}

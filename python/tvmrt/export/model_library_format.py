@@ -13,7 +13,7 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
@@ -130,20 +130,27 @@ def source_files(library) -> dict[str, str]:
         files[f"{prefix}_weights.c"] = byte_array(
             f"{prefix}_weights", bytes(library.sources.weights)
         )
-    for buffer in library.sources.held:  # no symbol lies amid a C array: they are there twice
-        symbol = library.sources.symbol_of(buffer)
-        files[f"{symbol}.c"] = byte_array(
-            symbol, buffer.data.tobytes(), "Weights of a device, too."
-        )
+    if library.sources.held:
+        files[f"{prefix}_held.h"] = _places_in_modules(library.held_places())
     if library.sources.modules:  # linked to a library, the archive has its devices' modules
         files[f"{prefix}_devc.c"] = blob.blob_source(library.blob())
     return files
 
 
-def byte_array(symbol: str, data: bytes, what: str = "All weights, one after the other.") -> str:
+def _places_in_modules(places: Mapping[str, int]) -> str:
+    """C text with names of constants as expressions: no symbol lies amid a C array."""
+    lines = [
+        "/* Weights that lie among those of devices' regions. */",
+        "extern const unsigned char __tvm_dev_mblob[];",
+        *(f"#define {name} (__tvm_dev_mblob + {place})" for name, place in places.items()),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def byte_array(symbol: str, data: bytes) -> str:
     """C text of an aligned constant array of bytes."""
     lines = [
-        f"/* {what} */",
+        "/* All weights, one after the other. */",
         "#if defined(__GNUC__)",
         '#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility("hidden")))',
         "#else",

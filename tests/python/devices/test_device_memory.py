@@ -69,6 +69,11 @@ def test_what_the_cpu_reads_lies_in_its_memory(tmp_path, far, log, kind):
     assert log() == ["neg host host", "abs host host"]
 
 
+def test_memory_that_a_device_brings_exists(far):
+    assert tvmrt.ext_dev(0).exist
+    assert not tvmrt.vulkan(0).exist  # for which nothing is installed
+
+
 @KINDS
 def test_inputs_and_outputs_may_lie_on_the_device(tmp_path, far, log, kind):
     _, library = library_of(tmp_path, chain("Neg", "Relu"), far, kind)

@@ -8,7 +8,7 @@ from i8_case import FLAGS, FORMATS, int8_range, random_bytes, requantise, run_co
 from kernel_build import build, pointer
 
 from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.quantized import packing_bytes
+from tvmrt.codegen.window.quantized_computed import packing_bytes
 
 SIZES = {
     "1x64x10": (1, 64, 10),

@@ -1,9 +1,7 @@
 /*!
  * \file pack_f32.h
- * \brief Weights of convolutions in float32 in the order that register tiles read, packed by a run.
- *
- * Compilers pack weights. A run does where the library has them in the network's order alone: as those
- * that the region of a device reads, and the code that takes its place where the device fails.
+ * \brief Weights of convolutions in float32 in the order that register tiles read, packed by a run; see
+ *        pack_once.h.
  *
  * The order is that of conv_f32.h, [group][block][tap][input][channel of the block]. Worked example:
  * 3x3, 64 channels in, 40 out, blocks of 32: two blocks of 9 * 64 * 32 floats, the last 24 channels of
@@ -13,6 +11,8 @@
 #define TVM_RUNTIME_KERNELS_PACK_F32_H_
 
 #include <stdint.h>
+
+#include "pack_once.h"
 
 /*! \brief How weights lie: the elements of a window follow each other, strides count floats. */
 typedef struct tvmrt_pack_f32 {
@@ -47,6 +47,18 @@ static inline void tvmrt_pack_weights_f32(const tvmrt_pack_f32* p, const float* 
       packed = tvmrt_pack_block_f32(p, w + group * p->group_stride, first, packed);
     }
   }
+}
+
+/*! \brief The weights, packed by the first run; see tvmrt_pack_begin(). */
+static inline const float* tvmrt_pack_once_f32(const tvmrt_pack_f32* p, const float* w,
+                                               const tvmrt_kept* kept, float* own) {
+  int packs;
+  float* const place = (float*)tvmrt_pack_begin(kept, own, &packs);
+  if (packs) {
+    tvmrt_pack_weights_f32(p, w, place);
+    tvmrt_pack_end(kept, place);
+  }
+  return place;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_PACK_F32_H_ */

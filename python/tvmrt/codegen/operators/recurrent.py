@@ -15,6 +15,7 @@ from ..c.text import call, plus
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
+from ..window.pack_once import packed_once
 
 # Members of a job in the order in which the struct has them.
 JOB = (
@@ -174,11 +175,15 @@ class RecurrentLowering(Lowering):
         return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
 
     def _packed_here(self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]) -> str:
-        """The same as a run packs it, in scratch."""
+        """The same as a run packs it, in scratch; constants do once."""
         number = self.products.index(gates)
         place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
+        if self.node.inputs[1].is_constant:
+            order = packing.Order(rows, self.hidden, 1)
+            name = f"order{number or ''}"
+            return packed_once(f, order, tiles.packed, source, place, name)
         f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, place)};")
         return place
 

@@ -8,6 +8,7 @@ FAMILIES = (
     "matmul",
     "pool",
     "quantized",
+    "quantized_computed",
     "winograd",
 )
 

@@ -28,6 +28,7 @@ from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape, flat_shape
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
+from .pack_once import packed_once
 from .plan import Window
 from .row_operands import fits_rows
 
@@ -104,10 +105,10 @@ class ConvolutionLowering(ChannelsLastLowering):
     def run_order(self) -> packing.Order | None:
         """How weights lie that the run packs, which are those of a region's fallback that lie in
         the library for the device already; None where they are packed here."""
-        w = self.node.inputs[1]
-        if not w.kept or self.node.attrs["groups"] != 1:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if not w.kept:
             return None
-        return packing.Order(w.shape[0], w.shape[1], prod(w.shape[2:]))
+        return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
 
     def scratch_bytes(self) -> int:
         order = self.run_order()
@@ -162,10 +163,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         if order is None:
             return weights_text(f, pack(w))
         place = f"(float *)(void *){f.scratch()}"
-        f.include("pack_f32.h")
-        print_struct(f, "static const tvmrt_pack_f32 order", order.members(tiles.packed))
-        f.line(f"tvmrt_pack_weights_f32(&order, {f.constant('weights', w)}, {place});")
-        return place
+        return packed_once(f, order, tiles.packed, f.constant("weights", w), place)
 
 
 def conv_layer(
@@ -378,6 +376,6 @@ class ConvLowering(ConvolutionLowering):
         w, chosen = self.node.inputs[1], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.parallel)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
-        pack = partial(packing.pack_depthwise, lanes=tile.packed or tile.lanes)
-        bias = packing.pad_channels(self.bias(), tile.packed or tile.lanes)
+        pack = partial(packing.pack_depthwise, lanes=tile.packed)
+        bias = packing.pad_channels(self.bias(), tile.packed)
         self.emit_layer(step, f, "depthwise_f32", layer, tile, pack, bias)

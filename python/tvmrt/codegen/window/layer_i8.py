@@ -67,14 +67,17 @@ class ConvI8:
         strides = (k if lda is None else lda, n if ldc is None else ldc)
         return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
 
-    def fit(self, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> ConvI8:
+    def fit(
+        self, weights: np.ndarray, w_zero: np.ndarray | int = 0, has_extra: bool = True
+    ) -> ConvI8:
         """This layer in long rows, prepared for these weights.
 
         It differs where some do not fit into int8 once their zero point is taken off. To be called
-        before anything is printed or packed.
+        before anything is printed or packed. Without ``has_extra`` all of a dense layer's are
+        shifted instead.
         """
         layer = replace(self, window=self.window.in_rows())
-        if layer.fmt.wide:
+        if layer.fmt.wide or not (has_extra or layer.depthwise):
             return layer
         return layer._with_room(centred_weights(layer, weights, w_zero))
 

@@ -79,23 +79,31 @@ def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
 
 
+MOST_LANES = 16  # of a vector
 MOST_PACKED = 128  # channels of a block of packed weights: 8 vectors of 16
 
 
 @dataclass(frozen=True)
 class Order:
-    """How the weights ``[channels, inputs, taps]`` of a layer lie that a run packs itself, or of a
-    transposed one ``[inputs, channels, taps]``; see ``pack_f32.h``."""
+    """How the weights ``[groups, channels, inputs, taps]`` of a layer lie that a run packs itself,
+    or of a transposed one ``[groups, inputs, channels, taps]``; see ``pack_f32.h``."""
 
     channels: int
     inputs: int
     taps: int
+    groups: int = 1
     transposed: bool = False
 
     @property
     def most_bytes(self) -> int:
-        """What they take packed, in blocks of any size."""
-        return round_up(self.channels, MOST_PACKED) * self.inputs * self.taps * 4
+        """What they take packed, in blocks of any size up to all channels."""
+        whole = round_up(self.channels, MOST_LANES)
+        channels = min(round_up(self.channels, MOST_PACKED), 2 * whole)
+        return self.groups * channels * self.inputs * self.taps * 4
+
+    def floats(self, block: int) -> int:
+        """How many the weights are packed in blocks of so many channels."""
+        return self.groups * round_up(self.channels, block) * self.inputs * self.taps
 
     def members(self, block: int) -> dict[str, object]:
         """The members of a ``tvmrt_pack_f32`` for blocks of so many channels."""
@@ -103,11 +111,12 @@ class Order:
         if self.transposed:
             strides = (self.taps, self.channels * self.taps)
         return {
-            "groups": 1,
+            "groups": self.groups,
             "channels": self.channels,
             "inputs": self.inputs,
             "taps": self.taps,
             "block": block,
+            "group_stride": self.channels * self.inputs * self.taps,
             "channel_stride": strides[0],
             "input_stride": strides[1],
         }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmrt.ir.rounding import ceil_div
+from tvmrt.ir.rounding import ceil_div, round_up
 
 from .layer_i8 import ConvI8, centred_weights, quads_of, runs_of
 from .tiles_i8 import Format
@@ -19,6 +19,71 @@ class PackedI8:
     weights: np.ndarray
     bias: np.ndarray
     shift: np.ndarray | None
+
+
+PAIRS = {None: 0, ((0, 1), (2, 3)): 1, ((0, 2), (1, 3)): 2}  # by the halves of a format
+MOST_LANES = 16
+
+
+@dataclass(frozen=True)
+class OrderI8:
+    """How the weights ``[groups, channels, inputs, taps]`` of a dense layer lie that a run packs
+    itself, or those of a product ``[inputs, channels]``; see ``pack_i8.h``."""
+
+    layer: ConvI8
+    taps: int
+    is_product: bool
+    is_signed: bool
+
+    @property
+    def wide(self) -> bool:
+        return self.layer.fmt.wide
+
+    @property
+    def channels(self) -> int:
+        """Of a group."""
+        return self.layer.out_c // self.layer.groups
+
+    @property
+    def inputs(self) -> int:
+        return self.layer.in_c // self.layer.groups
+
+    @property
+    def run(self) -> int:
+        return self.taps * self.inputs // self.layer.plan.segments
+
+    @property
+    def elements(self) -> int:
+        """How many they are packed."""
+        quads = self.layer.plan.segments * ceil_div(self.run, 4)
+        return self.layer.groups * self.layer.padded * quads * 4
+
+    def members(self) -> dict[str, object]:
+        """The members of a ``tvmrt_pack_i8``."""
+        order, window = self.layer.order, self.inputs * self.taps
+        strides = (1, self.channels) if self.is_product else (window, self.taps)
+        return {
+            "groups": order.groups,
+            "channels": self.channels,
+            "inputs": self.inputs,
+            "taps": self.taps,
+            "run": self.run,
+            "gathered": int(self.layer.plan.gathers),
+            "vectors": order.vectors,
+            "lanes": order.fmt.lanes,
+            "block": order.tiling[0],
+            "pairs": PAIRS[order.fmt.halves],
+            "wide": int(order.fmt.wide),
+            "is_signed": int(self.is_signed),
+            "group_stride": self.channels * window,
+            "channel_stride": strides[0],
+            "input_stride": strides[1],
+        }
+
+
+def most_packed_bytes(channels: int, inputs: int, taps: int, groups: int) -> int:
+    """What the weights of such groups take packed in any format."""
+    return groups * round_up(channels, MOST_LANES) * taps * round_up(inputs, 4) * 2
 
 
 def pack_conv(

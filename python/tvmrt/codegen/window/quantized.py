@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from math import prod
 
 import numpy as np
 
-from tvmrt.ir import Strided, Value
+from tvmrt.ir import Value
 from tvmrt.ir.extent import most
 from tvmrt.ir.program import (
     CHANNELS_LAST,
-    MATRIX,
     ROWS,
     Access,
     Step,
@@ -19,19 +17,15 @@ from tvmrt.ir.program import (
     pixel_stride,
 )
 from tvmrt.ir.quantized import storage_range
-from tvmrt.ir.rounding import round_up
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import (
     print_layer,
     print_struct,
-    range_initializer,
     share_layer,
     triple,
 )
-from ..c.text import plus
 from ..c.writer import FunctionWriter
-from ..loops.nest import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
@@ -42,6 +36,7 @@ from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.residual import FLOATS, print_sum
 from .boards.shape import MicroShape
 from .layer_i8 import ConvI8
+from .pack_once import packed_once_i8
 from .plan import Window
 from .quantized_epilogue import emit_rows
 from .row_operands import fits_rows
@@ -88,6 +83,10 @@ class IntegerProduct(Lowering):
     def threads(self) -> int:
         """As the kernels count: 1 for the caller alone, 0 for all."""
         return 0 if self.target.threads and most(self.macs()) >= PARALLEL_MACS else 1
+
+    @property
+    def groups(self) -> int:
+        return 1
 
     @property
     def w_zero(self) -> np.ndarray:
@@ -246,10 +245,38 @@ class IntegerProduct(Lowering):
         """The layer by register tiles, its constants, and whether the kernel itself makes the bytes
         of the result, which it does where no sum can overflow."""
         weights = self.weights()
-        layer = self.layer(step).fit(weights, self.w_zero)
+        layer = self.layer(step).fit(weights, self.w_zero, has_extra=not self.packs)
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(layer, packed, self.scale, weights)
         return layer, packed, fits
+
+    @property
+    def packs(self) -> bool:
+        """Whether the run packs the weights, which lie in the library for a device already."""
+        w = self.node.inputs[1]
+        dense = self.groups == 1 or self.groups != len(self.weights())
+        return w.kept and self.target.board is None and dense
+
+    def scratch_bytes(self) -> int:
+        if not self.packs:
+            return super().scratch_bytes()
+        outputs, inputs, *window = self.weights().shape
+        return packing.most_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
+
+    def _print_weights(self, f: FunctionWriter, layer: ConvI8, packed: packing.PackedI8) -> str:
+        """The pointer to packed weights."""
+        if not self.packs:
+            return f.constant("weights", packed.weights)
+        w, is_product = self.node.inputs[1], self.node.op == "qmatmul"
+        order = packing.OrderI8(
+            layer, prod(self.weights().shape[2:]), is_product, w.dtype.is_signed
+        )
+        taken = np.broadcast_to(self.w_zero.reshape(-1), (layer.out_c,))
+        if packed.shift is not None:
+            padded = packed.shift.reshape(layer.groups, -1)
+            taken = taken + padded[:, : order.channels].reshape(-1)
+        names = (f.constant("weights", w.data), f.constant("zeros", taken.astype(np.int32)))
+        return packed_once_i8(f, order, *names, f.scratch())
 
     def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
         node, scale = self.node, self.scale
@@ -257,7 +284,7 @@ class IntegerProduct(Lowering):
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
         fields = {
             "x": x,
-            "weights": f.constant("weights", packed.weights),
+            "weights": self._print_weights(f, layer, packed),
             "bias": f.constant("bias", packed.bias),
             "y": f.write(),
             "y_bytes": step.writes[0].dtype.itemsize,
@@ -272,7 +299,7 @@ class IntegerProduct(Lowering):
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
-        _print_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
+        print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
         print_struct(f, "const tvmrt_conv_i8_data data", fields)
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
 
@@ -294,7 +321,8 @@ class IntegerProduct(Lowering):
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
-def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
+def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
+    """Print the layer by register tiles as a struct, and the definitions of its tiles."""
     for line in layer.definitions():
         f.define(line)
     members = layer.members(shifted=shifted, epilogue=epilogue)
@@ -317,6 +345,10 @@ class QConvLowering(IntegerProduct):
 
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data
+
+    @property
+    def groups(self) -> int:
+        return self.node.attrs["groups"]
 
     def layer(self, step: Step) -> ConvI8:
         x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
@@ -364,128 +396,12 @@ class QMatMulLowering(IntegerProduct):
             m=rows,
             k=depth,
             n=columns,
-            lda=_row_step(self.read_at(step, x), depth),
-            ldc=_row_step(step.writes[0].at, columns),
+            lda=row_step(self.read_at(step, x), depth),
+            ldc=row_step(step.writes[0].at, columns),
             **self.common(),
         )
 
 
-def _row_step(at, extent: int) -> int:
+def row_step(at, extent: int) -> int:
     """Elements from one row of a matrix, or of all of a dense batch, to the next."""
     return at.strides[-2] if at.shape[-2] != 1 else extent
-
-
-def packing_bytes(layer: ConvI8) -> tuple[int, int]:
-    """Scratch for a right factor that is packed at run time: (for a number per column, for it)."""
-    return round_up(layer.padded * 4, 64), round_up(layer.padded * layer.channel_bytes, 64)
-
-
-@lowers("qmatmul_computed")
-class QMatMulComputedLowering(Lowering):
-    """Both factors at run time: the right one is packed for each product of a batch."""
-
-    in_memory = (0, 1)
-
-    def demand(self, value: Value) -> str:
-        return MATRIX if value is self.node.inputs[1] else ROWS
-
-    def result_demand(self, index: int) -> str:
-        return ROWS
-
-    def macs(self) -> int:
-        return self.node.output.type.size * self.node.inputs[0].shape[-1]
-
-    def _factors(self, step: Step) -> tuple[Strided, Strided]:
-        """Where both lie, for each product of the batch."""
-        a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
-        batch = step.writes[0].at.shape[:-2]
-        return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
-
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        layer = self._layer(self._factors(step)[0], step.writes[0].at)
-        table, packed = packing_bytes(layer)
-        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._sums_fit(layer)
-        return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
-
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        a, b = self._factors(step)
-        y = step.writes[0].at
-        batch = y.shape[:-2]
-        rank = len(batch)
-        strides = [at.strides[:rank] for at in (a, b, y)]
-        loops = merge_loops(batch, range(rank), strides)
-        layer = self._layer(a, y)
-        name_format(f, self.target)
-        f.include("matmul_i8.h", "tile/requantize.h")
-        finish = self._finish(f, layer)
-        table, packed = packing_bytes(layer)
-        _print_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
-        names = [f.fresh(f"i{k}") for k in range(len(loops))]
-        with ExitStack() as stack:
-            for loop, name in zip(loops, names):
-                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
-                stack.enter_context(f.block(head))
-            at = [index(loops, names, k) for k in range(3)]
-            self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
-        f.line("return 0;")
-
-    def _layer(self, a, y) -> ConvI8:
-        (rows, depth), columns = a.shape[-2:], y.shape[-1]
-        threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
-        return ConvI8.matmul(
-            FORMATS[self.target.int8],
-            rows,
-            depth,
-            columns,
-            lda=_row_step(a, depth),
-            ldc=_row_step(y, columns),
-            x_signed=self.node.inputs[0].dtype.is_signed,
-            x_zero=self.node.attrs["x_zero"],
-            threads=threads,
-        )
-
-    def _scale(self, layer: ConvI8) -> np.ndarray:
-        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
-
-    def _sums_fit(self, layer: ConvI8) -> bool:
-        """Whether 32 bits hold the scaled sums."""
-        largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
-        return not largest >= 2.0**31
-
-    def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
-        """What becomes of the sums, as members of the call's data."""
-        attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
-        if to == "int32":
-            return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}
-        if to == "float32":
-            return {
-                "epilogue": "tvmrt_i8_rows_float",
-                "ctx": f.constant("scale", scale),
-                "y_bytes": "4",
-            }
-        text = range_initializer(attrs)
-        if not self._sums_fit(layer):
-            f.line(
-                f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
-            )
-            return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
-        f.line(f"static const tvmrt_i8_range range = {text};")
-        padded = f.constant("scale", packing.pad_channels(layer, scale))
-        return {"scale": padded, "range": "&range", "y_bytes": "1"}
-
-    def _print_product(
-        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str
-    ) -> None:
-        node = self.node
-        x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
-        right = [
-            f".b = {plus(w, at[1])}",
-            f".k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]}",
-            f".b_signed = {int(node.inputs[1].dtype.is_signed)}, .b_zero = {node.attrs['w_zero']}",
-            scratch,
-        ]
-        data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
-        print_struct(f, "const tvmrt_matmul_i8_b right", right)
-        print_struct(f, "const tvmrt_conv_i8_data data", data)
-        call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
-        f.line(f"if ({call} != 0) return -1;")

@@ -369,31 +369,36 @@ class DepthwiseTile:
     """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
 
     ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
-    without dilation), 0 if it takes any. ``packed`` is how many channels the weights are packed
-    for, a multiple of ``lanes``; 0 for as many.
+    without dilation), 0 if it takes any. ``shared_block`` is how many channels the weights are
+    packed for, a multiple of ``lanes``; 0 for as many.
     """
 
     lanes: int
     width: int
     columns: int = 0
     stride: int = 0
-    packed: int = 0
+    shared_block: int = 0
     c_type = "tvmrt_depthwise_f32_tile"
 
     def name(self) -> str:
         """The tile function."""
         fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
-        part = f"of{self.packed}" if self.packed else ""
+        part = f"of{self.shared_block}" if self.shared_block else ""
         return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile function; a file holds each line once."""
-        part, packed = ("_OF", f", {self.packed}") if self.packed else ("", "")
+        part, packed = ("_OF", f", {self.shared_block}") if self.shared_block else ("", "")
         if not self.columns:
             sizes = f"{self.lanes}, {self.width}{packed}"
             return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
         sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
         return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
+
+    @property
+    def packed(self) -> int:
+        """Channels of a block of packed weights."""
+        return self.shared_block or self.lanes
 
     def members(self) -> dict[str, object]:
         """What a kernel's layer has to know: the tile has it."""

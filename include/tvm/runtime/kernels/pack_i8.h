@@ -1,0 +1,108 @@
+/*!
+ * \file pack_i8.h
+ * \brief Weights of dense layers of 8-bit integers in the order that register tiles read, packed by a
+ *        run; see pack_once.h.
+ *
+ * The order is that of conv_i8.h: [group][block of vectors][quad][vector][lane][4], where a quad has four
+ * neighbours along a run of the window. Worked example: 3x3, 6 channels in, in runs of 18 elements, a
+ * row of the window each: 5 quads a run, the last one two zeros and the last two elements; 15 quads for
+ * each output channel.
+ */
+#ifndef TVM_RUNTIME_KERNELS_PACK_I8_H_
+#define TVM_RUNTIME_KERNELS_PACK_I8_H_
+
+#include <stdint.h>
+
+#include "pack_once.h"
+
+/*! \brief How weights lie: the elements of a window follow each other, strides count elements. */
+typedef struct tvmrt_pack_i8 {
+  int groups;
+  int channels; /*!< of a group's results */
+  int inputs;   /*!< channels that each of them reads */
+  int taps;     /*!< elements of the window */
+  int run;      /*!< elements that the kernel reads one after the other, channels innermost */
+  int gathered; /*!< 1: zeros fill the last quad of a run up at its end, 0: at its beginning */
+  int vectors;  /*!< of a group's results */
+  int lanes;
+  int block; /*!< vectors of a block; the last one of a group may have fewer */
+  int pairs; /*!< 0: quads lie whole; 1: elements 0 and 1 of all lanes, then 2 and 3; 2: 0 and 2, then
+                  1 and 3 */
+  int wide;      /*!< 1: packed as int16, 0: as int8 */
+  int is_signed; /*!< whether weights are int8, else uint8 */
+  int64_t group_stride;
+  int64_t channel_stride;
+  int64_t input_stride;
+} tvmrt_pack_i8;
+
+/*! \brief Element `place` of a channel's window in the order of runs, less `zero`. */
+static inline int tvmrt_pack_element_i8(const tvmrt_pack_i8* p, const uint8_t* w, int place,
+                                        int zero) {
+  const uint8_t value = w[place % p->inputs * p->input_stride + place / p->inputs];
+  return (p->is_signed ? (int8_t)value : (int)value) - zero;
+}
+
+/*! \brief Element j of quad `quad` of a channel, 0 where a run has none. */
+static inline int tvmrt_pack_quad_i8(const tvmrt_pack_i8* p, const uint8_t* w, int quad, int j,
+                                     int zero) {
+  const int quads = (p->run + 3) / 4, within = quad % quads * 4 + j;
+  const int late = !p->gathered && quad % quads == quads - 1 ? quads * 4 - p->run : 0;
+  if (within >= p->run + late || (late > 0 && j < late)) return 0;
+  return tvmrt_pack_element_i8(p, w, quad / quads * p->run + within - late, zero);
+}
+
+/*! \brief Packs one quad of the lanes of a vector; returns how many elements. */
+static inline int tvmrt_pack_vector_i8(const tvmrt_pack_i8* p, const uint8_t* w,
+                                       const int32_t* zeros, int first, int quad, void* packed) {
+  int at = 0;
+  for (int half = 0; half < (p->pairs ? 2 : 1); ++half) {
+    for (int lane = first; lane < first + p->lanes; ++lane) {
+      const uint8_t* from = w + lane * p->channel_stride;
+      for (int k = 0; k < (p->pairs ? 2 : 4); ++k, ++at) {
+        const int j = p->pairs == 0 ? k : p->pairs == 1 ? 2 * half + k : half + 2 * k;
+        const int zero = lane < p->channels ? zeros[lane] : 0;
+        const int value = lane < p->channels ? tvmrt_pack_quad_i8(p, from, quad, j, zero) : 0;
+        if (p->wide) {
+          ((int16_t*)packed)[at] = (int16_t)value;
+        } else {
+          ((int8_t*)packed)[at] = (int8_t)value;
+        }
+      }
+    }
+  }
+  return at;
+}
+
+/*! \brief Packs all groups; `zeros` has for each of their channels what is taken off its weights. */
+static inline void tvmrt_pack_weights_i8(const tvmrt_pack_i8* p, const void* w,
+                                         const int32_t* zeros, void* packed) {
+  const int quads = p->taps * p->inputs / p->run * ((p->run + 3) / 4);
+  char* to = (char*)packed;
+  for (int group = 0; group < p->groups; ++group) {
+    const uint8_t* from = (const uint8_t*)w + group * p->group_stride;
+    const int32_t* of_group = zeros + group * p->channels;
+    for (int first = 0; first < p->vectors; first += p->block) {
+      const int end = first + p->block < p->vectors ? first + p->block : p->vectors;
+      for (int quad = 0; quad < quads; ++quad) {
+        for (int v = first; v < end; ++v) {
+          to += tvmrt_pack_vector_i8(p, from, of_group, v * p->lanes, quad, to) << p->wide;
+        }
+      }
+    }
+  }
+}
+
+/*! \brief The weights, packed by the first run; see tvmrt_pack_begin(). */
+static inline const int8_t* tvmrt_pack_once_i8(const tvmrt_pack_i8* p, const void* w,
+                                               const int32_t* zeros, const tvmrt_kept* kept,
+                                               void* own) {
+  int packs;
+  void* const place = tvmrt_pack_begin(kept, own, &packs);
+  if (packs) {
+    tvmrt_pack_weights_i8(p, w, zeros, place);
+    tvmrt_pack_end(kept, place);
+  }
+  return (const int8_t*)place;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_PACK_I8_H_ */

@@ -1,0 +1,48 @@
+/*!
+ * \file pack_once.h
+ * \brief Weights that the first run packs for all that follow.
+ *
+ * Compilers pack weights. A run does where the library has them in the network's order alone: as those
+ * that the region of a device reads, and the code that takes its place where the device fails.
+ */
+#ifndef TVM_RUNTIME_KERNELS_PACK_ONCE_H_
+#define TVM_RUNTIME_KERNELS_PACK_ONCE_H_
+
+/*! \brief Memory for packed weights that a library begins with as zeros, and whether they are there. */
+typedef struct tvmrt_kept {
+  void* weights;
+  int* state; /*!< 0: nobody has packed; 1: a run is about it; 2: packed. */
+} tvmrt_kept;
+
+/*!
+ * \brief Where a run finds packed weights, and whether it has to pack them there first.
+ *
+ * The first one packs into `kept` and calls tvmrt_pack_end(). One that meets it packs for itself, into
+ * `own`, and waits for nobody; so does every run where the compiler has none of these atomic operations.
+ */
+static inline void* tvmrt_pack_begin(const tvmrt_kept* kept, void* own, int* packs) {
+#if defined(__GNUC__)
+  int state = __atomic_load_n(kept->state, __ATOMIC_ACQUIRE);
+  *packs = state != 2;
+  if (state == 2) return kept->weights;
+  if (state == 0 &&
+      __atomic_compare_exchange_n(kept->state, &state, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    return kept->weights;
+  }
+#else
+  (void)kept;
+#endif
+  *packs = 1;
+  return own;
+}
+
+/*! \brief The weights are packed at this place, which tvmrt_pack_begin() gave. */
+static inline void tvmrt_pack_end(const tvmrt_kept* kept, const void* place) {
+#if defined(__GNUC__)
+  if (place == kept->weights) __atomic_store_n(kept->state, 2, __ATOMIC_RELEASE);
+#else
+  (void)kept, (void)place;
+#endif
+}
+
+#endif /* TVM_RUNTIME_KERNELS_PACK_ONCE_H_ */
