@@ -48,7 +48,7 @@ def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
         return TensorInfo(value.name, (kind or "unknown").replace("_type", ""), ())
     tensor = value.type.tensor_type
     shape = tuple(
-        dim.dim_value if dim.WhichOneof("value") == "dim_value" else dim.dim_param or "?"
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
         for dim in tensor.shape.dim
     )
     dtype = TensorProto.DataType.Name(tensor.elem_type).lower()

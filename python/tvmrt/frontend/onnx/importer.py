@@ -33,7 +33,7 @@ from .rows import check_row
 from .tensors import dense, read_weights
 from .text import Texts
 from .whole import check_whole
-from .wiring import check_wiring, name_of
+from .wiring import check_wiring, name_of, with_distinct_nodes
 from .written_out import WrittenOut
 
 
@@ -58,6 +58,7 @@ def import_model(
     model, folder, kept = load_lightly(source)
     model, bundles = with_tensors(model, dict(sequences or {}), Dims(dims))
     check_wiring(model)
+    model = with_distinct_nodes(model)
     given = shapes_of_parts(shapes or {}, bundles)
 
     refused: list[onnx.NodeProto] = []
