@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from tvmrt.ir import OPS, Op
+from tvmrt.ir import IR_VERSION, OPS, Op
 from tvmrt.ir.contract import FAMILIES
 from tvmrt.ir.pointwise import PointwiseOp
 from tvmrt.ir.reduction import ArgReduce, ReduceOp
@@ -13,7 +13,9 @@ HEAD = """# The operators between ONNX and C
 
 Made by `docs/generate_reference.py` from the contracts in `python/tvmrt/ir/`, by which every node
 is checked when it is made and after each pass. Devices and code generators meet these operators;
-`tvmrt compile --explain` shows which of them a network's nodes become.
+`tvmrt compile --explain` shows which of them a network's nodes become. They have a version, told
+by `ir_version` in the text of a region: it grows when an operator goes or changes its meaning, not
+when there are more. This is version VERSION.
 
 How to read a line: `name: types[extents]`. `?` behind a name: may be left out; `+`: one or more;
 `*`: any number; `constant`: the elements are known when compiling.
@@ -81,7 +83,7 @@ def page() -> str:
     folds = [op for op in ops if isinstance(op, (ReduceOp, ArgReduce))]
     others = [op for op in ops if op not in elements and op not in folds]
     parts = [
-        HEAD.rstrip(),
+        HEAD.rstrip().replace("VERSION", str(IR_VERSION)),
         _families(),
         _table("Element by element", "Operands broadcast by numpy's rules, to `*Y`.", elements),
         _table("Folds", "`*Y` is `S` without the axes, or with 1 in their places.", folds),

@@ -7,18 +7,22 @@ import json
 import click
 
 from tvmrt.cli.schemas import FORMS, schema
+from tvmrt.devices.region_schema import SCHEMA
+
+REGIONS = "regions"
 
 
 @click.command("schema")
-@click.argument("name", required=False, metavar="[NAME]", type=click.Choice(tuple(FORMS)))
+@click.argument("name", required=False, metavar="[NAME]", type=click.Choice((*FORMS, REGIONS)))
 def command(name: str | None) -> None:
     """Print the JSON Schema of what --json prints, or the names of all.
 
     NAME is that of the command: compile, run, device-list. The member "schema" of an output says
-    which one it has.
+    which one it has. That of regions is the text that devices get.
     """
     if name is None:
         for each, form in FORMS.items():
             click.echo(f"{each:<17} {form['description'].splitlines()[0]}")
+        click.echo(f"{REGIONS:<17} What devices get of `tvmrt compile --device`.")
     else:
-        click.echo(json.dumps(schema(name), indent=2))
+        click.echo(json.dumps(SCHEMA if name == REGIONS else schema(name), indent=2))

@@ -2,7 +2,8 @@
 
 The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
 constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
-``device_version``, ``regions``; each with ``symbol``, ``name``, ``tensors`` (``name``, ``dtype``,
+``device_version``, ``regions``; each with ``symbol``, ``name``, the ``ir_version`` of the
+operators, ``tensors`` (``name``, ``dtype``,
 ``shape``, those whose extents a run chooses with the ``least`` and, where the device is prepared
 for each size, their ``extents``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``,
 ``name``, ``inputs`` and ``outputs`` as numbers of tensors, -1 for one left out, ``attrs``),
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir import DTYPES, IR_VERSION, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.custom import plain_form
 from tvmrt.ir.extent import (
     Atom,
@@ -154,7 +155,7 @@ def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
     found = describe_graph(region.graph, constants, region.sizes)
     if region.sizes:
         found["sizes"] = [[s.low, s.high] for s in region.sizes]
-    return {"symbol": region.symbol, "name": region.name, **found}
+    return {"symbol": region.symbol, "name": region.name, "ir_version": IR_VERSION, **found}
 
 
 def describe_graph(

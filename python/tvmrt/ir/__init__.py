@@ -37,7 +37,7 @@ from . import (  # noqa: F401  (fill the table)
 from .builder import Builder
 from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
-from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
+from .op import IR_VERSION, KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
 from .region import (
     PACKED_PARAMETERS,
     CSource,
@@ -53,6 +53,7 @@ from .strided import Strided, compact, dense
 __all__ = [
     "DTYPES",
     "HANDLE",
+    "IR_VERSION",
     "KERNEL",
     "OPS",
     "POINTWISE",

@@ -15,6 +15,9 @@ VIEW = "view"  # the same elements in another order or number; often no code at 
 REDUCE = "reduce"  # pointwise work, then a fold over some axes
 KERNEL = "kernel"  # anything else: a call of hand-written code
 
+# Of the operators as devices meet them: grows when one goes or changes its meaning.
+IR_VERSION = 1
+
 
 class Expression(NamedTuple):
     """A C expression, and the header in ``kernels/`` with the functions that it calls, or ""."""

@@ -1,0 +1,36 @@
+"""Devices that know a version of the operators may rely on these: what they take stays."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+from tvmrt.ir import IR_VERSION, OPS
+
+KEPT = Path(__file__).parent / f"operators_{IR_VERSION}.json"
+
+
+def told(op) -> str:
+    """What an operator takes and gives, in a few letters."""
+    contract = op.contract
+    lines = [*contract.operands, *contract.attributes.values(), *contract.results]
+    words = [line.line for line in lines] + [rule.words for rule in contract.rules]
+    return sha256("\n".join(words).encode()).hexdigest()[:12]
+
+
+def test_operators_of_this_version_are_as_they_were():
+    """If this fails, raise IR_VERSION, and write the file of the new version:
+    ``python tests/python/ir/test_ir_version.py``."""
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert kept.keys() <= OPS.keys(), "an operator went"
+    assert {name: told(OPS[name]) for name in kept} == kept
+
+
+def test_new_operators_are_written_down():
+    assert OPS.keys() == json.loads(KEPT.read_text(encoding="utf-8")).keys()
+
+
+if __name__ == "__main__":
+    rows = {name: told(op) for name, op in sorted(OPS.items())}
+    KEPT.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
