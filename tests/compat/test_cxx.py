@@ -46,18 +46,42 @@ def _build(compiler: str, standard: int, name: str, out: Path, *options: str) ->
     return out
 
 
+VALUES = ["0.5", "-1", "0.25", "0.125"]
+
+
+def _softmax() -> np.ndarray:
+    scores = np.array(list(map(float, VALUES))) @ np.arange(1, 13).reshape(4, 3)
+    return np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+
+
 @pytest.mark.parametrize(("compiler", "standard"), DIALECTS)
 def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
     plugin = _build(compiler, standard, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")
     program = _build(compiler, standard, "program.cc", tmp_path / "program", *_options("--libs"))
     tvmrt.compile(parser.parse_model(NETWORK)).export_library(tmp_path / "net.so")
-    command = [program, plugin, tmp_path / "net.so", "0.5", "-1", "0.25", "0.125"]
+    command = [program, plugin, tmp_path / "net.so", *VALUES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "done" in done.stderr
-    scores = np.array([0.5, -1, 0.25, 0.125]) @ np.arange(1, 13).reshape(4, 3)
-    wanted = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-    np.testing.assert_allclose([float(line) for line in done.stdout.split()], wanted, atol=1e-5)
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], _softmax(), atol=1e-5)
+
+
+def test_program_that_asks_the_graph_for_its_inputs(tmp_path):
+    """Library, graph and parameters apart; maps of maps, shapes and texts from objects."""
+    program = _build("g++", 11, "runner.cc", tmp_path / "runner", *_options("--libs"))
+    compiled = tvmrt.compile(parser.parse_model(NETWORK), executor="graph")
+    compiled.export_library(tmp_path / "mod.so")
+    (tmp_path / "mod.json").write_text(compiled.get_graph_json())
+    (tmp_path / "mod.params").write_bytes(tvmrt.save_param_dict(compiled.get_params()))
+    done = subprocess.run([program, tmp_path, *VALUES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], _softmax(), atol=1e-5)
+    told = [
+        "x float32 1 4",
+        "y:0 float32 1 3",
+        "GetRef: there is no object of type runtime.ShapeTuple",
+    ]
+    assert done.stderr.splitlines() == told
 
 
 def test_library_of_cxx_functions_from_python(tmp_path):

@@ -208,6 +208,17 @@ T Downcast(const ObjectRef& object) {
       .As<T>();
 }
 
+/*! \brief What an object holds that `as()` has found: `GetRef<ShapeTuple>(object.as<ShapeTupleObj>())`. */
+template <typename T, typename Tag>
+T GetRef(const ObjectNode<Tag>* node) {
+  void* handle = const_cast<ObjectNode<Tag>*>(node);
+  if (handle == nullptr) {
+    throw InternalError(std::string("GetRef: there is no object of type ") + Tag::key());
+  }
+  detail::check_call(TVMObjectRetain(handle));
+  return Downcast<T>(ObjectRef::FromOwned(handle));
+}
+
 inline NDArray NDArray::CreateView(const ShapeTuple& shape, DLDataType dtype,
                                    uint64_t relative_byte_offset) const {
   std::vector<TVMValue> values(shape.size() + 1);
@@ -229,6 +240,10 @@ inline void TVMRetValue::MoveToCHost(TVMValue* value, int* code) {
 }
 
 }  // namespace runtime
+
+using runtime::Downcast;
+using runtime::GetRef;
+
 }  // namespace tvm
 
 #endif /* TVM_RUNTIME_CONVERT_H_ */

@@ -51,6 +51,36 @@ inline const char* type_name(int code) {
 
 }  // namespace detail
 
+/*!
+ * \brief What ObjectRef::as() tells of objects: that they are of this type.
+ *
+ * Nothing can be read of them by their address; GetRef() makes what holds their elements.
+ */
+template <typename Tag>
+class ObjectNode {
+ public:
+  ObjectNode() = delete;
+  static const char* TypeKey() { return Tag::key(); }
+};
+namespace detail {
+struct ArrayTag {
+  static const char* key() { return "Array"; }
+};
+struct MapTag {
+  static const char* key() { return "Map"; }
+};
+struct ShapeTupleTag {
+  static const char* key() { return "runtime.ShapeTuple"; }
+};
+struct StringTag {
+  static const char* key() { return "runtime.String"; }
+};
+}  // namespace detail
+using ArrayNode = ObjectNode<detail::ArrayTag>;
+using MapNode = ObjectNode<detail::MapTag>;
+using ShapeTupleObj = ObjectNode<detail::ShapeTupleTag>;
+using StringObj = ObjectNode<detail::StringTag>;
+
 /*! \brief A counted object: a container, a text, or one of a type of the user's. */
 class ObjectRef {
  public:
@@ -77,12 +107,20 @@ class ObjectRef {
     std::unique_ptr<char, void (*)(void*)> owned(key, std::free);
     return key;
   }
+  /*! \brief The object if it is of a type, as `as<MapNode>()`; else NULL. Borrowed from this. */
+  template <typename Node>
+  const Node* as() const {
+    return GetTypeKey() == Node::TypeKey() ? static_cast<const Node*>(get()) : nullptr;
+  }
 
  private:
   detail::Owned<TVMObjectFree> object_;
 };
 
 }  // namespace runtime
+
+using runtime::ObjectRef;
+
 }  // namespace tvm
 
 #endif /* TVM_RUNTIME_OBJECT_H_ */

@@ -38,6 +38,9 @@ struct Convert<Array<T>> {
 
 }  // namespace detail
 }  // namespace runtime
+
+using runtime::Array;
+
 }  // namespace tvm
 
 #endif /* TVM_RUNTIME_CONTAINER_ARRAY_H_ */

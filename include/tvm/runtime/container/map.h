@@ -17,6 +17,10 @@ template <typename K, typename V>
 class Map : public std::map<K, V> {
  public:
   using std::map<K, V>::map;
+  using std::map<K, V>::operator[];
+  /*! \brief The value of a key; throws std::out_of_range without one. */
+  const V& operator[](const K& key) const { return this->at(key); }
+  void Set(const K& key, const V& value) { std::map<K, V>::operator[](key) = value; }
   /*! \brief Read all pairs of a "runtime.Map". */
   static Map FromValue(const ObjectRef& object) {
     Map made;

@@ -21,6 +21,9 @@ class String : public std::string {
 };
 
 }  // namespace runtime
+
+using runtime::String;
+
 }  // namespace tvm
 
 #endif /* TVM_RUNTIME_CONTAINER_STRING_H_ */
