@@ -401,38 +401,40 @@ def compile_together(
     names = list(networks)
     check_names(names, image_name)
     groups = live_groups(names, concurrent)
-    own = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
-    asked = make(options)
-    drafts = _firmware_drafts(networks, asked, own)
-    needs = [draft.need for draft in drafts]
+    sizes = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
     live = [[names.index(name) for name in group] for group in groups]
-    refuse_sharing([need.program for need in needs], live)
-    placement = pool_options.Placement(asked.place or {}, drafts[0].need.pools)
-    with drafts[0].clock.stage("plan"), _on_board(drafts[0]):
-        planned = plan_memory(needs, placement, live)
-    image, libraries = SharedImage(prefix_of(image_name)), []
-    for draft, places in zip(drafts, planned):
-        libraries.append(draft.generate(places, image))
-        image = image.after(libraries[-1].sources)
+    libraries = _generate_image(_drafts(networks, make(options), sizes), live, image_name)
     return CompiledImage(image_name, libraries, groups)
 
 
-def _firmware_drafts(
-    networks: Mapping[str, Any], asked: Request, own: Mapping[str, Mapping[str, Any]]
+def _drafts(
+    networks: Mapping[str, Any], asked: Request, sizes: Mapping[str, Mapping[str, Any]]
 ) -> list[_Draft]:
-    """Each network up to its plan; ``own`` has by option, then by network, what is asked of each
-    alone. Raises ValueError if they are for hosts, which share nothing."""
+    """The networks as drafts; ``sizes``: what requests say of each network for itself."""
     drafts = []
     for name, model in networks.items():
         folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
-        each: dict[str, Any] = {option: given.get(name) for option, given in own.items()}
-        alone = replace(asked, module_name=name, dump_dir=folder, **each)
-        drafts.append(_draft(model, alone))
-    for draft in drafts:
-        if not draft.need.options.firmware or draft.need.options.executor != "aot":
-            raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
-                             "firmware target, with executor aot")  # fmt: skip
+        own: dict[str, Any] = {field: of_networks.get(name) for field, of_networks in sizes.items()}
+        drafts.append(_draft(model, replace(asked, module_name=name, dump_dir=folder, **own)))
+    if any(not d.need.options.firmware or d.need.options.executor != "aot" for d in drafts):
+        raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
+                         "firmware target, with executor aot")  # fmt: skip
     return drafts
+
+
+def _generate_image(
+    drafts: Sequence[_Draft], live: Sequence[Sequence[int]], image_name: str
+) -> list[CompiledLibrary]:
+    """The drafts as code that shares memory and weights; ``live``: groups that run at a time."""
+    needs = [draft.need for draft in drafts]
+    refuse_sharing([need.program for need in needs], live)
+    with drafts[0].clock.stage("plan"), _on_board(drafts[0]):
+        planned = plan_memory(needs, drafts[0].placement, live)
+    image, made = SharedImage(prefix_of(image_name)), []
+    for draft, places in zip(drafts, planned):
+        made.append(draft.generate(places, image))
+        image = image.after(made[-1].sources)
+    return made
 
 
 def _import(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:

@@ -63,6 +63,7 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
         "core": core.name,
         "source": core.source,
         "published": core.published,
+        "manual": part.manual or None,
         "wait_states": part.wait_states,
         "scale": asked.scale,
         "clock_hz": part.clock or None,
@@ -217,9 +218,12 @@ def _functions(rows: list[Layer]) -> list[dict[str, Any]]:
 
 def show(path: Path, found: Mapping[str, Any]) -> None:
     """Print an estimate for people."""
-    origin = "by its published table" if found["published"] else "derived, not published"
+    by_table, derived = "after its published table, by memory", "derived, not published"
+    origin = by_table if found["published"] else derived
     pairs = {"file": path, "board": found["board"], "core": f"{found['core']}, {origin}"}
     pairs["model"] = found["source"]
+    if found["manual"]:
+        pairs["clock, flash"] = f"after {found['manual']}, by memory"
     if found["clock_hz"]:
         pairs["clock"] = f"{found['clock_hz'] / 1e6:g} MHz, {found['wait_states']:g} wait states"
     if found["scale"] != 1:

@@ -391,6 +391,7 @@ FORMS: dict[str, Schema] = {
         "tvmrt inspect --board --json: an estimate, by a run that is counted in QEMU.",
         file=_text(), board=_text(), target=_text(), core=_text("Whose table of cycles it is."),
         source=_text("Of that table."), published=_flag("By the maker of the core."),
+        manual=_or_null(_text(), "After which, by memory, clock and flash are."),
         wait_states=_number("Cycles of a line of flash that is not cached."), scale=_number(),
         clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Of a cycle."),
         networks=_by_name(

@@ -1,8 +1,10 @@
 """What instructions take on each core, in cycles, with memory that needs no wait states.
 
-A kind that a core's row does not name takes one cycle. Where the makers publish a table it is that
-table (``published``); for the others rows are derived from what is published of their pipelines,
-and ``source`` says how. No row was held against silicon: ``--scale`` takes what a measurement says.
+A kind that a core's row does not name takes one cycle. Where the makers publish a table the row is
+after that table (``published``); for the others rows are derived from what is published of their
+pipelines, and ``source`` says how. All numbers were written from memory of the manuals that are
+named, without their text at hand, and no row was held against silicon: ``--scale`` takes what a
+measurement says.
 """
 
 from __future__ import annotations
@@ -62,15 +64,16 @@ _RISCV = {
 
 # fmt: off
 CORES = {core.name: core for core in (
-    Core("cortex-m0", "Cortex-M0 Technical Reference Manual, table of instructions; multiplier of "
-         "one cycle", True, _M0, taken=2),
-    Core("cortex-m0plus", "Cortex-M0+ Technical Reference Manual, table of instructions; "
-         "multiplier of one cycle", True, _M0PLUS),
-    Core("cortex-m3", "Cortex-M3 Technical Reference Manual, table of instructions; divisions 6 "
-         "of 2 to 12, long products 4 of 3 to 5, refills of the pipeline 2 of 1 to 3", True, _M3,
-         taken=2),
-    Core("cortex-m4", "Cortex-M4 Technical Reference Manual, tables of instructions and of the "
-         "FPU; divisions 6 of 2 to 12, refills of the pipeline 2 of 1 to 3", True, _M4, taken=2),
+    Core("cortex-m0", "Cortex-M0 Technical Reference Manual (ARM DDI 0432), table of "
+         "instructions; multiplier of one cycle", True, _M0, taken=2),
+    Core("cortex-m0plus", "Cortex-M0+ Technical Reference Manual (ARM DDI 0484), table of "
+         "instructions; multiplier of one cycle", True, _M0PLUS),
+    Core("cortex-m3", "Cortex-M3 Technical Reference Manual (ARM DDI 0337), table of "
+         "instructions; divisions 6 of 2 to 12, long products 4 of 3 to 5, refills of the pipeline "
+         "2 of 1 to 3", True, _M3, taken=2),
+    Core("cortex-m4", "Cortex-M4 Technical Reference Manual (ARM DDI 0439), tables of "
+         "instructions and of the FPU; divisions 6 of 2 to 12, refills of the pipeline 2 of 1 to "
+         "3", True, _M4, taken=2),
     Core("cortex-m23", "as Cortex-M0+, with a divider of 17 cycles", False,
          {**_M0PLUS, "div": 17}),
     Core("cortex-m33", "as Cortex-M4, with MLA of one cycle and a pipeline that is one stage "

@@ -1,9 +1,10 @@
 """What is known of microcontrollers beyond ``codegen.families``: clock, flash, energy.
 
-Clocks, wait states and caches are those of data sheets and reference manuals at the highest clock;
-where the flash is a chip of its own, ``wait_states`` is about what a line takes over its bus.
-Energy is there where a data sheet has a current for code from flash; regulators, peripherals and
-temperature change it by more than the model errs.
+Clocks, wait states and caches are those of the ``manual`` and its data sheet at the highest clock,
+all written from memory of them, without their text at hand, and not held against silicon; where the
+flash is a chip of its own, ``wait_states`` is about what a line takes over its bus. Energy is there
+where a data sheet has a current for code from flash; regulators, peripherals and temperature change
+it by more than the model errs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class Part:
     """One row: ``clock`` in Hz (0: not known), cycles that a line of flash of ``line`` bytes costs,
     bytes of it that are kept for instructions and for data (0: the last line alone), ``prefetch``
     where the next line is read meanwhile, ``picojoules`` a cycle (0: not known). ``core`` replaces
-    the target's."""
+    the target's; ``manual`` is that of the part."""
 
     clock: float = 0
     wait_states: float = 0
@@ -26,6 +27,7 @@ class Part:
     prefetch: bool = False
     picojoules: float = 0
     core: str = ""
+    manual: str = ""
 
 
 _KIB = 1 << 10
@@ -33,30 +35,36 @@ _MHZ = 1e6
 
 # fmt: off
 PARTS = {
-    "stm32f0": Part(48 * _MHZ, 1, 8, prefetch=True, core="cortex-m0"),
-    "stm32g0": Part(64 * _MHZ, 2, 8, 16, 0, True),
-    "stm32f1": Part(72 * _MHZ, 2, 8, prefetch=True),
-    "stm32f2": Part(120 * _MHZ, 3, 16, 1 * _KIB, 128, True),
-    "stm32f3": Part(72 * _MHZ, 2, 8, prefetch=True),
-    "stm32f4": Part(168 * _MHZ, 5, 16, 1 * _KIB, 128, True, picojoules=785),
-    "stm32l4": Part(80 * _MHZ, 4, 8, 1 * _KIB, 256, True, picojoules=300),
-    "stm32f7": Part(216 * _MHZ, 7, 32, 4 * _KIB, 4 * _KIB),
-    "stm32h7": Part(480 * _MHZ, 10, 32, 16 * _KIB, 16 * _KIB),
-    "stm32u5": Part(160 * _MHZ, 4, 16, 8 * _KIB, 8 * _KIB, True, picojoules=64),
-    "nrf52": Part(64 * _MHZ, 2, 16, 2 * _KIB, 0, picojoules=156),
-    "nrf53": Part(128 * _MHZ, 5, 16, 8 * _KIB, 8 * _KIB),
-    "nrf91": Part(64 * _MHZ, 2, 16, 2 * _KIB, 0),
-    "samd21": Part(48 * _MHZ, 1, 8, 64, 0),
-    "samd51": Part(120 * _MHZ, 5, 16, 4 * _KIB, 4 * _KIB),
-    "rp2040": Part(125 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB),
-    "rp2350": Part(150 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB),
-    "imxrt": Part(600 * _MHZ, 200, 32, 32 * _KIB, 32 * _KIB),
-    "ra8": Part(480 * _MHZ, 20, 32, 16 * _KIB, 16 * _KIB),
-    "corstone300": Part(32 * _MHZ),
-    "esp32c3": Part(160 * _MHZ, 160, 32, 16 * _KIB, 16 * _KIB),
-    "esp32c6": Part(160 * _MHZ, 160, 32, 32 * _KIB, 32 * _KIB),
-    "gd32vf103": Part(108 * _MHZ, 2, 8, prefetch=True),
-    "ch32v307": Part(144 * _MHZ),
+    "stm32f0": Part(48 * _MHZ, 1, 8, prefetch=True, core="cortex-m0", manual="ST RM0091"),
+    "stm32g0": Part(64 * _MHZ, 2, 8, 16, 0, True, manual="ST RM0444"),
+    "stm32f1": Part(72 * _MHZ, 2, 8, prefetch=True, manual="ST RM0008"),
+    "stm32f2": Part(120 * _MHZ, 3, 16, 1 * _KIB, 128, True, manual="ST RM0033"),
+    "stm32f3": Part(72 * _MHZ, 2, 8, prefetch=True, manual="ST RM0316"),
+    "stm32f4": Part(168 * _MHZ, 5, 16, 1 * _KIB, 128, True, picojoules=785, manual="ST RM0090"),
+    "stm32l4": Part(80 * _MHZ, 4, 8, 1 * _KIB, 256, True, picojoules=300, manual="ST RM0351"),
+    "stm32f7": Part(216 * _MHZ, 7, 32, 4 * _KIB, 4 * _KIB, manual="ST RM0385"),
+    "stm32h7": Part(480 * _MHZ, 10, 32, 16 * _KIB, 16 * _KIB, manual="ST RM0433"),
+    "stm32u5": Part(160 * _MHZ, 4, 16, 8 * _KIB, 8 * _KIB, True, picojoules=64,
+        manual="ST RM0456"),
+    "nrf52": Part(64 * _MHZ, 2, 16, 2 * _KIB, 0, picojoules=156,
+        manual="nRF52832 Product Specification"),
+    "nrf53": Part(128 * _MHZ, 5, 16, 8 * _KIB, 8 * _KIB, manual="nRF5340 Product Specification"),
+    "nrf91": Part(64 * _MHZ, 2, 16, 2 * _KIB, 0, manual="nRF9160 Product Specification"),
+    "samd21": Part(48 * _MHZ, 1, 8, 64, 0, manual="SAM D21 data sheet (DS40001882)"),
+    "samd51": Part(120 * _MHZ, 5, 16, 4 * _KIB, 4 * _KIB,
+        manual="SAM D5x/E5x data sheet (DS60001507)"),
+    "rp2040": Part(125 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB, manual="RP2040 data sheet"),
+    "rp2350": Part(150 * _MHZ, 52, 8, 16 * _KIB, 16 * _KIB, manual="RP2350 data sheet"),
+    "imxrt": Part(600 * _MHZ, 200, 32, 32 * _KIB, 32 * _KIB,
+        manual="i.MX RT1060 Reference Manual"),
+    "ra8": Part(480 * _MHZ, 20, 32, 16 * _KIB, 16 * _KIB, manual="RA8M1 User's Manual: Hardware"),
+    "corstone300": Part(32 * _MHZ, manual="Arm MPS3 application note AN547"),
+    "esp32c3": Part(160 * _MHZ, 160, 32, 16 * _KIB, 16 * _KIB,
+        manual="ESP32-C3 Technical Reference Manual"),
+    "esp32c6": Part(160 * _MHZ, 160, 32, 32 * _KIB, 32 * _KIB,
+        manual="ESP32-C6 Technical Reference Manual"),
+    "gd32vf103": Part(108 * _MHZ, 2, 8, prefetch=True, manual="GD32VF103 User Manual"),
+    "ch32v307": Part(144 * _MHZ, manual="CH32FV2x_V3x Reference Manual"),
 }
 # fmt: on
 

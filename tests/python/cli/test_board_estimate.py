@@ -116,9 +116,14 @@ def test_a_network_is_compiled_for_the_board(capsys, digits):
     assert main(["inspect", str(digits / "digits_int8.onnx"), "--board", "stm32h7"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^core +cortex-m7, derived, not published$", printed, re.MULTILINE)
+    assert re.search(r"^clock, flash +after ST RM0433, by memory$", printed, re.MULTILINE)
     assert re.search(r"^energy +not known; --picojoules", printed, re.MULTILINE)
     assert re.search(r"^RAM in all +[\d.,]+ (KiB|B): arena .*, stack ", printed, re.MULTILINE)
     assert re.search(r"^conv2 +[\d,]+ +[\d,]+ +[\d,]+ +[\d.]+ % +[\d.]+$", printed, re.MULTILINE)
+
+
+def test_every_family_names_the_manual_of_its_row():
+    assert [name for name in FAMILIES if not parts.part_of(name).manual] == []
 
 
 @pytest.mark.parametrize(
