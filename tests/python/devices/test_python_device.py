@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx_graph
@@ -14,6 +17,7 @@ import tvmrt
 from tvmrt import devices
 from tvmrt.error import UnsupportedError
 
+MAIN = Path(__file__).parents[3] / "examples" / "c_program" / "main.c"
 FEEDS = {name: np.arange(6, dtype=np.float32).reshape(2, 3) + i for i, name in enumerate("ab")}
 
 
@@ -139,3 +143,26 @@ def test_only_devices_can_be_registered():
         devices.register(object())
     with pytest.raises(KeyError, match="no device gone"):
         devices.unregister("gone")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The example of a program in C."""
+    path = tmp_path_factory.mktemp("program") / "run_network"
+    words = [sys.executable, "-m", "tvmrt", "config", "--cflags", "--libs"]
+    flags = subprocess.check_output(words, text=True).split()
+    subprocess.run(["cc", MAIN, *flags, "-o", path], check=True)
+    return path
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_program_without_python(tmp_path, device, program, fallback):
+    path = compiled(tmp_path / "net.so", np.full(3, 7, np.float32), device_fallback=fallback)
+    done = subprocess.run([program, path], capture_output=True, text=True, check=False)
+    if fallback:
+        assert done.returncode == 0
+        assert done.stdout.count("-7 -7 -7 -7 -7 -7") == 1  # of inputs that are zero
+        assert done.stderr.count("the CPU computes region") == 1
+    else:
+        assert done.returncode != 0
+        assert "the library needs device 'numpy_sums'" in done.stderr
