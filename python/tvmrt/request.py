@@ -226,8 +226,8 @@ class Request:
     )
     shapes: Mapping[str, Sequence[int | str]] | None = _option(
         None,
-        "Shape of an input whose dimensions the file leaves open. A dimension may stay open, too, "
-        "up to a size: N<=8.",
+        "Shape of an input, of which the file leaves dimensions open or has others. A dimension "
+        "may be open in the library, too, up to a size: N<=8.",
         python="Extents by the input's name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True,
     )

@@ -258,6 +258,8 @@ def _rival_call(
         raise ValueError(f"{rival} does not run such a network; compare with {other}")
     if isinstance(model, Path) and lite:
         return tflite_networks.call_of(model, inputs, choices["signature"], threads)
+    if not isinstance(model, Path):
+        model = networks.opened(model, inputs)
     session = networks.onnxruntime_session(model, threads)
     feeds = dict(inputs)
     return lambda: session.run(None, feeds)

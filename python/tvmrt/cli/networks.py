@@ -311,11 +311,35 @@ def onnxruntime_session(
     raise ValueError(f"onnxruntime refuses the network: {refused}")
 
 
+def opened(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """The model, and where it declares other fixed extents of inputs, a copy that does not."""
+    import onnx
+
+    weights = {tensor.name for tensor in model.graph.initializer}
+    fixed = [
+        info
+        for info in model.graph.input
+        if info.name in inputs and info.name not in weights
+        for dim, extent in zip(info.type.tensor_type.shape.dim, inputs[info.name].shape)
+        if dim.HasField("dim_value") and dim.dim_value != extent
+    ]
+    if not fixed:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    names = {info.name for info in fixed}
+    told = [info for info in copy.graph.input if info.name in names]
+    for info in (*told, *copy.graph.output, *copy.graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            dim.Clear()
+    return copy
+
+
 def run_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> dict[str, np.ndarray]:
     """Return every output by name."""
-    session = onnxruntime_session(model, threads=1, optimise=optimise, exact=True)
+    session = onnxruntime_session(opened(model, inputs), 1, optimise=optimise, exact=True)
     try:
         values = session.run(None, dict(inputs))
     except Exception as error:

@@ -4,6 +4,7 @@ bytes, and for which of them a step was needed that copies them into another lay
 from __future__ import annotations
 
 from tvmrt.ir import Region
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import ARENA, Buffer, Program, Step
 
 from .annotate import CPU
@@ -21,7 +22,7 @@ def border_rows(program: Program) -> list[BorderRow]:
         for access in step.writes:
             writers.setdefault(access.buffer, []).append(step)
     for buffer in program.outputs:
-        for row in _arrivals(buffer, buffer.nbytes, CPU, writers):
+        for row in _arrivals(buffer, most(buffer.nbytes), CPU, writers):
             rows.setdefault((row.tensor, row.source, row.target), row)
     return list(rows.values())
 
@@ -40,7 +41,7 @@ def _into(step: Step, writers) -> list[BorderRow]:
     """The tensors that the step reads over a border."""
     found = []
     for access in step.reads:
-        nbytes = access.dtype.nbytes(access.at.size)
+        nbytes = most(access.dtype.nbytes(access.at.size))
         found += _arrivals(access.buffer, nbytes, _device(step), writers)
     return found
 

@@ -10,6 +10,7 @@ import onnx.defs
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import KERNEL, REDUCE, Graph, ModuleBlob, Node, Region, get_op
+from tvmrt.ir.extent import most
 
 from .annotate import CPU, Assignment
 
@@ -59,8 +60,8 @@ class RegionRow:
 @dataclass
 class BorderRow:
     """One tensor that passes from one region or device to another; ``copied`` where its layout
-    changes. With ``stays_in``, the name of a device, it lies in that device's memory all the time:
-    nothing of it crosses."""
+    changes; ``nbytes`` are those of the largest run. With ``stays_in``, the name of a device, it
+    lies in that device's memory all the time: nothing of it crosses."""
 
     tensor: str
     source: str
@@ -139,8 +140,8 @@ class Partition:
                 region.device,
                 list(region.onnx_nodes),
                 [node.op for node in region.nodes],
-                sum(v.type.nbytes for v in region.inputs),
-                sum(v.type.nbytes for v in region.outputs),
+                sum(most(v.type.nbytes) for v in region.inputs),
+                sum(most(v.type.nbytes) for v in region.outputs),
                 str(region.code),
                 region.options.get("precision", ""),
                 region.options.get("error"),

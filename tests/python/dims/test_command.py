@@ -37,6 +37,21 @@ def test_the_command_says_what_is_wrong(arguments, expected, tmp_path):
     assert expected in " ".join(done.stderr.split())
 
 
+def test_a_network_whose_file_has_a_number_is_opened(tmp_path):
+    d = Draft()
+    model = d.model({"x": (FLOAT, [4, 3])}, {d.node("Relu", ["x"]): FLOAT})
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+    onnx.save(model, tmp_path / "net.onnx")
+    sizes = ["--shape", "x=rows<=8,3"]
+    device = ["-o", tmp_path / "net.so", "--device", "tpu"]
+    done = command("compile", tmp_path / "net.onnx", *device, *sizes)
+    assert done.returncode == 0, done.stderr
+    assert "2 tensors of 192 B cross their borders" in done.stdout
+    done = command("verify", tmp_path / "net.onnx", "--shape", "x=8,3")
+    assert done.returncode == 0, done.stderr
+    assert "agree" in done.stdout
+
+
 def test_the_command_compiles_runs_verifies_and_times(tmp_path):
     path, library = tmp_path / "net.onnx", tmp_path / "net.so"
     onnx.save(CASES["encoder"].make(), path)

@@ -104,10 +104,10 @@ def plugin(tmp_path_factory):
     return library
 
 
-def rectified():
+def rectified(extent="rows"):
     d = Draft()
     y = d.node("Relu", [d.node("Neg", ["x"])])
-    return d.model({"x": (FLOAT, ["rows", 3])}, {y: FLOAT})
+    return d.model({"x": (FLOAT, [extent, 3])}, {y: FLOAT})
 
 
 def rows(count, seed=0):
@@ -131,6 +131,23 @@ def test_the_device_is_asked_and_prepared_once_a_size(executor, plugin, tmp_path
         np.testing.assert_array_equal(y, np.maximum(-rows(count), 0))
     noted = plugin.journal_of_slots()[before:].decode().split()
     assert noted == "r8 q8 e3 p3 r3 r3 q3 e8 p8 r8".split()
+
+
+def test_a_network_whose_file_has_a_number_is_opened(plugin, tmp_path):
+    """Batch 4 to batch 8, and what says so where the library was compiled as the file is."""
+    model = rectified(4)
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+    fixed = loaded(tvmrt.compile(model, devices=["prepared"]), tmp_path, "graph")
+    with pytest.raises(ValueError, match=r"input 'x': .*\(8, 3\).*compiled with --shape 'x=N<=8"):
+        fixed.set_input("x", rows(8))
+    library = tvmrt.compile(model, shapes={"x": ("N<=8", 3)}, devices=["prepared"])
+    assert [row.nbytes for row in library.summary.borders] == [8 * 3 * 4] * 2
+    network = loaded(library, tmp_path, "graph")
+    before = len(plugin.journal_of_slots())
+    for count in (4, 8):
+        (y,) = results(network, {"x": rows(count)})
+        np.testing.assert_array_equal(y, np.maximum(-rows(count), 0))
+    assert plugin.journal_of_slots()[before:].decode().split() == "q8 e4 p4 r4 q4 e8 p8 r8".split()
 
 
 def test_a_size_that_the_device_refuses_fails_alone(plugin, tmp_path):

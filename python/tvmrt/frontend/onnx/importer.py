@@ -24,7 +24,7 @@ from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
 from .functions import body_of, foreign_versions
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
-from .inputs import check_default, declared_shapes, element_name, input_types
+from .inputs import check_default, declared_shapes, element_name, input_types, overrides
 from .model_file import licence, load_lightly, opsets
 from .names import Names
 from .old_files import modernised
@@ -241,6 +241,8 @@ class GraphImporter:
             if info.name in given:
                 check_default(info, scope[info.name], given[info.name])
         self.types = input_types(infos, self.shapes, self.dims, [*proto.output, *proto.value_info])
+        if overrides(infos, self.types):
+            self._declared_shapes = {}
         for name, type in self.types.items():
             value = Value(name, type)
             self.graph.inputs.append(value)

@@ -67,6 +67,17 @@ _SHAPED_ALIKE = {
 }  # fmt: skip
 
 
+def overrides(infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> bool:
+    """Whether an input has another extent than the fixed one that the network declares of it: what
+    else the network declares of extents need not hold then."""
+    return any(
+        d.HasField("dim_value") and d.dim_value != extent
+        for info in infos
+        if info.name in types
+        for d, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape)
+    )
+
+
 def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int | Extent, ...]]:
     """Shapes that a graph declares of its tensors, by name, and those that follow backwards."""
     found: dict[str, tuple[int | Extent, ...]] = {}
@@ -153,10 +164,7 @@ def _extents(
             raise ValueError(_unbound(info.name, declared if fixed else None, dims, others))
         given = declared
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
-    if fixed and (
-        len(given) != len(declared)
-        or any(isinstance(d, int) and d != g for d, g in zip(declared, given))
-    ):
+    if fixed and len(given) != len(declared):
         raise ValueError(
             f"shape [{', '.join(map(str, given))}] does not fit input {info.name} of shape "
             f"[{', '.join(map(str, declared))}]"

@@ -22,6 +22,9 @@ from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["Executor"]
 
+_OTHER_EXTENTS = (
+    "; a library that is compiled with --shape 'x=N<=8,...' takes other extents run by run"
+)
 _UNASKED = object()
 
 
@@ -102,7 +105,8 @@ class Executor:
         try:
             converted = convert_elements(value, shape, target.dtype)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"input {key!r}: {error}") from None
+            remedy = "" if np.shape(value) == shape else _OTHER_EXTENTS
+            raise type(error)(f"input {key!r}: {error}{remedy}") from None
         if target.device.device_type >= RPC_SESSION_MASK:
             self._set_input(key, array(converted, target.device))
             return
