@@ -85,8 +85,10 @@ TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
 }
 
-/* (node, tensor) runs up to the node and copies its first output. */
+/* (node, tensor) runs up to the node and copies its first output. The tensor is as the node's is, or as
+ * the graph's entry is, which may be bytes alone. */
 TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
+  const DLTensor* entry;
   DLTensor* to;
   size_t node;
   tvmrt_graph_view view;
@@ -96,8 +98,11 @@ TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
   TVMRT_RETURN_IF_ERROR(run_until(g, node));
   if (g->graph.nodes[node].num_outputs == 0) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node],
-                                          &g->entries[g->graph.nodes[node].first_entry], &view));
+  entry = &g->entries[g->graph.nodes[node].first_entry];
+  view.tensor = *entry;
+  if (!tvmrt__same_shape(to, entry) || !tvmrt__same_dtype(to->dtype, entry->dtype)) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
+  }
   return TVMArrayCopyFromTo(&view.tensor, to, NULL);
 }
 

@@ -140,3 +140,31 @@ def test_debug_dump_has_every_output(tmp_path):
     dumped = [value.numpy() for value in tvmrt.runtime.load_param_dict(data).values()]
     for right in (X, LARGEST, PLACES):
         assert any(value.shape == right.shape and (value == right).all() for value in dumped)
+
+
+def test_debug_executor_has_inner_tensors_as_they_are(tmp_path):
+    """The graph of a network compiled here has bytes of memory for what lies between operators."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4] x) => (float[1,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
+    { a = MatMul(x, w) b = Softmax(a) y = CumSum(b, one) }"""
+    model = onnx.parser.parse_model(text.replace("11,12}>", "11,12}, int64 one = {1}>"))
+    factory = tvmrt.runtime.load_module(exported(model, tmp_path / "n.so", "graph"))
+    graph = factory["get_graph_json"]()
+    debug = debug_executor.create(graph, factory, tvmrt.cpu(0), dump_root=tmp_path / "dump")
+    x = np.array([[0.5, -1, 0.25, 0.125]], np.float32)
+    debug.run(x=x)
+    product = x @ np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    soft = np.exp(product - product.max()) / np.exp(product - product.max()).sum()
+    inner = [node["name"] for node in json.loads(graph)["nodes"]][1:-1]
+    found = [debug.get_node_output(name).numpy() for name in inner]
+    assert any(value.shape == (1, 3) and np.allclose(value, soft, atol=1e-6) for value in found)
+    shape, dtype = (json.loads(graph)["attrs"][name][1][1] for name in ("shape", "dltype"))
+    raw = debug.debug_get_output(inner[0], tvmrt.nd.empty(tuple(shape), dtype)).numpy()
+    first = debug.get_node_output(inner[0]).numpy()
+    assert raw.view(np.uint8).tobytes().startswith(first.tobytes())
+    dumped = tvmrt.runtime.load_param_dict_from_file(tmp_path / "dump" / "output_tensors.params")
+    assert any(
+        np.allclose(value.numpy(), soft, atol=1e-6)
+        for value in dumped.values()
+        if value.shape == (1, 3)
+    )
