@@ -33,7 +33,7 @@ def call(images: np.ndarray, net: tvmrt.Network) -> tuple[np.ndarray, str, Momen
 def predict(client: Client, net: Any, parts: Any) -> tuple[np.ndarray, list[Rate]]:
     """Return the results of all parts, in their order, and the rate of each worker, from its first
     task to its last: the way between tasks is in it, that workers start is not."""
-    done = client.gather(client.map(call, parts, net=net, pure=False))
+    done: Any = client.gather(client.map(call, parts, net=net, pure=False))
     by_worker: dict[str, list[tuple[int, Moment, Moment]]] = {}
     for result, worker, begin, end in done:
         by_worker.setdefault(worker, []).append((len(result), begin, end))

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -57,9 +58,14 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import one command; a list of commands has its first sentence, which click would cut."""
         module = COMMANDS.get(cmd_name)
-        return importlib.import_module(module).command if module else None
+        if module is None:
+            return None
+        command: click.Command = importlib.import_module(module).command
+        sentence = re.match(r".*?(?<!\.)(?=\.(\s|$))", " ".join((command.help or "").split()))
+        command.short_help = sentence.group() if sentence else None
+        return command
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,10 @@ def test_version_is_the_package_version(tvmrt):
 def test_help_lists_every_command(tvmrt):
     text = tvmrt("--help").stdout
     assert [name for name in COMMANDS if f"\n  {name} " in text] == COMMANDS
+    listed = " ".join(text[text.index("Commands:") :].split())
+    assert "tune Search how each layer of the networks MODEL is computed fastest" in listed
+    assert "compile-together Compile the networks MODEL... into one image for" in listed
+    assert not re.search(r"\.\.\. [a-z-]+ [A-Z]", listed)  # no sentence ends half way
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -221,6 +222,8 @@ def test_inspect_lists_the_levels(small):
     command = [sys.executable, "-m", "tvmrt", "inspect", str(small["v3_v2"])]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert re.search(r"^levels +v2, v3$", text, re.M)
+    text = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+    assert json.loads(text)["levels"] == ["v2", "v3"]
 
 
 @pytest.mark.parametrize(("target", "needs"), [("native", NATIVE), ("host", "any x86_64")])

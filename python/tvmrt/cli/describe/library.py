@@ -114,7 +114,7 @@ def describe(path: Path) -> Description:
             _describe_blob(elf.bytes_of(symbol), f"the module tree in {path}", description)
         elif symbol.name == LEVELS:
             names = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
-            facts["levels"] = names.replace(",", ", ")
+            facts["levels"] = names.split(",")
         elif symbol.name == NEEDS:
             needs = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
             facts["needs_processor"] = needs or f"any {elf.machine}"
