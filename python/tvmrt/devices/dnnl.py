@@ -13,6 +13,7 @@ from tvmrt.ir.quantized import is_per_tensor
 from tvmrt.ir.region import DENSE_LAYOUT
 
 from .base import Context, Device
+from .byte_lines import line_of, without_lines
 from .registry import register
 
 MAX_RANK = 6  # oneDNN has matrix products and plain layouts of so many dimensions
@@ -203,6 +204,12 @@ def _bytewise(node: Node) -> str | None:
     return None
 
 
+def _table(node: Node) -> str | None:
+    if line_of(node) is None:
+        return "oneDNN has no tables, and this one is no line between two scales"
+    return None
+
+
 def _multiplies_bytes_exactly() -> bool:
     """Whether oneDNN has 32-bit sums of products of bytes. Without VNNI it adds them in pairs of 16
     bits, which overflow, and halves the weights of signed inputs."""
@@ -237,6 +244,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("reshape", "transpose", "concat", "identity"), _movable),
     **dict.fromkeys(("qconv", "qmatmul"), _quantized),
     **dict.fromkeys(_DEFAULT_ACTIVATIONS, _recurrent),
+    "table": _table,
     "pow": _power,
     "prelu": _prelu,
     "matmul": _matmul,
@@ -283,6 +291,7 @@ class Dnnl(Device):
         return None
 
     def optimize(self, region: Region) -> Region:
+        without_lines(region.graph)
         if region.layout == DENSE_LAYOUT:  # so that the plan is made for that before the first call
             region.nodes[0].attrs["borders"] = "dense"
         reduced = region.options.get("precision") == "bfloat16"

@@ -95,3 +95,47 @@ def test_quantised_layers_are_one_region_and_exact(tmp_path, kind, pads, whole):
     library, (found,) = run(model, feeds, tmp_path)
     assert region_ops(library) == [["quantize", "qconv", "qadd", "qavg_pool", "dequantize"]]
     np.testing.assert_array_equal(found, step_by_step(model, feeds))
+
+
+def rectified(kind: str, low: float, function: str) -> tuple[onnx.ModelProto, dict]:
+    """A convolution of bytes, a function between two scales, a product."""
+    z = lambda n: np.array(n if kind == "int8" else n + 128, kind)  # noqa: E731
+    weights = {
+        "s": np.float32(0.05), "t": np.float32(0.031), "xz": z(-7), "yz": z(low),
+        "w": RNG.integers(-99, 99, (6, 5, 3, 3)).astype(np.int8), "ws": np.float32(0.004),
+        "wz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        ("DequantizeLinear", ["x", "s", "xz"], "a", {}),
+        ("DequantizeLinear", ["w", "ws", "wz"], "b", {}),
+        ("Conv", ["a", "b"], "c", {}),
+        ("QuantizeLinear", ["c", "s", "xz"], "d", {}),
+        ("DequantizeLinear", ["d", "s", "xz"], "e", {}),
+        ("MaxPool", ["e"], "m", {"kernel_shape": [2, 2]}),
+        (function, ["m"], "f", {}),
+        ("QuantizeLinear", ["f", "t", "yz"], "y", {}),
+    ]
+    span = (-128, 128) if kind == "int8" else (0, 256)
+    feeds = {"x": RNG.integers(*span, (1, 5, 7, 6)).astype(kind)}
+    return network(nodes, feeds, weights, {"y": kind}), feeds
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("zero", [-128, -20], ids=["bound", "rectifier"])
+def test_a_table_that_is_a_line_stays_in_the_region(tmp_path, kind, zero):
+    model, feeds = rectified(kind, zero, "Relu")
+    library, (found,) = run(model, feeds, tmp_path)
+    (ops,) = region_ops(library)
+    assert "quantize" in ops
+    assert "table" not in ops
+    (golden,) = judge(model, feeds)
+    assert np.ptp(golden.astype(int)) > 60
+    np.testing.assert_array_equal(found, golden)
+
+
+def test_a_table_of_another_function_is_the_cpus(tmp_path):
+    model, feeds = rectified("int8", -128, "Sigmoid")
+    library, _ = run(model, feeds, tmp_path)
+    assert {r.reason for r in library.summary.nodes if r.op_type == "Sigmoid"} == {
+        "dnnl: oneDNN has no tables, and this one is no line between two scales"
+    }
