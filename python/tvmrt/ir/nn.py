@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from . import windows
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
 
@@ -73,6 +74,10 @@ class Conv(Op):
         results=["y: float32[N OC *Y]"],
         example=CONV_EXAMPLE,
     )
+
+    def evaluate(self, arrays, attrs):
+        x, w, *bias = arrays
+        return [windows.conv(x, w, bias[0] if bias else None, attrs)]
 
 
 @register("conv_transpose")
@@ -172,12 +177,18 @@ class MaxPool(_Pool):
 
     contract = pool("number", "y: E[N C *out_spatial]")
 
+    def evaluate(self, arrays, attrs):
+        return [windows.max_pool(arrays[0], attrs)]
+
 
 @register("avg_pool")
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: whether padding counts as zeros or not at all."""
 
     contract = pool("float32", "y: E[N C *out_spatial]", attributes=["count_pads: bool"])
+
+    def evaluate(self, arrays, attrs):
+        return [windows.avg_pool(arrays[0], attrs)]
 
 
 @register("lp_pool")
