@@ -33,6 +33,10 @@ TARGETS = (
     ("cortex-m4", "cortex-m4"), ("cortex-m55", "cortex-m55"), ("cortex-m7", "cortex-m7"),
 )  # fmt: skip
 HOSTS = ("llvm", "c", "native")
+MICRO = (
+    "firmware is built from the archive of 'tvmrt compile NETWORK -o net.tar --target cortex-m4' "
+    "by the board's own tools, and answers 'tvmrt run --rpc'; see docs/how-to/firmware.md"
+)
 
 
 class Line:
@@ -105,6 +109,61 @@ def _ignored(*names: str, **more: Any) -> Any:
     return click.option(*names, help=f"Ignored: {why}.", **more)
 
 
+# Flags of TVM's groups that are none of this command's options, and what makes them superfluous.
+GROUPS = {
+    "executor": "the executor has no such choice",
+    "runtime": "the runtime has no such choice",
+    "target": "code has the levels of the processors that --target names",
+}
+_GROUP_FLAG = re.compile(rf"--({'|'.join(GROUPS)})-(\w+)-([\w-]+?)(?:=(.*))?", re.DOTALL)
+
+
+def without_groups(words: list[str], known: set[str]) -> tuple[list[str], list[str]]:
+    """Take the flags of TVM's groups out of a command line.
+
+    Parameters
+    ----------
+    words
+        The command line.
+    known
+        The options of the command.
+
+    Returns
+    -------
+    tuple
+        The other words, with ``--target-llvm-mcpu`` and ``-mtriple`` as part of the target; a
+        sentence of each other flag.
+    """
+    rest, target, told = [], [], []
+    left = iter(words)
+    for word in left:
+        flag = _GROUP_FLAG.fullmatch(word)
+        if flag is None or word.partition("=")[0] in known:
+            rest.append(word)
+            continue
+        group, kind, name, value = flag.groups()
+        value = next(left, "") if value is None else value
+        if group == "target" and name in ("mcpu", "mtriple"):
+            target += [kind, f"-{name}={value}"]
+        else:
+            told.append(f"--{group}-{kind}-{name} has no meaning here: {GROUPS[group]}")
+    if target and "--target" in rest[:-1]:
+        rest[rest.index("--target") + 1] += " " + " ".join(target[1::2])
+    elif target:
+        rest += ["--target", " ".join([target[0], *target[1::2]])]
+    return rest, told
+
+
+class _Compile(click.Command):
+    """Takes flags of whatever groups TVM has."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest, told = without_groups(args, {word for p in self.params for word in p.opts})
+        for sentence in told:
+            console.note(sentence)
+        return super().parse_args(ctx, rest)
+
+
 @click.group("tvmc")
 def command() -> None:
     """Take a command line of tvmc: print the tvmrt line that it stands for, and run it.
@@ -113,7 +172,7 @@ def command() -> None:
     """
 
 
-@command.command("compile")
+@command.command("compile", cls=_Compile)
 @click.argument("file", type=options.PATH, metavar="FILE")
 @click.option("-o", "--output", type=options.PATH, default="module.tar", show_default=True,
     help="The package, or a library OUT.so.",
@@ -228,15 +287,20 @@ def _write_package(path: Path, library: Path) -> None:
 )  # fmt: skip
 @click.option("--rpc-tracker", metavar="HOST:PORT", help="As of tvmrt run.")
 @click.option("--rpc-key", help="As of tvmrt run.")
+@click.option("--project-dir", hidden=True)
+@click.option("--project-option", hidden=True, multiple=True)
 @_ignored("--end-to-end", is_flag=True)
 @click.option("-v", "--verbose", count=True, help="Ignored.")
 def run_command(
     file: Path, device: str, inputs: Path | None, outputs: Path | None, fill_mode: str,
     print_top: int | None, print_time: bool, profile: bool, repeat: int, number: int,
-    rpc_tracker: str | None, rpc_key: str | None, verbose: int, **ignored: Any,
+    rpc_tracker: str | None, rpc_key: str | None, verbose: int, project_dir: str | None,
+    project_option: tuple[str, ...], **ignored: Any,
 ) -> None:  # fmt: skip
     """Run the compiled network FILE: a package, or a library."""
     _tell_ignored(ignored)
+    if device == "micro":
+        raise ValueError(MICRO)
     if device != "cpu":
         raise ValueError(
             f"there is no device '{device}' to run on: which devices compute parts of a network "
@@ -287,3 +351,10 @@ def _print_top(path: Path, count: int) -> None:
 def tune_command(words: tuple[str, ...]) -> None:
     """Say that there is nothing to tune."""
     console.note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")
+
+
+@command.command("micro", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [OPTIONS]")
+def micro_command(words: tuple[str, ...]) -> None:
+    """Say how firmware is built instead."""
+    raise ValueError(MICRO)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.cli.tvmc import shapes_of, target_of
+from tvmrt.cli.tvmc import GROUPS, shapes_of, target_of, without_groups
 from tvmrt.contrib.graph_executor import GraphModule
 
 
@@ -83,10 +83,14 @@ def test_inputs_are_filled_and_the_largest_outputs_printed(model, package, capfd
 def test_flags_without_meaning_are_told(model, tmp_path, capfd):
     flags = ["--desired-layout", "NHWC", "--pass-config", "a=1", "--tuning-records", "r.json"]
     flags += ["-O", "3", "--input-shapes", "x:[1,3]", "-f", "mlf", "--executor", "aot"]
+    flags += ["--runtime-crt-system-lib", "1", "--executor-graph-link-params=0"]
     output = tmp_path / "mlf.tar"
     assert main(["tvmc", "compile", str(model), "-o", str(output), *flags]) == 0
     said = capfd.readouterr().err
-    for flag in ("desired-layout", "pass-config", "tuning-records", "opt-level"):
+    for flag in (
+        "desired-layout", "pass-config", "tuning-records", "opt-level", "runtime-crt-system-lib",
+        "executor-graph-link-params",
+    ):  # fmt: skip
         assert f"note: --{flag} has no meaning here: " in said
     wanted = f"compile {model} --executor aot --shape x=1,3 -o {output}"
     assert f"tvmrt {wanted}\n" in said
@@ -110,6 +114,29 @@ def test_targets_and_shapes():
     assert shapes_of("x:[1,3, 4] y: [2]") == ["x=1,3,4", "y=2"]
 
 
+def test_flags_of_groups():
+    known = {"--target", "--executor-aot-interface-api"}
+    rest, told = without_groups(
+        ["m.onnx", "--target", "llvm", "--target-llvm-mcpu", "cortex-m4", "--target-c-keys=cpu",
+         "--executor-aot-interface-api", "c"],
+        known,
+    )  # fmt: skip
+    assert rest == [
+        "m.onnx",
+        "--target",
+        "llvm -mcpu=cortex-m4",
+        "--executor-aot-interface-api",
+        "c",
+    ]
+    assert told == [f"--target-c-keys has no meaning here: {GROUPS['target']}"]
+    words = ["--target-llvm-mtriple=aarch64-linux-gnu", "m.onnx"]
+    assert without_groups(words, known)[0] == [
+        "m.onnx",
+        "--target",
+        "llvm -mtriple=aarch64-linux-gnu",
+    ]
+
+
 @pytest.mark.parametrize(
     "flags, text",
     [
@@ -126,3 +153,9 @@ def test_what_cannot_be_met_is_told(model, tmp_path, flags, text, capfd):
     assert not output.exists()
     assert main(["tvmc", "run", str(model), "--device", "cuda"]) == 2
     assert "there is no device 'cuda' to run on" in capfd.readouterr().err
+    for line in (
+        ["run", str(model), "--device", "micro", "--project-dir", "p"],
+        ["micro", "build", "p"],
+    ):
+        assert main(["tvmc", *line]) == 2
+        assert "firmware is built from the archive" in capfd.readouterr().err
