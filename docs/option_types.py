@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from tvmrt.devices import Device
+from tvmrt.ir.tuned import Guide
 
 class CompileOptions(TypedDict, total=False):
 '''

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from tvmrt.devices import Device
+from tvmrt.ir.tuned import Guide
 
 class CompileOptions(TypedDict, total=False):
     executor: str | None
@@ -22,7 +23,7 @@ class CompileOptions(TypedDict, total=False):
     mixed_precision: str | None
     precision: str
     weights: str | None
-    tuned: str | os.PathLike[str] | None
+    tuned: str | os.PathLike[str] | Guide | None
     winograd: bool
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]

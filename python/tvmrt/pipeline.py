@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tvmrt import choices, processor
+from tvmrt import choices
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery, row_chains
 from tvmrt.codegen.c.naming import check_module_name
@@ -54,7 +54,7 @@ from tvmrt.transform import (
     to_fixed_point,
     to_winograd,
 )
-from tvmrt.tuning import database
+from tvmrt.tuning.guides import guide_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -165,14 +165,7 @@ def _tuned(machine: Target, request: Request) -> Target:
     """The target with what was measured of its layers."""
     if request.tuned is None:
         return machine
-    path = database.path_of(request.tuned)
-    if not path.exists():
-        raise FileNotFoundError(
-            f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
-            "leave tuned out"
-        )
-    here = processor.name() if machine.name == "native" else None
-    return machine.by(database.Measured(database.read(path), here))
+    return machine.by(guide_of(request.tuned, machine.name == "native"))
 
 
 def _by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:

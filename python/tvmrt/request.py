@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
 
     from tvmrt.devices import Device
+    from tvmrt.ir.tuned import Guide
 
 
 # ruff: noqa: RUF009
@@ -179,11 +180,13 @@ class Request:
         python="The summary's ``narrowed`` tells how far each is off.",
         values=("int8", "int4"), flag="--weights",
     )
-    tuned: str | os.PathLike[str] | None = _option(
+    tuned: str | os.PathLike[str] | Guide | None = _option(
         None,
         "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
-        "database, or of your ``own``. The library's manifest tells which were used.",
-        flag="--tuned", form="FILE|own", kind="path",
+        "database, or of your ``own``; or as a ``model`` of cost that was fitted to such "
+        "measurements says. The library's manifest tells what was used.",
+        python="Or a ``tvmrt.ir.tuned.Guide``.",
+        flag="--tuned", form="FILE|own|model", kind="path",
     )
     winograd: bool = _option(
         False,

@@ -56,7 +56,7 @@ class NetworkGain:
 @click.option(
     "--ray", "address", metavar="ADDRESS",
     help="Share the layers out among the machines of a Ray cluster, of one kind of processor: "
-    "HOST:PORT, or auto.",
+    "HOST:PORT, or auto; local: of this machine alone.",
 )  # fmt: skip
 @options.threads
 @options.request_options(

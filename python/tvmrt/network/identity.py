@@ -15,7 +15,7 @@ from typing import Any
 from tvmrt import processor
 from tvmrt.libinfo import __version__, find_include_path
 from tvmrt.request import Request
-from tvmrt.tuning.database import path_of
+from tvmrt.tuning.database import MODEL, path_of
 
 PACKAGE = Path(__file__).parents[1]
 # what has no part in the result
@@ -61,7 +61,7 @@ def key_of(network: str, request: Request) -> str:
         if each.name not in NOT_ASKED
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
-    if request.tuned is not None:
+    if isinstance(request.tuned, (str, os.PathLike)) and str(request.tuned) != MODEL:
         files.append(_text(path_of(request.tuned)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")

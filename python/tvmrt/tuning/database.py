@@ -20,7 +20,7 @@ from tvmrt.export.atomic import replacing
 from tvmrt.ir.tuned import Choice, Layer, parse_layer
 
 SCHEMA = "tvmrt/tuning/1"
-OWN = "own"  # in place of a file's name
+OWN, MODEL = "own", "model"  # in place of a file's name
 VARIABLE = "TVMRT_TUNING"
 MOST_BYTES = 256 << 20  # of a file
 MOST_NUMBER = 1 << 16  # in a choice

@@ -47,7 +47,7 @@ def _ray() -> Any:
         import ray
     except ImportError as problem:
         raise ImportError(
-            "sharing layers out needs the package ray: pip install ray, on every machine, beside "
-            "tvmrt; or leave --ray out"
+            f"sharing layers out needs the package ray ({problem}): pip install ray, on every "
+            "machine, beside tvmrt; or leave --ray out"
         ) from problem
     return ray

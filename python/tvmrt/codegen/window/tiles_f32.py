@@ -174,8 +174,8 @@ def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
 
 
-def _row_cycles(rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float) -> float:
-    """Of a row of each of these lengths."""
+def row_cycles(rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float) -> float:
+    """Estimated cycles of a row of each of these lengths; see :func:`_tile_cycles`."""
     cycles = 0.0
     for row in rows:
         cycles += row // width * _tile_cycles(vectors, width, window, fma)
@@ -335,7 +335,7 @@ class _Sizes:
             if vectors * width + operands > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
-            cycles = _row_cycles(self.rows, vectors, width, self.window, fma)
+            cycles = row_cycles(self.rows, vectors, width, self.window, fma)
             even = open_ and _rests_known(self.lengths, width)
             yield _Candidate(cycles * (blocks * thrashing), tiles, even)
 

@@ -1,0 +1,31 @@
+"""Who the compiler asks for choices, by what the option ``tuned`` names."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+from tvmrt import processor
+from tvmrt.ir.tuned import Guide
+
+from .database import MODEL, Measured, path_of, read
+from .model import Model
+
+
+def guide_of(tuned: str | os.PathLike[str] | Guide, native: bool) -> Guide:
+    """The guide that a user names: ``model``, a database, or one of his own.
+
+    ``native``: for this very machine, whose kind of processor alone counts then. Raises OSError
+    where there is no database, ValueError where it is damaged.
+    """
+    if not isinstance(tuned, (str, os.PathLike)):
+        return cast(Guide, tuned)
+    if str(tuned) == MODEL:
+        return Model()
+    path = path_of(tuned)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
+            "leave tuned out"
+        )
+    return Measured(read(path), processor.name() if native else None)

@@ -1,0 +1,160 @@
+"""A model of cost: how long a choice takes beside the others of its layer, from its shape alone.
+
+The logarithm of the time is a sum of features, each times a coefficient; what is the same for all
+choices of a layer cancels. ``model.json`` has the coefficients, which ``tests/bench/bench_tune.py
+--fit`` finds by least squares from databases of tuning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.codegen.window.tiles_f32 import row_cycles
+from tvmrt.ir.rounding import ceil_div
+from tvmrt.ir.tuned import Choice, Layer
+
+if TYPE_CHECKING:
+    from .database import Entry
+
+FILE = Path(__file__).with_name("model.json")
+SCHEMA = "tvmrt/tuning-model/1"
+DENSE, DEPTHWISE = "dense", "depthwise"
+CACHE = 32 << 10  # bytes: of the first level, or nearly
+RIDGE = 1e-3  # by which coefficients are held small, in parts of the rows
+STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
+MOST_CHOICES = 24  # of the estimate's first: of others the fitted data know nothing
+
+
+def kind_of(layer: Layer) -> str:
+    """Which coefficients are a layer's."""
+    return DEPTHWISE if layer.depthwise else DENSE
+
+
+def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
+    """What the time of a choice with a tile follows from; ``lanes`` are those of a full vector."""
+    own, vectors, width = choice.tile or (lanes, 1, 1)
+    row = _row(layer)
+    if layer.depthwise:
+        tiles = ceil_div(row, width)
+        return [log(tiles * (width + 0.5 + (layer.w[-1] - 1) / 3)), log(tiles), 1.0 / width]
+    channels = layer.w[1] if layer.op == "matmul" else layer.w[0] // layer.groups
+    window = layer.w[0] if layer.op == "matmul" else prod(layer.w[1:])
+    half = own < lanes
+    blocks = ceil_div(channels, own * vectors)
+    cycles = blocks * row_cycles((row,), vectors, width, window, 0.5 if half else 1.0)
+    return [
+        log(cycles),
+        log(blocks * own * vectors / channels),  # lanes that compute nothing
+        float(half),
+        float(half and row == 1),  # bound by how weights are read
+        1 / vectors,
+        1 / width,
+        1 / (vectors * width),  # sums under way, which hide how long a product takes
+        row % width / row,
+        (row % width > 0) / (row // width + 1),
+        max(0.0, log(4 * window * own * vectors / CACHE)),
+        max(0.0, log(4 * window * width / CACHE)),
+        vectors * width / window,
+    ]
+
+
+def _row(layer: Layer) -> int:
+    """Pixels that are tiled as one row."""
+    if layer.op == "matmul":
+        return layer.x[0]
+    still = layer.x[2:] == layer.out[2:] and prod(layer.w[2:]) == 1
+    return layer.x[0] * prod(layer.x[2:]) if still else layer.out[-1]
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Those of one level and kind of layer; ``layers`` were fitted to."""
+
+    weights: Sequence[float]
+    layers: int
+    processor: str = ""
+
+    def cost(self, layer: Layer, choice: Choice, lanes: int) -> float:
+        """A number that is larger for slower choices of a layer."""
+        return sum(w * f for w, f in zip(self.weights, features(layer, choice, lanes)))
+
+
+Known = Mapping[tuple[str, str], Coefficients]
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Known:
+    """The coefficients that come with tvmrt, by level and kind of layer."""
+    rows = json.loads(FILE.read_text(encoding="utf-8"))["coefficients"]
+    return {
+        (row["level"], row["kind"]): Coefficients(row["weights"], row["layers"], row["processor"])
+        for row in rows
+    }
+
+
+def as_json(known: Known) -> dict[str, Any]:
+    """The file of some coefficients."""
+    rows = [
+        {"level": level, "kind": kind, "processor": each.processor, "layers": each.layers,
+         "weights": [round(w, 5) for w in each.weights]}
+        for (level, kind), each in sorted(known.items())
+    ]  # fmt: skip
+    return {"schema": SCHEMA, "coefficients": rows}
+
+
+def fit(entries: Iterable[tuple[Layer, Entry]]) -> dict[tuple[str, str], Coefficients]:
+    """Coefficients by least squares on what the entries tell of the choices that were tried."""
+    import numpy as np
+
+    found: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
+    processors: dict[tuple[str, str], str] = {}
+    for layer, entry in entries:
+        lanes = int(entry.level.partition("x")[0])
+        tried = [each for each in entry.tried if each.choice.tile and not each.choice.square]
+        least = min((each.seconds for each in tried), default=0.0)
+        tried = [each for each in tried if each.seconds < STRAY * least]
+        if len(tried) < 2:
+            continue
+        rows = np.array([features(layer, each.choice, lanes) for each in tried])
+        times = np.log([each.seconds for each in tried])
+        key = entry.level, kind_of(layer)
+        found.setdefault(key, []).append((rows - rows.mean(0), times - times.mean()))
+        processors[key] = entry.processor
+    fitted = {}
+    for key, parts in found.items():
+        x, y = (np.concatenate(each) for each in zip(*parts))
+        ridge = RIDGE * len(x) * np.eye(x.shape[1])
+        prior = np.zeros(x.shape[1])
+        prior[0] = 1.0  # without data, the estimate
+        weights = prior + np.linalg.solve(x.T @ x + ridge, x.T @ (y - x @ prior))
+        fitted[key] = Coefficients([float(w) for w in weights], len(parts), processors[key])
+    return fitted
+
+
+class Model:
+    """The model as the compiler asks it."""
+
+    def __init__(self, known: Known | None = None) -> None:
+        self._known = shipped() if known is None else known
+
+    def choice(
+        self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, str] | None:
+        """See ``ir.tuned.Guide``. None for a level that has no coefficients."""
+        coefficients = self._known.get((level, kind_of(layer)))
+        choices = options()[:MOST_CHOICES] if coefficients is not None else []
+        if coefficients is None or not choices:
+            return None
+        lanes = int(level.partition("x")[0])
+        best = min(choices, key=lambda each: coefficients.cost(layer, each, lanes))
+        return best, "model"
+
+    def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
+        """See ``ir.tuned.Guide``: the estimate decides."""
+        return None

@@ -1,0 +1,94 @@
+"""The model of cost: what it is fitted to, and what it chooses."""
+
+from __future__ import annotations
+
+import json
+from math import exp
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.codegen.target import get_target
+from tvmrt.ir.tuned import Choice, Layer, parse_layer
+from tvmrt.tuning import model
+from tvmrt.tuning.database import Entry, Tried
+from tvmrt.tuning.measure import options_of
+
+LEVEL, LANES = "16x32", 16
+TEXTS = [
+    f"conv float32 1x{ins}x{size}x{size} by {outs}x{ins}x{k}x{k} stride 1x1 dilation 1x1 pads 0x0 "
+    "0x0 groups 1"
+    for ins, outs, size, k in [(8, 16, 9, 3), (16, 40, 14, 1), (64, 64, 30, 3), (3, 24, 50, 5),
+                               (32, 96, 20, 1), (128, 10, 7, 3)]
+]  # fmt: skip
+
+
+def entry(layer: Layer, choices: list[Choice], costs: np.ndarray) -> Entry:
+    tried = tuple(Tried(choice, float(cost)) for choice, cost in zip(choices, costs))
+    return Entry(layer.text, LEVEL, "a processor", tried[0], tried[0], 0, tried)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Entries whose times follow a law that the features can tell: few loads are what counts."""
+    found = []
+    tiles = [(16, 1, 5), (16, 1, 9), (16, 2, 4), (16, 2, 8), (8, 1, 7), (8, 3, 6)]
+    for layer in map(parse_layer, TEXTS):
+        choices = [Choice(tile) for tile in tiles]
+        rows = np.array([model.features(layer, each, LANES) for each in choices])
+        names = rows[:, 0] + 3.0 * rows[:, 4] + 2.0 * rows[:, 5]
+        found.append((layer, entry(layer, choices, 1e-9 * np.exp(names))))
+    return found
+
+
+def test_it_finds_the_law_behind_times_for_layers_that_it_has_not_seen(measured, monkeypatch):
+    monkeypatch.setattr(model, "RIDGE", 1e-9)
+    monkeypatch.setattr(model, "STRAY", 1e9)
+    for number, (layer, one) in enumerate(measured):
+        others = measured[:number] + measured[number + 1 :]
+        choices = [each.choice for each in one.tried]
+        found = model.Model(model.fit(others)).choice(layer, LEVEL, lambda c=choices: c)
+        fastest = min(one.tried, key=lambda each: each.seconds)
+        assert found == (fastest.choice, "model")
+
+
+def test_what_met_other_programs_does_not_count(measured):
+    layer, one = measured[2]
+    slow = Tried(one.tried[-1].choice, 100 * one.tried[-1].seconds)
+    stray = (layer, Entry(*one.key, one.usual, one.best, 0, (*one.tried, slow)))
+    assert model.fit([*measured[:2], stray]) == model.fit(measured[:3])
+
+
+def test_the_file_has_what_was_fitted(measured):
+    (row,) = model.as_json(model.fit(measured))["coefficients"]
+    assert (row["level"], row["kind"], row["layers"]) == (LEVEL, "dense", len(measured))
+    assert len(row["weights"]) == len(model.features(measured[0][0], Choice((16, 1, 5)), LANES))
+
+
+def test_the_coefficients_that_come_along_fit_the_features():
+    assert json.loads(model.FILE.read_text(encoding="utf-8"))["schema"] == model.SCHEMA
+    depthwise = parse_layer(TEXTS[0].replace("16x8x3x3", "8x1x3x3").replace("groups 1", "groups 8"))
+    for (_, kind), each in model.shipped().items():
+        layer = depthwise if kind == model.DEPTHWISE else parse_layer(TEXTS[0])
+        assert model.kind_of(layer) == kind
+        assert len(each.weights) == len(model.features(layer, Choice((16, 1, 5)), LANES))
+        assert 0 < exp(each.cost(layer, Choice((16, 1, 5)), LANES)) < 1e12
+
+
+def test_a_level_without_coefficients_is_left_to_the_estimate():
+    layer = parse_layer(TEXTS[0])
+    options = options_of(layer, get_target("native"))
+    assert options
+    assert model.Model().choice(layer, "1x8", lambda: options) is None
+
+
+def test_compile_takes_the_model_and_says_so(digits):
+    def used(target, **more):
+        library = tvmrt.compile(
+            str(digits / "digits_f32.onnx"), target=target, tuned="model", **more
+        )
+        return [row["source"] for row in library.manifest.get("tuned", [])]
+
+    assert set(used("x86-64", levels=("v4",))) == {"model"}
+    assert used("x86-64", levels=("v2",)) == []
