@@ -105,9 +105,10 @@ class ConvolutionLowering(ChannelsLastLowering):
     def run_order(self) -> packing.Order | None:
         """How weights lie that the run packs, which are those of a region's fallback that lie in
         the library for the device already; None where they are packed here."""
-        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        w = self.node.inputs[1]
         if not w.kept:
-            return None
+            return None  # squares, which have no groups, too
+        groups = self.node.attrs["groups"]
         return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
 
     def scratch_bytes(self) -> int:
