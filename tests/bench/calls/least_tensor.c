@@ -1,5 +1,6 @@
-/* A Python type that offers DLPack's exchange interface and does the least that one can: one constant
-   tensor, a block of a ring, a reference of the object. What tvm-ffi takes for it, it takes for all. */
+/* Two Python types that do the least that one can. Tensor offers DLPack's exchange interface: one constant
+   tensor, a block of a ring, a reference of the object. Kept hands out a tensor of tvm-ffi's that it was
+   made with. What tvm-ffi takes for them, it takes for all. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlpack/dlpack.h>
@@ -68,6 +69,43 @@ static PyTypeObject LeastType = {
     .tp_new = PyType_GenericNew,
 };
 
+typedef struct {
+  PyObject_HEAD PyObject* tensor;
+} Kept;
+
+static PyObject* kept_tensor(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return Py_NewRef(((Kept*)self)->tensor);
+}
+
+static int kept_init(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* tensor;
+  (void)kwargs;
+  if (!PyArg_ParseTuple(args, "O", &tensor)) return -1;
+  Py_XSETREF(((Kept*)self)->tensor, Py_NewRef(tensor));
+  return 0;
+}
+
+static void kept_dealloc(PyObject* self) {
+  Py_XDECREF(((Kept*)self)->tensor);
+  PyObject_Free(self);
+}
+
+static PyMethodDef kept_methods[] = {
+    {"__tvm_ffi_object__", kept_tensor, METH_NOARGS, "The tensor."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject KeptType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "least_tensor.Kept",
+    .tp_basicsize = sizeof(Kept),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_init = kept_init,
+    .tp_dealloc = kept_dealloc,
+    .tp_methods = kept_methods,
+};
+
 static PyModuleDef least_module = {PyModuleDef_HEAD_INIT, .m_name = "least_tensor", .m_size = -1};
 
 PyMODINIT_FUNC PyInit_least_tensor(void) {
@@ -75,9 +113,11 @@ PyMODINIT_FUNC PyInit_least_tensor(void) {
   PyObject* capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL);
   PyObject* address = PyLong_FromVoidPtr(&table); /* the older name has it as a number */
   if (module == NULL || capsule == NULL || address == NULL || PyType_Ready(&LeastType) != 0 ||
+      PyType_Ready(&KeptType) != 0 ||
       PyDict_SetItemString(LeastType.tp_dict, "__dlpack_c_exchange_api__", capsule) != 0 ||
       PyDict_SetItemString(LeastType.tp_dict, "__c_dlpack_exchange_api__", address) != 0 ||
-      PyModule_AddObjectRef(module, "Tensor", (PyObject*)&LeastType) != 0) {
+      PyModule_AddObjectRef(module, "Tensor", (PyObject*)&LeastType) != 0 ||
+      PyModule_AddObjectRef(module, "Kept", (PyObject*)&KeptType) != 0) {
     return NULL;
   }
   PyType_Modified(&LeastType);
