@@ -5,10 +5,10 @@ offer the interface (calls/least_tensor.c: no allocation, no work but a referenc
 offered, apache-tvm-ffi 0.1.15 makes a tensor of its own of it and releases that after the call,
 whether the table stands under today's name or the older one, with a view without ownership or not:
 the least type takes about 1.45 times the own tensors' time, below which no package can come by it.
-The other way in, ``__tvm_ffi_object__`` of a type that keeps a tensor of tvm-ffi's, takes about 1.32
-times, but tells nothing of the interface: what a call returns or allocates is then no NDArray.
-Without a conversion go only types derived from those of tvm-ffi's own extension module, whose layout
-is private to it and which would have to be imported before.
+The other way in, ``__tvm_ffi_object__`` of a type that keeps a tensor of tvm-ffi's, takes about
+1.32 times, but tells nothing of the interface: what a call returns or allocates is then no NDArray.
+Without a conversion go only types derived from those of tvm-ffi's own extension module, whose
+layout is private to it and which would have to be imported before.
 Run: ``python tests/bench/bench_exchange.py``.
 """
 
