@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 
 from .byte_meanings import BYTES
+from .fixed_products import OPERATORS, with_plain_products
 from .quantized_to_tflite import BYTE_FORMS, between_bytes, check_move, meanings_of
 from .tflite_windows import convolution, images, padded, pool
 from .tflite_writer import TfliteForm, TfliteWriter, refuse
@@ -141,11 +142,15 @@ def _reduce(w: TfliteWriter, node: Mapping) -> None:
     w.add(REDUCTIONS[node["op"]], operands, w.result(y), "ReducerOptions", keepDims=keep)
 
 
+def _alone(w: TfliteWriter, node: Mapping) -> None:
+    raise refuse(node, f"{node['op']} has a form behind products alone")
+
+
 FORMS: dict[str, TfliteForm] = {
     **dict.fromkeys(UNARY, _unary), **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(REDUCTIONS, _reduce), "avg_pool": _pool, "concat": _concat, "conv": _conv,
     "matmul": _matmul, "max_pool": _pool, "reshape": _reshape, "softmax": _softmax,
-    "transpose": _transpose, **BYTE_FORMS,
+    "transpose": _transpose, **BYTE_FORMS, **dict.fromkeys(OPERATORS, _alone),
 }  # fmt: skip
 MOVES = ("concat", "reshape", "transpose")
 
@@ -171,6 +176,10 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
         Without the package ai-edge-litert.
     """
     writer = TfliteWriter(region, constants)
+    region = with_plain_products(region, writer.arrays)
+    rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]
+    places, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
+    writer.region = region
     writer.meanings = meanings_of(region, writer.arrays)
     for number in region["inputs"]:
         writer.enter(number)
@@ -178,7 +187,7 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
         try:
             _write_node(writer, node, region["tensors"])
         except UnsupportedError as problem:
-            problem.place = place
+            problem.place = places[place]
             raise
     for number in region["outputs"]:
         writer.leave(number)
@@ -195,7 +204,7 @@ def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping])
         if 0 in row.get("shape", ()):
             raise refuse(node, "it has tensors without elements")
         types = ("float32", *BYTES) if node["op"] in MOVES else ("float32",)
-        if row["dtype"] not in types and node["op"] not in BYTE_FORMS:
+        if row["dtype"] not in types and node["op"] not in (*BYTE_FORMS, *OPERATORS):
             raise refuse(node, f"it has tensors of {row['dtype']}")
     if node["op"] in MOVES:
         check_move(writer, node)
