@@ -4,6 +4,7 @@
 #include <tvm/runtime/module.h>
 #include <tvm/runtime/ndarray.h>
 #include <tvm/runtime/packed_func.h>
+#include <tvm/runtime/profiling.h>
 #include <tvm/runtime/registry.h>
 
 #include <cstdlib>
@@ -71,7 +72,15 @@ int main(int argc, char** argv) {
   NDArray x = NDArray::Empty(old.Shape(), old->dtype, old->device);
   x.CopyFromBytes(values.data(), bytes_of(x));
   executor.GetFunction("set_input_zero_copy")(input, x);
+  tvm::runtime::Timer timer = tvm::runtime::Timer::Start(cpu);
   executor.GetFunction("run")();
+  timer->Stop();
+  const int64_t once = timer->SyncAndGetElapsedNanos();
+  ICHECK(once > 0 && once < 1000000000) << once;
+  timer->Start();
+  for (int i = 0; i < 200; ++i) executor.GetFunction("run")();
+  timer->Stop();
+  ICHECK_GT(timer->SyncAndGetElapsedNanos(), once / 1000);
 
   const Info outputs = executor.GetFunction("get_output_info")();
   NDArray y = executor.GetFunction("get_output")(describe(outputs));
