@@ -280,7 +280,7 @@ class Kernel(Operator):
         if self.c is None:
             return (
                 f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
-                "that takes the operator"
+                "that takes the operator, without --device-fallback"
             )
         missing = missing_function(self.c.function, call)
         return missing and f"c.function: {self.name} declares no function for {missing}"
