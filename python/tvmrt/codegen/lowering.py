@@ -97,6 +97,11 @@ class Lowering:
         tuned = self.target.tuned
         return Choice() if tuned is None else tuned.choice(self.node, partial(self.options, step))
 
+    def chosen_by_widest(self, step: Step) -> Choice:
+        """The same for the widest level, in the order of whose tiles weights lie."""
+        widest = self.target.widest
+        return Choice() if widest is None else type(self)(self.group, widest).chosen(step)
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         """Print the function's body."""
         raise NotImplementedError(type(self).__name__)

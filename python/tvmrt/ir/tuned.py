@@ -100,6 +100,8 @@ def parse_layer(text: str) -> Layer:
     members = (layer.strides, layer.dilations, layer.before, layer.after)
     if len(layer.x) != rank or len(layer.w) != rank or len(set(map(len, members))) > 1:
         raise ValueError(f"'{text}' is no signature of a layer: its ranks differ")
+    if not all((*layer.x, *layer.w, *layer.strides, *layer.dilations, layer.groups)):
+        raise ValueError(f"'{text}' is no signature of a layer: an extent is 0")
     return layer
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ OWN, MODEL = "own", "model"  # in place of a file's name
 VARIABLE = "TVMRT_TUNING"
 MOST_BYTES = 256 << 20  # of a file
 MOST_NUMBER = 1 << 16  # in a choice
+MOST_SECONDS = 1e6
 AGAIN = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
 _MEMBERS = {"tile", "at_once", "parallel", "square"}
 
@@ -194,7 +194,7 @@ def _tried_of(data: Any) -> Tried:
     if unknown:
         raise ValueError(f"a choice has the member {min(map(str, unknown))[:80]}, which is unknown")
     seconds = data.get("seconds")
-    if not _is_number(seconds) or not 0 < seconds < math.inf:
+    if not _is_number(seconds) or not 0 < seconds < MOST_SECONDS:
         raise ValueError("the seconds of a choice are no number above 0")
     tile = data.get("tile")
     if tile is not None:

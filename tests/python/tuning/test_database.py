@@ -80,6 +80,7 @@ DAMAGED = {
     "a choice has a number that none can have": with_member(best={**CHOICE, "at_once": 1 << 40}),
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
     "the seconds of a choice are no number above 0": with_member(usual={"seconds": float("nan")}),
+    "are no number above 0; remove": with_member(usual={"seconds": 10**400}),
     "tried is no list": with_member(tried=7),
     "parallel is neither true nor false": with_member(best={**CHOICE, "parallel": "x"}),
 }

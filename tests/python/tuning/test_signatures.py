@@ -53,7 +53,8 @@ def test_a_layer_is_known_by_its_signature(text):
     "text",
     [
         "", "conv", "matmul float32 6x5", "matmul float32 6 by 5x7", "matmul int8 6x5 by 5x7",
-        "matmul float32 6x5x4 by 5x7", "conv float32 1x3x9x8 by 4x3x3x2",
+        "matmul float32 6x5x4 by 5x7", "matmul float32 6x0 by 0x7",
+        "conv float32 1x3x9x8 by 4x3x3x2",
         "conv float32 1x3x9 by 4x3x3 stride 1x1 dilation 1x1 pads 0 0 groups 1",
         "matmul float32 6x5 by 5x7 stride 1 dilation 1 pads 0 0 groups 1",
     ],

@@ -112,6 +112,21 @@ def test_each_level_of_a_family_has_its_entries(digits, write):
     assert [row["level"] for row in library.manifest["tuned"]] == ["8x16"]
 
 
+def test_levels_share_weights_in_the_order_of_the_widest_ones_choice(digits, write):
+    def weights(**options):
+        library = compiled(digits, target="x86-64", levels=("v3", "v4"), **options)
+        return library.summary.weights_bytes, operators_of(library, "v3")
+
+    def operators_of(library, level):
+        return "".join(t for name, t in library.sources.files.items() if f"_{level}_lib" in name)
+
+    product = "conv float32 1x16x4x4 by 32x16x1x1 stride 1x1 dilation 1x1 pads 0x0 0x0 groups 1"
+    usual, _ = weights()
+    tuned, narrow = weights(tuned=write({product: Choice((16, 1, 8))}, level="16x32"))
+    assert tuned == usual
+    assert ".packed = 32" not in narrow  # two vectors of 16, as the estimate has it
+
+
 @pytest.mark.parametrize(("square", "found"), [(1, []), (4, [4]), (2, [2])])
 def test_measured_squares_are_taken_in_place_of_the_estimate(digits, write, square, found):
     path = write({FIRST: Choice()}, square=square)

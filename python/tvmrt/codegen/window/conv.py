@@ -353,17 +353,20 @@ class ConvLowering(ConvolutionLowering):
             channels = self.node.inputs[1].shape[0]
             tiles = packing.depthwise_options(layer.window, channels, self.target)
             return [Choice((tile.lanes, 1, tile.width)) for tile in tiles]
-        return packing.tile_choices(packing.tile_options(*self._sizes(layer)))
+        return packing.tile_choices(packing.tile_options(*self._sizes(step, layer)))
 
-    def _sizes(self, layer: LayerF32) -> tuple[Whole, Whole, Whole, Target, int, str]:
+    def _sizes(
+        self, step: Step, layer: LayerF32
+    ) -> tuple[Whole, Whole, Whole, Target, int, str, Choice]:
         """What tiles are chosen by."""
         sizes = (layer.window.out[2], layer.out_channels, layer.weights)
-        return (*sizes, self.target, layer.copied_step, self.kind)
+        widest = self.chosen_by_widest(step)
+        return (*sizes, self.target, layer.copied_step, self.kind, widest)
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.parallel)
-        tiles = packing.choose_tiles(*self._sizes(layer), chosen)
+        tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         self.emit_layer(step, f, conv_kernel(self.kind), layer, tiles, pack, bias)

@@ -183,10 +183,11 @@ class _Product:
             return []
         return packing.tile_choices(packing.tile_options(*self._sizes()))
 
-    def _sizes(self) -> tuple[Whole, Whole, Whole, Target, int, str]:
+    def _sizes(self) -> tuple[Whole, Whole, Whole, Target, int, str, Choice | None]:
         """What tiles are chosen by."""
+        widest = self.lowering.chosen_by_widest(self.step) if self.is_layer else None
         machine = self.target if self.is_layer else replace(self.target, widest=None)
-        return self.row.extent, self.n, self.depth, machine, 0, self.kind
+        return self.row.extent, self.n, self.depth, machine, 0, self.kind, widest
 
     def _tiles(self) -> packing.Tiles:
         chosen = self.lowering.chosen(self.step) if self.is_layer else None

@@ -191,6 +191,7 @@ def choose_tiles(
     machine: VectorMachine,
     x_stride: int = 0,
     kind: str = FLOATS,
+    of_widest: Choice | None = None,
     chosen: Choice | None = None,
 ) -> Tiles:
     """Picks the register tile of a convolution or matrix product.
@@ -211,13 +212,15 @@ def choose_tiles(
         cache.
     kind
         What is multiplied (see :class:`Tiles`); of bfloat16 ``window`` counts pairs.
-    chosen
-        What tuning has found, which is taken where the machine has such a tile.
+    of_widest, chosen
+        What tuning has found for the widest level and for this one, which is taken where there is
+        such a tile.
 
     Where the machine is a level of processors beside a wider one (``widest``), the tiles read
     weights in blocks of that one's tiles.
     """
-    shared = _shared_block(row_pixels, out_channels, window, machine, x_stride, kind)
+    sizes_of_all = (row_pixels, out_channels, window)
+    shared = _shared_block(*sizes_of_all, machine, x_stride, kind, of_widest)
     lengths = _lengths(row_pixels)
     sizes = _Sizes.of(lengths, out_channels, window, x_stride, shared, kind)
     tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
@@ -235,10 +238,12 @@ def tile_options(
     machine: VectorMachine,
     x_stride: int = 0,
     kind: str = FLOATS,
+    of_widest: Choice | None = None,
 ) -> list[tuple[float, Tiles]]:
     """All tiles among which :func:`choose_tiles` chooses, each with its estimated cycles, those of
     the fewest first."""
-    shared = _shared_block(row_pixels, out_channels, window, machine, x_stride, kind)
+    sizes_of_all = (row_pixels, out_channels, window)
+    shared = _shared_block(*sizes_of_all, machine, x_stride, kind, of_widest)
     sizes = _Sizes.of(_lengths(row_pixels), out_channels, window, x_stride, shared, kind)
     found = [(each.cycles, each.tiles) for each in sizes.tiles(machine)]
     return sorted(found, key=lambda each: each[0])
@@ -263,13 +268,15 @@ def _shared_block(
     machine: VectorMachine,
     x_stride: int,
     kind: str,
+    of_widest: Choice | None,
 ) -> int:
     """Channels of a block of weights that are packed for a wider level; 0 where there is none."""
     widest = getattr(machine, "widest", None)
     if widest is None:
         return 0
     own = kind if kind == FLOATS else bf16_kind(widest)
-    return choose_tiles(row_pixels, out_channels, window, widest, x_stride, own).packed
+    sizes = (row_pixels, out_channels, window, widest, x_stride, own)
+    return choose_tiles(*sizes, chosen=of_widest).packed
 
 
 @dataclass(frozen=True)
