@@ -12,7 +12,7 @@ EXTRAS = {
     "rich": ("the command line", "compile"),
     "elftools": ("reading a library's file", "cli"),
     "onnx": ("the compiler", "compile"),
-    "jinja2": ("a page or picture", "compile"),
+    "jinja2": ("a page, picture or package", "compile"),
     "PIL": ("an input that is a picture", "images"),
     "onnxruntime": ("the comparison with onnxruntime", "verify"),
     "ai_edge_litert": ("the comparison with LiteRT", "tflite"),

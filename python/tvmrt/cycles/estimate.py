@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .code import LOADS, Instruction, pairs, walk
 from .cores import Core
 from .parts import Part
-from .program import Call, Network, Run
+from .program import Call, Network, Run, main_functions
 
 MAIN = "between operators"
 
@@ -77,8 +77,8 @@ def layers(network: Network, run: Run, core: Core, part: Part, scale: float = 1)
         name = MAIN if i == 0 else callees[i] or run.code.function_at(call.site)
         if by_order and i in operators:
             name = rows[operators.index(i)]["function_name"]
-        if i > 0 and name in (f"{network.prefix}_run", f"{network.prefix}___tvm_main__"):
-            name = MAIN  # one of its two functions calls the other
+        if i > 0 and name in main_functions(network):
+            name = MAIN  # one of its functions calls the other
         layer = Layer(name.removeprefix(f"{network.prefix}_"), names.get(name, []))
         layer = found[0] if name == MAIN and found else layer
         _add(layer, call, run, core)

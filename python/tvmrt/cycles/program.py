@@ -242,6 +242,11 @@ def _packed_call(prefix: str, inputs: list[str], outputs: list[str], pools: list
     ]
 
 
+def main_functions(network: Network) -> list[str]:
+    """The functions of C around the operators."""
+    return [f"{network.prefix}{name}" for name in ("_run", "___main__", "___tvm_main__")]
+
+
 def _execute(
     network: Network, board: Board, image: Image, read: code.Code, part: Part, folder: Path
 ) -> Path:
@@ -253,7 +258,7 @@ def _execute(
     marks = [f"{mark.removeprefix('count_')}={read.span(mark)[0]:x}" for mark in _MARKS]
     told = ["ram={:x}-{:x}".format(*image.ram), f"line={part.line:x}"]
     told += [f"code={part.code_cache:x}", f"data={part.data_cache:x}", f"out={out}"]
-    for name in (f"{network.prefix}_run", f"{network.prefix}___tvm_main__"):
+    for name in main_functions(network):
         if name in read.functions.values():
             told.append("main={:x}-{:x}".format(*read.span(name)))
     command = [

@@ -43,6 +43,12 @@ EXECUTOR_FILES = {
     SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
 }
 
+# Headers that programs written for TVM's archives include, though nothing here does.
+CALLERS_HEADERS = """\
+#include <tvm/runtime/crt/logging.h>
+#include <tvm/runtime/crt/packed_func.h>
+"""
+
 # The compiler's command and the archiver's.
 TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),

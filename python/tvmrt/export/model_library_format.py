@@ -23,7 +23,7 @@ from tvmrt.ir import ModuleBlob, dtype_of_text
 from tvmrt.libinfo import __version__
 
 from . import blob
-from .firmware_build import SIZED_GRAPH, makefile, runtime_headers, runtime_sources
+from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_headers, runtime_sources
 from .firmware_graph import arena_bytes
 from .firmware_templates import templates
 from .summary import summary_of_pool
@@ -72,7 +72,7 @@ def write_archive(
             sources = runtime_sources(executors, any(map(_has_foreign_code, libraries)))
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
-            texts = [*files.values(), *sources.values(), *templates().values()]
+            texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
             headers = sorted(runtime_headers(texts).items())
             for header, text in headers:
                 _add(tar, f"runtime/include/{header}", text.encode())

@@ -75,7 +75,7 @@ def test_inspect_prints_every_share(archive):
     assert all(row["stack"] >= row["frame"] for row in functions.values())
     stack = described["footprint"]["stack"]["default"]
     assert stack["bytes"] == run["stack"]
-    assert stack["path"][:2] == ["tvmgen_default_run", "tvmgen_default___tvm_main__"]
+    assert stack["path"][:2] == ["tvmgen_default_run", "tvmgen_default___main__"]
 
 
 @needs_compiler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import numpy as np
@@ -37,6 +38,29 @@ def test_gives_what_onnxruntime_gives(digits, images, golden, tmp_path, options,
     sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
     program = build(tmp_path, sources, [tmp_path / "out"])
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
+
+
+def test_main_has_the_parameters_that_programs_for_tvm_pass(digits, images, golden, tmp_path):
+    """One that declares it by itself, with the tensors alone, and nothing but TVM's headers."""
+    export(digits, tmp_path / "net.tar", interface_api="c", unpacked_api=True, target="host")
+    unpack(tmp_path / "net.tar", tmp_path / "net")
+    text = program_text(["digits"], "c").replace(
+        "static int32_t call",
+        "#include <tvm/runtime/crt/logging.h>\n#include <tvm/runtime/crt/packed_func.h>\n"
+        "void give_up(void);\nvoid give_up(void) { TVMPlatformAbort(0); }\n"
+        "int (*const call_packed)(TVMPackedFunc *) = TVMPackedFunc_Call;\n"
+        "int32_t tvmgen_digits___tvm_main__(void *in, void *out);\nstatic int32_t call",
+    )
+    called = "  return tvmgen_digits___tvm_main__(in, out);"
+    text = re.sub(r"  struct .*?return [^;]*;", called, text, flags=re.DOTALL)
+    text += "int TVMPackedFunc_Call(TVMPackedFunc *f) { return f == NULL; }\n"
+    text += "void TVMPlatformAbort(tvm_crt_error_t code) { exit((int)code); }\n"
+    (tmp_path / "main.c").write_text("#include <stdlib.h>\n" + text)
+    net = tmp_path / "net"
+    sources = [tmp_path / "main.c", *sorted((net / "codegen/host/src").glob("*.c"))]
+    includes = [net / "codegen/host/include", net / "runtime/include"]
+    found = run(build(tmp_path, sources, includes), images, 10)
+    np.testing.assert_allclose(found, golden(digits), rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("interface", ["c", "packed"])

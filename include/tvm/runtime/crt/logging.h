@@ -7,6 +7,8 @@
 #ifndef TVM_RUNTIME_CRT_LOGGING_H_
 #define TVM_RUNTIME_CRT_LOGGING_H_
 
+#include <tvm/runtime/crt/platform.h> /* TVMPlatformAbort(), as programs written for TVM expect */
+
 #define TVM_CRT_LOG_LEVEL_ERROR 0
 #define TVM_CRT_LOG_LEVEL_WARN 1
 #define TVM_CRT_LOG_LEVEL_INFO 2

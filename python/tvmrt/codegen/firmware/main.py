@@ -50,7 +50,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     if packed:
         lines += [*_TENSOR_DATA, *tensor_extents.function(program)]
     if options.unpacked_api:
-        lines += _plain_main(program, prefix, sources, arguments, tracer)
+        lines += _plain_main(program, prefix, sources, options, arguments, tracer)
     else:
         lines += graph.print_entries(program, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
@@ -93,10 +93,12 @@ def _cast(buffer: Buffer, expression: str) -> str:
     return f"({const}{buffer.dtype.c} *){expression}"
 
 
-def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Tracer) -> list[str]:
+def _plain_main(
+    program: Program, prefix: str, sources, options, arguments, tracer: Tracer
+) -> list[str]:
     """Main over pointers."""
     declared = main_parameters(program, arguments)
-    head = f"int32_t {prefix}___tvm_main__"
+    head = f"int32_t {main_symbol(program, prefix)}"
     lines = [
         *wrap(head, declared or ["void"], ";"),
         *wrap(head, declared or ["void"], " {"),
@@ -108,7 +110,42 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
     lines += [f"  {line}" for line in hooks.deactivate(program)]
     lines += [f"  {line}" for line in extents.print_counts(program, arguments)]
-    return [*lines, "  return 0;", "}", ""]
+    lines += ["  return 0;", "}", ""]
+    return lines + _main_of_tvm(program, prefix, options, arguments)
+
+
+def main_symbol(program: Program, prefix: str) -> str:
+    """Main over pointers. The name that TVM gives it is that of a function without the image's own
+    pools, as programs written for TVM call it."""
+    return f"{prefix}___main__" if _own_pools(program) else f"{prefix}___tvm_main__"
+
+
+def _own_pools(program: Program) -> list[int]:
+    return [i for i, pool in pools_file.used(program) if not pool.lent]
+
+
+def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]:
+    """Main by TVM's name and with its parameters, where main itself takes more."""
+    if not _own_pools(program):
+        return []
+    own = {
+        arguments.pools[i]: pools_file.symbol(pool, prefix, options)
+        for i, pool in pools_file.used(program)
+        if not pool.lent
+    }
+    parameters = main_parameters(program, arguments)
+    names = [text.rpartition(" ")[2].lstrip("*") for text in parameters]
+    declared = [text for text, name in zip(parameters, names) if name not in own] or ["void"]
+    head = f"int32_t {prefix}___tvm_main__"
+    passed = [own.get(name, name) for name in names]
+    return [
+        "/* As programs written for TVM call it: with their tensors alone. */",
+        *wrap(head, declared, ";"),
+        *wrap(head, declared, " {"),
+        *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1),
+        "}",
+        "",
+    ]
 
 
 def main_parameters(program: Program, arguments) -> list[str]:
@@ -209,7 +246,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
         passed += _pool_pointers(program, prefix, options, place)
         passed += tensor_extents.values(program)
-        return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
+        return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
     at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
     return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
 
@@ -332,10 +369,11 @@ def main_arguments(program: Program, prefix: str, options, place: str = "{}->") 
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:
+    passed = main_arguments(program, prefix, options)
     return [
         *wrap(f"int32_t {prefix}_run", run_parameters(program, prefix) or ["void"], " {"),
         *run_checks(program, prefix, options),
-        *wrap(f"return {prefix}___tvm_main__", main_arguments(program, prefix, options), ";", 1),
+        *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1),
         "}",
         "",
     ]
