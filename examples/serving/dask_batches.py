@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["TVM_NUM_THREADS"] = "1"  # the cores are busy with other images
-import dask
+import dask.config
 import numpy as np
 import plain_processes
 from dask.distributed import Client, LocalCluster, get_worker
@@ -65,10 +65,13 @@ def main() -> None:
     # it while a network computes, looking fifty times a second whether it answers a hundredth
     quiet = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
     dask.config.set(quiet)
+    one_a_core: dict[str, Any] = {
+        "n_workers": options.cores,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+    }
     with (
-        LocalCluster(
-            n_workers=options.cores, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
+        LocalCluster(**one_a_core) as cluster,
         Client(cluster) as client,
     ):
         everywhere = client.scatter(net, broadcast=True)
