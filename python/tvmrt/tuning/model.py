@@ -26,7 +26,7 @@ FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"
 DENSE, DEPTHWISE = "dense", "depthwise"
 CACHE = 32 << 10  # bytes: of the first level, or nearly
-RIDGE = 1e-3  # by which coefficients are held small, in parts of the rows
+RIDGE = 1e-4  # by which coefficients are held small, in parts of the rows
 STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
 MOST_CHOICES = 24  # of the estimate's first: of others the fitted data know nothing
 
