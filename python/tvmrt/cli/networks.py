@@ -27,6 +27,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     from onnx.external_data_helper import load_external_data_for_model
 
     from tvmrt.frontend.onnx import model_file
+    from tvmrt.frontend.onnx.as_meant import as_meant
 
     if path.suffix == ".tflite":
         raise ValueError(
@@ -36,7 +37,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     model, folder = model_file.load_model(path)
     if with_weights:
         load_external_data_for_model(model, folder)
-    return model
+    return as_meant(model)
 
 
 def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
@@ -48,7 +49,7 @@ def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
         return TensorInfo(value.name, (kind or "unknown").replace("_type", ""), ())
     tensor = value.type.tensor_type
     shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
         for dim in tensor.shape.dim
     )
     dtype = TensorProto.DataType.Name(tensor.elem_type).lower()

@@ -161,6 +161,15 @@ def test_nodes_of_one_name_are_told_apart():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("unknown", [-1, "?", "*", "-1"])
+def test_extents_that_an_exporter_did_not_know_are_open(unknown):
+    shape = (unknown, 3, unknown, unknown)
+    model = network("y = Neg x", inputs=[info("x", shape)], outputs=[info("y", shape)])
+    assert import_model(model, shapes={"x": (2, 3, 5, 7)}).outputs[0].shape == (2, 3, 5, 7)
+    with pytest.raises(ValueError, match=r"symbolic shape \[\?,3,\?,\?\]; bind it, .*x=1,3,1,1"):
+        import_model(model)
+
+
 def test_declared_type_between_nodes_is_checked():
     model = network("a = Neg x", "y = Abs a")
     model.graph.value_info.append(info("a", (4,), TensorProto.INT64))

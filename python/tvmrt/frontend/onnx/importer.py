@@ -16,6 +16,7 @@ from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences, told
 from .adoption import Adopter, adopt
+from .as_meant import as_meant
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
@@ -33,7 +34,7 @@ from .rows import check_row
 from .tensors import dense, read_weights
 from .text import Texts
 from .whole import check_whole
-from .wiring import check_wiring, name_of, with_distinct_nodes
+from .wiring import check_wiring, name_of
 from .written_out import WrittenOut
 
 
@@ -56,9 +57,8 @@ def import_model(
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder, kept = load_lightly(source)
-    model, bundles = with_tensors(model, dict(sequences or {}), Dims(dims))
+    model, bundles = with_tensors(as_meant(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
-    model = with_distinct_nodes(model)
     given = shapes_of_parts(shapes or {}, bundles)
 
     refused: list[onnx.NodeProto] = []

@@ -1,43 +1,12 @@
-"""Names of a network: each is given once, and made before it is read; nodes get theirs so."""
+"""Names of a network: each is given once, and made before it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Sequence
 
 import onnx
 
-from .tensors import graphs, subgraphs
-
-
-def with_distinct_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model, or where nodes of a graph share a name a copy in which later ones have a number
-    behind theirs.
-
-    ONNX forbids that, but its checker and other runtimes do not mind, and there are such files.
-    """
-    if not any(_shared_names(nodes) for nodes in _lists_of_nodes(model)):
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for nodes in _lists_of_nodes(copy):
-        taken = {node.name for node in nodes}
-        for node in _shared_names(nodes):
-            number = next(n for n in count(2) if f"{node.name}_{n}" not in taken)
-            node.name = f"{node.name}_{number}"
-            taken.add(node.name)
-    return copy
-
-
-def _lists_of_nodes(model: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
-    yield from (graph.node for graph in graphs(model))
-    yield from (function.node for function in model.functions)
-
-
-def _shared_names(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes that have the name of an earlier one."""
-    first: dict[str, onnx.NodeProto] = {}
-    return [n for n in nodes if n.name and first.setdefault(n.name, n) is not n]
+from .tensors import subgraphs
 
 
 def check_wiring(model: onnx.ModelProto) -> None:
