@@ -36,8 +36,9 @@ class Nowhere(devices.Device):
 
 
 def network() -> onnx.ModelProto:
-    """Convolutions of three kinds, a product, recurrent cells and a table of rows."""
+    """Convolutions of four kinds, a product, recurrent cells and a table of rows."""
     weights = {
+        "wd": RNG.standard_normal((24, 1, 3, 3)) / 3,
         "w0": RNG.standard_normal((40, 24, 3, 3)) / 15,
         "w1": RNG.standard_normal((40, 20, 1, 1)) / 6,
         "w2": RNG.standard_normal((40, 12, 2, 2)) / 6,
@@ -56,7 +57,8 @@ def network() -> onnx.ModelProto:
     ]
     node = helper.make_node
     nodes = [
-        node("Conv", ["x", "w0"], ["c0"], pads=[1, 1, 1, 1]),
+        node("Conv", ["x", "wd"], ["d"], pads=[1, 1, 1, 1], group=24),
+        node("Conv", ["d", "w0"], ["c0"], pads=[1, 1, 1, 1]),
         node("Relu", ["c0"], ["r0"]),
         node("Conv", ["r0", "w1"], ["c1"], group=2),
         node("ConvTranspose", ["c1", "w2"], ["c2"]),
@@ -144,7 +146,7 @@ def test_an_archive_is_whole(model, golden, tmp_path):
     command = ["cc", "-s", "-shared", "-fPIC", *flags, *sources, "-o", tmp_path / "n.so", "-lm"]
     subprocess.run(command, check=True)
     weights = sum(numpy_helper.to_array(t).nbytes for t in model.graph.initializer)
-    assert (tmp_path / "n.so").stat().st_size < weights + 200_000  # of unoptimised code
+    assert (tmp_path / "n.so").stat().st_size < weights + 300_000  # of unoptimised code
     found = result(tvmrt.runtime.load_module(tmp_path / "n.so"))
     np.testing.assert_allclose(found, golden, rtol=1e-4, atol=1e-5)
 

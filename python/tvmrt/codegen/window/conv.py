@@ -256,6 +256,12 @@ class ConvLowering(ConvolutionLowering):
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
 
+    def run_order(self) -> packing.Order | None:
+        order = super().run_order()
+        if order is None or not self.depthwise:
+            return order
+        return replace(order, channels=order.groups, groups=1)  # side by side in vectors
+
     def board_shape(self, step: Step) -> MicroShape | None:
         """The layer's shape for the kernels of microcontrollers, where those are to be used."""
         x, y, groups = self.node.inputs[0], self.node.output, self.node.attrs["groups"]
