@@ -93,6 +93,11 @@ def command(
     if as_json:
         found = {"database": str(path), "measured": len(wanted), "layers": rows}
         console.print_json("tune", {**found, "networks": [asdict(each) for each in gains]})
+    elif not layers:
+        console.note(
+            "nothing to search: tuning knows convolutions and products in float32 or bfloat16 with "
+            "constant weights and fixed sizes, of 10,000 multiply-adds and more"
+        )
     else:
         _print(rows, gains, path, len(wanted))
 

@@ -164,6 +164,13 @@ def test_tune_measures_once_and_compile_takes_it(digits, tmp_path, capsys):
     assert CONV in capsys.readouterr().out
 
 
+def test_a_network_with_nothing_to_search_is_told(digits, tmp_path, capsys):
+    path = tmp_path / "tuning.json"
+    assert main(["tune", str(digits / "digits_int8.onnx"), "--database", str(path)]) == 0
+    assert "nothing to search: tuning knows convolutions and products in" in capsys.readouterr().err
+    assert not path.exists()
+
+
 def test_without_ray_a_sentence_says_what_to_install(digits, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     path = tmp_path / "tuning.json"
