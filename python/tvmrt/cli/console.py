@@ -107,17 +107,21 @@ def progress(enabled: bool = True):
     if not enabled or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+    )
     with Bars(*columns, console=_console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=None)
+        task = bars.add_task("start", total=None, count="")  # how many stages is not known yet
 
         def report(stage: str, done: int, total: int) -> None:
-            bars.update(task, description=stage, completed=done, total=total)
+            count = f"{done}/{total}"
+            bars.update(task, description=stage, completed=done, total=total, count=count)
 
         yield report
 
