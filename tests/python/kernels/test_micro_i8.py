@@ -27,7 +27,7 @@ from kernel_build import ROOT, build
 
 from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.target import get_target
-from tvmrt.codegen.window.boards.factors import factors, fixed_factors
+from tvmrt.codegen.window.boards.factors import all_fixed, factors, fixed_factors
 from tvmrt.codegen.window.boards.int8 import KERNELS, choose
 from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
 from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
@@ -122,7 +122,8 @@ class Case:
 
     def function(self, name: str, epilogue: str = "NULL", lent: str = ENOUGH) -> str:
         """C of the layer's function."""
-        members = self.layer.members(self.kernel, *self.range)
+        fixed = self.factors is not None and self.packed.shift is None and all_fixed(self.factors)
+        members = self.layer.members(self.kernel, *self.range, direct=fixed)
         return FUNCTION.format(
             name=name, members=", ".join(f".{n} = {value}" for n, value in members.items()),
             function=self.kernel.function(self.layer), epilogue=epilogue, lent=lent,
@@ -348,7 +349,7 @@ BYTES = """
 #include <tvm/runtime/kernels/board/i8.h>
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n);
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n) {{
-  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
   tvmrt_micro_requantize(y, sums, factors, n, &range);
 }}
 """
@@ -385,7 +386,7 @@ BYTES_ON_BOARD = """
 #include <tvm/runtime/kernels/board/i8.h>
 {arrays}
 int main(void) {{
-  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}, 0}};
   for (int row = 0, at = 0; row < {rows}; row++) {{
     uint8_t y[{most} + 1];
     const int n = row % {most} + 1;

@@ -95,7 +95,7 @@ static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
 #ifdef TVMRT_FREESTANDING
 static struct {
   uint8_t* next;
-  int64_t left; /* bytes from next on */
+  size_t left; /* bytes from next on, a multiple of 16 */
 } tvmrt_scratch_lent;
 
 /*!
@@ -104,13 +104,14 @@ static struct {
  */
 static inline void tvmrt_scratch_lend(uint8_t* memory, int64_t bytes) {
   tvmrt_scratch_lent.next = memory;
-  tvmrt_scratch_lent.left = bytes;
+  tvmrt_scratch_lent.left = (size_t)bytes & ~(size_t)15;
 }
 
 static inline void* tvmrt_scratch_alloc(int64_t bytes) {
   uint8_t* const scratch = tvmrt_scratch_lent.next;
-  const int64_t whole = (bytes + 15) / 16 * 16;
-  if (whole > tvmrt_scratch_lent.left) return NULL;
+  const size_t wanted = (size_t)bytes; /* 32 bits on small processors */
+  if ((int64_t)wanted != bytes || wanted > tvmrt_scratch_lent.left) return NULL;
+  const size_t whole = (wanted + 15) & ~(size_t)15;
   tvmrt_scratch_lent.next = scratch + whole;
   tvmrt_scratch_lent.left -= whole;
   return scratch;
@@ -118,7 +119,7 @@ static inline void* tvmrt_scratch_alloc(int64_t bytes) {
 
 static inline int tvmrt_scratch_free(void* scratch) {
   if (scratch == NULL) return 0;
-  tvmrt_scratch_lent.left += tvmrt_scratch_lent.next - (uint8_t*)scratch;
+  tvmrt_scratch_lent.left += (size_t)(tvmrt_scratch_lent.next - (uint8_t*)scratch);
   tvmrt_scratch_lent.next = (uint8_t*)scratch;
   return 0;
 }

@@ -30,7 +30,7 @@ from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
 from .boards import row_layers
-from .boards.factors import factors
+from .boards.factors import all_fixed, factors
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.residual import FLOATS, print_sum
@@ -178,16 +178,18 @@ class IntegerProduct(Lowering):
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
         }
-        y, bounds = f.write(), (0, 0, 0, True)
+        y, bounds, fixed = f.write(), (0, 0, 0, True), False
         if packed.bias is not None:
             fields["bias"] = f.constant("bias", packed.bias)
         if self.direct:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
-            fields["factors"] = f.constant("factors", factors(self.scale, *bounds[:3]))
+            multipliers = factors(self.scale, *bounds[:3])
+            fields["factors"] = f.constant("factors", multipliers)
+            fixed = all_fixed(multipliers) and packed.shift is None
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
-        members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
+        members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
         address = share_layer(f, "tvmrt_micro_conv_i8", members)
         if not self.direct:
             added = None

@@ -140,12 +140,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
-                                        int32_t pixels, int32_t channel, int32_t channels,
-                                        int tile) {
+                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
+                                        uint8_t* y) {
   const int32_t n = c->shape.kept.windows.length, whole = (channels + 1) & ~3;
   const int8_t* const weights = (const int8_t*)data->weights + channel * n;
   const int32_t* const bias = data->bias + channel;
-  (void)tile;
+  (void)tile, (void)y;
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
   if (pixels == 2 && whole > 0) {
     tvmrt_micro_mve_quads_2(sums, bias, window, weights, n, whole);
@@ -161,6 +161,11 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
   if (whole < channels) {
     tvmrt_micro_mve_pair(sums + whole, bias + whole, window, weights + whole * n, 32, n, pixels);
   }
+}
+
+TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
+  (void)c, (void)tile;
+  return 0;
 }
 
 #include "conv_walk_i8.h"

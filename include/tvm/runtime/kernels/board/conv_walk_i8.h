@@ -20,8 +20,10 @@
  *                                  `step` elements apart; returns where the next ones go
  *     tvmrt_micro_none()           what bytes behind a window must be to become 0
  *     tvmrt_micro_conv_sums()      the sums of some channels of one or two neighbouring output
- *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; the last argument is
- *                                  tvmrt_micro_conv_all()'s, for headers with several tiles
+ *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` is
+ *                                  tvmrt_micro_conv_all()'s, for headers with several tiles; where
+ *                                  y is not NULL, all bytes of two pixels in place of sums
+ *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
@@ -33,6 +35,16 @@
 /*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
 #define TVMRT_MICRO_STACK_WINDOWS 160
 
+/*! \brief Copies bytes of neighbouring columns. */
+#if TVMRT_MICRO_UNALIGNED
+TVMRT_NOINLINE
+#else
+TVMRT_INLINE
+#endif
+void tvmrt_micro_copy_run(uint8_t* to, const uint8_t* from, int32_t n) {
+  tvmrt_micro_copy(to, from, n);
+}
+
 /*! \brief Copies a window that is partly padding, as bytes. */
 static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
                                            const tvmrt_micro_place* at, uint8_t* to) {
@@ -40,8 +52,9 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   const tvmrt_micro_windows* const win = &s->kept.windows;
   const int32_t channels = s->in_c, bytes = win->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  for (int32_t i = win->length - 4; i >= 0; i -= 4) {
+  for (int32_t i = win->length - 8; i >= 0; i -= 8) {
     memcpy(TVMRT_ALIGNED(to + i, 4), &zeros, 4);
+    memcpy(TVMRT_ALIGNED(to + i + 4, 4), &zeros, 4);
   }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];
@@ -52,7 +65,7 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
       const int32_t end = left < win->columns ? left : win->columns;
       if (inside && end > begin) {
         const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
-        tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
+        tvmrt_micro_copy_run(to + begin * channels, from, (end - begin) * channels);
       }
     }
   }
@@ -66,7 +79,7 @@ TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const ui
   const uint8_t* from = x + pixel * c->shape.x_stride;
   if (n != c->shape.in_c) {
     memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
-    tvmrt_micro_copy(bytes, from, c->shape.in_c);
+    tvmrt_micro_copy_run(bytes, from, c->shape.in_c);
     from = bytes;
   }
   tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
@@ -97,7 +110,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
       if (whole) {
         to = tvmrt_micro_place_groups(to, step, from, run, is_signed);
       } else {
-        tvmrt_micro_copy(end, from, run);
+        tvmrt_micro_copy_run(end, from, run);
         end += run;
       }
     }
@@ -131,10 +144,18 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
   }
 }
 
+/*! \brief What windows are: any, pixels of the input, or a single one of those. */
+typedef enum tvmrt_micro_kind {
+  TVMRT_MICRO_ANY,
+  TVMRT_MICRO_POINTS,
+  TVMRT_MICRO_PIXEL
+} tvmrt_micro_kind;
+
 /*! \brief All channels of one or two neighbouring output pixels. */
 TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data, tvmrt_micro_element* window,
-                                          int32_t pixel, int32_t pixels, int tile, int pointwise) {
+                                          int32_t pixel, int32_t pixels, int tile,
+                                          tvmrt_micro_kind kind) {
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_windows* const win = &s->kept.windows;
   int32_t sums[TVMRT_MICRO_SUMS];
@@ -144,16 +165,20 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
-    if (pointwise) {
+    if (kind != TVMRT_MICRO_ANY) {
       tvmrt_micro_pointwise(c, x, pixel + p, to, step, bytes);
     } else {
       tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
     }
   }
-  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+  const int direct = pixels == 2 && tvmrt_micro_conv_direct(c, tile);
+  uint8_t* const y = direct ? (uint8_t*)data->y + pixel * s->y_stride : NULL;
+  const int32_t chunk = y != NULL ? s->out_c : TVMRT_MICRO_CHUNK;
+  for (int32_t channel = 0; channel < s->out_c; channel += chunk) {
     const int32_t left = s->out_c - channel;
-    const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile);
+    const int32_t channels = left < chunk ? left : chunk;
+    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile, y);
+    if (y != NULL) return;
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }
@@ -161,9 +186,9 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   }
 }
 
-/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles; `pointwise`: all windows are pixels. */
+/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles. */
 TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        int tile, int pointwise) {
+                                        int tile, tvmrt_micro_kind kind) {
   const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
@@ -172,9 +197,9 @@ TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmr
     if (scratch == NULL) return -1;
   }
   for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
-    const int32_t left = win->pixels - pixel;
+    const int32_t left = kind == TVMRT_MICRO_PIXEL ? 1 : win->pixels - pixel;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2, tile,
-                            pointwise);
+                            kind);
   }
   return tvmrt_scratch_free(scratch);
 }
@@ -192,7 +217,7 @@ TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmr
  */
 static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, 0);
+  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_ANY);
 }
 
 /*!
@@ -201,7 +226,16 @@ static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
  */
 static inline int tvmrt_micro_pointwise_i8_run(const tvmrt_micro_conv_i8* c,
                                                const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, 1);
+  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_POINTS);
+}
+
+/*!
+ * \brief tvmrt_micro_pointwise_i8_run() of a layer that has one pixel; where there are no others, no
+ * tile for two is linked.
+ */
+static inline int tvmrt_micro_pixel_i8_run(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data) {
+  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_PIXEL);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */

@@ -79,7 +79,8 @@ typedef struct tvmrt_micro_range {
   int16_t zero;  /*!< Zero point. */
   int16_t lo;    /*!< Least value. */
   int16_t hi;    /*!< Greatest value. */
-  int16_t whole; /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
+  int8_t whole;  /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
+  int8_t direct; /*!< 1: whole is 1, an even number of channels, fixed factors, and no shift. */
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -355,6 +356,10 @@ TVMRT_MICRO_EPILOGUE void tvmrt_micro_epilogue(const tvmrt_micro_conv_i8* c,
                                                int32_t stride, int32_t pixel, int32_t pixels,
                                                int32_t channel, int32_t channels) {
   const int32_t at = pixel * c->shape.y_stride + channel;
+#if TVMRT_MICRO_CAN_DSP
+  TVMRT_OPAQUE(pixel); /* or 64 bits are counted, and kept where registers are few */
+  TVMRT_OPAQUE(stride);
+#endif
   const tvmrt_i8_rows rows = {
       .acc = sums,
       .acc_stride = stride,

@@ -94,11 +94,10 @@ TVMRT_INLINE int tvmrt_micro_none(int is_signed) {
   "smlad %[b1], %[xe], %[e1], %[b1]\n" \
   "smlad %[b0], %[xo], %[o0], %[b0]\n" \
   "smlad %[b1], %[xo], %[o1], %[b1]\n"
-/* Two groups if their number is no multiple of four, then four at a time. */
-#define TVMRT_MICRO_LOOP(GROUP)        \
-  "tst %[n], #8\nbeq 1f\n" GROUP GROUP \
-  "subs %[n], %[n], #8\nble 2f\n"      \
-  "1:\n" GROUP GROUP GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n2:\n"
+/* Four groups at a time; two at first if their number is no multiple of four. */
+#define TVMRT_MICRO_LOOP(GROUP) \
+  "tst %[n], #8\nbne 2f\n"      \
+  "1:\n" GROUP GROUP "2:\n" GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n"
 
 TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* bias,
                                                   const int16_t* x, const int8_t* weights,
@@ -210,18 +209,21 @@ TVMRT_NOINLINE void tvmrt_micro_tile_2(int32_t* sums, const int32_t* bias,
   } while (sums < end);
 }
 
+TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int joint) {
+  return TVMRT_MICRO_ASM && joint && c->range.direct;
+}
+
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
-                                        int joint) {
+                                        int joint, uint8_t* y) {
   const int32_t n = c->shape.kept.windows.length;
   if (joint) {
-    const int16_t* const weights = (const int16_t*)data->weights + channel / 2 * (n + 4);
-    const tvmrt_micro_tile t = {{window, n}, {sums, sums + channels}, weights};
     if (pixels == 2) {
-      tvmrt_micro_joint_2(&t);
+      tvmrt_micro_joint_2(c, data, window, channel, sums, channels, y);
     } else {
-      tvmrt_micro_joint_1(&t);
+      const int16_t* const weights = tvmrt_micro_joint_weights(c, data, channel);
+      tvmrt_micro_joint_1(sums, sums + channels, weights, window, n);
     }
     return;
   }

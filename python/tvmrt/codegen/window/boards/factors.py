@@ -20,6 +20,11 @@ def factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
     return np.where(chosen, (-fours).astype(np.int32).view(np.float32), floats)
 
 
+def all_fixed(multipliers: np.ndarray) -> bool:
+    """Whether none of them is a float."""
+    return bool((multipliers.view(np.int32) < 0).all())
+
+
 def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
     """Per channel the number m below 2 ** 31 by which (sum * m + (16 * zero + 8) * 2 ** 32) >> 36,
     bounded, is the float32 product with the scale, rounded, for every sum; 0 where there is none.

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import round_up
 
 from .shape import MicroShape, Ring, Windows
@@ -51,6 +52,8 @@ class MicroKernel(Generic[Layer]):
         The C function, which takes the layer's struct and its data.
     pointwise
         The function for layers whose windows are pixels, where they have one of their own.
+    pixel
+        That for those with a single pixel.
     cost
         Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
         least code counts. Of kernels that support a layer, the cheapest is taken.
@@ -77,10 +80,14 @@ class MicroKernel(Generic[Layer]):
     rows: str = ""
     unit: int = 1
     pointwise: str = ""
+    pixel: str = ""
 
     def function(self, layer: Layer) -> str:
         """The C function that computes a layer."""
-        return self.pointwise if self.pointwise and layer.shape.pointwise else self.tile
+        shape = layer.shape
+        if self.pixel and shape.pointwise and most(shape.pixels) == 1:
+            return self.pixel
+        return self.pointwise if self.pointwise and shape.pointwise else self.tile
 
 
 def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:

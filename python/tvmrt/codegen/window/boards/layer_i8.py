@@ -62,15 +62,21 @@ class MicroLayer:
         return full, shift
 
     def members(
-        self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool
-    ) -> dict[str, object]:
-        """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's."""
+        self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool,
+        direct: bool = False,
+    ) -> dict[str, object]:  # fmt: skip
+        """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's.
+
+        ``direct``: sums become bytes by factors that are all fixed, and nothing else.
+        """
+        whole = WHOLE.get((signed, low, high), 0)
+        direct = direct and whole == 1 and self.shape.out_c % 2 == 0
         return {
             "shape": self.shape.initializer(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
-            "range": f"{{{zero}, {low}, {high}, {WHOLE.get((signed, low, high), 0)}}}",
+            "range": f"{{{zero}, {low}, {high}, {whole}, {int(direct)}}}",
         }
 
 

@@ -69,7 +69,7 @@ def print_sum(
     multipliers = f.constant("factors", factors(scale, zero, low, high))
     f.include("board/sum_i8.h")
     print_struct(f, "static const tvmrt_micro_sum sum", {
-        "range": f"{{{zero}, {low}, {high}, {_whole(low, high)}}}",
+        "range": f"{{{zero}, {low}, {high}, {_whole(low, high)}, 0}}",
         "own": found.own, "other": found.other, "add": found.add, "places": found.places,
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
         "other_signed": int(value.dtype.is_signed), "pixel": strides[0],

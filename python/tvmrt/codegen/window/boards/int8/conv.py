@@ -9,6 +9,7 @@ KERNEL = MicroKernel(
     header="board/conv_i8.h",
     tile="tvmrt_micro_conv_i8_run",
     pointwise="tvmrt_micro_pointwise_i8_run",
+    pixel="tvmrt_micro_pixel_i8_run",
     cost=0.97,
     supports=lambda layer: not layer.shape.depthwise,
     pack=lambda layer: pack_windows(layer, UNIT, QUAD),

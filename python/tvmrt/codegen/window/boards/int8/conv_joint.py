@@ -44,6 +44,7 @@ KERNEL = replace(
     conv.KERNEL,
     tile="tvmrt_micro_conv_i8_run_joint",
     pointwise="tvmrt_micro_pointwise_i8_run_joint",
+    pixel="tvmrt_micro_pixel_i8_run_joint",
     cost=0.76,
     supports=supports,
     pack=pack,
