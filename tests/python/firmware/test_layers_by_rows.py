@@ -239,7 +239,7 @@ def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
     inputs, expected = example(network(name))
     bytes_ = least(name)
     library = compile_within(network(name), bytes_, pools={"sram": bytes_})
-    assert library.summary.arena_bytes == bytes_ < 0.75 * plans_of(name)[0].ram_bytes
+    assert library.summary.arena_bytes == bytes_ < 0.8 * plans_of(name)[0].ram_bytes
     check(run_here(library, inputs, tmp_path), expected)
 
 
