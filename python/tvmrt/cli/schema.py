@@ -7,7 +7,6 @@ import json
 import click
 
 from tvmrt.cli.schemas import FORMS, schema
-from tvmrt.devices.region_schema import SCHEMA
 
 REGIONS = "regions"
 
@@ -24,5 +23,9 @@ def command(name: str | None) -> None:
         for each, form in FORMS.items():
             click.echo(f"{each:<17} {form['description'].splitlines()[0]}")
         click.echo(f"{REGIONS:<17} What devices get of `tvmrt compile --device`.")
+    elif name == REGIONS:
+        from tvmrt.devices.region_schema import SCHEMA
+
+        click.echo(json.dumps(SCHEMA, indent=2))
     else:
-        click.echo(json.dumps(SCHEMA if name == REGIONS else schema(name), indent=2))
+        click.echo(json.dumps(schema(name), indent=2))

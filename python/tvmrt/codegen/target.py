@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tvmrt import processor
-from tvmrt.ir.tuned import Guide, Tuned, UsedChoice
+
+if TYPE_CHECKING:
+    from tvmrt.ir.tuned import Guide, Tuned, UsedChoice
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Target:
 
     def by(self, guide: Guide) -> Target:
         """The target with choices for its layers, of each level those for such processors."""
+        from tvmrt.ir.tuned import Tuned  # with numpy, which the command's help does without
+
         levels = tuple(replace(each, tuned=Tuned(vectors_of(each), guide)) for each in self.levels)
         levels = tuple(replace(e, widest=e.widest and levels[-1]) for e in levels)
         own = levels[-1].tuned if levels else Tuned(vectors_of(self), guide)

@@ -110,7 +110,7 @@ def test_bad_network(complaint, tmp_path, digits, output, make, words, command):
         pytest.param(["--cc", "false"], ["false"], id="failing-compiler"),
         pytest.param(["--target", "pdp-11"], ["pdp-11"], id="unknown-target"),
         pytest.param(["--shape", "picture=1,2"], ["picture", "image"], id="shape-of-no-input"),
-        pytest.param(["--shape", "image=1,1,9,9"], ["image"], id="shape-against-the-file"),
+        pytest.param(["--shape", "image=1,1,9"], ["image"], id="shape-against-the-file"),
         pytest.param(["--module-name", "two words"], ["two words"], id="module-name"),
         pytest.param(["--interface-api", "c"], ["host"], id="c-interface-on-a-host"),
         pytest.param(["--device", "abacus"], ["abacus"], id="unknown-device"),

@@ -6,18 +6,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from unary import HEADER, built, chain, executor_of, plugin
+from unary import HEADER, built, chain, executor_of
 
 import tvmrt
 
 X = np.array([[-1.5, 2, -3], [4, 0, -6]], np.float32)
 KINDS = pytest.mark.parametrize("kind", ["graph", "aot"])
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    tvmrt.load_device_plugin(str(plugin(tmp_path_factory.mktemp("far"), "far_device.c", "far")))
-    return "far"
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import ctypes
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from unary import plugin
 
 import tvmrt
 from tvmrt.runtime._capi import ffi, lib
@@ -21,8 +20,7 @@ EXT_DEV = 12
 
 
 @pytest.fixture(scope="module")
-def tensor(tmp_path_factory):
-    tvmrt.load_device_plugin(str(plugin(tmp_path_factory.mktemp("far"), "far_device.c", "far")))
+def tensor(far):
     return tvmrt.nd.empty((4,), device=tvmrt.device("ext_dev", 0))
 
 

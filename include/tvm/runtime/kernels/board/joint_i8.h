@@ -93,9 +93,27 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
   "smlad %[u0], r4, %[w1], %[u0]\n" \
   "smlad %[u1], r6, %[w1], %[u1]\n"
 
+/*
+ * The sums of two channels as the bytes of both pixels: products with the channels' factors, which
+ * %[bytes] leads to, shifted and saturated; r3 is where they go.
+ */
+#define TVMRT_MICRO_JOINT_BYTES                                    \
+  "ldrd r5, r6, %[bytes]\n"                                        \
+  "ldrd %[w0], %[w1], [r5], #8\n"                                  \
+  "str r5, %[bytes]\n"                                             \
+  "ldrd %[n], %[x], %[end]\n"                                      \
+  "smmls %[u0], %[u0], %[w0], r6\nsmmls %[b0], %[b0], %[w1], r6\n" \
+  "smmls %[u1], %[u1], %[w0], r6\nsmmls %[b1], %[b1], %[w1], r6\n" \
+  "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #4\n" \
+  "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #4\n" \
+  "strb %[u1], [r3, %[n]]\nstrb %[u0], [r3], #1\n"                 \
+  "strb %[b1], [r3, %[n]]\nstrb %[b0], [r3], #1\n"                 \
+  "str r3, %[out]\n"                                               \
+  "cmp r3, %[x]\nblo 1b\n"
+
 /*!
- * \brief The sums of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; or, where y is not NULL, the
- * bytes of all channels, y being those of the first pixel.
+ * \brief The sums of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; or, where y is not NULL,
+ * the bytes of all channels, y being those of the first pixel.
  */
 TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int32_t channel, int32_t* sums,
@@ -145,20 +163,7 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
       "strd %[u0], %[b0], [r3], #8\n"
       "str r3, %[out]\n"
       "blo 1b\nb 5f\n" /* as compared: there is nothing that changes the flags in between */
-      "4:\n"
-      "ldrd r5, r6, %[bytes]\n"
-      "ldrd %[w0], %[w1], [r5], #8\n"
-      "str r5, %[bytes]\n"
-      "ldrd %[n], %[x], %[end]\n"
-      "smmls %[u0], %[u0], %[w0], r6\nsmmls %[b0], %[b0], %[w1], r6\n"
-      "smmls %[u1], %[u1], %[w0], r6\nsmmls %[b1], %[b1], %[w1], r6\n"
-      "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #4\n"
-      "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #4\n"
-      "strb %[u1], [r3, %[n]]\nstrb %[u0], [r3], #1\n"
-      "strb %[b1], [r3, %[n]]\nstrb %[b0], [r3], #1\n"
-      "str r3, %[out]\n"
-      "cmp r3, %[x]\nblo 1b\n"
-      "5:\n"
+      "4:\n" TVMRT_MICRO_JOINT_BYTES "5:\n"
       : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
         [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out), [bytes] "+m"(bytes)
       : [in] "m"(in), [end] "m"(bytes.stride)
