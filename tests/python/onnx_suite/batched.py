@@ -87,7 +87,7 @@ def _weights(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
     for library in libraries:
         name = f"{library.sources.prefix}_weights"
         if library.sources.weights:
-            (folder / f"{name}.bin").write_bytes(library.sources.weights)
+            (folder / f"{name}.bin").write_bytes(bytes(library.sources.weights))
             texts.append(included_bytes(name, f"{name}.bin", len(library.sources.weights)))
     path = folder / "weights.S"
     path.write_text("\n".join(texts))
