@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import types
@@ -81,6 +83,48 @@ def test_triton_model_runs_all_requests_in_one_call(net, monkeypatch):
     for given, (tensor,) in zip(rows, responses):
         assert tensor.name == names["output"]
         np.testing.assert_array_equal(tensor.array, net(given))
+
+
+# Requests come from several threads at a time, so that Serve gathers some of them.
+ASKS_RAY_SERVE = """
+import json, sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, ray
+from ray import serve
+from ray_serve_app import app
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[2])})
+serve.run(app)
+def answer(pixels):
+    body = json.dumps({"pixels": pixels.tolist()}).encode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[2]}/", body, timeout=60) as reply:
+        return json.load(reply)
+with ThreadPoolExecutor(8) as pool:
+    print(json.dumps(list(pool.map(answer, np.load(sys.argv[1])["images"][:32]))))
+serve.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_ray_serve_answers_with_the_digits(net):
+    pytest.importorskip("ray.serve", exc_type=ImportError)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    images = EXAMPLES / "digits" / "digits_test.npz"
+    command = [sys.executable, "-c", ASKS_RAY_SERVE, str(images), port]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "serving")}  # replicas import it, too
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=180, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    # Ray writes lines of its own to where programs write
+    answers = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[{")))
+    with np.load(images) as data:
+        right = net(data["images"][:32, None].astype(np.float32) / 16)
+    assert [answer["digit"] for answer in answers] == right.argmax(1).tolist()
+    found = [answer["probability"] for answer in answers]
+    np.testing.assert_allclose(found, right.max(1), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
