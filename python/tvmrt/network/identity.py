@@ -15,7 +15,6 @@ from typing import Any
 from tvmrt import processor
 from tvmrt.libinfo import __version__, find_include_path
 from tvmrt.request import Request
-from tvmrt.tuning.database import MODEL, path_of
 
 PACKAGE = Path(__file__).parents[1]
 # what has no part in the result
@@ -61,8 +60,11 @@ def key_of(network: str, request: Request) -> str:
         if each.name not in NOT_ASKED
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
-    if isinstance(request.tuned, (str, os.PathLike)) and str(request.tuned) != MODEL:
-        files.append(_text(path_of(request.tuned)))
+    if isinstance(request.tuned, (str, os.PathLike)):
+        from tvmrt.tuning.database import MODEL, path_of  # takes longer than all else here
+
+        if str(request.tuned) != MODEL:
+            files.append(_text(path_of(request.tuned)))
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
     cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
     here = (machine, cc, __version__, _sources(), _installed())
