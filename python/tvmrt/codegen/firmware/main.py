@@ -120,24 +120,23 @@ def main_symbol(program: Program, prefix: str) -> str:
     return f"{prefix}___main__" if _own_pools(program) else f"{prefix}___tvm_main__"
 
 
-def _own_pools(program: Program) -> list[int]:
-    return [i for i, pool in pools_file.used(program) if not pool.lent]
+def _own_pools(program: Program) -> list:
+    """The pools of the image itself that hold tensors, with their numbers."""
+    return [(i, pool) for i, pool in pools_file.used(program) if not pool.lent]
 
 
 def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]:
     """Main by TVM's name and with its parameters, where main itself takes more."""
-    if not _own_pools(program):
-        return []
     own = {
         arguments.pools[i]: pools_file.symbol(pool, prefix, options)
-        for i, pool in pools_file.used(program)
-        if not pool.lent
+        for i, pool in _own_pools(program)
     }
+    if not own:
+        return []
     parameters = main_parameters(program, arguments)
-    names = [text.rpartition(" ")[2].lstrip("*") for text in parameters]
-    declared = [text for text, name in zip(parameters, names) if name not in own] or ["void"]
+    declared = [each for each in parameters if each.name not in own] or ["void"]
     head = f"int32_t {prefix}___tvm_main__"
-    passed = [own.get(name, name) for name in names]
+    passed = [own.get(each.name, each.name) for each in parameters]
     return [
         "/* As programs written for TVM call it: with their tensors alone. */",
         *wrap(head, declared, ";"),
@@ -148,16 +147,16 @@ def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]
     ]
 
 
-def main_parameters(program: Program, arguments) -> list[str]:
-    """Declarations of main's parameters over pointers: inputs, outputs, pools, devices, sizes."""
-    declared = [
-        f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
-        for b in _tensors(program)
-    ]
-    pools = [f"uint8_t *{arguments.pools[i]}" for i, _ in pools_file.used(program)]
-    devices = [f"void *{hooks.variable(d)}" for d in hooks.hooked(program)]
-    sizes = extents.variables(program, arguments.prefix)
-    return [*declared, *pools, *devices, *map(str, sizes)]
+def main_parameters(program: Program, arguments) -> list[Declaration]:
+    """Main's parameters over pointers: inputs, outputs, pools, devices, sizes."""
+
+    def pointer(kind: str, name: str, const: bool = False) -> Declaration:
+        return Declaration(kind, name, pointer=True, const=const)
+
+    tensors = [pointer(b.dtype.c, arguments.names[b], b.kind != OUTPUT) for b in _tensors(program)]
+    pools = [pointer("uint8_t", arguments.pools[i]) for i, _ in pools_file.used(program)]
+    devices = [pointer("void", hooks.variable(d)) for d in hooks.hooked(program)]
+    return [*tensors, *pools, *devices, *extents.variables(program, arguments.prefix)]
 
 
 def unused_names(program: Program, sources, arguments) -> list[str]:
