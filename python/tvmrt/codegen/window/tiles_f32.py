@@ -219,16 +219,13 @@ def choose_tiles(
     Where the machine is a level of processors beside a wider one (``widest``), the tiles read
     weights in blocks of that one's tiles.
     """
-    sizes_of_all = (row_pixels, out_channels, window)
-    shared = _shared_block(*sizes_of_all, machine, x_stride, kind, of_widest)
-    lengths = _lengths(row_pixels)
-    sizes = _Sizes.of(lengths, out_channels, window, x_stride, shared, kind)
+    sizes = _Sizes.of(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
     tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
-    if shared != tiles.block:
-        tiles = replace(tiles, shared_block=shared)
-    if not symbols_of(*lengths):
+    if sizes.shared != tiles.block:
+        tiles = replace(tiles, shared_block=sizes.shared)
+    if not symbols_of(*sizes.lengths):
         return tiles
-    return replace(tiles, widths=_cover_any(lengths, tiles.widths[0]), open_rows=True)
+    return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), open_rows=True)
 
 
 def tile_options(
@@ -242,9 +239,7 @@ def tile_options(
 ) -> list[tuple[float, Tiles]]:
     """All tiles among which :func:`choose_tiles` chooses, each with its estimated cycles, those of
     the fewest first."""
-    sizes_of_all = (row_pixels, out_channels, window)
-    shared = _shared_block(*sizes_of_all, machine, x_stride, kind, of_widest)
-    sizes = _Sizes.of(_lengths(row_pixels), out_channels, window, x_stride, shared, kind)
+    sizes = _Sizes.of(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
     found = [(each.cycles, each.tiles) for each in sizes.tiles(machine)]
     return sorted(found, key=lambda each: each[0])
 
@@ -255,10 +250,6 @@ def tile_choices(options: list[tuple[float, Tiles]]) -> list[Choice]:
         Choice((each.lanes, each.vectors, each.widths[0]), each.blocks_per_group)
         for _, each in options
     ]
-
-
-def _lengths(row_pixels: Whole | tuple[Whole, ...]) -> tuple[Whole, ...]:
-    return tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
 
 
 def _shared_block(
@@ -305,13 +296,17 @@ class _Sizes:
     @classmethod
     def of(
         cls,
-        lengths: tuple[Whole, ...],
+        row_pixels: Whole | tuple[Whole, ...],
         out_channels: Whole,
         window: Whole,
+        machine: VectorMachine,
         x_stride: int,
-        shared: int,
         kind: str,
+        of_widest: Choice | None,
     ) -> _Sizes:
+        lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
+        all_sizes = (row_pixels, out_channels, window)
+        shared = _shared_block(*all_sizes, machine, x_stride, kind, of_widest)
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(most(length), 1) for length in lengths)
         sizes = (max(most(out_channels), 1), max(most(window), 1))
