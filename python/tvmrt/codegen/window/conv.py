@@ -239,7 +239,7 @@ def print_board(
 
 
 @lowers("conv")
-class ConvLowering(ConvolutionLowering):
+class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
     """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
 
     def macs(self) -> int:
@@ -334,16 +334,6 @@ class ConvLowering(ConvolutionLowering):
     def row_layer(self, step: Step) -> RowLayer | None:
         found = self._row_kernel(step)
         return found and row_layers.row_layer(*found, 4, 4)
-
-    def row_operand(self, step: Step) -> int:
-        return step.read_values.index(self.node.inputs[0])
-
-    def row_step(self, step: Step) -> Step:
-        return row_layers.with_ring(step, *self._row_kernel(step))
-
-    def row_blocks(self, step: Step) -> tuple[int, ...]:
-        layer, kernel = self._row_kernel(step)
-        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         layer, kernel = self._row_kernel(step)

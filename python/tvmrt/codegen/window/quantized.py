@@ -26,7 +26,7 @@ from ..c.initializers import (
     triple,
 )
 from ..c.writer import FunctionWriter
-from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from ..lowering import ANY, DENSE, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
 from .boards import row_layers
@@ -46,7 +46,7 @@ from .tiles_i8 import FORMATS, SHARED, Format, name_format
 PARALLEL_MACS = 1 << 20
 
 
-class IntegerProduct(Lowering):
+class IntegerProduct(row_layers.CutByKernel):
     """What integer convolutions and matrix products share: packing, bounds, row epilogue.
 
     Subclasses say where the channels are (``order``), how memory must look (``demand``), and
@@ -216,16 +216,6 @@ class IntegerProduct(Lowering):
     def row_layer(self, step: Step) -> RowLayer | None:
         found = self._row_kernel(step)
         return found and row_layers.row_layer(*found, 1, step.writes[0].dtype.itemsize)
-
-    def row_operand(self, step: Step) -> int:
-        return step.read_values.index(self.node.inputs[0])
-
-    def row_step(self, step: Step) -> Step:
-        return row_layers.with_ring(step, *self._row_kernel(step))
-
-    def row_blocks(self, step: Step) -> tuple[int, ...]:
-        layer, kernel = self._row_kernel(step)
-        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
 
     def row_surplus(self, step: Step) -> int:
         layer, kernel = self._row_kernel(step)

@@ -11,9 +11,28 @@ from tvmrt.planner.row_chains import RowLayer
 
 from ...c.text import braces
 from ...c.writer import FunctionWriter
+from ...lowering import Lowering
 from ..plan import Window
 from .kernel import MicroKernel, Shaped
 from .shape import MicroShape
+
+
+class CutByKernel(Lowering):
+    """A lowering whose layers a kernel of the board computes a few rows at a time."""
+
+    def _row_kernel(self, step: Step) -> tuple[Shaped, MicroKernel] | None:
+        """The layer and its kernel in a chain; None where it can be in none."""
+        raise NotImplementedError
+
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
+    def row_step(self, step: Step) -> Step:
+        return with_ring(step, *self._row_kernel(step))
+
+    def row_blocks(self, step: Step) -> tuple[int, ...]:
+        layer, kernel = self._row_kernel(step)
+        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
 
 
 def can_be_cut(shape: MicroShape, step: Step) -> bool:
