@@ -83,12 +83,14 @@ def command(
     effort = Effort(candidates, seconds, threads, asked["winograd"], asked["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
-        for model in models:
-            for layer, count in layers_of(_compiled(model, None, asked).program).items():
+        usual = [_compiled(model, None, asked) for model in models]
+        for library in usual:
+            for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
         wanted = list(layers) if again else missing(layers, known, effort)
         _search(wanted, effort, path, address, report)
-        gains = [_gain(model, path, asked, report) for model in models] if layers else []
+        pairs = zip(models, usual) if layers else ()
+        gains = [_gain(model, library, path, asked, report) for model, library in pairs]
     rows = _rows(layers, database.read(path) if path.exists() else [])
     if as_json:
         found = {"database": str(path), "measured": len(wanted), "layers": rows}
@@ -121,14 +123,16 @@ def _search(
             report(console.shorten(entry.layer), done + 1, len(layers))
 
 
-def _gain(model: Path, path: Path, asked: Mapping[str, Any], report: Any) -> NetworkGain:
-    """The network as it was and as it is, in turn."""
+def _gain(
+    model: Path, usual: Any, path: Path, asked: Mapping[str, Any], report: Any
+) -> NetworkGain:
+    """The network as it was, which is ``usual``, and as it is, in turn."""
     from tvmrt.network.loading import load
 
     if report is not None:
         report(f"{model.name} before and after", 0, 1)
-    tuned = path if path.exists() else None
-    runs = [load(_compiled(model, each, asked)).warm_executor().run for each in (None, tuned)]
+    tuned = _compiled(model, path if path.exists() else None, asked)
+    runs = [load(library).warm_executor().run for library in (usual, tuned)]
     rounds = [_round(runs) for _ in range(2)][1:]  # the first one finds nothing in the caches
     count = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(2.0 / sum(rounds[0]))))
     rounds = [_round(runs) for _ in range(count)]
