@@ -92,9 +92,9 @@ def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
     source = np.random.default_rng(seed)
     feeds = {}
     for each in library.summary.inputs:
-        dtype = np.dtype(each.dtype) if each.dtype in np.sctypeDict else None
-        if dtype is None or each.nbytes > MOST_BYTES:
+        if not _is_of_numpy(each.dtype) or each.nbytes > MOST_BYTES:
             return {}
+        dtype = np.dtype(each.dtype)
         if dtype.kind == "f":
             feeds[each.name] = source.standard_normal(each.shape).astype(dtype)
         else:
@@ -102,11 +102,16 @@ def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
     return feeds
 
 
+def _is_of_numpy(name: str) -> bool:
+    """Whether numpy has the type itself: ml_dtypes adds its own, which .npz files cannot hold."""
+    return name in np.sctypeDict and np.dtype(name).isbuiltin == 1
+
+
 def is_small(library: Any) -> bool:
     """Whether a network can be run here: of little memory, its inputs of types that numpy has."""
     summary = library.summary
     ends = (*summary.inputs, *summary.outputs)
-    known = all(each.dtype in np.sctypeDict for each in ends)
+    known = all(_is_of_numpy(each.dtype) for each in ends)
     sizes = sum(each.nbytes for each in ends) + summary.arena_bytes + summary.weights_bytes
     return known and sizes + summary.scratch_bytes <= MOST_BYTES
 
