@@ -2,12 +2,24 @@
 
 A known condition takes one branch; otherwise both stand in the graph, guarded. See ``loops`` for
 loops.
+
+Files that serve several purposes have a branch for each, and what fits one does not fit the other:
+a voice detector for two sampling rates has windows of two lengths. A branch that the extents given
+here do not fit is left out, and a run that would take it ends with an error.
 """
 
 from __future__ import annotations
 
-from tvmrt.ir import Value
+import warnings
+from collections.abc import Sequence
 
+import onnx
+
+from tvmrt.error import Remark
+from tvmrt.ir import Value
+from tvmrt.ir.contract import Misfit
+
+from .arithmetic import Numbers, require
 from .context import NodeContext
 from .either import either
 from .registry import onnx_op
@@ -24,10 +36,58 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     condition = ctx.reshape(condition, ())
     outer = ctx.builder.guard
     taken = both(ctx, outer, condition)
+    yes, against = attempt(ctx, then_branch, taken)
+    if against is not None:
+        only(ctx, condition, False, against)
+        return list(ctx.importer.import_branch(else_branch, ctx.scope, outer))
     other = both(ctx, outer, ctx.emit("logical_not", [condition]))
-    yes = ctx.importer.import_branch(then_branch, ctx.scope, (taken, True))
-    no = ctx.importer.import_branch(else_branch, ctx.scope, (other, True))
+    no, against = attempt(ctx, else_branch, other)
+    if against is not None:
+        only(ctx, condition, True, against)
+        return yes
     return [either(ctx, condition, a, b) for a, b in zip(yes, no)]
+
+
+def attempt(
+    ctx: NodeContext, branch: onnx.GraphProto, guard: Value
+) -> tuple[Sequence[Value | None], ValueError | None]:
+    """What a branch gives that runs under a guard; nothing, and why, where its extents do not fit.
+
+    Raises what is wrong with it otherwise.
+    """
+    importer = ctx.importer
+    nodes, problems = len(importer.graph.nodes), len(importer.problems)
+    around = ctx.builder.guard, ctx.builder.sources
+    try:
+        return importer.import_branch(branch, ctx.scope, (guard, True)), None
+    except ValueError as problem:
+        if not is_misfit(problem):
+            raise
+        del importer.graph.nodes[nodes:], importer.problems[problems:]
+        ctx.builder.guard, ctx.builder.sources = around
+        return [], problem
+
+
+def is_misfit(problem: BaseException | None) -> bool:
+    """Whether an operator's operands do not fit it: what nodes around it say stands before that."""
+    while problem is not None and not isinstance(problem, Misfit):
+        problem = problem.__cause__
+    return problem is not None
+
+
+def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -> None:
+    """Runs have the branch that is left; the others end with an error that says what ``against``
+    does."""
+    ctx.importer.is_partial = True
+    branch = "else" if taken else "then"
+    warnings.warn(
+        f"node {ctx.name} (If): its {branch} branch does not fit the extents that this network is "
+        f"compiled for, so a run that takes it ends with an error; {against}",
+        Remark,
+        stacklevel=2,
+    )
+    text = f"[{int(taken)}]: the {branch} branch does not fit the extents it was compiled for"
+    require(Numbers(ctx, condition), (int(taken),), condition, "condition", text)
 
 
 def both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:

@@ -125,6 +125,7 @@ class GraphImporter:
         self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
+        self.is_partial = False  # whether a branch is left out, as it does not fit these extents
         self.tabled = 0  # elements of tables that importers wrote
 
     def packed(self, value: Value) -> str | None:
@@ -166,7 +167,7 @@ class GraphImporter:
             named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
             if named:
                 self.graph.labels[info.name] = named
-        check_whole(self.model, self.types, self.opsets, self._is_own)
+        check_whole(self.model, self.types, self.opsets, self._is_own, self.is_partial)
         return self.graph
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:

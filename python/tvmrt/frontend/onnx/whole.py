@@ -8,7 +8,7 @@ is put right first: names and shapes that are left out, versions of the file for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import onnx
 from onnx import TensorProto, checker, helper, shape_inference
@@ -29,12 +29,16 @@ def check_whole(
     types: Mapping[str, TensorType],
     opsets: Mapping[str, int],
     unchecked: Callable[[onnx.NodeProto], bool],
+    of_any_extent: bool = False,
 ) -> None:
     """Raise ValueError with what the onnx package's checker or its strict inference refuses.
 
     ``types`` are those of the inputs; nodes for which ``unchecked`` holds mean no operator of ONNX.
+    ``of_any_extent``: the network has branches that do not fit the extents of the inputs.
     """
     copy = _copy(model, types, opsets, unchecked)
+    if of_any_extent:
+        _open_inputs(copy, types)
     if copy.ByteSize() > _LARGEST:
         return  # weights in nested graphs, which stay
     untyped = _complete(copy)
@@ -71,6 +75,14 @@ def _copy(model, types, opsets, unchecked) -> onnx.ModelProto:
         if unchecked(node) or _is_misjudged(node, opsets):
             node.domain = _FOREIGN
     return copy
+
+
+def _open_inputs(model: onnx.ModelProto, names: Container[str]) -> None:
+    """Leave the extents of these inputs open; their numbers of axes stay."""
+    for info in model.graph.input:
+        if info.name in names:
+            for dim in info.type.tensor_type.shape.dim:
+                dim.Clear()
 
 
 def _complete(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

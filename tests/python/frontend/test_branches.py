@@ -1,0 +1,96 @@
+"""Branches for purposes that the extents of a network leave out, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tvmrt
+from tvmrt.error import Remark
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+RATES = {8000: 4, 16000: 6}  # and the lengths of their windows
+
+
+def info(name: str, shape: list, kind: int = FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def branch(rate: int, result: str) -> onnx.GraphProto:
+    """A window of the rate's length times weights."""
+    weights = np.random.default_rng(rate).standard_normal((RATES[rate], 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Tanh", ["x"], [f"{result}_t"], f"tanh_{rate}"),
+        helper.make_node("MatMul", [f"{result}_t", f"{result}_w"], [result], f"product_{rate}"),
+    ]
+    kept = [numpy_helper.from_array(weights, f"{result}_w")]
+    return helper.make_graph(nodes, f"of_{rate}", [], [info(result, [None, 3])], kept)
+
+
+def asks(rate: int) -> list[onnx.NodeProto]:
+    constant = numpy_helper.from_array(np.int64(rate), "rate")
+    return [
+        helper.make_node("Constant", [], [f"rate_{rate}"], value=constant),
+        helper.make_node("Equal", ["sr", f"rate_{rate}"], [f"is_{rate}"]),
+    ]
+
+
+def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
+    """A file for both rates: that of ``first`` in the branch of a condition that holds."""
+    other = next(rate for rate in RATES if rate != first)
+    otherwise = branch(other, "no")
+    if nested:  # the rate that is left must be the other one
+        inner = helper.make_node(
+            "If", [f"is_{other}"], ["inner"], "inner", then_branch=branch(other, "no"),
+            else_branch=branch(first, "third"),
+        )  # fmt: skip
+        otherwise = helper.make_graph(
+            [*asks(other), inner], "otherwise", [], [info("inner", [None, 3])]
+        )
+    node = helper.make_node(
+        "If", [f"is_{first}"], ["y"], "rate", then_branch=branch(first, "yes"),
+        else_branch=otherwise,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [*asks(first), node, helper.make_node("Neg", ["y"], ["z"])], "rates",
+        [info("x", [1, "length"]), info("sr", [], INT64)], [info("z", [None, 3])],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
+@pytest.mark.parametrize("first", RATES)
+@pytest.mark.parametrize("rate", RATES)
+def test_the_branch_that_fits_serves_and_the_other_ends_the_run(rate, first, nested):
+    model = two_rates(first, nested)
+    with pytest.warns(Remark, match="does not fit the extents .* a run that takes it ends"):
+        net = tvmrt.load(model, shapes={"x": (1, RATES[rate])}, cache=False)
+    x = np.random.default_rng(1).standard_normal((1, RATES[rate])).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    feeds = {"x": x, "sr": np.array(rate)}
+    np.testing.assert_allclose(net(**feeds), session.run(None, feeds)[0], rtol=1e-5, atol=1e-6)
+    other = next(each for each in RATES if each != rate)
+    with pytest.raises(ValueError, match=r"condition: the run has .*branch does not fit"):
+        net(x, np.int64(other))
+    with pytest.raises(Exception, match="MatMul"):  # there it ends, too
+        session.run(None, feeds | {"sr": np.array(other)})
+
+
+def test_a_network_that_no_branch_fits_is_refused_by_node():
+    with (
+        pytest.warns(Remark),
+        pytest.raises(
+            ValueError, match=r"node rate \(If\): node product_16000 \(MatMul\): matmul: operand b"
+        ),
+    ):
+        tvmrt.load(two_rates(8000), shapes={"x": (1, 5)}, cache=False)
+
+
+def test_what_is_wrong_whatever_the_extents_is_refused():
+    model = two_rates(8000)
+    model.graph.node[2].attribute[1].g.node[1].input[0] = "nowhere"
+    with pytest.raises(ValueError, match="nowhere"):
+        tvmrt.load(model, shapes={"x": (1, 4)}, cache=False)
