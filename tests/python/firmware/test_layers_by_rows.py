@@ -183,7 +183,42 @@ def floats() -> onnx.ModelProto:
     )
 
 
+def averages() -> onnx.ModelProto:
+    """Two images, of which only the mean of each channel is left, in odd rows and channels."""
+    net = Network(3)
+    net.quantize()
+    net.conv(12, 3, pads=[1] * 4)
+    net.conv(12, 3, depthwise=True, pads=[1] * 4)
+    net.conv(21, 1)
+    net._add("QLinearGlobalAveragePool", [net.last, "scale", net.shift, "scale", "x_zero"],
+             domain="com.microsoft")  # fmt: skip
+    net.shift = "x_zero"
+    net.conv(5, 1)
+    return net.model([2, 3, 19, 16])
+
+
+def float_end(op: str, **attributes) -> onnx.ModelProto:
+    """A layer of floats, and what is left of each of its channels, plus a number."""
+    rng = np.random.default_rng(3)
+    values = {"w": rng.standard_normal((9, 3, 3, 3)), "b": rng.standard_normal(9), "c": 0.25}
+    tensors = [numpy_helper.from_array(np.asarray(v, np.float32), n) for n, v in values.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["t"], pads=[1] * 4),
+        helper.make_node("Relu", ["t"], ["u"]),
+        helper.make_node(op, ["u"], ["v"], **attributes),
+        helper.make_node("Add", ["v", "c"], ["y"]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 17, 14])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "end", [given], [made], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(model)
+
+
 NETWORKS = {
+    "averages": averages,
+    "mean": lambda: float_end("GlobalAveragePool"),
+    "most": lambda: float_end("ReduceMax", axes=[2, 3], keepdims=0),
     "separable": separable,
     "dense": dense,
     "bottlenecks": bottlenecks,
@@ -233,7 +268,13 @@ def least(name: str, target="cortex-m4") -> int:
 
 @pytest.mark.parametrize(
     "name",
-    ["separable", pytest.param("dense", marks=pytest.mark.slow), "bottlenecks", "branches"],
+    [
+        "separable",
+        pytest.param("dense", marks=pytest.mark.slow),
+        "bottlenecks",
+        "branches",
+        "averages",
+    ],
 )
 def test_rows_give_the_same_bytes_in_just_the_stated_memory(name, tmp_path):
     inputs, expected = example(network(name))
@@ -252,11 +293,12 @@ def check(found, expected) -> None:
             np.testing.assert_array_equal(found[key], array)
 
 
-def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(tmp_path):
-    inputs, expected = example(network("floats"))
-    found, least_bytes, whole_bytes = [], least("floats"), plans_of("floats")[0].ram_bytes
+@pytest.mark.parametrize("name", ["floats", "mean", "most"])
+def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(name, tmp_path):
+    inputs, expected = example(network(name))
+    found, least_bytes, whole_bytes = [], least(name), plans_of(name)[0].ram_bytes
     for ram in (least_bytes, whole_bytes):
-        library = compile_within(network("floats"), ram, pools={"sram": ram})
+        library = compile_within(network(name), ram, pools={"sram": ram})
         assert library.summary.arena_bytes == ram
         folder = tmp_path / str(ram)
         folder.mkdir()
@@ -272,6 +314,7 @@ def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(tmp_path):
     [
         ("separable", "cortex-m4"),
         ("branches", "cortex-m4"),
+        ("averages", "cortex-m4"),
         ("floats", "cortex-m4"),
         pytest.param("bottlenecks", "cortex-m55", marks=pytest.mark.slow),
         pytest.param("floats", "cortex-m55", marks=pytest.mark.slow),

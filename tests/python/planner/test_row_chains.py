@@ -37,6 +37,8 @@ def random_chain(seed: int) -> list[RowLayer]:
             )
             rows = made
         width = out
+    if draw.random() < 0.3 and rows > 1:  # sums over all rows
+        layers.append(RowLayer(rows, 1, width, width, rows, rows, 0, 1, 64, over_input=True))
     return layers if len(layers) > 1 else random_chain(seed + 1000)
 
 
@@ -100,6 +102,8 @@ class Machine:
         for row in lying if not outside else ():
             self.check_row(sources.main, row)
         wanted = self.windows(k, self.made[k], rows)
+        if layer.reach == layer.stride == layer.in_rows:
+            assert not self.copied[k] & set(lying), "a row is summed up twice"
         if layer.unit:
             self.copy_slots(k, lying)
             assert rows <= layer.step

@@ -217,6 +217,36 @@ TVMRT_INLINE void tvmrt_pixel_sums_i8(int32_t* sum, const uint8_t* from, int32_t
   for (int i = 0; i < width; i++) sum[i] += sums[i];
 }
 
+/*! \brief Adds the bytes of n channels of all pixels to their sums. */
+TVMRT_INLINE void tvmrt_image_sums_i8(int32_t* sum, int32_t n, const uint8_t* from, int32_t pixels,
+                                      int64_t x_stride, int is_signed) {
+#if TVMRT_SIMD_LANES_F32 == 1 || defined(__ARM_FEATURE_MVE)
+  int32_t i = 0;
+  for (; i + 4 <= n; i += 4, from += 4) {
+    tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 4);
+  }
+  for (; i < n; i++, from++) {
+    tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 1);
+  }
+#else
+  for (int32_t p = 0; p < pixels; p++, from += x_stride) {
+    if (is_signed) {
+      for (int32_t i = 0; i < n; i++) sum[i] += ((const int8_t*)from)[i];
+    } else {
+      for (int32_t i = 0; i < n; i++) sum[i] += from[i];
+    }
+  }
+#endif
+}
+
+/*! \brief y = clamp(round(sum * scale) + zero) for n channels. */
+TVMRT_INLINE void tvmrt_scale_sums_i8(uint8_t* y, const int32_t* sum, int32_t n, float scale,
+                                      const tvmrt_i8_range* range) {
+  for (int32_t i = 0; i < n; i++) {
+    y[i] = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled((float)sum[i] * scale), range);
+  }
+}
+
 /*!
  * \brief GlobalAveragePool, or a mean over the pixels: exact integer sums, rounded once at the end.
  *
@@ -237,27 +267,8 @@ static inline void tvmrt_global_average_pool_i8(int32_t batch, int32_t pixels, i
       const int32_t n = channels - c < 64 ? channels - c : 64;
       int32_t sum[64];
       for (int32_t i = 0; i < n; i++) sum[i] = -pixels * x_zero;
-#if TVMRT_SIMD_LANES_F32 == 1 || defined(__ARM_FEATURE_MVE)
-      int32_t i = 0;
-      for (; i + 4 <= n; i += 4, from += 4) {
-        tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 4);
-      }
-      for (; i < n; i++, from++) {
-        tvmrt_pixel_sums_i8(sum + i, from, pixels, x_stride, is_signed, 1);
-      }
-#else
-      for (int32_t p = 0; p < pixels; p++, from += x_stride) {
-        if (is_signed) {
-          for (int32_t i = 0; i < n; i++) sum[i] += ((const int8_t*)from)[i];
-        } else {
-          for (int32_t i = 0; i < n; i++) sum[i] += from[i];
-        }
-      }
-#endif
-      for (int32_t i = 0; i < n; i++) {
-        int32_t q = tvmrt_i8_bounded(tvmrt_i8_scaled((float)sum[i] * scale), range);
-        ((uint8_t*)y)[(int64_t)b * channels + c + i] = (uint8_t)q;
-      }
+      tvmrt_image_sums_i8(sum, n, from, pixels, x_stride, is_signed);
+      tvmrt_scale_sums_i8((uint8_t*)y + (int64_t)b * channels + c, sum, n, scale, range);
     }
   }
 }

@@ -6,20 +6,23 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from math import prod
 
-from tvmrt.ir import Strided, Value, get_op
-from tvmrt.ir.extent import most
-from tvmrt.ir.program import Access, Step
+from tvmrt.ir import DType, Strided, Value, get_op
+from tvmrt.ir.extent import most, symbols_of
+from tvmrt.ir.program import Access, Step, pixel_stride
 from tvmrt.ir.reduction import ReduceOp
+from tvmrt.planner.row_chains import RowLayer
 
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers
 from .chain import print_chain
 from .nest import Loop, Operands, emit_nest, index, load, merge_loops, sum_size
+from .row_steps import layer_of_sums, step_of_a_row, with_sums
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
 ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the stack is small
 LANES = 32  # partial results of one long row
+LEAST_CHANNELS = 4  # side by side in memory for which there is a row of accumulators
 
 REDUCTIONS = (
     "reduce_sum",
@@ -74,13 +77,49 @@ class ReduceLowering(Lowering):
         return tuple(strides)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        _Printer(self, step, f).emit()
+        _Printer(self, step, f, self.node.inputs[0].shape).emit()
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        if self.target.board is None or len(step.reads) != 1:
+            return None
+        x = step.reads[0]
+        whole = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= LEAST_CHANNELS
+        if not whole or symbols_of(x.shape) or x.shape[2] < 2 or pixel_stride(x.at) is None:
+            return None
+        sums = accumulator_bytes(get_op(self.node.op), self.node.inputs[0].dtype)
+        sides = [([*self.group.before], x.shape), ([*self.group.after], step.writes[0].shape)]
+        read = [(v, shape) for nodes, shape in sides for n in nodes for v in n.inputs if v]
+        if sums is None or not all(_of_channels(v, shape) for v, shape in read if v.is_constant):
+            return None
+        bytes_ = x.at.strides[2] * x.dtype.itemsize, x.shape[1] * step.writes[0].dtype.itemsize
+        return layer_of_sums(x.shape[2], *bytes_, sums * x.shape[1])
+
+    def row_step(self, step: Step) -> Step:
+        return with_sums(step_of_a_row(step), self.row_layer(step).ring_bytes)
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        _RowPrinter(self, step, f, step.reads[0].shape).emit()
+
+
+def accumulator_bytes(rule: ReduceOp, dtype: DType) -> int | None:
+    """Bytes of what a fold runs in; None where that is no number of C."""
+    wide = rule.accumulator(dtype)
+    known = {"uint32_t": 4, "int64_t": 8, "uint64_t": 8, dtype.c: dtype.itemsize}
+    return known.get(wide)
+
+
+def _of_channels(value: Value, shape: Sequence[int]) -> bool:
+    """Whether a constant that is read for a tensor is the same for all images and pixels of it."""
+    full = (1,) * (len(shape) - value.type.rank) + tuple(value.shape)
+    return all(n == 1 for d, n in enumerate(full) if d != 1)
 
 
 class _Printer:
-    """Prints one reduction; holds what its parts share."""
+    """Prints one reduction; holds what its parts share. ``shape``: of what the step walks."""
 
-    def __init__(self, lowering: ReduceLowering, step: Step, f: FunctionWriter) -> None:
+    def __init__(
+        self, lowering: ReduceLowering, step: Step, f: FunctionWriter, shape: Sequence[int]
+    ) -> None:
         self.f = f
         self.step = step
         self.group = lowering.group
@@ -92,9 +131,9 @@ class _Printer:
         self.wide = self.rule.accumulator(self.dtype)
         if self.wide.startswith("tvmrt_mean_"):
             f.include("op/mean.h")
-        self.shape = self.node.inputs[0].shape
+        self.shape = tuple(shape)
         order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
-        self.count = prod(self.shape[d] for d in lowering.axes)
+        self.count = prod(self.node.inputs[0].shape[d] for d in lowering.axes)
 
         self.walked = Operands(f, step, self.shape, order)
         for value in self._read_by([*self.group.before, self.node]):
@@ -124,7 +163,7 @@ class _Printer:
 
     def _kept_axis_is_densest(self) -> bool:
         """Whether consecutive elements in memory belong to different results."""
-        if not self.kept or not self.folds or most(self.kept[-1].extent) < 4:
+        if not self.kept or not self.folds or most(self.kept[-1].extent) < LEAST_CHANNELS:
             return False
         walked = range(self.out_operand)
         step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
@@ -268,3 +307,34 @@ class _Printer:
         print_chain(f, self.group.after, known)
         target = index(self.kept, names, self.out_operand)
         f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")
+
+
+class _RowPrinter(_Printer):
+    """Prints the fold of some rows of an image into accumulators that are kept from call to call,
+    in the order in which the whole fold takes the elements. ``shape``: of a row."""
+
+    def emit(self) -> None:
+        f, width = self.f, self.shape[1]
+        first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
+        acc, c, row = f.fresh("acc"), f.fresh("c"), f.fresh("row")
+        pixels = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+        channels = f"for (int {c} = 0; {c} < {width}; ++{c})"
+        f.line(f"{self.wide} *{acc} = ({self.wide} *)(void *){f.scratch()};")
+        with f.block(f"if ({first} == 0)"), f.block(channels):
+            f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
+        with ExitStack() as folds:
+            folds.enter_context(f.block(f"for (int {row} = 0; {row} < {count}; ++{row})"))
+            for loop, name in zip(self.folds, pixels):
+                folds.enter_context(self._loop(name, loop))
+            folds.enter_context(f.block(channels))
+            self.folds = [self._rows(), *self.folds]
+            self._fold([c, row, *pixels], f"{acc}[{c}]")
+        f.line(f"if ({rows} == 0) return 0;")
+        with f.block(channels):
+            self._finish([c], f"{acc}[{c}]")
+        f.line("return 0;")
+
+    def _rows(self) -> Loop:
+        """The loop over the rows, which the step does not tell."""
+        others = len(self.kept[0].strides) - len(self.walked.strides)
+        return Loop(1, (*(at[2] for at in self.walked.strides), *[0] * others))

@@ -1,11 +1,12 @@
-"""Steps of one element after the other, a row at a time."""
+"""Steps of one element after the other, and sums over images, a row at a time."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tvmrt.ir import DTYPES
 from tvmrt.ir.extent import symbols_of
-from tvmrt.ir.program import Access, Step, pixel_stride
+from tvmrt.ir.program import ARENA, Access, Buffer, Step, pixel_stride
 from tvmrt.planner.row_chains import RowLayer
 
 from ..lowering import same_place
@@ -28,6 +29,18 @@ def layer_of_elements(step: Step) -> RowLayer | None:
     return RowLayer(shape[2], shape[2], in_bytes, y.at.strides[2] * sizes[1], over_input=over)
 
 
+def layer_of_sums(rows: int, in_bytes: int, out_bytes: int, sums_bytes: int) -> RowLayer:
+    """What the planner of chains is told of a layer that takes all rows of an image, one after the
+    other, into sums of its own, of which it makes the only row of its result."""
+    return RowLayer(rows, 1, in_bytes, out_bytes, rows, rows, 0, 1, sums_bytes, over_input=True)
+
+
+def with_sums(step: Step, nbytes: int) -> Step:
+    """The step with those sums as its scratch memory."""
+    sums = Buffer(f"{step.name}_sums", DTYPES["uint8"], nbytes, ARENA)
+    return replace(step, scratch=sums, scratch_bytes=nbytes, kernel_bytes=0)
+
+
 def step_of_a_row(step: Step) -> Step:
     """The step for the first row of an image."""
     return replace(
@@ -39,5 +52,6 @@ def step_of_a_row(step: Step) -> Step:
 
 
 def _row(access: Access) -> Access:
-    shape = (1, access.shape[1], 1, *access.shape[3:])
-    return Access(access.buffer, access.at.slice([0] * 4, [1] * 4, shape))
+    rank, (_, channels, *pixels) = len(access.shape), access.shape
+    shape = (1, channels, *([1, *pixels[1:]] if pixels else []))
+    return Access(access.buffer, access.at.slice([0] * rank, [1] * rank, shape))

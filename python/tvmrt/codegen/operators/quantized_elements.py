@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from math import prod
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Whole
+from tvmrt.ir.extent import Extent, Whole, symbols_of
 from tvmrt.ir.program import Step, pixel_stride
 from tvmrt.planner.row_chains import RowLayer
 
@@ -15,13 +15,14 @@ from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, merge_loops, pointwise_order
-from ..loops.row_steps import layer_of_elements, step_of_a_row
+from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, with_sums
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..window.boards import row_layers
 from ..window.pool import pool_window, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
+SUM_BYTES = 4  # of a channel's sum over an image
 
 
 class Bytewise(Lowering):
@@ -158,22 +159,34 @@ class QPoolLowering(ImageLowering):
         name_format(f, self.target)
         if node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
-            if self._whole_image() and y == node.output.shape[1]:
+            if self._sums_images(step):
                 self._emit_whole(f, x)
                 return
         self._emit_shape(f, x, y)
         self._emit_call(f, "&shape")
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        images = self.target.board is not None and len(step.writes[0].shape) == 4
-        if not images or self._whole_image():  # whose sums are of integers
+        x, y = step.reads[0], step.writes[0]
+        if self.target.board is None or len(y.shape) != 4:
             return None
-        strides = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        strides = pixel_stride(x.at), pixel_stride(y.at)
+        if self._sums_images(step):
+            known = not symbols_of(x.shape) and x.shape[2] > 1
+            sizes = x.shape[3] * strides[0], y.shape[1], y.shape[1] * SUM_BYTES
+            return layer_of_sums(x.shape[2], *sizes) if known else None
         return row_layers.pool_layer(window_of(self.node, 1, *strides), 1, 1)
+
+    def row_step(self, step: Step) -> Step:
+        if not self._sums_images(step):
+            return step
+        return with_sums(step, self.row_layer(step).ring_bytes)
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         f.include("pool_i8.h")
         name_format(f, self.target)
+        if self._sums_images(step):
+            self._emit_sums(step, f)
+            return
         if self.node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
         self._emit_shape(f, pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at))
@@ -196,6 +209,28 @@ class QPoolLowering(ImageLowering):
         return tuple(attrs["kernel"]) == spatial and not any(
             (*attrs["pads_before"], *attrs["pads_after"])
         )
+
+    def _sums_images(self, step: Step) -> bool:
+        """Whether it is a mean over whole images, which has integer sums."""
+        dense = pixel_stride(step.writes[0].at) == self.node.output.shape[1]
+        return self.node.op == "qavg_pool" and self._whole_image() and dense
+
+    def _emit_sums(self, step: Step, f: FunctionWriter) -> None:
+        """Some rows of an image, whose sums are kept from call to call."""
+        value, attrs = self.node.inputs[0], self.node.attrs
+        channels, height, width = value.shape[1:]
+        first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
+        x_stride, signed = pixel_stride(step.reads[0].at), int(value.dtype.is_signed)
+        f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
+        f.line(f"int32_t *sums = (int32_t *)(void *){f.scratch()};")
+        with f.block(f"if ({first} == 0)"), f.block(f"for (int c = 0; c < {channels}; ++c)"):
+            f.line(f"sums[c] = {-height * width * attrs['x_zero']};")
+        x, pixels = f"(const uint8_t *){f.read(0)}", f"{count} * {width}"
+        f.line(f"tvmrt_image_sums_i8(sums, {channels}, {x}, {pixels}, {x_stride}, {signed});")
+        f.line(f"if ({rows} == 0) return 0;")
+        y, scale = f"(uint8_t *){f.write()}", self._scale_of_sum(height * width)
+        f.line(f"tvmrt_scale_sums_i8({y}, sums, {channels}, {scale}, &range);")
+        f.line("return 0;")
 
     def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs

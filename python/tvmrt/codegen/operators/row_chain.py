@@ -155,7 +155,8 @@ class RowChainLowering(Lowering):
         if k == last:
             at = step.writes[0].at
             image = _times("image", at.strides[0]) if at.shape[0] > 1 else "0"
-            row = _times(f"here->row{moved}", pixel_stride(at) * at.shape[3])
+            alone = plan.layers[k].out_rows == 1
+            row = "0" if alone else _times(f"here->row{moved}", pixel_stride(at) * at.shape[3])
             return plus(plus(f.write(0), image), row)
         row = _times(f"here->row{moved} - here->base", plan.layers[k].out_bytes)
         return f"({buffer.dtype.c} *)(void *){_of(plus(self._place(f, k), row))}"
