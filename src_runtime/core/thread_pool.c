@@ -7,10 +7,14 @@
  * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
  * own is run by the caller, so that a busy machine costs no waiting.
  *
+ * A task that its worker has begun cannot be taken over, and where other programs have the processors
+ * the worker may be off one for milliseconds. Once that was seen, launches do with fewer threads for a
+ * while: programs then share the processors, where each would wait for workers behind the others'.
+ *
  * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 gives each worker
  * a processor of its own (other runtimes do so unasked, which slows programs that share a machine);
  * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
- * TVM_THREAD_POOL_SPIN_COUNT.
+ * TVM_THREAD_POOL_SPIN_COUNT; TVM_THREAD_POOL_TRUCE=0 has all launches use all threads.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,6 +25,7 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "../base/error.h"
+#include "../platform/system.h"
 #include "../platform/threads.h"
 #include "function.h"
 
@@ -40,6 +45,7 @@ typedef struct worker {
   _Atomic int barrier; /* number of barriers that this slot's task has reached */
   int task_id;
   int rc;
+  double off; /* seconds of a watched task during which its thread had no processor */
   char error[ERROR_BYTES];
   tvmrt_os_thread thread;
   tvmrt_mutex lock;
@@ -51,6 +57,7 @@ static struct {
   FTVMParallelLambda lambda;
   void* cdata;
   TVMParallelGroupEnv env;
+  bool watched; /* whether tasks tell for how long they were off a processor */
 } job;
 
 static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no thread */
@@ -60,6 +67,26 @@ static _Atomic int wanted_workers; /* 0: not yet read from the environment */
 static _Atomic long spin_count = DEFAULT_SPINS;
 static bool caller_works = true; /* set before the first worker starts */
 static bool bind_workers;        /* likewise */
+static bool makes_truces = true; /* likewise */
+
+/* A worker without a processor for longer is late, in seconds: waking one takes less. */
+static const double LATE = 0.2e-3;
+/* For how long launches do with fewer threads then: at first, and at most when it happens again. */
+static const double SHORTEST_TRUCE = 10e-3;
+static const double LONGEST_TRUCE = 320e-3;
+
+/* For how long launches are watched once one has waited for long, and trusted if that finds nothing:
+ * uneven tasks are waited for, too, and watching costs calls of the system. */
+static const double WATCH = 20e-3;
+static const double TRUST = 60e-3;
+
+/* Of whoever has taken the pool. */
+static struct {
+  int threads; /* that launches may use until then; 0: any number */
+  double until;
+  double length;
+  double watched; /* until when launches are watched */
+} truce;
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
 /* Wait a little; after a while let others run, who may be what is waited for. */
@@ -113,10 +140,15 @@ static void set_num_workers(int64_t count) {
   atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
 }
 
+static double seconds_off(void) { return tvmrt__seconds() - tvmrt__thread_seconds(); }
+
 static void run_task(worker* w) {
+  const bool watched = job.watched;
+  const double before = watched ? seconds_off() : 0.0;
   tvmrt__forget_error(); /* of an earlier task on this thread */
   w->rc = job.lambda(w->task_id, &job.env, job.cdata);
   if (w->rc != 0) (void)snprintf(w->error, sizeof(w->error), "%s", TVMGetLastError());
+  w->off = watched ? seconds_off() - before : 0.0;
 }
 
 static void sleep_until_posted(worker* w) {
@@ -197,6 +229,7 @@ static void set_up_pool(void) {
   tvmrt__at_fork(NULL, NULL, forget_workers);
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
   bind_workers = env_is("TVM_BIND_THREADS", "1");
+  makes_truces = caller_works && !env_is("TVM_THREAD_POOL_TRUCE", "0");
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
 }
 
@@ -262,6 +295,38 @@ static void finish_tasks(int first, int count) {
   }
 }
 
+/* The threads that a launch may use of `count`. */
+static int peaceful(int count) {
+  if (truce.threads == 0 || truce.threads >= count) return count;
+  if (tvmrt__seconds() < truce.until) return truce.threads;
+  truce.threads = 0;
+  return count;
+}
+
+/* A launch on `count` threads has waited for its workers from `own` to `end`. */
+static void keep_peace(int count, double own, double end) {
+  int late = 0;
+  int i;
+  for (i = 1; i < count; ++i) late += workers[i].off > LATE;
+  if (late > 0 && end - own > LATE) {
+    truce.length = truce.length > 0.0 ? 2.0 * truce.length : SHORTEST_TRUCE;
+    if (truce.length > LONGEST_TRUCE) truce.length = LONGEST_TRUCE;
+    truce.until = end + truce.length;
+    truce.threads = count - late;
+    truce.watched = truce.until + WATCH;
+  } else if (end - own > LATE) {
+    if (end > truce.watched + TRUST) truce.watched = end + WATCH;
+  } else if (end - truce.until > LONGEST_TRUCE) {
+    truce.length = 0.0;
+  }
+}
+
+static void end_truce(void) {
+  if (atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) return;
+  memset(&truce, 0, sizeof(truce));
+  atomic_flag_clear_explicit(&pool_taken, memory_order_release);
+}
+
 /* The error is that of the first task that failed: what one thread alone would have met first, with
  * its kind, however many threads there are. */
 static int collect_errors(int first, int count) {
@@ -277,15 +342,20 @@ static int collect_errors(int first, int count) {
 /* Slot 0 is the caller's; without it, the tasks begin at the first worker. */
 static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   int first = caller_works ? 0 : 1;
+  const double begin = makes_truces ? tvmrt__seconds() : 0.0;
+  double own;
   count = start_workers(first + count) - first;
   if (count == 0) return run_alone(flambda, cdata);
   job.lambda = flambda;
   job.cdata = cdata;
   job.env.num_task = count;
   job.env.sync_handle = &workers[first];
+  job.watched = makes_truces && begin < truce.watched;
   post_tasks(first, count);
   if (caller_works) run_task(&workers[0]);
+  own = makes_truces ? tvmrt__seconds() : 0.0;
   finish_tasks(first, count);
+  if (makes_truces) keep_peace(count, own, tvmrt__seconds());
   return collect_errors(first, count);
 }
 
@@ -297,7 +367,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
     return run_alone(flambda, cdata);
   }
   tvmrt__call_once(&pool_once, set_up_pool);
-  rc = run_in_pool(flambda, cdata, count);
+  count = peaceful(count);
+  rc = count == 1 ? run_alone(flambda, cdata) : run_in_pool(flambda, cdata, count);
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }
@@ -330,6 +401,7 @@ TVMRT_NATIVE(config_threadpool) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &count));
   if (count == 0 && num_args > 2) count = num_args - 2;
   set_num_workers(count);
+  end_truce();
   return 0;
 }
 

@@ -16,6 +16,8 @@ double tvmrt__seconds(void) {
   return (double)count.QuadPart / (double)each_second.QuadPart;
 }
 
+double tvmrt__thread_seconds(void) { return tvmrt__seconds(); }
+
 void tvmrt__sleep(double seconds) {
   if (!(seconds > 0)) return;
   Sleep(seconds >= 4e6 ? 4000000000u : (DWORD)(1e3 * seconds + 0.5));

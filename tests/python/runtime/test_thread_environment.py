@@ -34,6 +34,7 @@ print(json.dumps(rows))
 def launches(**variables: str) -> list[list]:
     """Rows of (task, number of tasks, whether it ran on the caller, processors it may use)."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TVM_", "OMP_"))}
+    environment["TVM_THREAD_POOL_TRUCE"] = "0"  # a busy machine takes no threads from launches
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env={**environment, **variables}, capture_output=True,
         text=True, check=False, timeout=60,

@@ -1,0 +1,108 @@
+/* Launches whose workers had no processor, and what the next ones do: a worker that sleeps in its task
+ * is one whose processor another program has. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { MOST_LAUNCHES = 60, OFF_MS = 15, LONGER_THAN_A_TRUCE_MS = 350 };
+
+typedef struct {
+  atomic_int begun;
+  atomic_int num_task;
+} group;
+
+static void use_workers(int64_t count) {
+  call c = {0};
+  arg_int(&c, 1);
+  arg_int(&c, count);
+  assert_ok(call_global(&c, "runtime.config_threadpool"));
+}
+
+static void sleep_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  (void)nanosleep(&time, NULL);
+}
+
+static int lose_the_processor(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  group* g = cdata;
+  atomic_store(&g->num_task, env->num_task);
+  if (task_id == 1) {
+    atomic_store(&g->begun, 1);
+    sleep_ms(OFF_MS);
+  }
+  while (env->num_task > 1 && atomic_load(&g->begun) == 0) (void)sched_yield();
+  return 0;
+}
+
+/* The tasks of one launch. */
+static int launch(void) {
+  group g = {0};
+  assert_ok(TVMBackendParallelLaunch(lose_the_processor, &g, 0));
+  return g.num_task;
+}
+
+/* Launches until one does with fewer threads; false where none does. */
+static bool comes_to_a_truce(void) {
+  for (int i = 0; i < MOST_LAUNCHES; ++i) {
+    if (launch() == 1) return true;
+  }
+  return false;
+}
+
+static void test_the_variable_has_all_launches_use_all_threads(void** state) {
+  int status;
+  pid_t child;
+  (void)state;
+  child = fork(); /* the variable is read once in a process */
+  if (child == 0) {
+    alarm(20);
+    if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) _exit(1);
+    use_workers(2);
+    for (int i = 0; i < 8; ++i) {
+      if (launch() != 2) _exit(2);
+    }
+    _exit(0);
+  }
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+static void test_launches_do_with_fewer_threads_where_workers_lose_their_processors(void** state) {
+  (void)state;
+  use_workers(2);
+  assert_int_equal(launch(), 2);
+  assert_true(comes_to_a_truce());
+}
+
+static void test_a_truce_ends_by_itself(void** state) {
+  (void)state;
+  use_workers(2);
+  assert_true(comes_to_a_truce());
+  sleep_ms(LONGER_THAN_A_TRUCE_MS);
+  assert_int_equal(launch(), 2);
+}
+
+static void test_a_number_of_threads_ends_a_truce(void** state) {
+  (void)state;
+  use_workers(2);
+  assert_true(comes_to_a_truce());
+  use_workers(2);
+  assert_int_equal(launch(), 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_variable_has_all_launches_use_all_threads),
+      cmocka_unit_test(test_launches_do_with_fewer_threads_where_workers_lose_their_processors),
+      cmocka_unit_test(test_a_truce_ends_by_itself),
+      cmocka_unit_test(test_a_number_of_threads_ends_a_truce),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
