@@ -1,7 +1,7 @@
 """Firmware by every compiler, level, option and processor: built, run by QEMU, compared.
 
 One line a build that is wrong, with what the compiler or the emulator says, and their number at the
-end; the exit code is 1 where there is one. All take some 20 minutes on two processors.
+end; the exit code is 1 where there is one. All take some 40 minutes on two processors.
 
     python tests/bench/firmware/every_build.py [WORD ...]
 
@@ -16,23 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "firmware"))
 from compilers import Build, every_build
 from firmware_program import DIGITS
-from test_compilers import NETWORKS, PICTURES, results, unpacked
-
-
-def golden(images: np.ndarray) -> np.ndarray:
-    """What onnxruntime says of the pictures, a network's columns after another's."""
-    sessions = [
-        onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        for model in NETWORKS.values()
-    ]
-    rows = [[s.run(None, {"image": image})[0] for s in sessions] for image in images]
-    return np.array(rows, np.float32).reshape(len(images), -1)
+from test_compilers import PICTURES, by_onnxruntime, results, unpacked
 
 
 def wrong(build: Build, archives: list[Path], images: np.ndarray, expected: np.ndarray) -> str:
@@ -49,7 +38,7 @@ def wrong(build: Build, archives: list[Path], images: np.ndarray, expected: np.n
 def main() -> int:
     with np.load(DIGITS / "digits_test.npz") as data:
         images = (data["images"][:PICTURES].astype(np.float32) / 16).reshape(-1, 1, 1, 8, 8)
-    expected = golden(images)
+    expected = by_onnxruntime(images)
     builds = [b for b in every_build() if all(word in str(b) for word in sys.argv[1:])]
     builds = [b for b in builds if b.missing_tool() is None]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:

@@ -1,14 +1,17 @@
 """Firmware built in every way that people build it: compilers, levels, options, processors.
 
-A build is one image of some archives' C files and a program, without their Makefiles; both
-compilers use the C library and the linker of the board's GCC.
+A build is one image of some archives' C files and a program, without their Makefiles; all
+compilers use the C library and the linker of the board's GCC. ``zig`` is the clang of the ziglang
+wheel, which is newer than the system's.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +19,7 @@ from pathlib import Path
 
 from boards import BOARDS, MORE_BOARDS, STACK_BYTES, Board, run_image
 
-COMPILERS = ("gcc", "clang")
+COMPILERS = ("gcc", "clang", "zig")
 LEVELS = ("-O0", "-Og", "-O1", "-Os", "-Oz", "-O2", "-O3")
 # Options of all files, and what else each compiler takes for it.
 WAYS = {
@@ -26,7 +29,7 @@ WAYS = {
     "trapping": ("-fsanitize=undefined",),
     "lto": ("-flto",),
 }
-TRAPS = {"gcc": "-fsanitize-undefined-trap-on-error", "clang": "-fsanitize-trap=all"}
+TRAPS = {"gcc": "-fsanitize-undefined-trap-on-error"}
 TARGETS = {**BOARDS, **MORE_BOARDS}
 _TRIPLES = {"arm-none-eabi": "arm-none-eabi", "riscv64-unknown-elf": "riscv32-unknown-elf"}
 
@@ -51,24 +54,28 @@ class Build:
         """The first command that this machine lacks, or None."""
         if self.compiler == "clang" and shutil.which("clang") is None:
             return "clang"
+        if self.compiler == "zig" and importlib.util.find_spec("ziglang") is None:
+            return "the ziglang package"
         return self.board.missing_tool()
 
     def flags(self) -> list[str]:
         """The compiler's command up to the files."""
         board, more = self.board, list(WAYS[self.way])
         if self.way == "trapping":
-            more.append(TRAPS[self.compiler])
+            more.append(TRAPS.get(self.compiler, "-fsanitize-trap=all"))
         if self.compiler == "gcc":
             return [board.compiler, *board.flags, "--specs=picolibc.specs", self.level, *more]
         own = [flag for flag in board.flags if flag != "-fno-branch-count-reg"]
         triple = f"--target={_TRIPLES[board.tool]}"
-        return ["clang", triple, f"-isystem{libc_headers(board.compiler)}", *own, self.level, *more]
+        headers = f"-isystem{libc_headers(board.compiler)}"
+        command = ["clang"] if self.compiler == "clang" else newer_clang()
+        return [*command, triple, headers, *own, self.level, *more]
 
 
 def every_build() -> Iterator[Build]:
     """All of them, but LTO by clang: the linker is GCC's."""
     for compiler, level, way, target in itertools.product(COMPILERS, LEVELS, WAYS, TARGETS):
-        if (compiler, way) != ("clang", "lto"):
+        if compiler == "gcc" or way != "lto":
             yield Build(compiler, level, way, target)
 
 
@@ -77,12 +84,23 @@ def sampled_builds(count: int) -> list[Build]:
     builds = []
     ways, targets = list(WAYS), list(TARGETS)
     for i in itertools.count():
-        build = Build(COMPILERS[i % 2], LEVELS[i % len(LEVELS)], ways[i // 2 % len(ways)],
+        turn = i + i // len(targets)  # or a target would meet one of three compilers alone
+        build = Build(COMPILERS[turn % 3], LEVELS[i % len(LEVELS)], ways[i // 2 % len(ways)],
                       targets[i % len(targets)])  # fmt: skip
-        if (build.compiler, build.way) != ("clang", "lto"):
+        if build.compiler == "gcc" or build.way != "lto":
             builds.append(build)
         if len(builds) == count:
             return builds
+
+
+@cache
+def newer_clang() -> list[str]:
+    """The command of the ziglang wheel's clang, as the driver that it is, and its own headers,
+    which it only finds as zig."""
+    spec = importlib.util.find_spec("ziglang")
+    (folder,) = spec.submodule_search_locations if spec else [""]
+    headers = f"-idirafter{Path(folder, 'lib', 'include')}"
+    return [sys.executable, "-m", "ziglang", "clang", headers]
 
 
 @cache
