@@ -10,6 +10,7 @@ from tvmrt.ir.loop import loop_bodies
 from tvmrt.ir.verifier import verify
 
 from .common_subexpressions import eliminate_common_subexpressions
+from .crop_windows import crop_windows
 from .dead_code import remove_dead_code
 from .drop_channels import drop_channels
 from .expand_composed import expand_composed
@@ -34,6 +35,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold-pad", fold_pad),
     ("quantize", form_quantized),
     ("fold-pad-again", fold_pad),
+    ("crop-windows", crop_windows),
     ("drop-channels", drop_channels),
     ("fold-bias", fold_bias),
     ("fold-scale", fold_scale),

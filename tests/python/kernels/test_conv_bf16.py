@@ -36,7 +36,8 @@ BUILDS = {
 # those whose rows are read differently: in chunks, through the ring, apart, by groups
 NAMES = (
     "3x3-relu6-residual first-layer-stride2 one-channel odd-channels 1x1 1x1-batch 1x1-stride2 "
-    "dilated-far groups groups-1x1 deep 3d slices-1x1 epilogue-groups large-window"
+    "dilated-far dilated-runs-cropped 1d-dilated groups groups-1x1 deep 3d slices-1x1 "
+    "epilogue-groups large-window"
 ).split()
 
 
@@ -57,8 +58,8 @@ def rounded_cases(kind: str) -> list[Rounded]:
 
 def tiles_of(case: Rounded, machine: kb.Machine) -> packing.Tiles:
     layer = case.layer
-    sizes = (layer.window.out[2], layer.out_channels, layer.weights)
-    return packing.choose_tiles(*sizes, machine, layer.copied_step, case.kind)
+    sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
+    return packing.choose_tiles(*sizes, machine, layer.pixel_step, case.kind)
 
 
 def source(cases: list[Rounded], machine: kb.Machine) -> str:

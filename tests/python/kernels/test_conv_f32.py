@@ -26,7 +26,7 @@ CASES = [
     Case("1x1-stride2", (1, 9, 9), (16, 17), kernel=(1, 1, 1), stride=(1, 2, 2), pads=NO_PADS),
     Case("valid-3x3", (1, 9, 14), (5, 20), pads=NO_PADS),
     Case("dilated", (1, 20, 21), (6, 19), dilation=(1, 3, 4), pads=((0, 0), (3, 3), (4, 4))),
-    # some tiles of a row meet one column of the kernel, or none
+    # some pixels of a row meet one column of the kernel, or none
     Case("dilated-far", (1, 9, 31), (19, 37), dilation=(1, 6, 12), pads=((0, 0), (6, 6), (12, 12))),
     Case(
         "dilated-far-stride-2",
@@ -44,6 +44,37 @@ CASES = [
         kernel=(1, 1, 2),
         dilation=(1, 1, 10),
         pads=((0, 0), (0, 0), (5, 5)),
+    ),
+    # one long row, which threads share by tiles
+    Case(
+        "1d-dilated",
+        (1, 1, 57),
+        (10, 33),
+        kernel=(1, 1, 5),
+        dilation=(1, 1, 14),
+        pads=((0, 0), (0, 0), (28, 30)),
+    ),
+    # rows in runs that meet the same columns
+    Case(
+        "dilated-runs-cropped",
+        (2, 9, 26),
+        (7, 21),
+        kernel=(2, 2, 3),
+        stride=(1, 2, 2),
+        dilation=(1, 3, 9),
+        pads=((1, 0), (2, 2), (12, 3)),
+        batch=2,
+        residual=True,
+        epilogue=True,
+    ),
+    Case(
+        "dilated-runs-slices",
+        (1, 14, 14),
+        (24, 36),
+        dilation=(1, 12, 12),
+        pads=((0, 0), (12, 12), (12, 12)),
+        groups=3,
+        slices=(5, 2),
     ),
     Case("dilated-valid", (1, 20, 21), (6, 19), dilation=(1, 2, 3), pads=NO_PADS),
     Case("dilation-only-rows", (1, 20, 21), (6, 19), dilation=(1, 5, 1)),
@@ -93,9 +124,9 @@ CASES = [
 
 
 def tiles_of(case: Case, machine: kb.Machine) -> packing.Tiles:
-    return packing.choose_tiles(
-        case.layer.window.out[2], case.channels[1] // case.groups, case.window, machine
-    )
+    layer, channels = case.layer, case.channels[1] // case.groups
+    sizes = (layer.row_pixels, channels, layer.row_weights)
+    return packing.choose_tiles(*sizes, machine, layer.pixel_step)
 
 
 def source(machine: kb.Machine) -> str:

@@ -1,4 +1,5 @@
-"""Channels that are left out and paddings that are folded: results are the same bits.
+"""Channels and kernels' columns that are left out and paddings that are folded: results are the
+same bits.
 
 One network has every form, in int8 and in floats, each as an output: with the passes and without,
 for a board and for this machine.
@@ -19,7 +20,7 @@ from tvmrt.frontend.onnx import import_model
 from tvmrt.transform import optimize
 
 optimize_module = importlib.import_module("tvmrt.transform.optimize")
-REWRITES = ("drop-channels", "fold-pad", "fold-pad-again")
+REWRITES = ("drop-channels", "fold-pad", "fold-pad-again", "crop-windows")
 STEP, ZERO = 0.05, 3  # of what is between layers; the input has the same
 
 
@@ -138,6 +139,22 @@ def paddings(net: Forms, x: str) -> None:
     net.output("mean_pad", net.step(net.add("AveragePool", net.pad(y, 0, 1), **window)))
 
 
+def dilated(net: Forms, x: str) -> None:
+    """Kernels of which rows or columns meet nothing but padding."""
+    y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
+    far = net.conv(y, (5, 8, 3, 3), dilations=[8, 8], pads=[8] * 4)
+    net.output("far", net.step(far))
+    wide = net.conv(y, (5, 8, 3, 3), dilations=[3, 9], pads=[3, 9, 3, 9])
+    net.output("wide", net.step(wide))
+    wide = net.conv(y, (8, 1, 5, 5), group=8, dilations=[4, 4], pads=[8] * 4)
+    net.output("depthwise", net.step(wide))
+    # windows of four rows, three apart, that begin at -8 and -4
+    last = net.conv(y, (5, 8, 4, 1), dilations=[3, 1], strides=[4, 1], pads=[8, 0, 1, 0])
+    net.output("strided", net.step(last))
+    whole = net.conv(y, (5, 8, 3, 3), dilations=[7, 7], pads=[7] * 4)
+    net.output("whole", net.step(whole))
+
+
 def stay(net: Forms, x: str) -> None:
     """What must not be folded: numbers that win, or are no zero, windows of padding alone."""
     y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
@@ -214,7 +231,7 @@ def compare(found, wanted) -> None:
 
 
 def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
-    model, feeds = network(chain, joined, unread, paddings)
+    model, feeds = network(chain, joined, unread, paddings, dilated)
     found = on_board(model, feeds, tmp_path / "with")
     compare(found, reference(model, feeds))
     without_rewrites(monkeypatch)
@@ -223,7 +240,7 @@ def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
 
 
 def test_this_machine_gets_the_numbers_of_onnxruntime(tmp_path):
-    model, feeds = network(chain, joined, paddings, kinds=[True])
+    model, feeds = network(chain, joined, paddings, dilated, kinds=[True])
     compare(on_host(model, feeds, tmp_path), reference(model, feeds))
 
 
@@ -261,3 +278,10 @@ def test_channels_that_nobody_needs_are_gone():
 def test_paddings_are_folded_where_the_window_has_the_same():
     assert layers(paddings)["pads"] == []
     assert len(layers(stay)["pads"]) == 8
+
+
+def test_rows_and_columns_that_meet_padding_alone_are_gone():
+    found = layers(dilated)
+    kept = [(5, 8, 1, 1), (5, 8, 3, 1), (8, 1, 3, 3), (5, 8, 2, 1), (5, 8, 3, 3)]
+    for kind in ("i8", "f32"):
+        assert found[kind] == [(8, 6, 1, 1), *kept], kind

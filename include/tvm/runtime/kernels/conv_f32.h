@@ -13,18 +13,20 @@
 
 #include "layer_f32.h"
 
-/* Fills in the runs of input under an output row, without those outside the input: those of the first
- * column of the kernel first. */
+/* Fills in the runs of input under columns [first, end) of the kernel, without rows outside the input:
+ * those of the first column come first. `x` is the pixel, as rows are read, under column 0 of the
+ * kernel. */
 TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
-                                              tvmrt_rows_f32* r, int64_t output_row,
-                                              tvmrt_tile_f32* tile) {
+                                              tvmrt_rows_f32* r, int64_t output_row, int first,
+                                              int end, int64_t x, tvmrt_tile_f32* tile) {
   const tvmrt_window* window = &job->layer->window;
   const tvmrt_rows* rows = &job->layer->rows;
   const tvmrt_place at = tvmrt_find_row(window, output_row);
   const int32_t channels = job->layer->in_channels;
   const int packed = tvmrt_packed_f32(job);
   int count = 0;
-  for (int tap = 0; tap < rows->taps; tap++) {
+  for (int tap = first; tap < end; tap++) {
+    const int64_t pixel = x + (int64_t)tap * window->dilation[2];
     for (int kd = 0; kd < window->kernel[0]; kd++) {
       for (int kh = 0; kh < window->kernel[1]; kh++) {
         const int32_t d = at.d + kd * window->dilation[0], h = at.h + kh * window->dilation[1];
@@ -32,7 +34,7 @@ TVMRT_INLINE void tvmrt_conv_f32_row_segments(tvmrt_copy_fn copy, const tvmrt_jo
             (const float*)(const void*)tvmrt_row_by(copy, &r->reader, at.image, d, h);
         if (!row) continue;
         const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
-        r->segments[count].x = row + tap * window->dilation[2] * rows->x_pixel;
+        r->segments[count].x = row + pixel * rows->x_pixel;
         r->segments[count++].w = (k + (int64_t)tap * channels) * packed;
       }
     }
@@ -70,6 +72,43 @@ static inline int tvmrt_conv_f32_tiles(const tvmrt_job_f32* job, const tvmrt_row
   return rc;
 }
 
+/* Where the run of pixels that begins with t ends, all of which meet columns [*first, *end) of the
+ * kernel. */
+static inline int64_t tvmrt_conv_run(const tvmrt_window* window, int64_t t, int taps, int* first,
+                                     int* end) {
+  const int64_t stride = window->stride[2], apart = window->dilation[2];
+  const int64_t x = t * stride - window->pad[2];
+  int64_t stop = window->out[2];
+  *first = tvmrt_taps_before(window, x, taps);
+  *end = tvmrt_taps_before(window, x - window->in[2], taps);
+  if (*first > 0) { /* the last column in the padding before the row enters it */
+    const int64_t enters = t + (-(x + (*first - 1) * apart) + stride - 1) / stride;
+    if (enters < stop) stop = enters;
+  }
+  if (*end > 0) { /* the last column before the padding behind the row leaves it */
+    const int64_t leaves = t + (window->in[2] - (x + (*end - 1) * apart) + stride - 1) / stride;
+    if (leaves < stop) stop = leaves;
+  }
+  return stop;
+}
+
+/* Output row `output_row` run by run, each as a row of its own. */
+TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                     tvmrt_rows_f32* r, int64_t output_row,
+                                     tvmrt_tile_row_f32_args* row, int c_begin, int c_end) {
+  const tvmrt_window* window = &job->layer->window;
+  const tvmrt_rows* rows = &job->layer->rows;
+  int rc = 0, first = 0, end = 0;
+  for (int64_t t = 0, stop = 0; t < window->out[2] && rc == 0; t = stop) {
+    const int64_t x = t * window->stride[2] - window->pad[2] + rows->left - rows->skip;
+    stop = tvmrt_conv_run(window, t, rows->taps, &first, &end);
+    tvmrt_conv_f32_row_segments(copy, job, r, output_row, first, end, x, &row->tile);
+    tvmrt_row_f32_place(job, output_row * window->out[2] + t, row);
+    rc = tvmrt_tile_row_f32(row, 0, stop - t, c_begin, c_end);
+  }
+  return rc;
+}
+
 /*! \brief What a task computes: rows of all images, pixels of each row, channels of each group. */
 typedef struct {
   int64_t row_begin, row_end;
@@ -89,12 +128,16 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
-    tvmrt_conv_f32_row_segments(copy, job, rows, r, &row.tile);
-    tvmrt_row_f32_place(job, r * job->layer->window.out[2], &row);
-    const int rc =
-        apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end, c_begin,
-                                     c_end)
-              : tvmrt_tile_row_f32(&row, part->pixel_begin, part->pixel_end, c_begin, c_end);
+    int rc = 0;
+    if (plan->runs) {
+      rc = tvmrt_conv_f32_runs(copy, job, rows, r, &row, c_begin, c_end);
+    } else {
+      tvmrt_conv_f32_row_segments(copy, job, rows, r, 0, plan->taps, 0, &row.tile);
+      tvmrt_row_f32_place(job, r * job->layer->window.out[2], &row);
+      rc = apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end,
+                                        c_begin, c_end)
+                 : tvmrt_tile_row_f32(&row, part->pixel_begin, part->pixel_end, c_begin, c_end);
+    }
     if (rc != 0) return -1;
   }
   return 0;

@@ -16,6 +16,10 @@
  *     gather  the run would be too short              1              KD * KH * KW * channels,
  *                                                                    rounded up
  *
+ * Where columns are apart and padding is large, the pixels of a row are computed in runs that meet
+ * the same columns of the kernel (`runs`): those that are padding are left out, and rows without a
+ * ring are read in place.
+ *
  * The ring keeps the last rows that a task has met, so that each is copied once. Example: 3 x 3,
  * 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last column
  * are written once and stay.
@@ -56,6 +60,7 @@ typedef struct tvmrt_rows {
   int64_t x_pixel;  /*!< Elements from one pixel to the next where the rows are read. */
   int64_t x_step;   /*!< Elements from the window of an output pixel to that of the next. */
   int32_t skip;     /*!< First column of the input that is read. */
+  int32_t runs;     /*!< Whether a row is computed in runs of pixels that meet the same columns. */
   int32_t slots[2]; /*!< Ring: rows of a plane are kept in slots[1], planes in slots[0] of those. */
   int32_t pitch;    /*!< Ring: bytes of a row. */
   int32_t left;     /*!< Ring: columns of padding in front of the first of the input. */

@@ -355,9 +355,9 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         self, step: Step, layer: LayerF32
     ) -> tuple[Whole, Whole, Whole, Target, int, str, Choice]:
         """What tiles are chosen by."""
-        sizes = (layer.window.out[2], layer.out_channels, layer.weights)
+        sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
         widest = self.chosen_by_widest(step)
-        return (*sizes, self.target, layer.copied_step, self.kind, widest)
+        return (*sizes, self.target, layer.pixel_step, self.kind, widest)
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)

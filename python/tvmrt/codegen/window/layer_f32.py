@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from tvmrt.ir.extent import Whole
+
 from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_transposed, plan_window
 from .tiles_f32 import WIDE
 
@@ -79,9 +81,22 @@ class LayerF32:
         return self.window.taps * self.in_channels
 
     @property
-    def copied_step(self) -> int:
-        """Elements from one window to the next where pixels are copied some at a time, else 0."""
-        return self.plan.x_step if self.plan.chunk else 0
+    def row_pixels(self) -> Whole | tuple[Whole, ...]:
+        """The pixels of a row as tiles cover them: those of each run for each column that it
+        meets."""
+        rows = (pixels for pixels, columns in self.plan.runs for _ in range(max(columns, 1)))
+        return tuple(rows) if self.plan.runs else self.window.out[2]
+
+    @property
+    def row_weights(self) -> int:
+        """Weights of an output channel that are read for such a row."""
+        return self.weights // self.window.kernel[2] if self.plan.runs else self.weights
+
+    @property
+    def pixel_step(self) -> int:
+        """Elements from one window to the next where those are not the weights of one: where pixels
+        are copied some at a time, and in runs; else 0."""
+        return self.plan.x_step if self.plan.chunk or self.plan.runs else 0
 
     @property
     def _segments(self) -> int:

@@ -7,9 +7,10 @@ both are what kernels find in ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/win
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import prod
 
-from tvmrt.ir.extent import most
+from tvmrt.ir.extent import most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
 
 Triple = tuple[int, int, int]
@@ -20,6 +21,8 @@ CHUNK_BYTES = 32 << 10  # of pixels that are copied at a time where rows are lon
 LEAST_CHUNK = 32  # pixels
 PAGE = 4096  # bytes at whose distance the cache has one set
 LINE = 16  # elements of a line of the cache
+RUNS_WORTH = 0.8  # of the columns' work, above which it is not worth cutting rows into runs
+MOST_RUN_LENGTHS = 3  # that tiles are chosen for
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,14 @@ class Window:
     def overhangs(self, dim: int) -> bool:
         """Whether some window lies in padding along an axis."""
         return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
+
+    def column_runs(self) -> list[tuple[int, int]]:
+        """(pixels, columns) of the runs of a row whose windows meet the same columns of the kernel
+        inside the image."""
+        columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
+        first = range(-self.pad[2], self.out[2] * self.stride[2] - self.pad[2], self.stride[2])
+        met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
+        return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
 
     def in_rows(self) -> Window:
         """The same windows over the same memory in rows that are as long as can be.
@@ -157,6 +168,9 @@ class WindowPlan:
         Without a ring, pixels that are copied at a time; 0: they are read in place.
     apart
         Elements between two pixels of such a copy.
+    runs
+        Where a row is computed in runs of pixels that meet the same columns of the kernel, their
+        pixels and how many columns they meet; else none.
     """
 
     window: Window
@@ -174,6 +188,7 @@ class WindowPlan:
     floats: int = 0
     chunk: int = 0
     apart: int = 0
+    runs: tuple[tuple[int, int], ...] = ()
 
     @property
     def source(self) -> str:
@@ -227,7 +242,7 @@ class WindowPlan:
             "x_pixel": self.x_pixel,
             "x_step": self.x_step,
         }
-        more: dict[str, object] = {"skip": self.skip}
+        more: dict[str, object] = {"skip": self.skip, "runs": int(bool(self.runs))}
         if self.ring:
             held, rows, _ = self.scratch_of_rows(begin)
             more |= {
@@ -279,6 +294,8 @@ def plan_window(
         return WindowPlan(window, element, channels, copied, run, 1, gathers=True, unit=unit)
     apart = columns > 1 and joinable and window.x_stride != channels
     ring = ring_of(window) if window.overhangs(2) or (touching and apart) else None
+    runs = () if joinable or least_run or touching else runs_of(window)
+    ring = None if runs else ring
     joined = joinable and (ring is not None or not apart)
     run, taps = (columns * channels, 1) if joined else (channels, columns)
     return plan_rows(
@@ -291,6 +308,7 @@ def plan_window(
         ring=ring,
         unit=unit,
         fill=fill,
+        runs=runs,
     )
 
 
@@ -310,7 +328,8 @@ def plan_pairs(window: Window, channels: int, each: int) -> WindowPlan:
     columns = window.kernel[2]
     joined = columns == 1 or window.dilation[2] == 1
     run, taps = (columns * pairs, 1) if joined else (pairs, columns)
-    more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window)}
+    runs = () if joined else runs_of(window)
+    more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window), "runs": runs}
     return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
 
 
@@ -318,6 +337,21 @@ def plan_rows(window: Window, channels: int, element: int, **more: object) -> Wi
     """The plan of windows that begin with the first column that is not cropped."""
     skip = max(0, -window.pad[2])
     return WindowPlan(window, element, channels, skip=skip, stride=window.stride[2], **more)  # type: ignore[arg-type]
+
+
+def runs_of(window: Window) -> tuple[tuple[int, int], ...]:
+    """The runs of a row, where that leaves out so many columns in padding that it is worth it.
+
+    A single row is shared by threads by its pixels, which runs would not fit.
+    """
+    fixed = not symbols_of(*window.in_, *window.out)
+    if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overhangs(2):
+        return ()
+    runs = window.column_runs()
+    work = sum(pixels * columns for pixels, columns in runs)
+    if work > RUNS_WORTH * window.out[2] * window.kernel[2]:
+        return ()
+    return tuple(runs) if len({pixels for pixels, _ in runs}) <= MOST_RUN_LENGTHS else ()
 
 
 def ring_of(window: Window) -> Ring:
