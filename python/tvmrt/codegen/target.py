@@ -178,6 +178,7 @@ DEFAULT_VARIABLE = "TVMRT_TARGET"
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
     "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
+    "riscv32": {"rv32"}, "rv32imac": {"rv32"}, "rv32imafc": {"rv32"},
 }  # fmt: skip
 
 

@@ -273,6 +273,29 @@ def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
     assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
 
 
+def test_two_pixels_in_a_number_stay_apart_at_the_limits_of_16_bits(tmp_path):
+    """Of every four weights, the largest and the smallest sums there can be, next to the limits."""
+    kernel, channels, blocks = KERNELS["conv_twin"], 40, 36
+    rng = np.random.default_rng(13)
+    w = rng.integers(-95, 96, (channels, 4 * blocks, 1, 1)).astype(np.int8)
+    limits = [
+        [-128, -128, 0, 0], [-128, -128, -1, 0], [127, 127, 4, 0], [127, 127, 2, -1],
+        [-127, 0, -127, 0], [0, 127, 0, -128], [-64, -64, -64, -64], [64, 64, 64, 63],
+    ]  # fmt: skip
+    w[: len(limits), :4, 0, 0] = limits
+    x = np.where(w[:, :, 0, 0] < 0, -128, 127).astype(np.int8)
+    x = np.stack([x, -1 - x, rng.permutation(x), x[:, ::-1]], axis=1)  # pairs, and both ways
+    shape = Shape(in_c=4 * blocks, out_c=channels, size=(channels, 4), **POINT)
+    one = described(shape, True, 0, w)
+    packed = kernel.pack(one)
+    quads = packed.weights.reshape(channels // 4, -1)
+    flags = np.unpackbits(quads[:, :4].copy().view("<u4").astype(">u4").view(np.uint8))
+    assert 0.1 < flags.mean() < 0.9
+    sums = integer_conv(x[None], w, shape, 0, 0).astype(np.int32)
+    run = Case(kernel, one, packed, (4, 0, 0, 0, True), None, x[None], sums)
+    run.check(library(tmp_path, kernel, [run.function("run", "tvmrt_i8_rows_int32")]), "run")
+
+
 def test_weights_that_16_bits_do_not_hold_are_not_joined():
     shape = Shape(in_c=8, out_c=2, size=(1, 1), **POINT)
     w = np.zeros((2, 8, 1, 1), np.int8)

@@ -24,6 +24,7 @@
  *                                  tvmrt_micro_conv_all()'s, for headers with several tiles; where
  *                                  y is not NULL, all bytes of two pixels in place of sums
  *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
+ *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
@@ -123,12 +124,16 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   tvmrt_micro_place_groups(to, step, bytes, win->length, is_signed);
 }
 
+#ifndef TVMRT_MICRO_WINDOW_VALUE
+#define TVMRT_MICRO_WINDOW_VALUE(at, pixels) (*(at))
+#endif
+
 /*! \brief The sum of the elements of one of the copied windows. */
 static inline int32_t tvmrt_micro_window_sum(const tvmrt_micro_element* window, int pixels,
                                              int32_t n) {
   int32_t sum = 0;
   for (int32_t i = 0; i < n; i++) {
-    sum += window[i];
+    sum += TVMRT_MICRO_WINDOW_VALUE(window + i, pixels);
     if ((i + 1) % TVMRT_MICRO_GROUP == 0) window += (pixels - 1) * TVMRT_MICRO_GROUP;
   }
   return sum;

@@ -198,13 +198,18 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
                                        const int16_t* end, const int16_t* w, int32_t rows,
                                        int32_t newer) {
   const int16_t *older = x + (newer ? 0 : 2), *below = x + (newer ? 2 : 0);
+  int32_t first[3], second[3], third[3]; /* weights of the kernel's rows */
+  TVMRT_UNROLL(3) for (int i = 0; i < 3; i++) {
+    first[i] = w[2 * i];
+    second[i] = w[2 * i + 1];
+    third[i] = w[i == 2 ? 9 : 6 + i];
+  }
   for (int32_t left = (int32_t)(end - x); left > 0; left -= 12 - 4 * rows) {
     int32_t a = bias, b = bias;
     TVMRT_UNROLL(3) for (int i = 0; i < 3; i++) {
-      const int32_t w0 = w[2 * i], w1 = w[2 * i + 1], w2 = w[i == 2 ? 9 : 6 + i];
       const int32_t x1 = older[4 * i + 1], x2 = below[4 * i];
-      a += older[4 * i] * w0 + x1 * w1 + x2 * w2;
-      if (rows == 2) b += x1 * w0 + x2 * w1 + below[4 * i + 1] * w2;
+      a += older[4 * i] * first[i] + x1 * second[i] + x2 * third[i];
+      if (rows == 2) b += x1 * first[i] + x2 * second[i] + below[4 * i + 1] * third[i];
     }
     older += 12 - 4 * rows;
     below += 12 - 4 * rows;

@@ -215,6 +215,18 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
   return tvmrt_micro_moved(tvmrt_micro_scaled(sum, factor.scale), zero);
 }
 
+/*!
+ * \brief The byte of a sum whose factor is fixed; `factor` is it without its sign, `half` the zero
+ * point times 16, and 8.
+ */
+TVMRT_INLINE uint8_t tvmrt_micro_fixed_byte(int32_t sum, int32_t factor, int32_t half,
+                                            const tvmrt_micro_range* range) {
+  int32_t q = ((int32_t)(((int64_t)sum * factor) >> 32) + half) >> 4;
+  if (q < range->lo) q = range->lo;
+  if (q > range->hi) q = range->hi;
+  return (uint8_t)q;
+}
+
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
 /* Four products s0 to s3 of sums and factors, rounded, to r3 to r6. */
 #define TVMRT_MICRO_ROUND                                                                    \
@@ -316,6 +328,26 @@ TVMRT_INLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
       : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
 #endif
 
+/*! \brief tvmrt_micro_requantize() of sums whose factors are fixed, floats, or both. */
+TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
+                                             const tvmrt_micro_factor* factors, int32_t n,
+                                             const tvmrt_micro_range* range) {
+  const int32_t lo = range->lo, hi = range->hi, zero_point = range->zero;
+  for (; n > 0; n--) {
+    const int32_t q = tvmrt_micro_rescaled(*sums++, *factors++, zero_point);
+    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+  }
+}
+
+#if !TVMRT_MICRO_HAS_FPU
+/*! \brief The same as a function: what floats need takes registers that fixed factors do not. */
+TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
+                                                  const tvmrt_micro_factor* factors, int32_t n,
+                                                  const tvmrt_micro_range* range) {
+  tvmrt_micro_requantize_any(y, sums, factors, n, range);
+}
+#endif
+
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_factor* factors, int32_t n,
                                            const tvmrt_micro_range* range) {
@@ -332,11 +364,17 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
     n &= 3;
   }
 #endif
-  const int32_t lo = range->lo, hi = range->hi, zero_point = range->zero;
-  for (; n > 0; n--) {
-    const int32_t q = tvmrt_micro_rescaled(*sums++, *factors++, zero_point);
-    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+#if !TVMRT_MICRO_HAS_FPU
+  const tvmrt_micro_range kept = *range;
+  const int32_t zero = kept.zero * 16 + 8;
+  for (const int32_t* const end = sums + n; sums != end && factors->fixed < 0;) {
+    *y++ = tvmrt_micro_fixed_byte(*sums++, -(factors++)->fixed, zero, &kept);
+    n--;
   }
+  if (n > 0) tvmrt_micro_requantize_floats(y, sums, factors, n, range);
+#else
+  tvmrt_micro_requantize_any(y, sums, factors, n, range);
+#endif
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*!
  * \file board/pairs_i8.h
  * \brief The tile of dense layers by pairs of 16-bit numbers: DSP instructions, two products at a
- * time (Cortex-M4, M7, M33), or C, one at a time (Cortex-M0+, RV32).
+ * time (Cortex-M4, M7, M33), or C, one at a time (Cortex-M0+, M3).
  *
  * Activations are quads (board/i8.h), weights [pair of output channels][quad of the window][channel
  * of the pair][byte], aligned to 8 bytes; or as board/joint_i8.h says. What a tile has is told in

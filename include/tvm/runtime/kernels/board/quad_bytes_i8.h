@@ -73,6 +73,20 @@ TVMRT_INLINE void tvmrt_micro_quad_bytes(const tvmrt_micro_conv_i8* c, uint8_t* 
     return;
   }
 #endif
+#if !TVMRT_MICRO_HAS_FPU
+  if (factors->fixed < 0) {
+    const tvmrt_micro_range range = c->range;
+    const int32_t half = range.zero * 16 + 8, y_step = c->shape.y_stride;
+    for (int i = 0; i < 4; i++) {
+      const int32_t factor = -factors[i].fixed;
+      const int32_t *from = sums + i, *const end = from + n * stride;
+      for (uint8_t* to = y + i; from != end; from += stride, to += y_step) {
+        *to = tvmrt_micro_fixed_byte(*from, factor, half, &range);
+      }
+    }
+    return;
+  }
+#endif
   for (; n > 0; n--, sums += stride, y += c->shape.y_stride) {
     tvmrt_micro_requantize(y, sums, factors, 4, &c->range);
   }

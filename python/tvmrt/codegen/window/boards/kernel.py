@@ -56,7 +56,8 @@ class MicroKernel(Generic[Layer]):
         That for those with a single pixel.
     cost
         Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
-        least code counts. Of kernels that support a layer, the cheapest is taken.
+        least code counts. Of kernels that support a layer, the cheapest is taken, of those that
+        need a board's instructions where there are some.
     supports
         Whether it can compute a layer, weights included.
     pack
@@ -100,8 +101,8 @@ def cheapest(
     kernels: Mapping[str, MicroKernel[Layer]], layer: Layer, board: frozenset[str]
 ) -> MicroKernel[Layer]:
     """The cheapest kernel that supports the layer on a board with these instructions."""
-    by_cost = sorted(kernels.values(), key=lambda kernel: kernel.cost)
-    return next(each for each in by_cost if each.needs <= board and each.supports(layer))
+    ordered = sorted(kernels.values(), key=lambda kernel: (not kernel.needs, kernel.cost))
+    return next(each for each in ordered if each.needs <= board and each.supports(layer))
 
 
 def padded(values: np.ndarray, unit: int) -> np.ndarray:

@@ -125,6 +125,6 @@ def pack_windows(
     return MicroWeights(weights, layer.folded(2, offset), shifts(shift))
 
 
-def shifts(shift: np.ndarray) -> np.ndarray | None:
-    """What weights lack, for pairs of channels; None where they lack nothing."""
-    return padded(shift.astype(np.int32), 2) if shift.any() else None
+def shifts(shift: np.ndarray, unit: int = 2) -> np.ndarray | None:
+    """What weights lack, for units of channels; None where they lack nothing."""
+    return padded(shift.astype(np.int32), unit) if shift.any() else None

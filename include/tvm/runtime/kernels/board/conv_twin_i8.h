@@ -1,0 +1,192 @@
+/*!
+ * \file board/conv_twin_i8.h
+ * \brief Dense layers of 8-bit tensors on processors that multiply words alone (RV32): two pixels in
+ * one number.
+ *
+ * An element p of one pixel and q of the next are the number p + 2 ^ 16 * q, both as int8 (uint8 is
+ * moved by 128, which the folded bias undoes). A multiplication by a weight is two products then, and
+ * sums of such products are p's sum + 2 ^ 16 * q's sum while 16 bits hold p's. The compiler of the
+ * network knows the weights: sums of two products always fit, those of four, a block, mostly do. Where
+ * not, a flag says that the block is cut into two.
+ *
+ * Packed weights: [quad of output channels][128 elements of the window: a word of flags, the first
+ * block's highest, then [element][channel of the quad] as int8], aligned to 4 bytes; the last elements
+ * are as many as there are. Biases: of whole quads. What a tile has is told in board/conv_walk_i8.h.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_
+
+#include "i8.h"
+
+#define TVMRT_MICRO_GROUP 1
+#define TVMRT_MICRO_UNIT 8
+typedef int16_t tvmrt_micro_element;
+
+/*! \brief Elements for which there is one word of flags. */
+#define TVMRT_MICRO_FLAGGED 128
+/*!
+ * \brief What two sums of -32767 to 32768 get: the lower one loses its sign by it, the upper one is
+ * less by 1, as its sign is kept.
+ */
+#define TVMRT_MICRO_TWIN_MOVE (uint32_t)(0x7FFF - 0x10000)
+
+/*
+ * Of two pixels, the first one's elements are stored with their signs as words, to which those of the
+ * second are added; `to` of the second is inside of a word.
+ */
+TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
+                                                             const uint8_t* from, int32_t n,
+                                                             int is_signed) {
+  const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
+  const uint8_t* const end = from + n;
+  if ((uintptr_t)to % 4 != 0 && step == 2) {
+    for (; from != end; to += 2) *to = (int16_t)(*to + (*from++ ^ flip) - 0x80);
+    return to;
+  }
+  for (; from != end; to += step) {
+    const int32_t v = (*from++ ^ flip) - 0x80;
+    to[step - 1] = (int16_t)(v >> 8);
+    to[0] = (int16_t)v;
+  }
+  return to;
+}
+
+/* What was taken from the second pixel's element for the sign of the first one's. */
+#define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
+  (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
+
+TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
+
+/*! \brief The flags in front of weights. */
+TVMRT_INLINE uint32_t tvmrt_micro_twin_flags(const int8_t* w) {
+  uint32_t flags;
+  memcpy(&flags, TVMRT_ALIGNED(w, 4), sizeof(flags));
+  return flags;
+}
+
+/*! \brief The weights behind those flags, of which there are `left` elements. */
+TVMRT_INLINE const int8_t* tvmrt_micro_twin_end(const int8_t* w, int32_t left) {
+  return w + 4 + 4 * (left < TVMRT_MICRO_FLAGGED ? left : TVMRT_MICRO_FLAGGED);
+}
+
+/*! \brief Adds a block's or half a block's sums to all of them, and the upper one less 1 to its. */
+#define TVMRT_MICRO_TWIN_SPLIT(S, ALL, UPPER)                \
+  do {                                                       \
+    (ALL) += (S);                                            \
+    (UPPER) += (int32_t)((S) + TVMRT_MICRO_TWIN_MOVE) >> 16; \
+  } while (0)
+
+/*! \brief The sums of a quad of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; the next quad. */
+TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* bias,
+                                                 const uint32_t* x, const int8_t* w, int32_t n) {
+  uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0;       /* all of it */
+  int32_t u0 = n / 4, u1 = u0, u2 = u0, u3 = u0; /* the second pixel's */
+  for (int32_t left = n; left > 0; left -= TVMRT_MICRO_FLAGGED) {
+    const int8_t* const end = tvmrt_micro_twin_end(w, left);
+    uint32_t flags = tvmrt_micro_twin_flags(w);
+    w += 4;
+    do {
+      uint32_t s0 = x[0] * (uint32_t)w[0] + x[1] * (uint32_t)w[4];
+      uint32_t s1 = x[0] * (uint32_t)w[1] + x[1] * (uint32_t)w[5];
+      uint32_t s2 = x[0] * (uint32_t)w[2] + x[1] * (uint32_t)w[6];
+      uint32_t s3 = x[0] * (uint32_t)w[3] + x[1] * (uint32_t)w[7];
+      if ((int32_t)flags < 0) {
+        TVMRT_MICRO_TWIN_SPLIT(s0, a0, u0);
+        TVMRT_MICRO_TWIN_SPLIT(s1, a1, u1);
+        TVMRT_MICRO_TWIN_SPLIT(s2, a2, u2);
+        TVMRT_MICRO_TWIN_SPLIT(s3, a3, u3);
+        s0 = s1 = s2 = s3 = 0;
+        u0++;
+        u1++;
+        u2++;
+        u3++;
+      }
+      s0 += x[2] * (uint32_t)w[8] + x[3] * (uint32_t)w[12];
+      s1 += x[2] * (uint32_t)w[9] + x[3] * (uint32_t)w[13];
+      s2 += x[2] * (uint32_t)w[10] + x[3] * (uint32_t)w[14];
+      s3 += x[2] * (uint32_t)w[11] + x[3] * (uint32_t)w[15];
+      TVMRT_MICRO_TWIN_SPLIT(s0, a0, u0);
+      TVMRT_MICRO_TWIN_SPLIT(s1, a1, u1);
+      TVMRT_MICRO_TWIN_SPLIT(s2, a2, u2);
+      TVMRT_MICRO_TWIN_SPLIT(s3, a3, u3);
+      flags <<= 1;
+      w += 16;
+      x += 4;
+    } while (w != end);
+  }
+  const uint32_t all[4] = {a0, a1, a2, a3};
+  const int32_t upper[4] = {u0, u1, u2, u3};
+  TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
+    sums[i] = bias[i] + (int32_t)(all[i] - ((uint32_t)upper[i] << 16));
+    sums[TVMRT_MICRO_CHUNK + i] = bias[i] + upper[i];
+  }
+  return w;
+}
+
+/*! \brief The same of one pixel, whose elements lie behind each other. */
+TVMRT_INLINE const int8_t* tvmrt_micro_lone_quad(int32_t* sums, const int32_t* bias,
+                                                 const tvmrt_micro_element* x, const int8_t* w,
+                                                 int32_t n) {
+  int32_t a0 = bias[0], a1 = bias[1], a2 = bias[2], a3 = bias[3];
+  for (int32_t left = n; left > 0; left -= TVMRT_MICRO_FLAGGED) {
+    const int8_t* const end = tvmrt_micro_twin_end(w, left);
+    w += 4;
+    do {
+      a0 += x[0] * w[0] + x[1] * w[4];
+      a1 += x[0] * w[1] + x[1] * w[5];
+      a2 += x[0] * w[2] + x[1] * w[6];
+      a3 += x[0] * w[3] + x[1] * w[7];
+      w += 8;
+      x += 2;
+    } while (w != end);
+  }
+  sums[0] = a0;
+  sums[1] = a1;
+  sums[2] = a2;
+  sums[3] = a3;
+  return w;
+}
+
+/*! \brief The sums of quads of channels of two neighbouring output pixels, and of one. */
+TVMRT_NOINLINE void tvmrt_micro_twin_2(int32_t* sums, const int32_t* bias, const uint32_t* window,
+                                       const int8_t* w, int32_t n, int32_t channels) {
+  for (; channels > 0; channels -= 4, sums += 4, bias += 4) {
+    w = tvmrt_micro_twin_quad(sums, bias, window, w, n);
+  }
+}
+
+TVMRT_NOINLINE void tvmrt_micro_twin_1(int32_t* sums, const int32_t* bias,
+                                       const tvmrt_micro_element* window, const int8_t* w,
+                                       int32_t n, int32_t channels) {
+  for (; channels > 0; channels -= 4, sums += 4, bias += 4) {
+    w = tvmrt_micro_lone_quad(sums, bias, window, w, n);
+  }
+}
+
+TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
+  (void)c;
+  return tile;
+}
+
+TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        int32_t* sums, const tvmrt_micro_element* window,
+                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
+                                        uint8_t* y) {
+  const int32_t n = c->shape.kept.windows.length;
+  const int32_t flags = (n + TVMRT_MICRO_FLAGGED - 1) / TVMRT_MICRO_FLAGGED;
+  const int8_t* const w = (const int8_t*)data->weights + channel * (n + flags);
+  const int32_t* const bias = data->bias + channel;
+  (void)tile;
+  (void)y;
+  if (pixels == 2) {
+    const uint32_t* const words = (const uint32_t*)(const void*)window;
+    tvmrt_micro_twin_2(sums, bias, words, w, n, channels);
+  } else {
+    tvmrt_micro_twin_1(sums, bias, window, w, n, channels);
+  }
+}
+
+/* the walk, by that tile */
+#include "conv_walk_i8.h"
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_TWIN_I8_H_ */
