@@ -61,6 +61,8 @@ SECTIONS = {
         Entry("tvmrt.devices.Context", "devices/base.py", "Context"),
         Entry("tvmrt.devices.Region", "ir/region.py", "Region"),
         Entry("tvmrt.devices.CSource", "ir/region.py", "CSource"),
+        Entry("tvmrt.devices.Needs", "ir/region.py", "Needs"),
+        Entry("tvmrt.devices.Vendor", "ir/region.py", "Vendor"),
         Entry("tvmrt.devices.ModuleBlob", "ir/region.py", "ModuleBlob"),
         Entry("tvmrt.devices.ExprVisitor", "devices/expr_visitor.py", "ExprVisitor"),
         Entry("tvmrt.devices.region_blob", "devices/region_json.py", "region_blob"),

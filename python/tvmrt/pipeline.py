@@ -291,7 +291,7 @@ def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Devic
     """The network cut over devices, as the request demands."""
     context = Context(
         request.module_name, machine.name, cast(str, request.runtime), cast(str, request.executor),
-        dict(request.device_options or {}),
+        dict(request.device_options or {}), machine.board or frozenset(),
     )  # fmt: skip
     reducer = _make_reducer(request, context, machine)
     cuts = partition(graph, chosen, context, request.device_fallback, reducer)

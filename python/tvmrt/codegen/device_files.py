@@ -24,9 +24,11 @@ def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
     for region in program_regions(program):
         code = region.code
         if isinstance(code, CSource):
-            name = f"{prefix}_device_{region.device}.c"
+            name = f"{prefix}_device_{region.device.replace('-', '_')}.c"
             sources.files[name] = head + code.text
             sources.flags[name] = code.flags
+            if code.vendor is not None:
+                sources.vendors[name] = code.vendor
             new = (flag for flag in code.link_flags if flag not in sources.link_flags)
             sources.link_flags.extend(new)
     sources.modules = device_modules(program)

@@ -1,6 +1,6 @@
 """Devices: what may run parts of a network. A device is one subclass of Device, in one file."""
 
-from tvmrt.ir import CSource, DeviceMemory, ModuleBlob, Region
+from tvmrt.ir import CSource, DeviceMemory, ModuleBlob, Needs, Region, Vendor
 
 from .base import Annotation, Context, Device, Refusal
 from .expr_visitor import ExprVisitor
@@ -16,10 +16,12 @@ __all__ = [
     "ExprVisitor",
     "DeviceMemory",
     "ModuleBlob",
+    "Needs",
     "PythonDevice",
     "Refusal",
     "Region",
     "RegionNode",
+    "Vendor",
     "get",
     "names",
     "region_blob",

@@ -27,7 +27,8 @@ class Context:
     """What a device may know about the network that it generates code for.
 
     ``runtime`` is ``host`` (modules and shared libraries) or ``crt`` (no operating system: C source
-    alone). ``options`` has those that the user gave for each device, by its name.
+    alone). ``options`` has those that the user gave for each device, by its name, ``board`` the
+    instructions that a microcontroller has beside its family's least (``dsp``, ``mve``).
     """
 
     module_name: str = "default"
@@ -35,6 +36,7 @@ class Context:
     runtime: str = "host"
     executor: str = "graph"
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    board: frozenset[str] = frozenset()
 
 
 class Annotation(dict[Node, Union[str, None]]):
@@ -65,7 +67,8 @@ class Device:
     Attributes
     ----------
     name
-        A letter, then letters, digits and ``_``; unique. The run-time half has the same.
+        A letter, then letters, digits, ``_`` and ``-``, for which C has ``_``; unique. The run-time
+        half has the same.
     patterns
         Chains of operator names, each reading the result of the one before, which nobody else
         reads. Where there are any, a node is taken only as part of a chain; ``("conv",)`` lets a

@@ -15,10 +15,11 @@ from .python_device import PythonDevice
 
 ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
-# after.
+# after, with "-" for "_".
 _OTHER = frozenset(
-    "base c_record expr_visitor foreign_nodes onnx_writer python_device quantized_to_onnx "
-    "recurrent_to_onnx registry region_json runtime_half skeleton tflite_writer to_onnx "
+    "base byte_lines byte_meanings c_record expr_visitor fixed_products foreign_nodes onnx_writer "
+    "python_device quantized_to_onnx quantized_to_tflite recurrent_to_onnx region_json "
+    "region_schema registry runtime_half skeleton tflite_windows tflite_writer to_onnx "
     "to_tflite".split()
 )
 
@@ -39,8 +40,8 @@ def register(device: type[Device] | Device) -> Any:
     if not isinstance(instance, Device):
         raise TypeError(f"{type(instance).__name__} is no tvmrt.devices.Device; subclass that")
     name = instance.name
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValueError(f"device name {name!r} is not a letter, then letters, digits and '_'")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+        raise ValueError(f"device name {name!r} is not a letter, then letters, digits, '_' and '-'")
     if name in _DEVICES:
         raise ValueError(f"device {name} is registered already; unregister it first")
     if isinstance(instance, PythonDevice):
@@ -67,7 +68,7 @@ def get(name: str) -> Device:
         If there is none; the text lists those that are there.
     """
     if name not in _DEVICES and name in _own_modules():
-        importlib.import_module(f"{__package__}.{name}")
+        importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
     if name not in _DEVICES:
         _load_entry_point(name)
     if name in _DEVICES:
@@ -105,7 +106,8 @@ def resolve(wanted: Sequence[str | Device]) -> list[Device]:
 
 def _own_modules() -> list[str]:
     package = importlib.import_module(__package__)
-    return [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in _OTHER]
+    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in _OTHER]
+    return [name.replace("_", "-") for name in modules]
 
 
 def _load_entry_point(name: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tvmrt.codegen.target import Target
+from tvmrt.ir import Vendor
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -106,21 +107,25 @@ def tools_of(target: str) -> tuple[str, str]:
 
 
 def makefile(
-    name: str, target: Target, file_flags: Mapping[str, Sequence[str]], content: str
+    name: str,
+    target: Target,
+    file_flags: Mapping[str, Sequence[str]],
+    content: str,
+    vendors: Mapping[str, Vendor],
 ) -> str:
     """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
 
-    ``file_flags`` are further options of single C files, by their names. ``content`` differs
-    where the sources do: the files of all archives have one date, by which make could not tell
-    that an archive was unpacked over an older one.
+    ``file_flags`` are further options of single C files, by their names, ``vendors`` what code
+    such files call that the user has. ``content`` differs where the sources do: the files of all
+    archives have one date, by which make could not tell that an archive was unpacked over an older
+    one.
     """
     compiler, archiver = tools_of(target.name)
     flags = " ".join(target.flags)
-    more = "".join(
-        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(options)}\n"
-        for file, options in sorted(file_flags.items())
-        if options
-    )
+    more = _file_rules(file_flags, vendors)
+    brought = list(dict.fromkeys(vendors.values()))
+    others = "".join(map(_vendor_rules, brought))
+    built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
     return f"""\
 # Makes lib{name}.a of the network. Another compiler or other options: make CC=... CFLAGS=...
 # A program that links it includes codegen/host/include/ and runtime/include/.
@@ -144,8 +149,8 @@ compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)
 # Made anew where these files took the place of others, whose date is the same.
 content := content-{content}.stamp
-
-lib{name}.a: $(objects) $(compiled)
+{others}
+lib{name}.a: $(objects) $(compiled){built}
 \trm -f $@
 \t$(AR) rcs $@ $^
 
@@ -157,7 +162,42 @@ $(content):
 \t$(CC) -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include -c $< -o $@
 
 {more}clean:
-\trm -f lib{name}.a $(objects) $(content)
+\trm -f lib{name}.a $(objects) $(content){built}
 
 .PHONY: clean
+"""
+
+
+def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, Vendor]) -> str:
+    """The options of single files."""
+    options = {file: list(given) for file, given in file_flags.items()}
+    for file, vendor in vendors.items():
+        options.setdefault(file, []).append(f"-I$({vendor.variable})/{vendor.include}")
+    return "".join(
+        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(given)}\n"
+        for file, given in sorted(options.items())
+        if given
+    )
+
+
+def _vendor_rules(vendor: Vendor) -> str:
+    """What compiles the sources that the user has into the library, by their own dialect of C."""
+    variable, folder = vendor.variable, vendor.variable.lower()
+    patterns = " ".join(f"$({variable})/{pattern}" for pattern in vendor.sources)
+    wanted = f"{vendor.include}/{vendor.header}"
+    return f"""
+# {vendor.title}, whose functions the network calls: make {variable}=PATH, the folder with {wanted}.
+# Its sources go into the library; with {variable}_SOURCES= (nothing) the program has them already.
+ifneq ($(MAKECMDGOALS),clean)
+ifeq ($(wildcard $({variable})/{wanted}),)
+$(error {vendor.title} is not in '$({variable})': name the folder with {wanted} by {variable}=PATH)
+endif
+endif
+{variable}_SOURCES ?= $(sort $(wildcard {patterns}))
+{variable}_CFLAGS ?= $(CFLAGS)
+{variable}_OBJECTS := $(patsubst $({variable})/%.c,{folder}/%.o,$({variable}_SOURCES))
+
+{folder}/%.o: $({variable})/%.c
+\t@mkdir -p $(@D)
+\t$(CC) $(TARGET_FLAGS) $({variable}_CFLAGS) -I$({variable})/{vendor.include} -c $< -o $@
 """

@@ -79,7 +79,8 @@ def write_archive(
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
             name = libraries[0].module_name if image is None else image.name
             content = _digest([*texts, *(text for _, text in headers)], objects)
-            text = makefile(name or "network", libraries[0].target, flags, content)
+            vendors = {k: v for library in libraries for k, v in library.sources.vendors.items()}
+            text = makefile(name or "network", libraries[0].target, flags, content, vendors)
             _add(tar, "Makefile", text.encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())

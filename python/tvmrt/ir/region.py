@@ -59,19 +59,47 @@ class DeviceMemory:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What the C function of a region (``pointers``) takes behind its tensors: a pointer to each of
+    ``constants``, which become weights of the network, and ``uint8_t *`` to ``scratch_bytes`` of
+    the network's memory, if there are any. ``channels_last``: its tensors of rank 3 and more have
+    channels innermost."""
+
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    scratch_bytes: int = 0
+    channels_last: bool = False
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """C that the code of a device calls and that the user has: whoever builds an archive names the
+    folder that it lies in by ``variable``. Below it are ``include`` with ``header``, and
+    ``sources`` as patterns of ``make``."""
+
+    variable: str
+    title: str
+    include: str
+    header: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.
 
     With ``entry`` ``pointers`` that of a region is ``int32_t <symbol>(const T *in0, ..., T *out0,
     ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
     Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
-    the C compiler for this text alone, ``link_flags`` to the linker.
+    the C compiler for this text alone, ``link_flags`` to the linker. ``needs`` has by symbol what a
+    function with pointers wants besides tensors; ``vendor`` is what archives are built with.
     """
 
     text: str
     entry: str = POINTERS
     flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    needs: Mapping[str, Needs] = field(default_factory=dict, compare=False)
+    vendor: Vendor | None = None
 
     def __str__(self) -> str:
         return f"C source of {self.text.count(chr(10))} lines"

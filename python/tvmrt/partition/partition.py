@@ -129,7 +129,7 @@ def _put_regions(
 
 def _symbol(context: Context, device: str, number: int) -> str:
     prefix = f"tvmgen_{context.module_name}" if context.module_name else "tvmgen"
-    return f"{prefix}_{device}_main_{number}"
+    return f"{prefix}_{device.replace('-', '_')}_main_{number}"
 
 
 class _Cutter:

@@ -27,7 +27,11 @@ def device_of(step: Step) -> str | None:
 
 def variable(device: str) -> str:
     """What the functions that call operators call the device's pointer."""
-    return f"device_{device}"
+    return f"device_{_member(device)}"
+
+
+def _member(device: str) -> str:
+    return device.replace("-", "_")
 
 
 def struct(program: Program, prefix: str) -> list[str]:
@@ -38,7 +42,7 @@ def struct(program: Program, prefix: str) -> list[str]:
     return [
         "/*! \\brief What the board's hooks get; handed on as it is. */",
         f"struct {prefix.lower()}_devices {{",
-        *(f"  void *{device};" for device in devices),
+        *(f"  void *{_member(device)};" for device in devices),
         "};",
         "",
         "/*! \\brief Hooks that the board defines; 0, or another number to end the run:",
@@ -67,7 +71,7 @@ def around(step: Step) -> tuple[list[str], list[str]]:
 
 
 def _hook(device: str, hook: str) -> str:
-    camel = "".join(part[:1].upper() + part[1:] for part in device.split("_"))
+    camel = "".join(part[:1].upper() + part[1:] for part in _member(device).split("_"))
     return f"TVMDevice{camel}{hook}"
 
 

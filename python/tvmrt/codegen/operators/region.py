@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.ir import KERNEL, PACKED_PARAMETERS, CSource, Region, Value, get_op
+from tvmrt.ir import KERNEL, PACKED_PARAMETERS, CSource, Needs, Region, Value, dtype_of, get_op
 from tvmrt.ir.extent import Symbol
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
@@ -25,22 +25,36 @@ class RegionLowering(Lowering):
     def region(self) -> Region:
         return self.node.attrs["region"]
 
-    def _demand(self, rank: int) -> str:
-        strided = self.region.layout == CHANNELS_LAST_LAYOUT and not self._is_source()
+    def _demand(self, rank: int) -> str | tuple[int, ...]:
+        """Of a function with pointers without gaps; a module finds the strides."""
+        if self._is_source():
+            last = self._needs().channels_last and rank > 2
+            return channels_last_order(rank) if last else DENSE
+        strided = self.region.layout == CHANNELS_LAST_LAYOUT
         return CHANNELS_LAST if strided and rank > 2 else DENSE
 
     def _is_source(self) -> bool:
         return isinstance(self.region.code, CSource)
 
-    def demand(self, value: Value) -> str:
+    def _needs(self) -> Needs:
+        """What a function with pointers takes besides tensors."""
+        code = self.region.code
+        if not isinstance(code, CSource) or code.entry == PACKED:
+            return Needs()
+        return code.needs.get(self.region.symbol) or Needs()
+
+    def scratch_bytes(self) -> int:
+        return self._needs().scratch_bytes
+
+    def demand(self, value: Value) -> str | tuple[int, ...]:
         return self._demand(value.type.rank)
 
-    def result_demand(self, index: int) -> str:
+    def result_demand(self, index: int) -> str | tuple[int, ...]:
         return self._demand(self.node.outputs[index].type.rank)
 
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
         rank = self.node.outputs[index].type.rank
-        return channels_last_order(rank) if self._demand(rank) == CHANNELS_LAST else None
+        return None if self._demand(rank) == DENSE else channels_last_order(rank)
 
     def macs(self) -> int:
         nodes = self.region.stands_for or self.region.nodes
@@ -67,10 +81,17 @@ class RegionLowering(Lowering):
             f.line("return 0;")
 
     def _plain_call(self, f: FunctionWriter, operands: list[Parameter]) -> str:
-        symbol = self.region.symbol
+        symbol, needs = self.region.symbol, self._needs()
         declared = [p.declare().aliased() for p in operands]
+        passed = [p.name for p in operands]
+        for name, array in needs.constants.items():
+            passed.append(f.constant(name, array))
+            declared.append(f"const {dtype_of(array.dtype).c} *{passed[-1]}")
+        if needs.scratch_bytes:
+            passed.append(f.scratch())
+            declared.append(f"uint8_t *{passed[-1]}")
         f.define("\n".join(wrap(f"int32_t {symbol}", declared or ["void"], ";")))
-        return f"{symbol}({', '.join(p.name for p in operands)})"
+        return f"{symbol}({', '.join(passed)})"
 
     def _packed_call(self, f: FunctionWriter, operands, accesses) -> str:
         symbol = self.region.symbol
