@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tvmrt.codegen.target import Target
@@ -106,19 +106,84 @@ def tools_of(target: str) -> tuple[str, str]:
     return "cc", "ar"
 
 
+# How a C file becomes an object where all of its kernels are C, and where some are assembly.
+_COMPILE = "\t$(CC) $(flags) -c $< -o $@\n"
+_COMPILE_ASSEMBLY = """\
+\t$(CC) $(flags) -c $< -o $@ 2>$@.said || \\
+\t{ $(CC) $(flags) -DTVMRT_MICRO_ASM=0 -c $< -o $@ 2>$@.in-c && \\
+\tmv $@.in-c $@.said && touch in-c.stamp; } || \\
+\t{ cat $@.said >&2; rm -f $@.said $@.in-c; exit 1; }
+\t@cat $@.said >&2; rm -f $@.said
+"""
+# Whether the compiler was given C by the headers themselves, or above; told once, at the end.
+_TELL_OF_C = """\
+ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
+\t@echo TVMRT_MICRO_ASM | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
+\ttail -n 1 | grep -qx 0 && touch in-c.stamp || true
+\t@test ! -f in-c.stamp || echo "note: with this compiler and these options the int8 kernels" \\
+\t"are C in place of assembly: the results are the same, runs take longer" >&2
+\t@rm -f in-c.stamp
+endif
+"""
+_KERNELS = "tvm/runtime/kernels/board/i8.h"
+
+_MAKEFILE = """\
+# Makes lib%(name)s.a of the network. Another compiler or other options: make CC=... CFLAGS=...
+# A program that links it includes codegen/host/include/ and runtime/include/.
+ifeq ($(origin CC),default)
+CC = %(compiler)s
+endif
+# A compiler that brings no C library has the headers of picolibc where that is installed.
+ifneq ($(shell $(CC) -include math.h -E -x c /dev/null >/dev/null 2>&1 || echo none),)
+override CC += --specs=picolibc.specs
+endif
+ifeq ($(origin AR),default)
+AR = %(archiver)s
+endif
+CFLAGS ?= %(cflags)s
+TARGET_FLAGS ?= %(flags)s
+flags = -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include
+
+%(kernels)sruntime := runtime/src_backend runtime/src_runtime/firmware
+sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
+objects := $(sources:.c=.o)
+compiled := $(wildcard codegen/host/lib/*.o)
+headers := $(wildcard codegen/host/include/*.h)
+# Made anew where these files took the place of others, whose date is the same.
+content := content-%(content)s.stamp
+%(others)s
+lib%(name)s.a: $(objects) $(compiled)%(built)s
+\trm -f $@
+\t$(AR) rcs $@ $^
+%(tell)s
+$(content):
+\trm -f content-*.stamp
+\ttouch $@
+
+%%.o: %%.c $(headers) $(content)
+%(build)s
+%(more)sclean:
+\trm -f lib%(name)s.a $(objects) $(content)%(built)s
+
+.PHONY: clean
+"""
+
+
 def makefile(
     name: str,
     target: Target,
     file_flags: Mapping[str, Sequence[str]],
     content: str,
     vendors: Mapping[str, Vendor],
+    headers: Container[str],
 ) -> str:
     """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
 
     ``file_flags`` are further options of single C files, by their names, ``vendors`` what code
     such files call that the user has. ``content`` differs where the sources do: the files of all
     archives have one date, by which make could not tell that an archive was unpacked over an older
-    one.
+    one. ``headers`` are those of the package that the archive has: kernels in assembly are built in
+    C where the compiler cannot take it.
     """
     compiler, archiver = tools_of(target.name)
     flags = " ".join(target.flags)
@@ -126,46 +191,14 @@ def makefile(
     brought = list(dict.fromkeys(vendors.values()))
     others = "".join(map(_vendor_rules, brought))
     built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
-    return f"""\
-# Makes lib{name}.a of the network. Another compiler or other options: make CC=... CFLAGS=...
-# A program that links it includes codegen/host/include/ and runtime/include/.
-ifeq ($(origin CC),default)
-CC = {compiler}
-endif
-# A compiler that brings no C library has the headers of picolibc where that is installed.
-ifneq ($(shell $(CC) -include math.h -E -x c /dev/null >/dev/null 2>&1 || echo none),)
-override CC += --specs=picolibc.specs
-endif
-ifeq ($(origin AR),default)
-AR = {archiver}
-endif
-CFLAGS ?= {" ".join(CFLAGS)}
-TARGET_FLAGS ?= {flags}
-
-runtime := runtime/src_backend runtime/src_runtime/firmware
-sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
-objects := $(sources:.c=.o)
-compiled := $(wildcard codegen/host/lib/*.o)
-headers := $(wildcard codegen/host/include/*.h)
-# Made anew where these files took the place of others, whose date is the same.
-content := content-{content}.stamp
-{others}
-lib{name}.a: $(objects) $(compiled){built}
-\trm -f $@
-\t$(AR) rcs $@ $^
-
-$(content):
-\trm -f content-*.stamp
-\ttouch $@
-
-%.o: %.c $(headers) $(content)
-\t$(CC) -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include -c $< -o $@
-
-{more}clean:
-\trm -f lib{name}.a $(objects) $(content){built}
-
-.PHONY: clean
-"""
+    assembly = "dsp" in (target.board or ()) and _KERNELS in headers
+    build, tell = (_COMPILE_ASSEMBLY, _TELL_OF_C) if assembly else (_COMPILE, "")
+    return _MAKEFILE % {
+        "name": name, "compiler": compiler, "archiver": archiver, "cflags": " ".join(CFLAGS),
+        "flags": flags, "kernels": f"kernels := {_KERNELS}\n" if assembly else "",
+        "content": content, "others": others, "built": built, "tell": tell, "build": build,
+        "more": more,
+    }  # fmt: skip
 
 
 def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, Vendor]) -> str:

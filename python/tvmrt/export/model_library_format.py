@@ -73,14 +73,15 @@ def write_archive(
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
             texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
-            headers = sorted(runtime_headers(texts).items())
-            for header, text in headers:
+            headers = runtime_headers(texts)
+            for header, text in sorted(headers.items()):
                 _add(tar, f"runtime/include/{header}", text.encode())
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
             name = libraries[0].module_name if image is None else image.name
-            content = _digest([*texts, *(text for _, text in headers)], objects)
+            content = _digest([*texts, *(text for _, text in sorted(headers.items()))], objects)
             vendors = {k: v for library in libraries for k, v in library.sources.vendors.items()}
-            text = makefile(name or "network", libraries[0].target, flags, content, vendors)
+            first = libraries[0].target
+            text = makefile(name or "network", first, flags, content, vendors, headers)
             _add(tar, "Makefile", text.encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())

@@ -8,6 +8,7 @@ A few builds every day, more of them with the slow tests; all 1,092 by
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from archives import unpack
 from board_layers import layers
+from boards import BOARDS, link_image, run_image
 from compilers import (
     COMPILERS,
     Build,
@@ -103,6 +105,42 @@ def test_results_are_right_however_they_are_built(build, archives, images, expec
         pytest.skip(f"{build.missing_tool()} is not installed")
     found = results(build, archives(build.target), images[:PICTURES], tmp_path)
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProcess:
+    """What its Makefile says with these options, in a copy of an archive that was unpacked."""
+    shutil.copytree(archive, folder)
+    command = ["make", "-s", "-C", folder, "CC=arm-none-eabi-gcc --specs=picolibc.specs", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_kernels_are_c_where_options_leave_too_few_registers(archives, images, expected, tmp_path):
+    board = BOARDS["cortex-m4"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    archive, folder = archives("cortex-m4")[0], tmp_path / "few"
+    done = made(archive, folder, "CFLAGS=-O2 -ffixed-r9 -fno-omit-frame-pointer")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the int8 kernels are C in place of assembly") == 1
+    assert done.stderr.count("\n") == 1, "the compiler's own words for it are of no use to anybody"
+    program = tmp_path / "main.c"
+    program.write_text(program_text(["small"], "c", files=("images.bin", "results.bin")))
+    includes = [folder / "codegen/host/include", folder / "runtime/include"]
+    libraries = [folder / "libsmall.a"]
+    image = link_image(board, [program], libraries, tmp_path / "image.elf", includes)
+    images[:PICTURES].tofile(tmp_path / "images.bin")
+    run_image(board, image, tmp_path)
+    found = np.fromfile(tmp_path / "results.bin", np.float32).reshape(PICTURES, -1)
+    np.testing.assert_allclose(found, expected[:, : found.shape[1]], rtol=2e-4, atol=1e-6)
+
+
+def test_a_makefile_tells_nothing_of_kernels_that_it_builds(archives, tmp_path):
+    if BOARDS["cortex-m4"].missing_tool():
+        pytest.skip(f"{BOARDS['cortex-m4'].missing_tool()} is not installed")
+    archive = archives("cortex-m4")[0]
+    assert made(archive, tmp_path / "usual").stderr == ""
+    wrong = made(archive, tmp_path / "wrong", "CFLAGS=-fno-such-option")
+    assert wrong.returncode != 0 and "-fno-such-option" in wrong.stderr
 
 
 CPLUSPLUS = ("-x", "c++", "-std=gnu++11", "-Wall", "-Wextra", "-Werror", "-fno-exceptions")
