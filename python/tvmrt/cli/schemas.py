@@ -111,15 +111,19 @@ POOL = _record(
 TRIED = _record(
     tile_=_list(_whole(), "Lanes, vectors of channels, pixels."),
     at_once_=_whole("Blocks of channels whose weights stay in cache."),
-    parallel_=_flag("Whether threads share the layer."),
+    pixels_=_whole("Of a layer in 8 bits: pixels that are finished at once."),
+    threads_=_whole("That share the layer at most; 0: all that there are."),
     square_=_whole("Results of a square along an axis."),
     seconds=_seconds("The fastest run."),
 )  # fmt: skip
 TUNED_LAYER = _record(
-    layer=_text("Its signature."), level=_text("Lanes x registers of its vectors."),
+    layer=_text("Its signature."),
+    level=_text("Lanes x registers of its vectors; of bytes, what multiplies them."),
     processor=_text("The kind that it was measured on."),
     usual=TRIED, best=TRIED,
     square=_whole("The fastest size of squares; 1: directly; 0: not asked."),
+    threads=_whole("Of so many at most it was asked who shares the layer; 0: not asked."),
+    shared=_list(TRIED, "The best choice by numbers of threads, in one run."),
     tried=_list(TRIED, "All that was measured, in one run."), tool=_text(),
 )  # fmt: skip
 PLAN_ROW = _record(
@@ -429,8 +433,8 @@ FORMS: dict[str, Schema] = {
         ),
         networks=_list(
             _record(
-                network=_text(), before_seconds=_seconds("The fastest run."),
-                after_seconds=_seconds(),
+                network=_text(), threads=_whole(),
+                before_seconds=_seconds("The fastest run."), after_seconds=_seconds(),
                 speed=_number("The median over rounds of before by after."),
                 speed_of_fastest=_number(),
             )

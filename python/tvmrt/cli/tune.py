@@ -25,10 +25,11 @@ FEWEST_ROUNDS, MOST_ROUNDS = 11, 2000
 
 @dataclass(frozen=True)
 class NetworkGain:
-    """A network before and after: its fastest runs in seconds, the median over rounds of how many
-    times as fast it is, and the same of the fastest."""
+    """A network before and after, with so many threads: its fastest runs in seconds, the median
+    over rounds of how many times as fast it is, and the same of the fastest."""
 
     network: str
+    threads: int
     before_seconds: float
     after_seconds: float
     speed: float
@@ -69,7 +70,7 @@ def command(
     threads: int, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
-    in a database for 'compile --tuned'. With --threads, also which layers threads should share;
+    in a database for 'compile --tuned'. With --threads, also how many threads should share a layer;
     with --winograd, also squares."""
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.tuning import database
@@ -90,14 +91,18 @@ def command(
         wanted = list(layers) if again else missing(layers, known, effort)
         _search(wanted, effort, path, address, report)
         pairs = zip(models, usual) if layers else ()
-        gains = [_gain(model, library, path, asked, report) for model, library in pairs]
+        gains = [
+            gain
+            for model, library in pairs
+            for gain in _gains(model, library, path, threads, asked, report)
+        ]
     rows = _rows(layers, database.read(path) if path.exists() else [])
     if as_json:
         found = {"database": str(path), "measured": len(wanted), "layers": rows}
         console.print_json("tune", {**found, "networks": [asdict(each) for each in gains]})
     elif not layers:
         console.note(
-            "nothing to search: tuning knows convolutions and products in float32 or bfloat16 with "
+            "nothing to search: tuning knows convolutions, products and recurrent layers with "
             "constant weights and fixed sizes, of 10,000 multiply-adds and more"
         )
     else:
@@ -123,21 +128,33 @@ def _search(
             report(console.shorten(entry.layer), done + 1, len(layers))
 
 
-def _gain(
-    model: Path, usual: Any, path: Path, asked: Mapping[str, Any], report: Any
-) -> NetworkGain:
-    """The network as it was, which is ``usual``, and as it is, in turn."""
+def _gains(
+    model: Path, usual: Any, path: Path, threads: int, asked: Mapping[str, Any], report: Any
+) -> list[NetworkGain]:
+    """The network as it was, which is ``usual``, and as it is, in turn, by numbers of threads."""
     from tvmrt.network.loading import load
+    from tvmrt.runtime import get_global_func
+    from tvmrt.tuning.search import counts_of
 
     if report is not None:
         report(f"{model.name} before and after", 0, 1)
     tuned = _compiled(model, path if path.exists() else None, asked)
     runs = [load(library).warm_executor().run for library in (usual, tuned)]
+    found = []
+    for count in counts_of(threads):  # the last one is what the process runs with
+        get_global_func("runtime.config_threadpool")(0, count)
+        found.append(_gain(model.name, count, runs))
+    return found
+
+
+def _gain(name: str, threads: int, runs: Sequence[Any]) -> NetworkGain:
     rounds = [_round(runs) for _ in range(2)][1:]  # the first one finds nothing in the caches
     count = min(MOST_ROUNDS, max(FEWEST_ROUNDS, int(2.0 / sum(rounds[0]))))
     rounds = [_round(runs) for _ in range(count)]
     before, after = (min(column) for column in zip(*rounds))
-    return NetworkGain(model.name, before, after, median(a / b for a, b in rounds), before / after)
+    return NetworkGain(
+        name, threads, before, after, median(a / b for a, b in rounds), before / after
+    )
 
 
 def _round(runs: Sequence[Any]) -> list[float]:
@@ -167,7 +184,7 @@ def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[st
 def _words(entry: Entry) -> str:
     """What was chosen, as far as it is not what the estimate chooses anyway."""
     best, usual = entry.best.choice, entry.usual.choice
-    if best.tile == usual.tile and best.at_once == usual.at_once:
+    if (best.tile, best.at_once, best.pixels) == (usual.tile, usual.at_once, usual.pixels):
         best = replace(best, tile=None, at_once=0)
     return str(best)
 
@@ -187,12 +204,13 @@ def _print(
     console.print_table("layers", columns, table, left=("layer", "choice"))
     told = [
         (
-            gain.network, seconds(gain.before_seconds), seconds(gain.after_seconds),
+            gain.network, gain.threads, seconds(gain.before_seconds),
+            seconds(gain.after_seconds),
             f"{gain.speed:.3f}", f"{gain.speed_of_fastest:.3f}",
         )
         for gain in gains
     ]  # fmt: skip
-    columns = ("network", "before", "after", "times as fast", "fastest runs")
+    columns = ("network", "threads", "before", "after", "times as fast", "fastest runs")
     console.print_table("networks, in turn", columns, told, left=("network",))
     console.print_pairs({"measured": f"{measured} layers", "database": path})
 

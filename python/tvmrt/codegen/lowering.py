@@ -94,8 +94,12 @@ class Lowering:
 
     def chosen(self, step: Step) -> Choice:
         """What tuning says of them; an empty choice where it says nothing."""
+        return self.chosen_among(partial(self.options, step))
+
+    def chosen_among(self, options: Callable[[], list[Choice]]) -> Choice:
+        """The same where the options follow from the node alone."""
         tuned = self.target.tuned
-        return Choice() if tuned is None else tuned.choice(self.node, partial(self.options, step))
+        return Choice() if tuned is None else tuned.choice(self.node, options)
 
     def chosen_by_widest(self, step: Step) -> Choice:
         """The same for the widest level, in the order of whose tiles weights lie."""

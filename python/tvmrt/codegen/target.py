@@ -77,9 +77,10 @@ class Target:
 
 
 def vectors_of(target: Target) -> str:
-    """What the choice of tiles of floats depends on: ``16x32`` is 32 registers of 16 lanes, with
-    ``bf16`` where an instruction multiplies pairs of bfloat16."""
-    return f"{target.lanes}x{target.registers}" + (" bf16" if target.bf16 else "")
+    """What the choice of tiles depends on, in words: ``16x32`` is 32 registers of 16 lanes;
+    ``bf16`` where an instruction multiplies pairs of bfloat16; the instructions for bytes."""
+    words = [f"{target.lanes}x{target.registers}", "bf16" if target.bf16 else "", target.int8]
+    return " ".join(filter(None, words))
 
 
 _HARD = ("-mthumb", "-mfloat-abi=hard")

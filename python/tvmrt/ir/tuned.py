@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any, Protocol
 
@@ -18,8 +18,14 @@ from .graph import Node
 from .reduced import BFLOAT16, is_reduced
 
 FLOAT32 = "float32"
+BYTES = ("int8", "uint8")
+CONVOLUTIONS = ("conv", "conv_transpose")
+CELLS = ("lstm", "gru", "gru_linear", "rnn")
+_OPS = {"qconv": "conv", "qmatmul": "matmul"}  # by the names of the graph's operators
+_RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
+_ELEMENTS = {"conv": (FLOAT32, BFLOAT16, *BYTES), "matmul": (FLOAT32, BFLOAT16, *BYTES)}
 _FORM = re.compile(
-    r"(?P<op>conv|matmul) (?P<element>float32|bfloat16) (?P<x>\d+(x\d+)+) by (?P<w>\d+(x\d+)+)"
+    r"(?P<op>\w+) (?P<element>\w+) (?P<x>\d+(x\d+)+) by (?P<w>\d+(x\d+)+)"
     r"( stride (?P<strides>[\dx]+) dilation (?P<dilations>[\dx]+) pads (?P<before>[-\dx]+)"
     r" (?P<after>[-\dx]+) groups (?P<groups>\d+))?"
 )
@@ -30,8 +36,11 @@ Extents = tuple[int, ...]
 class Layer:
     """A layer with constant weights, by what its time depends on.
 
-    ``conv``: x [N, C, ...], w [OC, C / groups, ...]; ``matmul``: x [rows, K], w [K, columns].
-    ``element`` is what is multiplied.
+    ``conv``: x [N, C, ...], w [OC, C / groups, ...]; ``conv_transpose``: w [C, OC / groups, ...],
+    ``before`` and ``after`` being what is cut off the full result; ``matmul``: x [rows, K],
+    w [K, columns]; ``lstm``, ``gru``, ``gru_linear`` (whose reset comes after the product) and
+    ``rnn``: x [steps, batch, gates * hidden], w [gates * hidden, hidden]. ``element`` is what is
+    multiplied, of bytes that of x.
     """
 
     op: str
@@ -48,7 +57,7 @@ class Layer:
     def text(self) -> str:
         """The signature."""
         text = f"{self.op} {self.element} {_join(self.x)} by {_join(self.w)}"
-        if self.op == "conv":
+        if self.op in CONVOLUTIONS:
             text += (
                 f" stride {_join(self.strides)} dilation {_join(self.dilations)} pads "
                 f"{_join(self.before)} {_join(self.after)} groups {self.groups}"
@@ -65,6 +74,14 @@ class Layer:
         """The shape of the result."""
         if self.op == "matmul":
             return self.x[0], self.w[1]
+        if self.op in CELLS:
+            return *self.x[:2], self.w[1]
+        if self.op == "conv_transpose":
+            axes = zip(
+                self.x[2:], self.w[2:], self.strides, self.dilations, self.before, self.after
+            )
+            extents = ((n - 1) * s + (k - 1) * d + 1 - b - a for n, k, s, d, b, a in axes)
+            return (self.x[0], self.w[1] * self.groups, *extents)
         axes = zip(self.x[2:], self.w[2:], self.strides, self.dilations, self.before, self.after)
         extents = ((n + b + a - (k - 1) * d - 1) // s + 1 for n, k, s, d, b, a in axes)
         return (self.x[0], self.w[0], *extents)
@@ -72,6 +89,10 @@ class Layer:
     @property
     def macs(self) -> int:
         """Multiply-adds."""
+        if self.op == "conv_transpose":
+            return prod(self.x) * prod(self.w[1:])
+        if self.op in CELLS:
+            return prod(self.x[:2]) * prod(self.w)
         each = self.w[0] if self.op == "matmul" else prod(self.w[1:])
         return prod(self.out) * each
 
@@ -87,18 +108,22 @@ def _split(text: str) -> Extents:
 def parse_layer(text: str) -> Layer:
     """The layer of a signature. Raises ValueError for a text that is none."""
     found = _FORM.fullmatch(text)
-    if found is None or (found["op"] == "conv") != (found["strides"] is not None):
+    op = found["op"] if found else ""
+    known = op in (*CONVOLUTIONS, *_RANKS)
+    if found is None or not known or (op in CONVOLUTIONS) != (found["strides"] is not None):
         raise ValueError(f"'{text}' is no signature of a layer")
+    if found["element"] not in _ELEMENTS.get(op, (FLOAT32,)):
+        raise ValueError(f"'{text}' is no signature of a layer: of its element there is none")
     sizes = (_split(found["x"]), _split(found["w"]))
-    if found["op"] == "matmul":
-        layer = Layer("matmul", found["element"], *sizes)
-        rank = 2
+    if op in _RANKS:
+        layer = Layer(op, found["element"], *sizes)
+        ranks = _RANKS[op]
     else:
         windows = (_split(found[n]) for n in ("strides", "dilations", "before", "after"))
-        layer = Layer("conv", found["element"], *sizes, *windows, int(found["groups"]))
-        rank = len(layer.strides) + 2
+        layer = Layer(op, found["element"], *sizes, *windows, int(found["groups"]))
+        ranks = (len(layer.strides) + 2,) * 2
     members = (layer.strides, layer.dilations, layer.before, layer.after)
-    if len(layer.x) != rank or len(layer.w) != rank or len(set(map(len, members))) > 1:
+    if (len(layer.x), len(layer.w)) != ranks or len(set(map(len, members))) > 1:
         raise ValueError(f"'{text}' is no signature of a layer: its ranks differ")
     if not all((*layer.x, *layer.w, *layer.strides, *layer.dilations, layer.groups)):
         raise ValueError(f"'{text}' is no signature of a layer: an extent is 0")
@@ -108,21 +133,31 @@ def parse_layer(text: str) -> Layer:
 def layer_of(node: Node) -> Layer | None:
     """The layer that a node computes; None where nothing is chosen for it: of other operators, of
     weights that a run computes, and where a run chooses extents."""
-    if node.op not in ("conv", "matmul"):
+    op = _OPS.get(node.op, node.op)
+    if op == "gru" and node.attrs["linear_before_reset"]:
+        op = "gru_linear"
+    if op not in (*CONVOLUTIONS, *_RANKS):
         return None
     x, w = node.inputs[0], node.inputs[1]
-    if w is None or not w.is_constant or w.kept or symbols_of(x.shape, node.output.shape):
+    if w is None or not w.is_constant or w.kept or symbols_of(x.shape, node.outputs[0].shape):
         return None
-    element = BFLOAT16 if is_reduced(node) else FLOAT32
+    element = x.dtype.name if node.op in _OPS else BFLOAT16 if is_reduced(node) else FLOAT32
     if not all((*x.shape, *w.shape)):
         return None
-    if node.op == "matmul":
+    if op == "matmul":
         if w.type.rank != 2 or x.type.rank < 2:
             return None
         return Layer("matmul", element, (prod(x.shape[:-1]), x.shape[-1]), tuple(w.shape))
-    attrs = node.attrs
-    windows = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before", "pads_after"))
-    return Layer("conv", element, tuple(x.shape), tuple(w.shape), *windows, attrs["groups"])
+    if op in CELLS:
+        return Layer(op, element, tuple(x.shape), tuple(w.shape))
+    sizes, attrs = (tuple(x.shape), tuple(w.shape)), node.attrs
+    strides, dilations, before = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before"))
+    after = tuple(attrs["pads_after"] if op == "conv" else (0,) * len(before))
+    layer = Layer(op, element, *sizes, strides, dilations, before, after, attrs["groups"])
+    if op == "conv":
+        return layer
+    cut = tuple(full - y for full, y in zip(layer.out[2:], attrs["out_spatial"]))
+    return replace(layer, after=cut)
 
 
 @dataclass(frozen=True)
@@ -135,8 +170,11 @@ class Choice:
         Lanes, vectors of output channels, pixels of a register tile.
     at_once
         Blocks of channels whose weights stay in cache while the pixels pass by.
-    parallel
-        Whether the layer is shared among the threads that a run has.
+    pixels
+        Of a layer in 8 bits: pixels that are finished for all channels before the next.
+    threads
+        How many threads of a run share the layer at most: 1 for its caller alone, 0 for all that
+        there are.
     square
         Results of a square along an axis where a convolution may be computed by squares: 2 or 4; 1
         where it is faster directly.
@@ -144,7 +182,8 @@ class Choice:
 
     tile: tuple[int, int, int] | None = None
     at_once: int = 0
-    parallel: bool | None = None
+    pixels: int = 0
+    threads: int | None = None
     square: int = 0
 
     def members(self) -> dict[str, Any]:
@@ -161,8 +200,11 @@ class Choice:
             words.append(f"tiles of {self.tile[0]} x {self.tile[1]} channels x {self.tile[2]}")
         if self.at_once:
             words.append(f"{self.at_once} blocks at once")
-        if self.parallel is not None:
-            words.append("all threads" if self.parallel else "one thread")
+        if self.pixels:
+            words.append(f"{self.pixels} pixels at once")
+        if self.threads is not None:
+            many = f"{self.threads} threads" if self.threads else "all threads"
+            words.append("one thread" if self.threads == 1 else many)
         return ", ".join(words) or "as estimated"
 
 
@@ -193,7 +235,7 @@ class Guide(Protocol):
 class Tuned:
     """Choices for the layers of one network and level of processors, and which were used.
 
-    ``level`` is what the choice depends on: lanes and registers (``codegen.target.vectors_of``).
+    ``level`` is what the choice depends on (``codegen.target.vectors_of``).
     """
 
     def __init__(self, level: str, guide: Guide) -> None:
@@ -236,5 +278,9 @@ class Tuned:
 
 
 def level_for(layer: Layer, level: str) -> str:
-    """What of a level the choice for a layer depends on."""
-    return level if layer.element == BFLOAT16 else level.partition(" ")[0]
+    """What of a level the choice for a layer depends on: of bytes the instructions that multiply
+    them, of floats the vectors."""
+    vectors, *more = level.split()
+    if layer.element in BYTES:
+        return more[-1]
+    return f"{vectors} bf16" if layer.element == BFLOAT16 and "bf16" in more else vectors

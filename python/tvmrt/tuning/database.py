@@ -25,7 +25,7 @@ MOST_BYTES = 256 << 20  # of a file
 MOST_NUMBER = 1 << 16  # in a choice
 MOST_SECONDS = 1e6
 AGAIN = "remove it, or what is wrong in it, and run 'tvmrt tune' again"
-_MEMBERS = {"tile", "at_once", "parallel", "square"}
+_MEMBERS = {"tile", "at_once", "pixels", "threads", "square"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Entry:
     square
         Of a 3x3 convolution the fastest size of squares, 1 where directly is faster, 0 where that
         was not asked.
+    threads
+        Of how many threads at most it was asked who shares the layer; 0 where it was not.
+    shared
+        The best choice with other numbers of threads, in one run.
     tried
         All that was measured on the way, in one run: what a model of cost is fitted to.
     tool
@@ -68,6 +72,8 @@ class Entry:
     square: int = 0
     tried: Sequence[Tried] = field(default_factory=tuple)
     tool: str = ""
+    threads: int = 0
+    shared: Sequence[Tried] = field(default_factory=tuple)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -147,8 +153,9 @@ def as_json(entry: Entry) -> dict[str, Any]:
     return {
         "layer": entry.layer, "level": entry.level, "processor": entry.processor,
         "usual": _tried_json(entry.usual), "best": _tried_json(entry.best),
-        "square": entry.square, "tried": [_tried_json(each) for each in entry.tried],
-        "tool": entry.tool,
+        "square": entry.square, "threads": entry.threads,
+        "shared": [_tried_json(each) for each in entry.shared],
+        "tried": [_tried_json(each) for each in entry.tried], "tool": entry.tool,
     }  # fmt: skip
 
 
@@ -162,14 +169,18 @@ def entry_of(data: Any) -> Entry:
         raise ValueError("it is no object")
     texts = [_text_of(data, name) for name in ("layer", "level", "processor")]
     parse_layer(texts[0])
-    square, tried = data.get("square", 0), data.get("tried", [])
+    square, threads = data.get("square", 0), data.get("threads", 0)
+    tried, shared = data.get("tried", []), data.get("shared", [])
     if square not in (0, 1, 2, 4) or isinstance(square, bool):
         raise ValueError("its square is none of 0, 1, 2, 4")
-    if not isinstance(tried, list):
-        raise ValueError("tried is no list")
+    if not isinstance(tried, list) or not isinstance(shared, list):
+        raise ValueError("tried or shared is no list")
+    if threads and not _is_size(threads):
+        raise ValueError("its threads are no whole number")
     return Entry(
         *texts, _tried_of(data.get("usual")), _tried_of(data.get("best")), square,
-        tuple(map(_tried_of, tried)), str(data.get("tool", ""))[:100],
+        tuple(map(_tried_of, tried)), str(data.get("tool", ""))[:100], int(threads),
+        tuple(map(_tried_of, shared)),
     )  # fmt: skip
 
 
@@ -201,13 +212,15 @@ def _tried_of(data: Any) -> Tried:
         if not isinstance(tile, list) or len(tile) != 3 or not all(map(_is_size, tile)):
             raise ValueError("a tile is not three whole numbers above 0")
         tile = tuple(tile)
-    at_once, square = data.get("at_once", 0), data.get("square", 0)
-    parallel = data.get("parallel")
-    if (at_once and not _is_size(at_once)) or square not in (0, 1, 2, 4):
+    numbers = {name: data.get(name, 0) for name in ("at_once", "pixels", "square")}
+    threads = data.get("threads")
+    counts = (numbers["at_once"], numbers["pixels"], threads or 0)
+    if any(n and not _is_size(n) for n in counts) or numbers["square"] not in (0, 1, 2, 4):
         raise ValueError("a choice has a number that none can have")
-    if parallel not in (None, True, False):
-        raise ValueError("parallel is neither true nor false")
-    return Tried(Choice(tile, int(at_once), parallel, int(square)), float(seconds))
+    whole = {name: int(n) for name, n in numbers.items()}
+    return Tried(
+        Choice(tile, threads=None if threads is None else int(threads), **whole), float(seconds)
+    )
 
 
 def _is_number(value: Any) -> bool:

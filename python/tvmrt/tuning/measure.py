@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from tvmrt.export.library import CompiledLibrary
 from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
 from tvmrt.ir.program import Program
 from tvmrt.ir.reduced import BFLOAT16, PRECISION
-from tvmrt.ir.tuned import Choice, Layer, Tuned
+from tvmrt.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
 from tvmrt.planner import plan_program
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 FEWEST_ROUNDS = 7
 CLOCK = 1e-8  # seconds that a clock tells apart
+ACTIVATIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "rnn": ("tanh",)}
+OPS = {"conv": "qconv", "matmul": "qmatmul"}  # of bytes
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class _Forced(Tuned):
 def options_of(layer: Layer, target: Target) -> list[Choice]:
     """The choices that there are for a layer on a target, the one of the estimate first."""
     steps = _program(layer, [Choice()], target).steps
-    step = next(step for step in steps if step.group.root.op == layer.op)
+    step = next(step for step in steps if step.group.root.name == _name(0))
     return step.lowering.options(step)
 
 
@@ -94,8 +97,7 @@ def measure(
 
     program = _program(layer, choices, target)
     executor, symbols = _load(program, target, cc)
-    x = np.random.default_rng(1).standard_normal(layer.x, np.float32)
-    executor.set_input(0, x)
+    executor.set_input(0, _numbers(layer.x, _element(layer), 1))
     before = get_global_func("runtime.NumThreads")()
     get_global_func("runtime.config_threadpool")(0, threads)
     try:
@@ -132,15 +134,12 @@ def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program
     """The layer once for each choice, all of the same input. Of each result the first element is
     an output, so that one memory serves all."""
     graph = Graph("layer")
-    x = Value("x", TensorType(layer.x, DTYPES["float32"]))
+    x = Value("x", TensorType(layer.x, DTYPES[_element(layer)]))
     graph.inputs.append(x)
-    rng = np.random.default_rng(0)
-    w = constant(rng.standard_normal(layer.w, np.float32), "w")
-    channels = layer.w[1] if layer.op == "matmul" else layer.w[0]
-    bias = constant(rng.standard_normal(channels, np.float32), "bias")
+    weights = [constant(data, name) for name, data in _weights(layer).items()]
     b = Builder(graph)
     for number, choice in enumerate(choices):
-        y = _emit(b, layer, choice, [x, w, bias], _name(number))
+        y = _emit(b, layer, choice, [x, *weights], _name(number))
         zeros, ones = (0,) * y.type.rank, (1,) * y.type.rank
         first = b.emit("slice", [y], starts=zeros, steps=ones, sizes=ones)
         graph.outputs.append(first)
@@ -151,20 +150,71 @@ def _program(layer: Layer, choices: Sequence[Choice], target: Target) -> Program
     return program
 
 
-def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value], name: str) -> Value:
-    if layer.op == "matmul":
-        y = b.emit("matmul", inputs, name)
-    elif choice.square > 1:
+def _element(layer: Layer) -> str:
+    """That of the input; what is multiplied in bfloat16 comes in float32."""
+    return layer.element if layer.element in BYTES else "float32"
+
+
+def _numbers(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype == "float32":
+        return rng.standard_normal(shape, np.float32)
+    return rng.integers(*(-128, 128) if dtype == "int8" else (0, 256), shape, dtype)
+
+
+def _weights(layer: Layer) -> dict[str, np.ndarray]:
+    """Constants of a layer; those of the weights are small enough that cells stay in bounds."""
+    if layer.op in CELLS:
+        return {"r": _numbers(layer.w, "float32", 0) / np.float32(layer.w[1])}
+    channels = layer.out[1]
+    if layer.element not in BYTES:
+        return {"w": _numbers(layer.w, "float32", 0), "bias": _numbers((channels,), "float32", 2)}
+    scale = np.float32(channels / (64.0 * np.prod(layer.w)))
+    return {"w": _numbers(layer.w, "int8", 0), "scale": np.full(channels, scale, np.float32)}
+
+
+def _emit(b: Builder, layer: Layer, choice: Choice, inputs: list[Value | None], name: str) -> Value:
+    if choice.square > 1:
         pads = {"pads_before": layer.before, "pads_after": layer.after}
         return b.emit("conv_winograd", inputs, name, size=choice.square, **pads)
-    else:
-        y = b.emit(
-            "conv", inputs, name, strides=layer.strides, dilations=layer.dilations,
-            pads_before=layer.before, pads_after=layer.after, groups=layer.groups,
-        )  # fmt: skip
+    if layer.op in CELLS:
+        return b.emit_many(*_cell(layer, inputs), name, **_cell_attributes(layer))[0]
+    op, attrs = layer.op, {}
+    if layer.op in CONVOLUTIONS:
+        attrs = {
+            "strides": layer.strides, "dilations": layer.dilations, "pads_before": layer.before,
+            "groups": layer.groups,
+        }  # fmt: skip
+    if layer.op == "conv":
+        attrs["pads_after"] = layer.after
+    elif layer.op == "conv_transpose":
+        attrs["out_spatial"] = layer.out[2:]
+    if layer.element in BYTES:
+        low, high = (-128, 127) if layer.element == "int8" else (0, 255)
+        op, inputs = OPS[op], [*inputs, None, None]  # neither bias nor zero points
+        attrs.update(x_zero=low + 128, to=layer.element, y_zero=low + 128, low=low, high=high)
+    y = b.emit(op, inputs, name, **attrs)
     if layer.element == BFLOAT16 and y.producer is not None:
         y.producer.attrs[PRECISION] = BFLOAT16
     return y
+
+
+def _cell(layer: Layer, inputs: list[Value | None]) -> tuple[str, list[Value | None]]:
+    """The operator of a recurrent layer and its operands."""
+    op = layer.op.partition("_")[0]
+    optional = {"lstm": 4, "gru": 3, "rnn": 2}[op]
+    return op, [*inputs, *(None,) * optional]
+
+
+def _cell_attributes(layer: Layer) -> dict[str, object]:
+    names = ACTIVATIONS.get(layer.op, ("sigmoid", "tanh"))
+    attrs: dict[str, object] = {"reverse": False, "clip": inf}
+    attrs["activations"] = tuple((name, None, None) for name in names)
+    if layer.op == "lstm":
+        attrs["input_forget"] = False
+    elif layer.op != "rnn":
+        attrs["linear_before_reset"] = layer.op == "gru_linear"
+    return attrs
 
 
 def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule, list[str]]:

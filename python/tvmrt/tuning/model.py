@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.codegen.window.tiles_f32 import row_cycles
 from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import Choice, Layer
+from tvmrt.ir.tuned import BYTES, CELLS, Choice, Layer
 
 if TYPE_CHECKING:
     from .database import Entry
 
 FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"
-DENSE, DEPTHWISE = "dense", "depthwise"
+DENSE, DEPTHWISE, RECURRENT = "dense", "depthwise", "recurrent"
 CACHE = 32 << 10  # bytes: of the first level, or nearly
 RIDGE = 1e-4  # by which coefficients are held small, in parts of the rows
 STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
@@ -33,7 +33,16 @@ MOST_CHOICES = 24  # of the estimate's first: of others the fitted data know not
 
 def kind_of(layer: Layer) -> str:
     """Which coefficients are a layer's."""
+    if layer.op in CELLS:
+        return RECURRENT
     return DEPTHWISE if layer.depthwise else DENSE
+
+
+def lanes_of(level: str) -> int:
+    """The lanes of a full vector of floats at a level; 0 of those for bytes, whose vectors are
+    always whole."""
+    number = level.partition("x")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
@@ -43,8 +52,8 @@ def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
     if layer.depthwise:
         tiles = ceil_div(row, width)
         return [log(tiles * (width + 0.5 + (layer.w[-1] - 1) / 3)), log(tiles), 1.0 / width]
-    channels = layer.w[1] if layer.op == "matmul" else layer.w[0] // layer.groups
-    window = layer.w[0] if layer.op == "matmul" else prod(layer.w[1:])
+    channels, window = _outputs(layer)
+    window = ceil_div(window, 4) if layer.element in BYTES else window  # products of four bytes
     half = own < lanes
     blocks = ceil_div(channels, own * vectors)
     cycles = blocks * row_cycles((row,), vectors, width, window, 0.5 if half else 1.0)
@@ -64,10 +73,26 @@ def features(layer: Layer, choice: Choice, lanes: int) -> list[float]:
     ]
 
 
+def _outputs(layer: Layer) -> tuple[int, int]:
+    """Output channels of a group, and multiply-adds of an output."""
+    if layer.op in CELLS:
+        return layer.w
+    if layer.op == "matmul":
+        return layer.w[1], layer.w[0]
+    if layer.op == "conv_transpose":
+        of_phase = prod(map(ceil_div, layer.w[2:], layer.strides))
+        return layer.w[1], layer.w[0] // layer.groups * of_phase
+    return layer.w[0] // layer.groups, prod(layer.w[1:])
+
+
 def _row(layer: Layer) -> int:
     """Pixels that are tiled as one row."""
     if layer.op == "matmul":
         return layer.x[0]
+    if layer.op in CELLS:
+        return layer.x[1]
+    if layer.op == "conv_transpose":
+        return ceil_div(layer.out[-1], layer.strides[-1])
     still = layer.x[2:] == layer.out[2:] and prod(layer.w[2:]) == 1
     return layer.x[0] * prod(layer.x[2:]) if still else layer.out[-1]
 
@@ -115,7 +140,7 @@ def fit(entries: Iterable[tuple[Layer, Entry]]) -> dict[tuple[str, str], Coeffic
     found: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
     processors: dict[tuple[str, str], str] = {}
     for layer, entry in entries:
-        lanes = int(entry.level.partition("x")[0])
+        lanes = lanes_of(entry.level)
         tried = [each for each in entry.tried if each.choice.tile and not each.choice.square]
         least = min((each.seconds for each in tried), default=0.0)
         tried = [each for each in tried if each.seconds < STRAY * least]
@@ -151,7 +176,7 @@ class Model:
         choices = options()[:MOST_CHOICES] if coefficients is not None else []
         if coefficients is None or not choices:
             return None
-        lanes = int(level.partition("x")[0])
+        lanes = lanes_of(level)
         best = min(choices, key=lambda each: coefficients.cost(layer, each, lanes))
         return best, "model"
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from math import prod
 
 from tvmrt import processor
 from tvmrt.codegen.target import Target, get_target, vectors_of
 from tvmrt.codegen.window.layer_f32 import PARALLEL_WORK
 from tvmrt.ir.program import Program
 from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import Choice, Layer, layer_of, level_for, parse_layer
+from tvmrt.ir.tuned import BYTES, CELLS, Choice, Layer, layer_of, level_for, parse_layer
 from tvmrt.ir.winograd import SIZES, TAPS
 from tvmrt.libinfo import __version__
 
@@ -18,7 +20,7 @@ from .database import Entry, Tried
 from .measure import Timing, measure, options_of
 
 WIN = 0.98  # of the usual time, from which on a choice is not an accident
-PARALLEL_WIN = 0.95  # of the time on one thread, which other programs could use
+THREADS_WIN = 0.95  # of the time on fewer threads: others could be used by other programs
 LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, which no clock tells apart
 SURELY_PARALLEL = 100 * PARALLEL_WORK  # multiply-adds that are shared out in any case
 
@@ -34,7 +36,7 @@ class Effort:
     seconds
         For how long they are measured.
     threads
-        How many a run will have; with one, whether a layer is shared out is not asked.
+        How many a run will have at most; with one, who shares a layer is not asked.
     winograd
         Whether 3x3 convolutions are tried by squares.
     cc
@@ -70,19 +72,26 @@ def search(text: str, effort: Effort) -> Entry:
     rows = measure(layer, [*choices, *squares], target, effort.seconds, 1, effort.cc)
     direct = min(rows[: len(choices)], key=lambda row: row.seconds)
     usual, best = _confirmed(layer, target, rows[0].choice, direct.choice, effort)
+    shared: list[Timing] = []
     if _may_be_shared(layer, effort):
-        best = replace(best, choice=_shared(layer, target, best.choice, effort))
+        shared = _by_threads(layer, target, best.choice, effort)
+        best = replace(best, choice=_fewest(shared))
     return Entry(
         text, level_for(layer, vectors_of(target)), processor.name(), usual, best,
-        _square(rows, len(choices)), tuple(Tried(row.choice, row.seconds) for row in rows),
-        f"tvmrt {__version__}",
+        _square(rows, len(choices)), _tried(rows), f"tvmrt {__version__}",
+        effort.threads if shared else 0, _tried(shared),
     )  # fmt: skip
+
+
+def _tried(rows: Sequence[Timing]) -> tuple[Tried, ...]:
+    return tuple(Tried(row.choice, row.seconds) for row in rows)
 
 
 def _sizes(layer: Layer, effort: Effort) -> Sequence[int]:
     """The sizes of squares that are tried."""
     ones = (*layer.strides, *layer.dilations, layer.groups)
-    fits = layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
+    of_floats = layer.op == "conv" and layer.element not in BYTES
+    fits = of_floats and layer.w[2:] == (TAPS, TAPS) and all(n == 1 for n in ones)
     return SIZES if effort.winograd and fits else ()
 
 
@@ -100,8 +109,8 @@ def _confirmed(
 ) -> tuple[Tried, Tried]:
     """The usual choice and the best, once more beside each other: of many that are measured the
     fastest is often one that was lucky. The best is tried with more and fewer weights in cache,
-    too."""
-    choices = [usual, *_by_weights(layer, best)]
+    too, and in 8 bits with more and fewer pixels at once."""
+    choices = [usual, *_by_weights(layer, best), *_by_pixels(layer, best)]
     first, *others = measure(layer, choices, target, effort.seconds, 1, effort.cc)
     row = min(others, key=lambda row: row.seconds)
     before = Tried(usual, first.seconds)
@@ -111,24 +120,48 @@ def _confirmed(
 
 def _by_weights(layer: Layer, choice: Choice) -> list[Choice]:
     """The choice, and the same with other numbers of blocks whose weights stay in cache."""
-    if choice.tile is None or not choice.at_once:
+    if choice.tile is None or layer.depthwise or layer.op in CELLS:
         return [choice]
-    channels = layer.w[1] if layer.op == "matmul" else layer.w[0] // layer.groups
+    channels = layer.out[1] // layer.groups
     blocks = ceil_div(channels, choice.tile[0] * choice.tile[1])
     wanted = {1, ceil_div(blocks, 4), ceil_div(blocks, 2), blocks} - {choice.at_once}
     return [choice, *(replace(choice, at_once=each) for each in sorted(wanted))]
 
 
+def _by_pixels(layer: Layer, choice: Choice) -> list[Choice]:
+    """The same with other numbers of pixels that are finished at once."""
+    if choice.tile is None or layer.element not in BYTES:
+        return []
+    pixels = layer.out[0] if layer.op == "matmul" else prod(layer.out[2:])
+    wanted = (4, 16, 64)
+    return [
+        replace(choice, pixels=n * choice.tile[2]) for n in wanted if n * choice.tile[2] < pixels
+    ]
+
+
 def _may_be_shared(layer: Layer, effort: Effort) -> bool:
-    return effort.threads > 1 and layer.macs < SURELY_PARALLEL
+    return effort.threads > 1 and layer.macs < SURELY_PARALLEL and layer.op not in CELLS
 
 
-def _shared(layer: Layer, target: Target, best: Choice, effort: Effort) -> Choice:
-    """The choice with the answer whether threads share the layer."""
-    ways = [replace(best, parallel=parallel) for parallel in (False, True)]
-    alone, shared = measure(layer, ways, target, effort.seconds, effort.threads, effort.cc)
-    wins = shared.seconds < PARALLEL_WIN * alone.seconds and shared.ratio < 1
-    return shared.choice if wins else alone.choice
+def counts_of(threads: int) -> list[int]:
+    """The numbers of threads that are tried: 1, 2, 4 and so on, and all."""
+    return [*takewhile(lambda n: n < threads, (1 << i for i in range(20))), threads]
+
+
+def _by_threads(layer: Layer, target: Target, best: Choice, effort: Effort) -> list[Timing]:
+    """The choice with these numbers of threads; the last one is for all that there are."""
+    *fewer, _ = counts_of(effort.threads)
+    ways = [replace(best, threads=count) for count in (*fewer, 0)]
+    return measure(layer, ways, target, effort.seconds, effort.threads, effort.cc)
+
+
+def _fewest(rows: Sequence[Timing]) -> Choice:
+    """The choice of the fewest threads beside which more win nothing worth them."""
+    best = rows[0]
+    for row in rows[1:]:
+        if row.seconds < THREADS_WIN * best.seconds and row.ratio < best.ratio:
+            best = row
+    return best.choice
 
 
 def missing(layers: Iterable[Layer], known: Iterable[Entry], effort: Effort) -> list[Layer]:
@@ -142,7 +175,7 @@ def missing(layers: Iterable[Layer], known: Iterable[Entry], effort: Effort) -> 
         if entry is not None and _sizes(layer, effort):
             asked = entry.square != 0
         if entry is not None and _may_be_shared(layer, effort):
-            asked = asked and entry.best.choice.parallel is not None
+            asked = asked and entry.threads >= effort.threads
         if not asked:
             found.append(layer)
     return found

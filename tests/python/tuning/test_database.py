@@ -17,7 +17,7 @@ from tvmrt.tuning.database import Entry, Measured, Tried
 LAYER = "matmul float32 6x5 by 5x7"
 ENTRY = Entry(
     LAYER, "16x32", "some processor", Tried(Choice((16, 1, 6), 1), 2e-6),
-    Tried(Choice((8, 1, 6), 2, parallel=False), 1e-6), 4, (Tried(Choice(square=2), 3e-6),), "t",
+    Tried(Choice((8, 1, 6), 2, threads=1), 1e-6), 4, (Tried(Choice(square=2), 3e-6),), "t",
 )  # fmt: skip
 
 
@@ -81,8 +81,8 @@ DAMAGED = {
     "a choice has the member lanes, which is unknown": with_member(best={**CHOICE, "lanes": 4}),
     "the seconds of a choice are no number above 0": with_member(usual={"seconds": float("nan")}),
     "are no number above 0; remove": with_member(usual={"seconds": 10**400}),
-    "tried is no list": with_member(tried=7),
-    "parallel is neither true nor false": with_member(best={**CHOICE, "parallel": "x"}),
+    "tried or shared is no list": with_member(shared=7),
+    "its threads are no whole number": with_member(threads=-1),
 }
 
 

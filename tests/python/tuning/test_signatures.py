@@ -32,6 +32,10 @@ CASES = {
         network("Conv", (2, 8, 7), (8, 1, 3), pads=[1, 1], group=8), 2 * 8 * 7 * 3,
     ),
     "matmul float32 6x5 by 5x7": (network("MatMul", (2, 3, 5), (5, 7)), 210),
+    "conv_transpose float32 1x4x5x6 by 4x3x4x3 stride 2x1 dilation 1x1 pads 1x0 0x2 groups 1": (
+        network("ConvTranspose", (1, 4, 5, 6), (4, 3, 4, 3), strides=[2, 1], pads=[1, 0, 0, 2]),
+        5 * 6 * 4 * 3 * 4 * 3,
+    ),
 }  # fmt: skip
 
 
@@ -52,11 +56,12 @@ def test_a_layer_is_known_by_its_signature(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "conv", "matmul float32 6x5", "matmul float32 6 by 5x7", "matmul int8 6x5 by 5x7",
+        "", "conv", "matmul float32 6x5", "matmul float32 6 by 5x7", "matmul int4 6x5 by 5x7",
         "matmul float32 6x5x4 by 5x7", "matmul float32 6x0 by 0x7",
         "conv float32 1x3x9x8 by 4x3x3x2",
         "conv float32 1x3x9 by 4x3x3 stride 1x1 dilation 1x1 pads 0 0 groups 1",
         "matmul float32 6x5 by 5x7 stride 1 dilation 1 pads 0 0 groups 1",
+        "lstm int8 3x1x16 by 16x4", "lstm float32 3x16 by 16x4", "gelu float32 6x5 by 5x7",
     ],
 )  # fmt: skip
 def test_other_texts_are_no_signatures(text):
@@ -72,7 +77,7 @@ def test_layers_whose_sizes_a_run_chooses_have_none():
 
 def test_a_choice_reads_as_words():
     assert str(Choice()) == "as estimated"
-    assert str(Choice((16, 2, 8), 3, False)) == (
+    assert str(Choice((16, 2, 8), 3, threads=1)) == (
         "tiles of 16 x 2 channels x 8, 3 blocks at once, one thread"
     )
-    assert str(Choice((16, 2, 8), square=4, parallel=True)) == "squares of 4, all threads"
+    assert str(Choice((16, 2, 8), square=4, threads=0)) == "squares of 4, all threads"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -13,10 +16,11 @@ import tvmrt
 from tvmrt import processor
 from tvmrt.cli import main
 from tvmrt.codegen.target import get_target, vectors_of
+from tvmrt.codegen.window.tiles_i8 import FORMATS
 from tvmrt.ir.tuned import Choice
 from tvmrt.tuning import database
 from tvmrt.tuning.database import Entry, Tried
-from tvmrt.tuning.search import Effort, search
+from tvmrt.tuning.search import Effort, layers_of, search
 
 CONV = "conv float32 1x8x8x8 by 16x8x3x3 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1"
 FIRST = "conv float32 1x1x8x8 by 8x1x3x3 stride 1x1 dilation 1x1 pads 1x1 1x1 groups 1"
@@ -43,8 +47,33 @@ def write(tmp_path):
     return written
 
 
-def compiled(digits, **options):
-    return tvmrt.compile(str(digits / "digits_f32.onnx"), **options)
+# Tells on the standard errors of how many threads each launch may be.
+SPY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+typedef int (*task)(int, void *, void *);
+typedef struct { task f; void *data; } call;
+static int told(int id, void *env, void *data) {
+  call *c = data;
+  if (id == 0) fprintf(stderr, "%d\\n", ((int *)env)[2]);
+  return c->f(id, env, c->data);
+}
+int TVMBackendParallelLaunch(task f, void *data, int count) {
+  int (*real)(task, void *, int) = dlsym(RTLD_NEXT, "TVMBackendParallelLaunch");
+  call c = {f, data};
+  return real(told, &c, count);
+}
+"""
+RUN = """
+import sys
+import numpy as np, tvmrt
+tvmrt.load(sys.argv[1])(np.load(sys.argv[2]))
+"""
+
+
+def compiled(digits, name="digits_f32.onnx", **options):
+    return tvmrt.compile(str(digits / name), **options)
 
 
 def images(digits) -> np.ndarray:
@@ -61,7 +90,7 @@ def test_entries_decide_tiles_and_results_stay_right(digits, write):
     lanes = get_target("native").lanes
     choices = {
         CONV: Choice((lanes, 1, 3), 1), DEPTHWISE: Choice((lanes, 1, 2)),
-        PRODUCT: Choice((lanes, 1, 1), parallel=False),
+        PRODUCT: Choice((lanes, 1, 1), threads=1),
     }  # fmt: skip
     usual, tuned = compiled(digits), compiled(digits, tuned=write(choices))
     names = (f"tvmrt_tile_f32_{lanes}x1x3", f"tvmrt_depthwise_f32_{lanes}k3s1x2")
@@ -72,6 +101,69 @@ def test_entries_decide_tiles_and_results_stay_right(digits, write):
     session = onnxruntime.InferenceSession(str(digits / "digits_f32.onnx"))
     (right,) = session.run(None, {session.get_inputs()[0].name: image})
     np.testing.assert_allclose(np.asarray(tvmrt.load(tuned)(image)), right, rtol=1e-4, atol=1e-6)
+
+
+def right(model, feeds):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, feeds)[0]
+
+
+def test_entries_decide_tiles_of_layers_in_8_bits(digits, write):
+    fmt = get_target("native").int8
+    lanes = FORMATS[fmt].lanes
+    if lanes == 1:
+        pytest.skip("this processor has one tile for bytes")
+    conv, depthwise = (text.replace("float32", "int8") for text in (CONV, DEPTHWISE))
+    choices = {conv: Choice((lanes, 1, 3), 1, pixels=3), depthwise: Choice((lanes, 1, 2))}
+    usual = compiled(digits, "digits_int8.onnx")
+    tuned = compiled(digits, "digits_int8.onnx", tuned=write(choices, level=fmt))
+    assert "tvmrt_tile_i8_1x3_" not in operators(usual)
+    assert "tvmrt_tile_i8_1x3_" in operators(tuned)
+    assert {row["layer"] for row in tuned.manifest["tuned"]} == {conv, depthwise}
+    image = images(digits)[:1]
+    model = onnx.load(digits / "digits_int8.onnx")
+    found = np.asarray(tvmrt.load(tuned)(image))
+    expected = right(model, {model.graph.input[0].name: image})
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    np.testing.assert_array_equal(found, np.asarray(tvmrt.load(usual)(image)))
+
+
+@pytest.mark.parametrize("op", ["ConvTranspose", "GRU"])
+def test_entries_decide_tiles_of_transposed_and_recurrent_layers(write, op):
+    model, x = one_layer(op)
+    (layer,) = layers_of(tvmrt.compile(model).program)
+    lanes = get_target("native").lanes // 2
+    tile = (lanes, 1, 1)
+    usual, tuned = (
+        tvmrt.compile(model),
+        tvmrt.compile(model, tuned=write({layer.text: Choice(tile)})),
+    )
+    name = f"tvmrt_tile_f32_{lanes}x1x1"
+    assert name not in operators(usual)
+    assert name in operators(tuned)
+    np.testing.assert_allclose(
+        np.asarray(tvmrt.load(tuned)(x)), right(model, {"x": x}), rtol=1e-4, atol=1e-5
+    )
+
+
+def one_layer(op: str):
+    """A network of one operator with its weights, and an input."""
+    rng = np.random.default_rng(0)
+    shapes, attrs = [(8, 16, 4, 4)], {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    x = rng.standard_normal((1, 8, 5, 5), np.float32)
+    if op == "GRU":
+        shapes, attrs = [(1, 3 * 32, 8), (1, 3 * 32, 32)], {"hidden_size": 32}
+        x = rng.standard_normal((6, 1, 8), np.float32)
+    held = [
+        onnx.numpy_helper.from_array(rng.standard_normal(shape, np.float32) / 4, f"w{i}")
+        for i, shape in enumerate(shapes)
+    ]
+    node = onnx.helper.make_node(op, ["x", *(w.name for w in held)], ["y"], **attrs)
+    info = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    graph = onnx.helper.make_graph([node], "net", info, outputs, held)
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), x
 
 
 def test_the_manifest_tells_which_entries_were_used(digits, write):
@@ -87,15 +179,32 @@ def test_the_manifest_tells_which_entries_were_used(digits, write):
     assert "tuned" not in compiled(digits).manifest
 
 
-def test_a_choice_of_threads_decides_whether_a_layer_is_shared_out(digits, write):
-    def work(parallel):
-        text = operators(compiled(digits, tuned=write({CONV: Choice(parallel=parallel)})))
-        _, _, function = text.partition("tvmgen_default_conv2(")
-        return int(function.partition(".work = ")[2].partition(",")[0])
+def launches(library, folder, image) -> list[int]:
+    """The number of tasks of each launch in a run by a process of four threads, as the library's
+    own calls of the runtime have it."""
+    library.export_library(folder / "net.so")
+    np.save(folder / "image.npy", image)
+    environment = {**os.environ, "TVM_NUM_THREADS": "4", "TVM_THREAD_POOL_TRUCE": "0"}
+    (folder / "spy.c").write_text(SPY)
+    subprocess.run(["cc", "-shared", "-fPIC", "spy.c", "-o", "spy.so"], cwd=folder, check=True)
+    environment["LD_PRELOAD"] = str(folder / "spy.so")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "net.so", "image.npy"], cwd=folder, env=environment,
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return [int(line) for line in done.stderr.split()]
 
-    assert work(False) == 0
-    assert work(True) == 300000  # what it takes, whatever the layer is
-    assert work(None) == 4 * 4 * 16 * 9 * 8
+
+@pytest.mark.parametrize("threads", [1, 2, 0])
+def test_a_choice_of_threads_decides_how_many_share_a_layer(digits, write, tmp_path, threads):
+    bytes_, level = CONV.replace("float32", "int8"), get_target("native").int8
+    floats = compiled(digits, tuned=write({CONV: Choice(threads=threads)}))
+    eight = compiled(
+        digits, "digits_int8.onnx", tuned=write({bytes_: Choice(threads=threads)}, level=level)
+    )
+    for library in (floats, eight):
+        expected = {1: [], 2: [2], 0: [4]}[threads]
+        assert launches(library, tmp_path, images(digits)[:1]) == expected
 
 
 def test_tiles_that_a_processor_lacks_are_left_to_the_estimate(digits, write):
@@ -135,24 +244,38 @@ def test_measured_squares_are_taken_in_place_of_the_estimate(digits, write, squa
     assert not compiled(digits, tuned=path).summary.winograd
 
 
-def test_a_search_tells_what_it_has_tried():
-    entry = search("matmul float32 16x64 by 64x32", Effort(candidates=2, seconds=0.01, threads=2))
+SEARCHED = [
+    "matmul float32 16x64 by 64x32",
+    "matmul uint8 16x64 by 64x32",
+    "conv int8 1x16x9x9 by 16x1x3x3 stride 1x1 dilation 1x1 pads 1x1 1x1 groups 16",
+    "conv_transpose float32 1x8x4x4 by 8x4x4x4 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1",
+    "gru float32 3x1x48 by 48x16",
+]
+
+
+@pytest.mark.parametrize("text", SEARCHED, ids=lambda text: " ".join(text.split()[:2]))
+def test_a_search_tells_what_it_has_tried(text):
+    entry = search(text, Effort(candidates=2, seconds=0.01, threads=3))
     assert entry.processor == processor.name()
     assert len({tried.choice for tried in entry.tried}) == 2
     assert entry.usual.choice == entry.tried[0].choice
     assert entry.best.seconds <= entry.usual.seconds
-    assert entry.best.choice.parallel in (True, False)
     assert entry.square == 0
+    counts = [] if text.startswith("gru") else [1, 2, 0]  # cells run on their callers
+    assert [tried.choice.threads for tried in entry.shared] == counts
+    assert entry.best.choice.threads in (counts or [None])
 
 
 def test_tune_measures_once_and_compile_takes_it(digits, tmp_path, capsys):
     path, model = tmp_path / "new" / "tuning.json", str(digits / "digits_f32.onnx")
     quick = ["--database", str(path), "--candidates", "2", "--seconds", "0.01", "--json"]
+    quick += ["--threads", "2"]
     assert main(["tune", model, *quick]) == 0
     first = json.loads(capsys.readouterr().out)
     assert {row["layer"] for row in first["layers"]} == {CONV}
     assert first["measured"] == 1
-    assert first["networks"][0]["before_seconds"] > 0
+    assert [row["threads"] for row in first["networks"]] == [1, 2]
+    assert all(row["before_seconds"] > 0 for row in first["networks"])
     assert main(["tune", model, *quick]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["measured"] == 0
@@ -165,9 +288,14 @@ def test_tune_measures_once_and_compile_takes_it(digits, tmp_path, capsys):
 
 
 def test_a_network_with_nothing_to_search_is_told(digits, tmp_path, capsys):
-    path = tmp_path / "tuning.json"
-    assert main(["tune", str(digits / "digits_int8.onnx"), "--database", str(path)]) == 0
-    assert "nothing to search: tuning knows convolutions and products in" in capsys.readouterr().err
+    path, model = tmp_path / "tuning.json", tmp_path / "relu.onnx"
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, (1, 8)) for n in "xy"]
+    graph = onnx.helper.make_graph([node], "net", ends[:1], ends[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), model)
+    assert main(["tune", str(model), "--database", str(path)]) == 0
+    assert "nothing to search: tuning knows convolutions, products" in capsys.readouterr().err
     assert not path.exists()
 
 

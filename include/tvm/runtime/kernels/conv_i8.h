@@ -58,7 +58,8 @@ typedef struct tvmrt_conv_i8 {
   int64_t at_none, at_patches, at_sums, at_acc;
   int64_t work;      /*!< As tvmrt_launch() counts it. */
   int32_t by_blocks; /*!< 1: threads share the blocks of channels, 0: the pixels. */
-  int32_t threads;   /*!< 1: on the caller only; 0: on all workers where the work is worth it. */
+  int32_t
+      threads; /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -333,12 +334,12 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  *
  * Values:  exact int32 sums (they must fit), then as tile/i8.h says or as the epilogue does.
  * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
- * Threads: thread-safe; uses the workers of the runtime unless c->threads is 1.
+ * Threads: thread-safe; uses the workers of the runtime as c->threads says.
  */
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
   tvmrt_conv_i8_job job = {c, data};
   if (c->threads == 1) return tvmrt_conv_i8_part(c, data, 0, 1);
-  return tvmrt_launch(tvmrt_conv_i8_task, &job, c->work, TVMRT_PARALLEL_MIN_MACS);
+  return tvmrt_launch_on(tvmrt_conv_i8_task, &job, c->work, TVMRT_PARALLEL_MIN_MACS, c->threads);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_I8_H_ */

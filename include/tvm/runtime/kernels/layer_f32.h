@@ -27,6 +27,7 @@ typedef struct tvmrt_layer_f32 {
   int64_t work; /*!< As tvmrt_launch() counts it. */
   int32_t
       packed; /*!< Channels of a block of packed weights, over which no tile reaches; 0: a tile's. */
+  int32_t threads; /*!< So many share the layer at most; 0: all. */
 } tvmrt_layer_f32;
 
 /*! \brief The tensors of one call; borrowed. */

@@ -52,17 +52,24 @@ static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, i
 #endif
 
 /*!
- * \brief Runs lambda on all threads, or here alone where the work is not worth it.
+ * \brief Runs lambda on threads that each get half of threshold at least, or here alone where the
+ * work is less than threshold.
  * \param work The size of the work, in the unit of threshold.
+ * \param most So many threads at most; 0: any number.
  * \return 0, or -1 where a task failed or no thread could be started.
  */
-static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
-                               int64_t threshold) {
+static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int64_t work,
+                                  int64_t threshold, int32_t most) {
 #ifndef TVMRT_FREESTANDING
-  if (work >= threshold) return TVMBackendParallelLaunch(lambda, closure, 0);
+  if (work >= threshold) {
+    const int64_t worth = threshold > 1 ? work / (threshold / 2) : work;
+    const int64_t wanted = most > 0 && most < worth ? most : worth;
+    return TVMBackendParallelLaunch(lambda, closure, wanted < INT32_MAX ? (int)wanted : INT32_MAX);
+  }
 #else
   (void)work;
   (void)threshold;
+  (void)most;
 #endif
   TVMParallelGroupEnv alone = {0, 1};
 #if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
@@ -74,6 +81,12 @@ static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t
   }
 #endif
   return lambda(0, &alone, closure);
+}
+
+/*! \brief The same on any number of threads. */
+static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
+                               int64_t threshold) {
+  return tvmrt_launch_on(lambda, closure, work, threshold, 0);
 }
 
 /*!

@@ -361,7 +361,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
-        layer = self.layer(step).shared_out(chosen.parallel)
+        layer = self.layer(step).shared_out(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
@@ -374,7 +374,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
         w, chosen = self.node.inputs[1], self.chosen(step)
-        layer = self.layer(step).shared_out(chosen.parallel)
+        layer = self.layer(step).shared_out(chosen.threads)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)
         bias = packing.pad_channels(self.bias(), tile.packed)

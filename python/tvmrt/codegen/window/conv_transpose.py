@@ -6,10 +6,13 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import Step
+from tvmrt.ir.tuned import Choice
 
 from ..c.writer import FunctionWriter
 from ..lowering import lowers
+from ..target import Target
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering
 from .layer_f32 import LayerF32
@@ -33,10 +36,24 @@ class ConvTransposeLowering(ConvolutionLowering):
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return LayerF32.transposed(self.window(step), w.shape[0], w.shape[1] * groups, groups)
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        groups, layer = self.node.attrs["groups"], self.layer(step)
+    def options(self, step: Step) -> list[Choice]:
+        if self.target.board is not None:
+            return []
+        return packing.tile_choices(packing.tile_options(*self._tile_sizes(step)))
+
+    def _tile_sizes(
+        self, step: Step
+    ) -> tuple[tuple[Whole, ...], Whole, Whole, Target, int, str, Choice]:
+        """What tiles are chosen by."""
+        layer = self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
-        tiles = packing.choose_tiles(rows, layer.out_channels, layer.weights, self.target)
+        sizes = (rows, layer.out_channels, layer.weights)
+        return (*sizes, self.target, 0, packing.FLOATS, self.chosen_by_widest(step))
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.threads)
+        tiles = packing.choose_tiles(*self._tile_sizes(step), chosen)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
         self.emit_layer(step, f, "conv_transpose_f32", layer, tiles, pack, bias)

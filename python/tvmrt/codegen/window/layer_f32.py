@@ -13,6 +13,12 @@ from .tiles_f32 import WIDE
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
 PARALLEL_WORK = 300000  # TVMRT_PARALLEL_MIN_MACS
+MOST_THREADS = 256  # of the runtime
+
+
+def enough_work(threads: int) -> int:
+    """The least work that so many threads share; 0 for all that there can be."""
+    return PARALLEL_WORK * (threads or MOST_THREADS) // 2
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class LayerF32:
     in_channels: int
     out_channels: int
     work: int
+    threads: int = 0  # that share it at most; 0 for all of a run
 
     @classmethod
     def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
@@ -65,11 +72,13 @@ class LayerF32:
         inputs = window.batch * prod(window.in_)
         return cls(plan, groups, ins, outs, inputs * window.taps * in_channels * outs)
 
-    def shared_out(self, parallel: bool | None) -> LayerF32:
-        """The layer for all threads of a run or for its caller alone; None: as its work is."""
-        if parallel is None:
+    def shared_out(self, threads: int | None) -> LayerF32:
+        """The layer for that many threads of a run, see ``Choice``; None: as its work is."""
+        if threads is None:
             return self
-        return replace(self, work=max(self.work, PARALLEL_WORK) if parallel else 0)
+        if threads == 1:
+            return replace(self, work=0)
+        return replace(self, work=max(self.work, enough_work(threads)), threads=threads)
 
     @property
     def window(self) -> Window:
@@ -122,4 +131,5 @@ class LayerF32:
             "lo": low,
             "hi": high,
             "work": self.work,
+            **({"threads": self.threads} if self.threads else {}),
         }

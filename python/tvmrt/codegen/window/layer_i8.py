@@ -15,10 +15,12 @@ import numpy as np
 
 from tvmrt.ir.extent import Extent, most
 from tvmrt.ir.rounding import ceil_div, round_up
+from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
+from .layer_f32 import MOST_THREADS, enough_work
 from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
-from .tiles_i8 import Format, choose_depthwise_tile, choose_tile
+from .tiles_i8 import Format, choose_tile, depthwise_widths, tile_options
 
 # Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
 CHUNK_BYTES = 16 * 1024
@@ -34,7 +36,8 @@ class ConvI8:
 
     ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
     ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
-    where it is another than that of the tiles.
+    where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
+    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated.
     """
 
     fmt: Format
@@ -49,7 +52,10 @@ class ConvI8:
     spare_row: int = -1
     extra: tuple[tuple[int, int], ...] = ()
     tile: tuple[int, int] | None = None
+    at_once: int = 0
+    pixels: int = 0
     widest: Format | None = None
+    of_widest: tuple[int, int] | None = None
 
     @classmethod
     def matmul(
@@ -164,7 +170,9 @@ class ConvI8:
     @cached_property
     def order(self) -> ConvI8:
         """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
-        return replace(self, fmt=self.widest, widest=None) if self.shares else self
+        if not self.shares:
+            return self
+        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest)
 
     @property
     def shares(self) -> bool:
@@ -182,12 +190,32 @@ class ConvI8:
         if self.tile is not None:
             return self.tile
         if self.depthwise:
-            return 1, choose_depthwise_tile(self.fmt, self)
+            return 1, depthwise_widths(self.fmt, self)[0]
+        return choose_tile(*self._tile_sizes)
+
+    @property
+    def _tile_sizes(self) -> tuple[Format, int, int, int]:
+        """What tiles are chosen by."""
         unit = 0
         if self.shares:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        return choose_tile(self.fmt, self.vectors, most(self.window.out[2]), unit)
+        return self.fmt, self.vectors, most(self.window.out[2]), unit
+
+    def options(self) -> list[Choice]:
+        """The tiles that there are, the estimate's first."""
+        if self.depthwise:
+            tiles = [(1, width) for width in depthwise_widths(self.fmt, self)]
+        else:
+            tiles = tile_options(*self._tile_sizes)
+        return [Choice((self.fmt.lanes, *tile)) for tile in tiles]
+
+    def by(self, chosen: Choice) -> ConvI8:
+        """The layer as it was chosen, as far as there is such a tile."""
+        threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
+        layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
+        known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
+        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer
 
     @cached_property
     def block(self) -> int:
@@ -276,7 +304,8 @@ class ConvI8:
             "block": self.block,
             "blocks": blocks,
             "whole_blocks": whole_blocks,
-            "blocks_at_once": max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
+            "blocks_at_once": self.at_once
+            or max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
             "channel_bytes": self.channel_bytes,
             **({"packed": self.order.block} if self.shares else {}),
             "wt": self.tiling[1],
@@ -329,13 +358,16 @@ class ConvI8:
         wide = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
         wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
         wide = max(wide, self._acc_stride * 4) if epilogue else wide
+        if self.pixels:
+            return min(round_up(self.pixels, wt), most(window.out[2]))
         return min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), most(window.out[2]))
 
     @property
     def _work(self) -> int:
         """The layer's work in multiply-adds of floats, four of bytes taking the time of one."""
         of_group = self.in_c // self.groups
-        return self.window.pixels * self.out_c * self.window.taps * of_group // 4
+        work = self.window.pixels * self.out_c * self.window.taps * of_group // 4
+        return work if self.threads < 2 else max(work, enough_work(self.threads))
 
     @property
     def _by_blocks(self) -> bool:

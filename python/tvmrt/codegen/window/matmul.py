@@ -278,7 +278,7 @@ class _MatMulPrinter(_Product):
         rows = (1, 1, row.extent)
         window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
         layer = conv_layer(window, self.k, self.n, 1, self.kind)
-        layer = layer.shared_out(self.lowering.chosen(self.step).parallel)
+        layer = layer.shared_out(self.lowering.chosen(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")

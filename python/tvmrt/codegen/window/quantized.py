@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -17,6 +18,7 @@ from tvmrt.ir.program import (
     pixel_stride,
 )
 from tvmrt.ir.quantized import storage_range
+from tvmrt.ir.tuned import Choice
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import (
@@ -237,10 +239,19 @@ class IntegerProduct(row_layers.CutByKernel):
         """The layer by register tiles, its constants, and whether the kernel itself makes the bytes
         of the result, which it does where no sum can overflow."""
         weights = self.weights()
-        layer = self.layer(step).fit(weights, self.w_zero, has_extra=not self.packs)
+        layer = self._fitted(step).by(self.chosen(step))
+        if layer.widest is not None:
+            of_widest = self.chosen_by_widest(step).tile
+            layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(layer, packed, self.scale, weights)
         return layer, packed, fits
+
+    def _fitted(self, step: Step) -> ConvI8:
+        return self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
+
+    def options(self, step: Step) -> list[Choice]:
+        return [] if self.target.board is not None else self._fitted(step).options()
 
     @property
     def packs(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -125,9 +126,27 @@ def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[i
     unit
         Of how many vectors ``ob`` must be a divisor, the last tile being a whole one; 0 for any.
     """
-    if fmt.lanes == 1:
-        return min(2, vectors), min(2, width)
     best, best_cost = (1, 1), float("inf")
+    for cost, tile in _tiles(fmt, vectors, width, unit):
+        if cost < best_cost - 1e-9:
+            best, best_cost = tile, cost
+    return best
+
+
+def tile_options(fmt: Format, vectors: int, width: int, unit: int = 0) -> list[tuple[int, int]]:
+    """All tiles among which :func:`choose_tile` chooses, its one first, others by their cycles."""
+    best = choose_tile(fmt, vectors, width, unit)
+    others = sorted(_tiles(fmt, vectors, width, unit), key=lambda each: each[0])
+    return list(dict.fromkeys([best, *(tile for _, tile in others)]))
+
+
+def _tiles(
+    fmt: Format, vectors: int, width: int, unit: int
+) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Those that fit, with their estimated cycles."""
+    if fmt.lanes == 1:
+        yield 0.0, (min(2, vectors), min(2, width))
+        return
     for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
         if unit % ob:
             continue
@@ -141,10 +160,7 @@ def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[i
             if ob * wt + others > fmt.registers:
                 break
             counted = round_up(vectors, ob) if unit else vectors
-            cost = _tile_cost(fmt, counted, width, ob, wt)
-            if cost < best_cost - 1e-9:
-                best, best_cost = (ob, wt), cost
-    return best
+            yield _tile_cost(fmt, counted, width, ob, wt), (ob, wt)
 
 
 def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:
@@ -166,8 +182,9 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
     return (vectors // ob) * column(ob) + column(vectors % ob)
 
 
-def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
-    """The number of output pixels of a depthwise tile with the fewest estimated operations."""
+def depthwise_widths(fmt: Format, layer: ConvI8) -> list[int]:
+    """The numbers of output pixels that a depthwise tile may have, that of the fewest estimated
+    operations first."""
     rows, columns = layer.depthwise_taps
     width, stride, dilation = (
         most(layer.window.out[2]),
@@ -175,7 +192,7 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
         layer.window.dilation[2],
     )
     if not fmt.interleaves:
-        return min(width, 1 if fmt.lanes == 1 else 2)
+        return [min(width, 1 if fmt.lanes == 1 else 2)]
     quads = ceil_div(rows, 4)
     dot = 4 * layer.parts * (4 if fmt.wide else 1)
     split = 8 if fmt.wide else 0
@@ -192,7 +209,7 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
     widest = 2 if fmt.registers < 32 else 5
     if columns * quads * widest > 128:  # such kernels would fill the instruction cache
         widest = 1
-    return min(range(1, min(widest, width) + 1), key=row)
+    return sorted(range(1, min(widest, width) + 1), key=row)
 
 
 def name_format(f: FunctionWriter, target: Target) -> None:
