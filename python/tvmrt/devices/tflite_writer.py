@@ -41,7 +41,11 @@ class TfliteWriter:
     four axes may be there in both orders, and is turned when somebody reads it in the other one.
     """
 
-    def __init__(self, region: Mapping[str, Any], constants: bytes) -> None:
+    def __init__(
+        self, region: Mapping[str, Any], constants: bytes, free_borders: bool = False
+    ) -> None:
+        """With ``free_borders`` images enter in the order of axes that their first reader wants,
+        and leave in the one that they are in; ``last_borders``: those with channels innermost."""
         try:
             from ai_edge_litert import schema_py_generated as schema
         except ImportError as problem:
@@ -59,6 +63,10 @@ class TfliteWriter:
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.meanings: Mapping[int, Meaning] = {}
+        self.origins: list[int] = []
+        self.last_borders: set[int] = set()
+        self._free_borders = free_borders
+        self._waiting: dict[int, int] = {}  # inputs that nobody has read, and their places
         self._places: dict[tuple[int, bool], int] = {}
         self._numbers: dict[tuple[str, int], int] = {}
 
@@ -116,6 +124,8 @@ class TfliteWriter:
 
     def read(self, number: int, last: bool = False) -> int:
         """A tensor of the region, with its channels innermost if ``last``."""
+        if number in self._waiting:
+            self._admit(number, last)
         if (number, last) in self._places:
             return self._places[number, last]
         if number in self.arrays:
@@ -128,10 +138,23 @@ class TfliteWriter:
         return place
 
     def _turned(self, number: int, last: bool) -> int:
+        """A tensor that is there in the other order; nothing moves where only extents of 1 do."""
         source, order = self.read(number, not last), LAST if last else FIRST
-        place = self.like(number, [self.tensors[source].shape[axis] for axis in order])
-        self.add("TRANSPOSE", [source, self.numbers(order)], place)
+        given = self.tensors[source].shape
+        shape = [given[axis] for axis in order]
+        place = self.like(number, shape)
+        wide = [axis for axis in order if given[axis] != 1]
+        if wide == sorted(wide):
+            self.add(
+                "RESHAPE", [source, self.numbers(shape)], place, "ReshapeOptions", newShape=shape
+            )
+        else:
+            self.add("TRANSPOSE", [source, self.numbers(order)], place)
         return place
+
+    def rename(self, number: int, last: bool, source: int) -> None:
+        """Let a tensor of the region in this order be one that is there: nothing has to move."""
+        self._places[number, last] = source
 
     def result(self, number: int, last: bool = False) -> int:
         """The tensor of the region that an operator is about to give."""
@@ -142,21 +165,40 @@ class TfliteWriter:
 
     def enter(self, number: int) -> None:
         """An input of the region; unsigned bytes are made signed behind it."""
+        self._waiting[number] = len(self.inputs)
+        self.inputs.append(-1)
+        if not self._free_borders or len(self.shape(number)) != len(LAST):
+            self._admit(number, False)
+
+    def _admit(self, number: int, last: bool) -> None:
+        place = self._waiting.pop(number)
+        result = self.result(number, last)
+        if last:
+            self.last_borders.add(number)
         if self.region["tensors"][number]["dtype"] == "uint8":
-            border = self.unsigned(number, self.shape(number), f"u{number}")
-            self.add("QUANTIZE", [border], self.result(number))
-        else:
-            border = self.result(number)
-        self.inputs.append(border)
+            border = self.unsigned(number, self.tensors[result].shape, f"u{number}")
+            self.add("QUANTIZE", [border], result)
+            result = border
+        self.inputs[place] = result
 
     def leave(self, number: int) -> None:
         """An output of the region, as it is there."""
-        place = self.read(number)
+        last = self._free_borders and self.is_last(number)
+        place = self.read(number, last)
+        if last:
+            self.last_borders.add(number)
         if self.region["tensors"][number]["dtype"] == "uint8":
-            border = self.unsigned(number, self.shape(number), f"u{number}")
+            border = self.unsigned(number, self.tensors[place].shape, f"u{number}")
             self.add("QUANTIZE", [place], border)
             place = border
         self.outputs.append(place)
+
+    def close(self) -> None:
+        """Let the outputs leave, and the inputs enter that nobody has read."""
+        for number in self.region["outputs"]:
+            self.leave(number)
+        for number in list(self._waiting):
+            self._admit(number, False)
 
     def unsigned(self, number: int, shape: Sequence[int], name: str = "") -> int:
         """A new tensor of the unsigned bytes that mean the same."""
@@ -181,6 +223,10 @@ class TfliteWriter:
             for key, value in fields.items():
                 setattr(made.builtinOptions, key, value)
         self.operators.append(made)
+
+    def made_by(self, place: int) -> None:
+        """Note that the tensors since the last note are for the node of this place."""
+        self.origins += [place] * (len(self.tensors) - len(self.origins))
 
     def _code(self, name: str, version: int) -> int:
         if (name, version) not in self._numbers:

@@ -13,7 +13,7 @@ from .byte_meanings import BYTES
 from .fixed_products import OPERATORS, with_plain_products
 from .quantized_to_tflite import BYTE_FORMS, between_bytes, check_move, meanings_of
 from .tflite_windows import convolution, images, padded, pool
-from .tflite_writer import TfliteForm, TfliteWriter, refuse
+from .tflite_writer import FIRST, LAST, TfliteForm, TfliteWriter, refuse
 
 # Operators of one operand or two that are TensorFlow Lite's by another name.
 UNARY = {
@@ -117,6 +117,14 @@ def _transpose(w: TfliteWriter, node: Mapping) -> None:
     (x,), (y,) = node["inputs"], node["outputs"]
     if len(w.shape(x)) > 5:
         raise refuse(node, "it has more than five axes")
+    perm = tuple(node["attrs"]["perm"])
+    inner = y not in w.region["outputs"]
+    if inner and perm == FIRST:  # what was turned for ONNX is turned back by its readers
+        w.rename(y, True, w.read(x))
+        return
+    if inner and perm == LAST and w.is_last(x):
+        w.rename(y, False, w.read(x, True))
+        return
     operands = [w.read(x), w.numbers(node["attrs"]["perm"])]
     w.add("TRANSPOSE", operands, w.result(y), "TransposeOptions")
 
@@ -175,7 +183,16 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
     ImportError
         Without the package ai-edge-litert.
     """
-    writer = TfliteWriter(region, constants)
+    return write_region(region, constants).model()
+
+
+def write_region(
+    region: Mapping[str, Any], constants: bytes, free_borders: bool = False
+) -> TfliteWriter:
+    """The same before it is a file; ``origins`` has for each tensor the place of the node that
+    wanted it, -1 at borders. With ``free_borders`` images enter and leave in the order of axes that
+    the operators beside them want."""
+    writer = TfliteWriter(region, constants, free_borders)
     region = with_plain_products(region, writer.arrays)
     rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]
     places, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
@@ -183,15 +200,17 @@ def region_to_tflite(region: Mapping[str, Any], constants: bytes) -> bytes:
     writer.meanings = meanings_of(region, writer.arrays)
     for number in region["inputs"]:
         writer.enter(number)
+    writer.made_by(-1)
     for place, node in between_bytes(region, writer.arrays):
         try:
             _write_node(writer, node, region["tensors"])
         except UnsupportedError as problem:
             problem.place = places[place]
             raise
-    for number in region["outputs"]:
-        writer.leave(number)
-    return writer.model()
+        writer.made_by(places[place])
+    writer.close()
+    writer.made_by(-1)
+    return writer
 
 
 def _write_node(writer: TfliteWriter, node: Mapping, tensors: Sequence[Mapping]) -> None:

@@ -8,7 +8,7 @@ output, a bool scalar: whether the device failed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,11 +63,17 @@ class Needs:
     """What the C function of a region (``pointers``) takes behind its tensors: a pointer to each of
     ``constants``, which become weights of the network, and ``uint8_t *`` to ``scratch_bytes`` of
     the network's memory, if there are any. ``channels_last``: its tensors of rank 3 and more have
-    channels innermost."""
+    channels innermost, or those of its inputs, then outputs, for which it is true."""
 
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     scratch_bytes: int = 0
-    channels_last: bool = False
+    channels_last: bool | Sequence[bool] = False
+
+    def is_last(self, index: int) -> bool:
+        """Whether the tensor of that number has channels innermost."""
+        if isinstance(self.channels_last, bool):
+            return self.channels_last
+        return index < len(self.channels_last) and self.channels_last[index]
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,8 @@ class CSource:
     ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
     Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
     the C compiler for this text alone, ``link_flags`` to the linker. ``needs`` has by symbol what a
-    function with pointers wants besides tensors; ``vendor`` is what archives are built with.
+    function with pointers wants besides tensors; ``vendor`` is what archives are built with, and
+    ``notes`` by symbol what reports say of a region's code.
     """
 
     text: str
@@ -100,6 +107,7 @@ class CSource:
     link_flags: tuple[str, ...] = ()
     needs: Mapping[str, Needs] = field(default_factory=dict, compare=False)
     vendor: Vendor | None = None
+    notes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         return f"C source of {self.text.count(chr(10))} lines"
@@ -139,7 +147,8 @@ class Region:
     ``sizes`` are the dimensions that a run chooses where the device is prepared for each size: its
     module's function takes them behind the tensors, as one tensor of int64. ``memory`` is where
     its tensors may lie beside the host's memory. ``stands_for`` are the compiler's nodes
-    of which the device has made those of ``graph``.
+    of which the device has made those of ``graph``. ``settings`` are the options that the user gave
+    for the device.
     """
 
     device: str
@@ -154,6 +163,7 @@ class Region:
     sizes: tuple[Symbol, ...] = ()
     memory: DeviceMemory | None = None
     stands_for: tuple[Node, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:

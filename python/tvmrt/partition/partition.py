@@ -167,6 +167,7 @@ class _Cutter:
         if device.prepares_sizes():
             region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"
+        region.settings = self._context.options.get(device.name, {})
         return _Candidate(region, nodes, reads, writes)
 
 

@@ -178,7 +178,7 @@ def _name(node: Node) -> str:
 def _copy_of(region: Region) -> Region:
     copy, _, _ = cut(region.graph, region.nodes, region.device, region.symbol)
     copy.layout, copy.memory = region.layout, region.memory
-    copy.options = dict(region.options)
+    copy.options, copy.settings = dict(region.options), region.settings
     return copy
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx.defs
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import KERNEL, REDUCE, Graph, ModuleBlob, Node, Region, get_op
+from tvmrt.ir import KERNEL, REDUCE, CSource, Graph, ModuleBlob, Node, Region, get_op
 from tvmrt.ir.extent import most
 
 from .annotate import CPU, Assignment
@@ -20,6 +20,12 @@ FOLDED = "none"  # the device of nodes that need no code
 def _by(device: str, reason: str) -> str:
     """A reason that says whose it is."""
     return reason if device in reason.split() else f"{device}: {reason}"
+
+
+def _code(region: Region) -> str:
+    """What a device made of a region, in words."""
+    notes = region.code.notes if isinstance(region.code, CSource) else {}
+    return notes.get(region.symbol) or str(region.code)
 
 
 def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
@@ -142,7 +148,7 @@ class Partition:
                 [node.op for node in region.nodes],
                 sum(most(v.type.nbytes) for v in region.inputs),
                 sum(most(v.type.nbytes) for v in region.outputs),
-                str(region.code),
+                _code(region),
                 region.options.get("precision", ""),
                 region.options.get("error"),
                 sum(array.nbytes for array in _weights([region])),

@@ -25,10 +25,12 @@ class RegionLowering(Lowering):
     def region(self) -> Region:
         return self.node.attrs["region"]
 
-    def _demand(self, rank: int) -> str | tuple[int, ...]:
-        """Of a function with pointers without gaps; a module finds the strides."""
+    def _demand(self, index: int) -> str | tuple[int, ...]:
+        """Of a tensor by its number among inputs, then outputs. A function with pointers wants it
+        without gaps; a module finds the strides."""
+        rank = [*self.node.inputs, *self.node.outputs][index].type.rank
         if self._is_source():
-            last = self._needs().channels_last and rank > 2
+            last = self._needs().is_last(index) and rank > 2
             return channels_last_order(rank) if last else DENSE
         strided = self.region.layout == CHANNELS_LAST_LAYOUT
         return CHANNELS_LAST if strided and rank > 2 else DENSE
@@ -47,14 +49,14 @@ class RegionLowering(Lowering):
         return self._needs().scratch_bytes
 
     def demand(self, value: Value) -> str | tuple[int, ...]:
-        return self._demand(value.type.rank)
+        return self._demand(self.node.inputs.index(value))
 
     def result_demand(self, index: int) -> str | tuple[int, ...]:
-        return self._demand(self.node.outputs[index].type.rank)
+        return self._demand(len(self.node.inputs) + index)
 
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
         rank = self.node.outputs[index].type.rank
-        return None if self._demand(rank) == DENSE else channels_last_order(rank)
+        return None if self.result_demand(index) == DENSE else channels_last_order(rank)
 
     def macs(self) -> int:
         nodes = self.region.stands_for or self.region.nodes

@@ -1,0 +1,152 @@
+"""Arm's compiler vela: where it is, its options, a run of it."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmrt.error import UnsupportedError
+
+PACKAGE = "ethos-u-vela"
+ABSENT = "vela is not installed: pip install 'tvmrt[ethos-u]'"
+# The device's options, as vela has them.
+FLAGS = {
+    "accelerator": "--accelerator-config",
+    "arena_cache_size": "--arena-cache-size",
+    "config": "--config",
+    "memory_mode": "--memory-mode",
+    "optimise": "--optimise",
+    "system_config": "--system-config",
+}
+SEPARATE = "separate_io"
+MOST_SECONDS = 3600  # of one run; a large network takes minutes
+# What stands in front of the sentence: the program, an exception's name, a quote.
+HEADS = re.compile(r"^(?:vela: error: |[\w.]*(?:Error|Exception): |['\"])+")
+DEFAULT_ACCELERATOR = "ethos-u55-128"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A run of vela: the file that it wrote, its row of estimates, and what it said.
+
+    ``model`` is empty where it failed; ``said`` is then its last line.
+    """
+
+    model: bytes
+    estimates: Mapping[str, str]
+    said: str = ""
+
+
+def absent() -> str | None:
+    """None, or what to install, in one sentence; vela itself is not imported."""
+    if _command() is None:
+        return ABSENT
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        return "ai-edge-litert, which describes .tflite files, is not installed: " + (
+            "pip install 'tvmrt[ethos-u]'"
+        )
+    return None
+
+
+def _command() -> list[str] | None:
+    """vela of this Python, else the one on the path."""
+    if importlib.util.find_spec("ethosu") and importlib.util.find_spec("ethosu.vela"):
+        return [sys.executable, "-m", "ethosu.vela"]
+    found = shutil.which("vela")
+    return None if found is None else [found]
+
+
+def version() -> str:
+    """What the C code says about its origin."""
+    try:
+        return f"vela {importlib.metadata.version(PACKAGE)}"
+    except importlib.metadata.PackageNotFoundError:
+        return "vela"
+
+
+def arguments(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command line of the user's options.
+
+    Raises
+    ------
+    ValueError
+        For an option that there is not.
+    """
+    unknown = sorted(set(settings).difference(FLAGS, [SEPARATE]))
+    if unknown:
+        raise ValueError(
+            f"device ethos-u has no option {unknown[0]}; choose of "
+            f"{', '.join(sorted([*FLAGS, SEPARATE]))}"
+        )
+    given = {"accelerator": DEFAULT_ACCELERATOR, **settings}
+    found = []
+    for name, flag in FLAGS.items():
+        if name in given:
+            found += [flag, _word(name, str(given[name]))]
+    if given.get(SEPARATE):
+        found += ["--cop-format", "COP2", "--separate-io-regions"]
+    return tuple(found)
+
+
+def _word(name: str, text: str) -> str:
+    if name == "optimise":
+        return text.capitalize()
+    if name == "config" and Path(text).exists():  # else it is one that comes with vela
+        return str(Path(text).resolve())
+    return text
+
+
+@functools.lru_cache(maxsize=16)
+def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
+    """Let vela compile a file, in a folder that is gone afterwards.
+
+    Raises
+    ------
+    UnsupportedError
+        If vela is not there, or does not come back.
+    """
+    command = _command()
+    if command is None:
+        raise UnsupportedError(ABSENT)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-vela-") as name:
+        folder = Path(name)
+        (folder / "region.tflite").write_bytes(model)
+        whole = [*command, "region.tflite", *arguments, "--output-dir", "out"]
+        try:
+            done = subprocess.run(
+                whole, cwd=folder, capture_output=True, text=True, errors="replace",
+                timeout=MOST_SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise UnsupportedError(f"vela cannot be run: {problem}") from problem
+        made = folder / "out" / "region_vela.tflite"
+        if done.returncode != 0 or not made.exists():
+            return Answer(b"", {}, _last_line(done.stderr or done.stdout))
+        return Answer(made.read_bytes(), _estimates(folder / "out"))
+
+
+def _last_line(text: str) -> str:
+    """What is wrong, without the exception's name and quotes."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = lines[-1] if lines else "it said nothing"
+    return HEADS.sub("", last).strip("'\" ")
+
+
+def _estimates(folder: Path) -> dict[str, str]:
+    """The row of vela's summary; none where another version writes none."""
+    for path in sorted(folder.glob("region_summary_*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                return {key: value for key, value in row.items() if key and value is not None}
+    return {}
