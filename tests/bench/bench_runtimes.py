@@ -1,14 +1,15 @@
 """Networks beside onnxruntime and OpenVINO, in float32 and in bfloat16, all of them in turn.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_runtimes.py NETWORK.onnx... [--kinds KIND ...]
-        [--threads N] [--seconds S] [--keep FOLDER]
+        [--threads N] [--seconds S] [--cpu] [--keep FOLDER]
 
 Kinds: ``f32`` and ``bf16`` are ours, ``winograd`` is ours with ``--winograd``, ``ort`` is
 onnxruntime, ``ov_f32`` is OpenVINO told to stay in float32, ``ov`` OpenVINO as it comes, which
 computes in bfloat16 where the processor can. Weights are those of the file, inputs random, numpy
 arrays in and out, one network in one process. Printed is how many times as fast ours is as each
 other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
-which holds beside other work too. ``--keep`` keeps the compiled libraries for the next time.
+which holds beside other work too, and more so by the process's time on processors (``--cpu``).
+``--keep`` keeps the compiled libraries for the next time.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
@@ -110,16 +111,18 @@ def runs_of(path: Path, given: argparse.Namespace, folder: str) -> dict[str, Run
     return {kind: run for kind, run in runs.items() if run}
 
 
-def times_of(runs: dict[str, Run], seconds: float) -> dict[str, list[float]]:
+def times_of(
+    runs: dict[str, Run], seconds: float, clock: Callable[[], float]
+) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {kind: [] for kind in runs}
     order = list(runs)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[order[0]]) < 5:
         for kind in order:
             runs[kind]()
-            start = time.perf_counter()
+            start = clock()
             runs[kind]()
-            times[kind].append(time.perf_counter() - start)
+            times[kind].append(clock() - start)
         order.append(order.pop(0))
     return times
 
@@ -136,7 +139,8 @@ def off(found: list[np.ndarray], right: list[np.ndarray]) -> float:
 def measure(path: Path, given: argparse.Namespace, folder: str) -> dict[tuple, float]:
     """Median ratios of the pairs, printed with those of the fastest."""
     runs = runs_of(path, given, folder)
-    times = times_of(runs, given.seconds)
+    clock = time.process_time if given.cpu else time.perf_counter
+    times = times_of(runs, given.seconds, clock)
     ratios = {}
     told = []
     for pair in PAIRS:
@@ -162,6 +166,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=kinds, default=default)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each network")
+    parser.add_argument("--cpu", action="store_true", help="time on processors")
     parser.add_argument("--target", default="native")
     parser.add_argument("--keep", metavar="FOLDER", help="of compiled libraries")
     given = parser.parse_args()

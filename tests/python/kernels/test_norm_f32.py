@@ -75,8 +75,12 @@ def ints(*values: int, dtype: type = np.int64) -> np.ndarray:
 
 @pytest.mark.parametrize("log", [0, 1], ids=["softmax", "log-softmax"])
 @pytest.mark.parametrize(
-    "shape", [(4, 10, 1), (3, 1000, 1), (1, 1, 1), (7, 33, 1), (2, 5, 70), (3, 21, 8)]
-)
+    "shape",
+    [
+        (4, 10, 1), (3, 1000, 1), (1, 1, 1), (7, 33, 1), (2, 5, 70), (3, 21, 8), (2, 64, 17),
+        (2, 65, 17), (70, 1, 1), (37, 2, 1), (50, 4, 1), (33, 8, 1),
+    ],
+)  # fmt: skip
 def test_softmax_sums_to_one_along_the_axis(
     library: kb.ctypes.CDLL, shape: tuple[int, int, int], log: int
 ) -> None:
@@ -92,10 +96,23 @@ def test_softmax_sums_to_one_along_the_axis(
 
 def test_softmax_of_large_and_masked_values(library: kb.ctypes.CDLL) -> None:
     x = np.array([[1e30, 1e30, -np.inf], [-1e30, 0.0, -np.inf]], np.float32)
+    right = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]], np.float32)
+    rows, columns = ints(2, 3, 1), ints(1, 3, 2)
+    for sizes, given, wanted in ((rows, x, right), (columns, x.T.copy(), right.T)):
+        y = np.empty_like(given)
+        assert library.softmax(kb.pointer(given), kb.pointer(y), kb.pointer(sizes), 0) == 0
+        np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize("log", [0, 1], ids=["softmax", "log-softmax"])
+def test_a_softmax_that_has_no_value_is_nan(library: kb.ctypes.CDLL, inner: int, log: int) -> None:
+    x = np.zeros((5, 4, inner), np.float32)
+    x[1, 2], x[3] = np.nan, -np.inf
     y = np.empty_like(x)
-    sizes = ints(2, 3, 1)
-    assert library.softmax(kb.pointer(x), kb.pointer(y), kb.pointer(sizes), 0) == 0
-    np.testing.assert_array_equal(y, [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    assert library.softmax(kb.pointer(x), kb.pointer(y), kb.pointer(ints(*x.shape)), log) == 0
+    assert np.isnan(y[[1, 3]]).all()
+    np.testing.assert_allclose(y[[0, 2, 4]], np.log(0.25) if log else 0.25, rtol=1e-6)
 
 
 @pytest.mark.parametrize("centre", [1, 0], ids=["layer", "rms"])

@@ -193,10 +193,105 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
   }
 }
 
+#if TVMRT_ROW_LANES > 1
+/* Sums of at most so many elements lie side by side in vectors, a sum a lane. */
+enum { TVMRT_SOFTMAX_HELD = 64 };
+
+/* Softmax or its logarithm of each lane of n vectors. */
+static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(-INFINITY), sum = TVMRT_ROW_F32(splat)(0.0f);
+  for (int64_t i = 0; i < n; i++) {
+    top = TVMRT_ROW_F32(max)(TVMRT_ROW_F32(load)(held + i * kLanes), top);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const tvmrt_row_f32 shifted = TVMRT_ROW_F32(load)(held + i * kLanes) - top;
+    const tvmrt_row_f32 e = tvmrt_softmax_exp_f32v(shifted);
+    sum += e;
+    TVMRT_ROW_F32(store)(held + i * kLanes, log ? shifted : e);
+  }
+  if (log) {
+    float logs[kLanes];
+    TVMRT_ROW_F32(store)(logs, sum);
+    for (int j = 0; j < kLanes; j++) logs[j] = tvmrt_log_f32(logs[j]);
+    sum = TVMRT_ROW_F32(load)(logs);
+  } else {
+    sum = TVMRT_ROW_F32(splat)(1.0f) / sum;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(held + i * kLanes);
+    TVMRT_ROW_F32(store)(held + i * kLanes, log ? each - sum : each * sum);
+  }
+}
+
+/* `count` neighbouring columns of an [n][inner] matrix, at most a vector of them. */
+static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, const float* x,
+                                            float* y, int count) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  float held[TVMRT_SOFTMAX_HELD * kLanes];
+  const int64_t n = job->n, inner = job->inner;
+  for (int64_t i = 0; i < n; i++) {
+    const tvmrt_row_f32 each = count < kLanes ? TVMRT_ROW_F32(load_n)(x + i * inner, count)
+                                              : TVMRT_ROW_F32(load)(x + i * inner);
+    TVMRT_ROW_F32(store)(held + i * kLanes, each);
+  }
+  tvmrt_softmax_lanes_f32(held, n, job->log);
+  for (int64_t i = 0; i < n; i++) {
+    const tvmrt_row_f32 each = TVMRT_ROW_F32(load)(held + i * kLanes);
+    if (count < kLanes) {
+      TVMRT_ROW_F32(store_n)(y + i * inner, each, count);
+    } else {
+      TVMRT_ROW_F32(store)(y + i * inner, each);
+    }
+  }
+}
+
+/* `count` neighbouring rows of a few elements each, at most a vector of rows. */
+static inline void tvmrt_softmax_few_f32(const tvmrt_softmax_f32_job* job, const float* x, float* y,
+                                         int count) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  float held[kLanes / 2 * kLanes];
+  const int64_t n = job->n;
+  for (int64_t i = 0; i < n; i++) {
+    for (int j = 0; j < kLanes; j++) held[i * kLanes + j] = j < count ? x[j * n + i] : 0.0f;
+  }
+  tvmrt_softmax_lanes_f32(held, n, job->log);
+  for (int j = 0; j < count; j++) {
+    for (int64_t i = 0; i < n; i++) y[j * n + i] = held[i * kLanes + j];
+  }
+}
+
+/* Rows [begin, end) of a few elements each, or columns of a sum that vectors hold; returns whether it
+ * is one of both. */
+static inline int tvmrt_softmax_held_f32(const tvmrt_softmax_f32_job* job, int64_t begin,
+                                         int64_t end) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  const int64_t n = job->n, inner = job->inner, block = n * inner;
+  if (n > (inner == 1 ? kLanes / 2 : TVMRT_SOFTMAX_HELD)) return 0;
+  if (inner == 1) {
+    for (int64_t o = begin; o < end; o += kLanes) {
+      const int count = end - o < kLanes ? (int)(end - o) : kLanes;
+      tvmrt_softmax_few_f32(job, job->x + o * n, job->y + o * n, count);
+    }
+    return 1;
+  }
+  for (int64_t o = begin; o < end; o++) {
+    for (int64_t j = 0; j < inner; j += kLanes) {
+      const int count = inner - j < kLanes ? (int)(inner - j) : kLanes;
+      tvmrt_softmax_vector_f32(job, job->x + o * block + j, job->y + o * block + j, count);
+    }
+  }
+  return 1;
+}
+#else
+#define tvmrt_softmax_held_f32(job, begin, end) 0
+#endif
+
 static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_softmax_f32_job* job = (const tvmrt_softmax_f32_job*)closure;
   const int64_t begin = tvmrt_task_begin(job->outer, 1, task, env->num_task);
   const int64_t end = tvmrt_task_begin(job->outer, 1, task + 1, env->num_task);
+  if (tvmrt_softmax_held_f32(job, begin, end)) return 0;
   for (int64_t o = begin; o < end; o++) {
     const float* x = job->x + o * job->n * job->inner;
     float* y = job->y + o * job->n * job->inner;

@@ -125,6 +125,24 @@ TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count
 #endif
 }
 
+#if TVMRT_HAS_BF16_DOT
+/* Rows of at most 32 floats, as groups of channels are: all have the same masks. */
+TVMRT_INLINE void tvmrt_bf16_round_short(int32_t* pairs, int64_t stride, const float* x,
+                                         int64_t x_stride, int64_t rows, int count) {
+  const int words = (count + 1) / 2;
+  const __mmask16 low = (__mmask16)(count >= 16 ? 0xffff : (1u << count) - 1);
+  const __mmask16 high = (__mmask16)(count > 16 ? (1u << (count - 16)) - 1 : 0);
+  const __mmask16 whole = (__mmask16)((1u << words) - 1);
+  for (int64_t i = 0; i < rows; i++) {
+    const __m512 second = high ? _mm512_maskz_loadu_ps(high, x + 16) : _mm512_setzero_ps();
+    const __m512bh both = _mm512_cvtne2ps_pbh(second, _mm512_maskz_loadu_ps(low, x));
+    _mm512_mask_storeu_epi32(pairs, whole, (__m512i)both);
+    x += x_stride;
+    pairs += stride;
+  }
+}
+#endif
+
 /*! \brief Rounds `count` neighbouring floats likewise and keeps them as floats; an odd one has 0
  * behind it. */
 TVMRT_INLINE void tvmrt_bf16_round_wide(float* rounded, const float* x, int64_t count) {
@@ -144,6 +162,12 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
     count *= rows;
     rows = 1;
   }
+#if TVMRT_HAS_BF16_DOT
+  if (each == 1 && count <= 32) {
+    tvmrt_bf16_round_short((int32_t*)words, stride, x, x_stride, rows, (int)count);
+    return;
+  }
+#endif
   for (int64_t i = 0; i < rows; i++) {
     if (each == 1) {
       tvmrt_bf16_round((int32_t*)words + i * stride, x + i * x_stride, count);
