@@ -129,12 +129,14 @@ class Partition:
         devices = list(dict.fromkeys(p.device for p in pieces))
         symbols = list(dict.fromkeys(p.region for p in pieces if p.region))
         several = len({piece.node.op for piece in pieces}) > 1
-        reasons = [
-            (f"{piece.node.op}: " if several else "") + _by(device, reason)
+        told = [
+            (piece.node.op, _by(device, reason))
             for piece in pieces
             if piece.device == CPU
             for device, reason in piece.reasons.items()
         ]
+        several = several and len({reason for _, reason in told}) > 1
+        reasons = [f"{op}: {reason}" if several else reason for op, reason in told]
         text = "; ".join(dict.fromkeys(reasons))
         return NodeRow(name, op_type, ", ".join(devices), text, ", ".join(symbols))
 

@@ -5,20 +5,65 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cmsis_nn_stand_in import compiled, loaded
-from tflite_case import FILES, feeds_for, litert_runs
+from tflite_case import FILES, Net, feeds_for, litert_runs
 
 pytest.importorskip("ai_edge_litert")
 
 
-@pytest.mark.parametrize("name", ["convolutional_int8", "separable_int8", "residual_int8"])
+LAYERS = {
+    "convolutional_int8": {
+        "CONV_2D",
+        "FULLY_CONNECTED",
+        "SOFTMAX",
+        "AVERAGE_POOL_2D",
+        "MAX_POOL_2D",
+    },
+    "separable_int8": {"DEPTHWISE_CONV_2D"},
+    "residual_int8": {"ADD", "CONV_2D"},
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_layers_compute_what_litert_does(name, tmp_path):
     data = (FILES / f"{name}.tflite").read_bytes()
     feeds = feeds_for(data)
     library = compiled(data, interface_api="c")
-    taken = {row.op_type for row in library.summary.nodes if row.device == "cmsis-nn"}
-    assert taken
+    taken = {row.op_type for row in library.summary.nodes if "cmsis-nn" in row.device}
+    assert taken >= LAYERS[name]
     network = loaded(library, tmp_path)
     found = network.run({t.name: x for t, x in zip(library.summary.inputs, feeds)})
+    (right,) = litert_runs(data, [feeds])
+    for y, wanted in zip(found.values(), right):
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_softmax_means_and_pairs_to_the_bit(tmp_path):
+    """A softmax is found by its table of exponentials, whatever its scale."""
+    net = Net()
+    for scale, beta in ((0.0625, 1.0), (0.0817, 1.0), (1.7, 1.0), (0.01, 1.0), (0.3, 0.7)):
+        x = net.input([3, 12], "int8", scale=scale, zero=3)
+        y = net.output([3, 12], "int8", scale=1 / 256, zero=-128)
+        net.op("SOFTMAX", [x], [y], options="SoftmaxOptions", beta=beta)
+    image = {"scale": 0.05, "zero": -4}
+    a = net.input([2, 5, 4, 6], "int8", **image)
+    b = net.input([2, 5, 4, 6], "int8", scale=0.071, zero=9)
+    window = {"strideH": 1, "strideW": 1, "padding": net.schema.Padding.VALID}
+    c = net.tensor([2, 4, 4, 6], "int8", **image)
+    net.op("MAX_POOL_2D", [a], [c], options="Pool2DOptions", filterHeight=2, filterWidth=1,
+           **window)  # fmt: skip
+    net.op("AVERAGE_POOL_2D", [c], [net.output([2, 1, 1, 6], "int8", **image)],
+           options="Pool2DOptions", filterHeight=4, filterWidth=4, **window)  # fmt: skip
+    for name, options, scale in (("ADD", "AddOptions", 0.1), ("MUL", "MulOptions", 0.08)):
+        y = net.output([2, 5, 4, 6], "int8", scale=scale, zero=-2)
+        net.op(name, [a, b], [y], options=options)
+    data = net.data()
+    feeds = feeds_for(data)
+    library = compiled(data, interface_api="c")
+    left = {row.name: row.reason for row in library.summary.nodes if "cmsis-nn" not in row.device}
+    assert left == {}
+    found = loaded(library, tmp_path).run(
+        {t.name: x for t, x in zip(library.summary.inputs, feeds)}
+    )
     (right,) = litert_runs(data, [feeds])
     for y, wanted in zip(found.values(), right):
         np.testing.assert_array_equal(y, wanted)

@@ -10,8 +10,10 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import CSource, Graph, Node, Region, Vendor
 
 from .calls import HEAD, function
-from .layers import layer_of
+from .composed import composed_layer
+from .layers import Layer, layer_of
 from .matching import matches
+from .patterns import find
 
 CMSIS_NN = Vendor(
     variable="CMSIS_NN",
@@ -44,7 +46,7 @@ class CmsisNN(Device):
         for number, nodes in enumerate(matches(graph)):
             reason = None
             try:
-                layer_of(nodes)
+                _layer(nodes)
             except UnsupportedError as problem:
                 reason = str(problem)
             reasons.update(dict.fromkeys(nodes, reason))
@@ -58,16 +60,21 @@ class CmsisNN(Device):
         found = matches(region.graph)
         if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
             return "a part of the layer is elsewhere"
-        layer_of(found[0])
+        _layer(found[0])
         return None
 
     def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
         texts, needs = [HEAD], {}
         for region in regions:
             (nodes,) = matches(region.graph)
-            text, needs[region.symbol] = function(region, layer_of(nodes), context.board)
+            text, needs[region.symbol] = function(region, _layer(nodes), context.board)
             texts.append(text)
         return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN)
+
+
+def _layer(nodes: Sequence[Node]) -> Layer:
+    composed = find(nodes[-1])
+    return layer_of(nodes) if composed is None else composed_layer(composed)
 
 
 def _alone(node: Node) -> Graph:

@@ -19,8 +19,8 @@ from .matching import other_operand
 
 LEAST, GREATEST = -128, 127
 SUM_BITS = 20  # by which operands of a sum are raised
-# Of a softmax: fraction bits of an exponent, its largest one, and the scales whose shift fits.
-EXPONENT_BITS, RADIUS, LARGEST_SCALE = 26, 31, 8.0
+# Of a softmax: bits of an exponent's fraction and of its whole part, the scales whose shift fits.
+EXPONENT_BITS, INTEGER_BITS, LARGEST_SCALE = 26, 5, 8.0
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,14 @@ def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None
 
 
 def _window(node: Node, kernel: Sequence[int]) -> Window:
-    """Of images, and of rows as images of height 1."""
-    at, x, y = node.attrs, node.inputs[0], node.output
+    x = node.inputs[0]
     assert x is not None
+    return window_of(node, x, node.output, kernel)
+
+
+def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
+    """Of images, and of rows as images of height 1; strides and padding are the node's."""
+    at = node.attrs
     flat = x.type.rank - 2
     if flat not in (1, 2):
         raise UnsupportedError(f"CMSIS-NN has no windows over {flat} dimensions")
@@ -356,13 +361,21 @@ def _softmax(first: Node, node: Node, last: Node) -> Softmax:
 
 def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
     """Along the last axis, or along the channels of images, which lie innermost."""
+    if not 2.0**-EXPONENT_BITS <= scale < LARGEST_SCALE:
+        raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
+    return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
+
+
+def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
+    """The same with the multiplier of its exponents."""
     rank = x.type.rank
     images = rank > 2 and axis % rank == 1
     if not images and axis % rank != rank - 1:
         raise UnsupportedError("its axis is neither the last one nor that of channels")
-    if not 2.0**-EXPONENT_BITS <= scale < LARGEST_SCALE:
-        raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
-    m, e = multiplier(scale * 2.0**EXPONENT_BITS)
     size = x.shape[axis]
-    least = -math.floor(RADIUS * 2.0**EXPONENT_BITS / 2.0**e)
-    return Softmax(x, x.type.size // size, size, m, e, least, images)
+    return Softmax(x, x.type.size // size, size, m, e, least_difference(e), images)
+
+
+def least_difference(e: int) -> int:
+    """The least number whose exponential counts, of a multiplier with this exponent."""
+    return -math.floor((2**INTEGER_BITS - 1) * 2.0**EXPONENT_BITS / 2.0**e)

@@ -1,9 +1,13 @@
 """Which nodes of a graph are a layer together: one by itself, a product with what makes bytes of
-its sums, or a softmax between conversions."""
+its sums, a softmax between conversions, or what patterns.py has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmrt.ir import Graph, Node, Value
+
+from .patterns import find
 
 ALONE = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"})
 PRODUCTS = frozenset({"qconv", "qmatmul"})
@@ -19,6 +23,15 @@ class Readers:
         self._users = graph.consumers()
         self._outputs = set(graph.outputs)
 
+    def is_closed(self, nodes: Sequence[Node]) -> bool:
+        """Whether nobody else reads what these nodes give, but for the last one's result."""
+        inside = set(nodes)
+        for node in nodes[:-1]:
+            for value in node.outputs:
+                if value in self._outputs or not inside.issuperset(self._users.get(value, [])):
+                    return False
+        return True
+
     def next(self, node: Node) -> Node | None:
         """The node that reads this one's result, if it is the only one and nobody else does."""
         users = self._users.get(node.output, [])
@@ -30,9 +43,17 @@ class Readers:
 def matches(graph: Graph) -> list[list[Node]]:
     """The nodes of each layer in order; no node is in two."""
     readers = Readers(graph)
+    place = {node: i for i, node in enumerate(graph.nodes)}
     found, taken = [], set[Node]()
     for node in graph.nodes:
-        nodes = _layer(node, readers)
+        composed = find(node)
+        if composed is not None:
+            nodes = sorted(composed.nodes, key=place.__getitem__)
+            if readers.is_closed(nodes):
+                found.append(nodes)
+                taken.update(nodes)
+    for node in graph.nodes:
+        nodes = [] if node in taken else _layer(node, readers)
         if nodes and taken.isdisjoint(nodes):
             found.append(nodes)
             taken.update(nodes)

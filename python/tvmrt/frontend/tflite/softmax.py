@@ -8,11 +8,11 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.fixed_exp import exp_fraction
 from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
 from .context import OpContext
-from .fixed_exp import exp_fraction
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled

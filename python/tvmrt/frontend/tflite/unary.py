@@ -10,12 +10,12 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.fixed_exp import inverse_square_root, logistic_fraction, tanh_fraction
 from tvmrt.ir.fixed_point import shift
 from tvmrt.ir.multiplier import multiplier
 
 from .arithmetic import is_quantized
 from .context import OpContext
-from .fixed_exp import inverse_square_root, logistic_fraction, tanh_fraction
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled

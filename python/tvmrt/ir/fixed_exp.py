@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.ir.fixed_point import product, shift
+from .fixed_point import product, shift
 
 # exp(-2 ** n) as fractions, for n from -2 on
 _POWERS = {
