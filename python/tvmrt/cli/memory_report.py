@@ -128,8 +128,7 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
                 f"one pool could not do with less than {size(bound)}"
             )
         if memory.get("row_plans"):
-            plans = memory["row_plans"]
-            pairs[f"RAM by rows{of}"] = "; ".join(_plan_text(p) for p in plans[:MOST_PLANS])
+            pairs[f"RAM by rows{of}"] = _plans_text(memory["row_plans"])
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
         together = [" and ".join(group) for group in image["concurrent"]]
@@ -139,10 +138,22 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
     return pairs
 
 
+def _plans_text(plans: Sequence[Mapping[str, Any]]) -> str:
+    """The plans in one line, of many the first and the one of the least memory."""
+    texts = [_plan_text(plan) for plan in plans]
+    if len(texts) > MOST_PLANS:
+        left = len(texts) - MOST_PLANS
+        texts = [*texts[: MOST_PLANS - 1], f"{left} more", texts[-1]]
+    return "; ".join(texts)
+
+
 def _plan_text(plan: Mapping[str, Any]) -> str:
-    """``24,960 B for about 130,000 instructions more``."""
-    more = f" for about {plan['instructions']:,} instructions more" if plan["chains"] else ""
-    return f"{plan['ram_bytes']:,} B{more}"
+    """``24,960 B for about 130,000 instructions more, in patches``."""
+    if not plan["chains"]:
+        return f"{plan['ram_bytes']:,} B"
+    text = f"{plan['ram_bytes']:,} B for about {plan['instructions']:,} instructions more"
+    surplus = plan.get("surplus_macs", 0)
+    return f"{text}, in patches ({surplus:,} multiply-adds twice)" if surplus else text
 
 
 def _pool_text(pool: Mapping[str, Any]) -> str:
@@ -172,12 +183,24 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
 
 
 def _plan_table(plans: Sequence[Mapping[str, Any]]) -> Table:
-    columns = ("RAM", "instructions more", "layers that are computed by rows")
-    rows = [
-        (p["ram_bytes"], p["instructions"], ", ".join(f"{a} to {b}" for a, b in p["chains"]) or "-")
-        for p in plans
-    ]
-    return Table(columns, rows, columns[2:])
+    columns = (
+        "RAM",
+        "instructions more",
+        "multiply-adds twice",
+        "layers that are computed by rows",
+    )
+    rows = []
+    for plan in plans:
+        counts = plan.get("patches") or [1] * len(plan["chains"])
+        chains = [_chain_text(*chain, count) for chain, count in zip(plan["chains"], counts)]
+        numbers = plan["ram_bytes"], plan["instructions"], plan.get("surplus_macs", 0)
+        rows.append((*numbers, ", ".join(chains) or "-"))
+    return Table(columns, rows, columns[3:])
+
+
+def _chain_text(first: str, last: str, patches: int) -> str:
+    how = f" in {patches} patches" if patches > 1 else ""
+    return f"{first} to {last}{how}"
 
 
 def _pool_table(pools: Sequence[Mapping[str, Any]]) -> Table:

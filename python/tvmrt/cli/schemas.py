@@ -171,6 +171,8 @@ ROW_PLAN = _record(
     ram_bytes=_bytes(),
     instructions=_whole("How many it takes more than whole layers, estimated."),
     chains=_list(WORDS, "First and last operator of those that are computed by rows."),
+    patches=_list(_whole(), "For each of them, into how many patches of columns it is cut."),
+    surplus_macs=_whole("Multiply-adds that are done twice, where patches read the same."),
 )
 NARROWED = _record(
     name=_text("Of the weights."), nodes=_list(_text(), "That read them."),

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Graph, Node, Strided, Value
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import (
     ANY,
     CHANNELS_LAST,
@@ -28,6 +29,10 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .c.writer import FunctionWriter
+
+
+# What an element of a result takes that has no multiply-adds, with what follows those elsewhere.
+ELEMENT_INSTRUCTIONS = 12
 
 
 class Lowering:
@@ -136,6 +141,10 @@ class Lowering:
     def row_surplus(self, step: Step) -> int:
         """Instructions that it takes more than the step alone, where its kernel is another one."""
         return 0
+
+    def row_work(self, step: Step) -> int:
+        """Instructions that it takes for all rows, about."""
+        return ELEMENT_INSTRUCTIONS * most(step.writes[0].at.size)
 
     def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
         """An input by position: an operand, a constant laid out as demanded, or NULL."""

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tvmrt.ir import DTYPES
 from tvmrt.ir import program as ir_program
 from tvmrt.ir.program import ARENA, Access, Buffer, Group, Program, RowPlan, Step, pixel_stride
 from tvmrt.ir.rounding import round_up
 from tvmrt.planner import live_bytes_of_steps, plan_program
-from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
-from tvmrt.planner.row_plans import Chain, Span, frontier
+from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, Walks, plan_chain
+from tvmrt.planner.row_plans import Chain, Choice, Way, frontier, live_bytes
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
 from .lowering import same_place
+from .operators.patches import (
+    Columns,
+    ColumnWindow,
+    CutLayer,
+    Cutter,
+    Patch,
+    column_window,
+    cut_patch,
+    find_columns,
+    whole_rows,
+)
 from .operators.row_chain import RowChainLowering, made_by, main_read
 from .pools import ALIGN_BYTES
 from .target import Target
 
 MOST_LAYERS = 16  # of a chain
+PATCHES = (2, 3, 4, 6)  # that the columns of an image are cut into
 MOST_OF_CALL = 255  # rows that a tvmrt_chain_call tells
 
 
@@ -33,26 +45,122 @@ def find_layers(program: Program) -> list[RowLayer | None]:
     return layers
 
 
-def find_chains(program: Program) -> dict[Span, Chain]:
-    """The chains that there can be, by their first and last step."""
+@dataclass(frozen=True)
+class Joined:
+    """What the planner is told of a chain; of one in patches, the columns of its layers in each."""
+
+    chain: Chain
+    windows: tuple[ColumnWindow, ...] = ()
+    columns: tuple[tuple[Columns, ...], ...] = ()
+
+    def patches(self, steps: Sequence[Step]) -> list[Patch]:
+        """What it is made of."""
+        if not self.columns:
+            return [whole_rows(steps, self.chain.plans[0])]
+        each = zip(self.columns, self.chain.plans)
+        return [cut_patch(steps, self.windows, columns, plan) for columns, plan in each]
+
+
+def find_chains(program: Program) -> dict[Way, Joined]:
+    """The chains that there can be."""
     layers = find_layers(program)
     most = max(live_bytes_of_steps(program), default=0)
     last_use = _last_uses(program)
-    found = {}
+    known = [layer and CutLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
+    found: dict[Way, Joined] = {}
     for first in range(len(layers)):
         for last in range(first, min(first + MOST_LAYERS, len(layers))):
-            chain, steps = layers[first : last + 1], program.steps[first : last + 1]
-            if chain[-1] is None or sum(layer.ring_bytes for layer in chain) > most:
+            chain, steps = known[first : last + 1], program.steps[first : last + 1]
+            if chain[-1] is None or sum(each.layer.ring_bytes for each in chain) > most:
                 break
             sources = _sources(steps)
             if sources is None:
                 break
             if last == first or any(last_use[b] > last for b in made_by(steps)):
                 continue
-            made = _chain(steps, chain, sources)
-            if all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in made.plan.calls):
-                found[first, last] = made
-    return found
+            made = _whole_rows(steps, chain, sources)
+            if _are_told(made):
+                found[first, last, 1] = Joined(made)
+    return found | _Patches(program, known, found).find()
+
+
+def _are_told(chain: Chain) -> bool:
+    """Whether all numbers of its calls fit into their table."""
+    calls = [call for plan in chain.plans for call in plan.calls]
+    return all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in calls)
+
+
+class _Patches:
+    """Chains in patches, where rows are most of what lies in memory and no chain over whole rows
+    needs as little."""
+
+    def __init__(
+        self,
+        program: Program,
+        known: Sequence[CutLayer | None],
+        chains: Mapping[Way, Joined],
+    ) -> None:
+        self.program, self.known, self.chains = program, known, chains
+        self.windows = [
+            None if cut is None else column_window(step) for cut, step in zip(known, program.steps)
+        ]
+        self.cutter = Cutter()
+        self.walks = Walks()
+        self.live = {
+            way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
+            for way, joined in chains.items()
+        }
+        # for each step the least that it can do with in whole rows
+        self.least = live_bytes_of_steps(program, ALIGN_BYTES)
+        for (first, last, _), live in self.live.items():
+            for i in range(first, last + 1):
+                self.least[i] = min(self.least[i], live)
+
+    def find(self) -> dict[Way, Joined]:
+        """All that are worth it."""
+        bound, found = max(self.least, default=0), {}
+        for way, joined in self.chains.items():
+            first, last, _ = way
+            around = self.live[way] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+            tight = max(self.least[first : last + 1]) > bound // 2
+            if tight and around < self.live[way] // 2 and all(self.windows[first : last + 1]):
+                found |= self._of(way, around, bound)
+        return found
+
+    def _of(self, way: Way, around: int, bound: int) -> dict[Way, Joined]:
+        """A chain in more and more patches, while that makes it smaller and most is done once."""
+        first, last, _ = way
+        macs = sum(cut.macs for cut in self.known[first : last + 1])
+        found: dict[Way, Joined] = {}
+        before = self.chains[way].chain.scratch_bytes
+        for count in PATCHES:
+            made = self._cut(first, last, count)
+            if made is None or not _are_told(made.chain):
+                break
+            if made.chain.surplus_macs > macs or made.chain.scratch_bytes >= before:
+                break
+            before = made.chain.scratch_bytes
+            if around + before < bound:
+                found[first, last, count] = made
+        return found
+
+    def _cut(self, first: int, last: int, count: int) -> Joined | None:
+        steps, windows = self.program.steps[first : last + 1], self.windows[first : last + 1]
+        sources, wide = self.chains[first, last, 1].chain.plans[0].sources, windows[-1].out_columns
+        ends = [wide * i // count for i in range(count + 1)]
+        plans, found, cuts = [], [], []
+        for part in map(Columns, ends[:-1], ends[1:]):
+            columns = find_columns(windows, sources, part) if part.count else None
+            cut = columns and self.cutter.cut(steps, windows, sources, columns)
+            if not cut:
+                return None
+            layers = [each.layer for each in cut]
+            plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.walks))
+            found.append(tuple(columns))
+            cuts += cut
+        whole = self.known[first : last + 1]
+        images = steps[0].writes[0].shape[0]
+        return Joined(_chain(plans, cuts, whole, images), tuple(windows), tuple(found))
 
 
 def _last_uses(program: Program) -> dict[Buffer, int]:
@@ -83,15 +191,23 @@ def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
     return found if len(images) == 1 else None
 
 
-def _chain(
-    steps: Sequence[Step], layers: Sequence[RowLayer], sources: Sequence[RowSources]
+def _whole_rows(
+    steps: Sequence[Step], layers: Sequence[CutLayer], sources: Sequence[RowSources]
 ) -> Chain:
-    plan = plan_chain(layers, ALIGN_BYTES, sources)
-    blocks = max(sum(step.lowering.row_blocks(step)) for step in steps)
-    scratch = round_up(plan.nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
-    slower = sum(step.lowering.row_surplus(step) for step in steps)
-    images = steps[0].writes[0].shape[0]
-    return Chain(plan, scratch if blocks else plan.nbytes, _over_input(steps, plan), slower, images)
+    plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
+    made = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
+    return replace(made, in_place=_over_input(steps, plan))
+
+
+def _chain(
+    plans: Sequence[ChainPlan], cut: Sequence[CutLayer], whole: Sequence[CutLayer], images: int
+) -> Chain:
+    """What the planner is told of these plans, of the layers ``cut`` in all patches."""
+    blocks, nbytes = max(each.blocks for each in cut), max(plan.nbytes for plan in plans)
+    scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
+    slower = sum(each.slower + each.work for each in cut) - sum(each.work for each in whole)
+    twice = sum(each.macs for each in cut) - sum(each.macs for each in whole)
+    return Chain(tuple(plans), scratch if blocks else nbytes, False, slower, images, twice)
 
 
 def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
@@ -115,35 +231,35 @@ def _passes(written: Access, read: Access) -> bool:
     return whole and same and pixel_stride(written.at) == written.shape[1]
 
 
-def with_chains(program: Program, target: Target, chains: Mapping[Span, Chain]) -> Program:
+def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) -> Program:
     """The program with these chains, of which no two have a step in common, as one step each."""
     steps: list[Step] = []
-    begins = {first: (last, chain.plan) for (first, last), chain in chains.items()}
+    begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
     at = 0
     while at < len(program.steps):
-        last, plan = begins.get(at, (at, None))
-        if plan is None:
+        last, joined = begins.get(at, (at, None))
+        if joined is None:
             steps.append(program.steps[at])
         else:
-            steps.append(_form(program.steps[at : last + 1], target, plan))
+            steps.append(_form(program.steps[at : last + 1], target, joined))
         at = last + 1
     return replace(program, steps=steps)
 
 
-def _form(steps: Sequence[Step], target: Target, plan: ChainPlan) -> Step:
+def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
     last = steps[-1]
     before = [node for step in steps[:-1] for node in step.group.nodes]
     group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
-    lowering = RowChainLowering(group, target, steps, plan)
+    lowering = RowChainLowering(group, target, steps, joined.patches(steps))
     values, reads, demands = zip(*lowering.outside)
-    name = f"{last.name}_chain"
+    name, nbytes = f"{last.name}_chain", lowering.scratch_bytes()
     chain = Step(
         name, group, lowering, list(values), list(reads), last.writes,
-        [*demands, last.demands[-1]], scratch_bytes=plan.nbytes, shrinks=True,
+        [*demands, last.demands[-1]], scratch_bytes=nbytes, shrinks=True,
     )  # fmt: skip
-    if plan.nbytes:
-        chain.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], plan.nbytes, ARENA)
-    chain.in_place = [(0, 0)] if _over_input(steps, plan) else []
+    if nbytes:
+        chain.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], nbytes, ARENA)
+    chain.in_place = [(0, 0)] if joined.chain.in_place else []
     reserve_kernel_scratch(chain)
     return chain
 
@@ -155,14 +271,23 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]
     """
     chains = find_chains(program)
     found: list[tuple[RowPlan, Program]] = []
-    for choice in frontier(program, chains, ALIGN_BYTES):
-        made = with_chains(program, target, {span: chains[span] for span in choice.chains})
+    known = {way: joined.chain for way, joined in chains.items()}
+    for choice in frontier(program, known, ALIGN_BYTES):
+        made = with_chains(program, target, {way: chains[way] for way in choice.chains})
         plan_program(made, align_bytes=ALIGN_BYTES)
         if found and made.arena_bytes >= found[-1][0].ram_bytes:
             continue
-        names = [(program.steps[a].name, program.steps[b].name) for a, b in choice.chains]
-        found.append((RowPlan(made.arena_bytes, choice.instructions, tuple(names)), made))
+        found.append((_row_plan(program, made.arena_bytes, choice, known), made))
     return found
+
+
+def _row_plan(
+    program: Program, nbytes: int, choice: Choice, chains: Mapping[Way, Chain]
+) -> RowPlan:
+    names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
+    counts = [count for _, _, count in choice.chains]
+    twice = sum(chains[way].surplus_macs for way in choice.chains)
+    return RowPlan(nbytes, choice.instructions, tuple(names), tuple(counts), twice)
 
 
 def within(program: Program, target: Target, limit: int, asked: bool) -> Program:
@@ -205,4 +330,5 @@ def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPla
 def _more(plan: RowPlan) -> str:
     if not plan.chains:
         return ""
-    return f" (about {max(1, round(plan.instructions / 1000))},000 instructions more)"
+    patches = ", in patches" if plan.surplus_macs else ""
+    return f" (about {max(1, round(plan.instructions / 1000)):,},000 instructions more{patches})"

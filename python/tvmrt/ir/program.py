@@ -240,11 +240,14 @@ class MemoryPool:
 class RowPlan:
     """Chains of steps that are computed a few rows at a time, by the first and last step of each:
     the memory that the network then takes, and the instructions that it takes more than without
-    any, estimated."""
+    any, estimated. ``patches``: for each chain, into how many patches of columns it is cut.
+    ``surplus_macs``: multiply-adds that are done twice, where patches read the same."""
 
     ram_bytes: int
     instructions: int
     chains: tuple[tuple[str, str], ...]
+    patches: tuple[int, ...] = ()
+    surplus_macs: int = 0
 
 
 @dataclass

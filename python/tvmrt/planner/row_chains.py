@@ -10,7 +10,7 @@ No row is computed twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvmrt.ir.rounding import ceil_div, round_up
 
@@ -41,6 +41,8 @@ class RowLayer:
         Of the ring, which lives as long as the chain runs.
     over_input
         Whether a call may write its rows where those begin that it reads for the last time.
+    most_rows
+        That a call makes where the layer has no windows.
     """
 
     in_rows: int
@@ -53,13 +55,14 @@ class RowLayer:
     unit: int = 0
     ring_bytes: int = 0
     over_input: bool = False
+    most_rows: int = MOST_ROWS
 
     @property
     def step(self) -> int:
         """Output rows that a call makes at most."""
         if self.unit:
             return max(1, self.unit // self.stride)
-        return MOST_ROWS if self.reach == 1 and self.stride == 1 else 1
+        return self.most_rows if self.reach == 1 and self.stride == 1 else 1
 
     def needed(self, row: int, rows: int) -> int:
         """Input rows, from the first on, that must be there for output rows from ``row`` on."""
@@ -134,14 +137,31 @@ class ChainPlan:
         return _readers(self.sources, layer)
 
 
+class Walks:
+    """The calls of chains whose layers differ in the bytes of their rows alone, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], _Walk] = {}
+
+    def walk(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> _Walk:
+        """The calls of these layers."""
+        bare = (replace(layer, in_bytes=0, out_bytes=0, ring_bytes=0) for layer in layers)
+        key = (*bare, *sources)
+        if key not in self._known:
+            self._known[key] = _Walk(layers, sources)
+        return self._known[key]
+
+
 def plan_chain(
-    layers: Sequence[RowLayer], align_bytes: int, sources: Sequence[RowSources] | None = None
+    layers: Sequence[RowLayer],
+    align_bytes: int,
+    sources: Sequence[RowSources] | None = None,
+    walks: Walks | None = None,
 ) -> ChainPlan:
     """The calls of these layers and the places of their rows and rings, at multiples of
     ``align_bytes``. Without ``sources`` each reads what the one before has made."""
     known = sources or [RowSources(k - 1) for k in range(len(layers))]
-    walk = _Walk(layers, known)
-    walk.run(len(layers) - 1, layers[-1].out_rows)
+    walk = (walks or Walks()).walk(layers, known)
     groups = _join(walk)
     sizes = [
         max(round_up(walk.heights[k] * layers[k].out_bytes, align_bytes) for k in group)
@@ -159,8 +179,8 @@ def plan_chain(
         tuple(of_group[k] for k in range(len(layers) - 1)),
         tuple(places[len(groups) :]),
         nbytes,
-        walk.in_place,
-        walk.moved_bytes,
+        walk.in_place(layers),
+        sum(rows * layer.out_bytes for rows, layer in zip(walk.moved, layers)),
     )
 
 
@@ -210,6 +230,7 @@ class _Walk:
     """The calls as they come, and which rows lie in memory meanwhile."""
 
     def __init__(self, layers: Sequence[RowLayer], sources: Sequence[RowSources]) -> None:
+        """Have all rows of the last layer made."""
         self.layers, self.sources = layers, sources
         self.last = len(layers) - 1
         self.readers = [_readers(sources, k) for k in range(len(layers))]
@@ -221,8 +242,16 @@ class _Walk:
         # for each output the others that lie in memory at the same time
         self.conflicts: list[set[int]] = [set() for _ in layers]
         self.never_over: set[int] = set()
-        self.in_place = True
-        self.moved_bytes = 0
+        self.moved = [0] * len(layers)  # output rows that go to the front of their place
+        # for each call of the last layer the rows that it has made, and those of the chain's input
+        # that nobody reads any more
+        self.written: list[tuple[int, int]] = []
+        self.run(self.last, layers[self.last].out_rows)
+
+    def in_place(self, layers: Sequence[RowLayer]) -> bool:
+        """Whether the result may begin where the input does, of rows of these layers' bytes."""
+        sizes = layers[self.last].out_bytes, layers[0].in_bytes
+        return all(made * sizes[0] <= free * sizes[1] for made, free in self.written)
 
     def there(self, layer: int) -> int:
         """Input rows, from the first on, that have been made for a layer."""
@@ -277,7 +306,7 @@ class _Walk:
         """What nobody reads any more of a layer's output goes, and what is left to the front."""
         kept, made = self._kept(layer), self.made[layer]
         if self.base[layer] < kept < made:
-            self.moved_bytes += (made - kept) * self.layers[layer].out_bytes
+            self.moved[layer] += made - kept
         self.base[layer] = kept
         self.heights[layer] = max(self.heights[layer], made + rows - kept)
 
@@ -289,8 +318,7 @@ class _Walk:
     def _note_write(self, layer: int, busy: set[int], before: int) -> None:
         """What lies in memory while a call writes; ``before``: the first input row it reads."""
         if layer == self.last:
-            written = self.made[layer] * self.layers[layer].out_bytes
-            self.in_place &= written <= self._released(before) * self.layers[0].in_bytes
+            self.written.append((self.made[layer], self._released(before)))
             return
         source = self.sources[layer].main
         over = self.layers[layer].over_input and source not in self._busy()

@@ -12,83 +12,93 @@ from .lifetime import lifetimes
 from .plan import live_bytes_of_steps
 from .row_chains import ChainPlan
 
-Span = tuple[int, int]  # first and last step
+Way = tuple[int, int, int]  # first and last step, and in how many patches
 
 # What calls by rows take more, in instructions; measured on a Cortex-M4F.
 CALL_INSTRUCTIONS = 450
-MOVED_INSTRUCTIONS = 0.6  # for a byte that moves to the front
+WINDOW_CALL_INSTRUCTIONS = 200  # of a layer with windows that are read where the rows lie
+MOVED_INSTRUCTIONS = 0.55  # for a byte that moves to the front
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps that can be one: their calls, the scratch memory that it takes, and whether its result
-    may begin where its input does. ``slower``: the instructions that its kernels take more than
-    those that are chosen elsewhere. ``images``: the calls are made for each."""
+    """Steps that can be one: the calls for each patch, the scratch memory that they take, and
+    whether its result may begin where its input does. ``slower``: the instructions that its kernels
+    take more than those that are chosen elsewhere, and what is computed twice.
+    ``images``: the calls are made for each. ``surplus_macs``: multiply-adds that are done twice."""
 
-    plan: ChainPlan
+    plans: tuple[ChainPlan, ...]
     scratch_bytes: int
     in_place: bool
     slower: int = 0
     images: int = 1
+    surplus_macs: int = 0
 
     @property
     def instructions(self) -> int:
         """Those that it takes more than its steps one after the other, estimated."""
-        moved = int(self.plan.moved_bytes * MOVED_INSTRUCTIONS)
-        calls = len(self.plan.calls) * CALL_INSTRUCTIONS
+        moved = sum(int(plan.moved_bytes * MOVED_INSTRUCTIONS) for plan in self.plans)
+        calls = sum(_call_instructions(plan) for plan in self.plans)
         return self.images * (calls + moved) + self.slower
+
+
+def _call_instructions(plan: ChainPlan) -> int:
+    windows = [layer.reach > 1 and not layer.unit for layer in plan.layers]
+    by_windows = sum(windows[call.layer] for call in plan.calls)
+    others = len(plan.calls) - by_windows
+    return by_windows * WINDOW_CALL_INSTRUCTIONS + others * CALL_INSTRUCTIONS
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Chains by their first and last step, and the instructions that they take more, estimated.
-    ``bound_bytes`` live at a step at most."""
+    """Chains, and the instructions that they take more, estimated. ``bound_bytes``: the most that
+    live at a step."""
 
-    chains: tuple[Span, ...]
+    chains: tuple[Way, ...]
     instructions: int
     bound_bytes: int
 
 
-def frontier(program: Program, chains: Mapping[Span, Chain], align: int) -> list[Choice]:
+def frontier(program: Program, chains: Mapping[Way, Chain], align: int) -> list[Choice]:
     """From no chain at all on, each choice of chains that needs less memory than those before, at
     the least cost for that memory; all sizes are multiples of ``align``."""
     singles = live_bytes_of_steps(program, align)
-    spans = {(i, i): (nbytes, 0) for i, nbytes in enumerate(singles)}
-    for span, chain in chains.items():
-        nbytes = _live(program, span, chain, align)
-        if nbytes < max(singles[span[0] : span[1] + 1]):
-            spans[span] = nbytes, chain.instructions
+    ways = {(i, i, 1): (nbytes, 0) for i, nbytes in enumerate(singles)}
+    for way, chain in chains.items():
+        nbytes = live_bytes(program, way, chain, align)
+        if nbytes < max(singles[way[0] : way[1] + 1]):
+            ways[way] = nbytes, chain.instructions
     found: list[Choice] = []
     limit = max(singles, default=0)
     while True:
-        path = _cheapest(len(singles), spans, limit)
+        path = _cheapest(len(singles), ways, limit)
         if path is None:
             return found
-        bound = max((spans[span][0] for span in path), default=0)
-        chosen = tuple(span for span in path if span[0] != span[1])
-        found.append(Choice(chosen, sum(spans[s][1] for s in path), bound))
+        bound = max((ways[way][0] for way in path), default=0)
+        chosen = tuple(way for way in path if way[0] != way[1])
+        found.append(Choice(chosen, sum(ways[way][1] for way in path), bound))
         if not path or bound == 0:
             return found
         limit = bound - 1
 
 
-def _cheapest(count: int, spans: Mapping[Span, tuple[int, int]], limit: int) -> list[Span] | None:
-    """The spans that cover all steps once, none of more bytes than ``limit``, at the least cost."""
-    best: list[tuple[int, Span | None] | None] = [(0, None), *[None] * count]
-    by_end: dict[int, list[Span]] = {}
-    for span, (nbytes, _) in spans.items():
+def _cheapest(count: int, ways: Mapping[Way, tuple[int, int]], limit: int) -> list[Way] | None:
+    """The ways that cover all steps once, none of more bytes than ``limit``, at the least cost."""
+    best: list[tuple[int, Way | None] | None] = [(0, None), *[None] * count]
+    by_end: dict[int, list[Way]] = {}
+    for way, (nbytes, _) in ways.items():
         if nbytes <= limit:
-            by_end.setdefault(span[1], []).append(span)
+            by_end.setdefault(way[1], []).append(way)
     for end in range(count):
-        for span in by_end.get(end, ()):
-            before = best[span[0]]
+        for way in by_end.get(end, ()):
+            before = best[way[0]]
             if before is None:
                 continue
-            cost = before[0] + spans[span][1]
+            cost = before[0] + ways[way][1]
             now = best[end + 1]
             if now is None or cost < now[0]:
-                best[end + 1] = cost, span
-    path: list[Span] = []
+                best[end + 1] = cost, way
+    path: list[Way] = []
     at = count
     while at:
         reached = best[at]
@@ -99,9 +109,9 @@ def _cheapest(count: int, spans: Mapping[Span, tuple[int, int]], limit: int) -> 
     return path[::-1]
 
 
-def _live(program: Program, span: Span, chain: Chain, align: int) -> int:
+def live_bytes(program: Program, way: Way, chain: Chain, align: int) -> int:
     """Bytes that live while a chain runs."""
-    first, last = span
+    first, last, _ = way
     begin = program.steps[first]
     x = begin.reads[begin.lowering.row_operand(begin)].buffer
     y = program.steps[last].writes[0].buffer

@@ -266,6 +266,11 @@ def least(name: str, target="cortex-m4") -> int:
     return plans_of(name, target)[-1].ram_bytes
 
 
+def least_at_once(name: str, target="cortex-m4") -> int:
+    """The same of those that do nothing twice."""
+    return min(p.ram_bytes for p in plans_of(name, target) if set(p.patches) <= {1})
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -310,31 +315,36 @@ def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"),
+    ("name", "target", "bytes_of"),
     [
-        ("separable", "cortex-m4"),
-        ("branches", "cortex-m4"),
-        ("averages", "cortex-m4"),
-        ("floats", "cortex-m4"),
-        pytest.param("bottlenecks", "cortex-m55", marks=pytest.mark.slow),
-        pytest.param("floats", "cortex-m55", marks=pytest.mark.slow),
-        pytest.param("branches", "riscv32", marks=pytest.mark.slow),
+        ("separable", "cortex-m4", least),
+        ("branches", "cortex-m4", least_at_once),
+        ("averages", "cortex-m4", least),
+        ("floats", "cortex-m4", least_at_once),
+        pytest.param("bottlenecks", "cortex-m55", least, marks=pytest.mark.slow),
+        pytest.param("floats", "cortex-m55", least, marks=pytest.mark.slow),
+        pytest.param("branches", "riscv32", least, marks=pytest.mark.slow),
     ],
 )
-def test_rows_on_a_board_keep_to_the_stated_stack(name, target, tmp_path):
+def test_rows_on_a_board_keep_to_the_stated_stack(name, target, bytes_of, tmp_path):
     if boards.BOARDS[target].missing_tool():
         pytest.skip(f"{boards.BOARDS[target].missing_tool()} is not installed")
     inputs, expected = example(network(name))
-    bytes_ = least(name, target)
+    bytes_ = bytes_of(name, target)
     library = compile_within(network(name), bytes_, target, pools={"sram": bytes_})
     check(run_on_board(library, inputs, tmp_path), expected)
 
 
-def test_the_plan_of_whole_layers_is_that_without_a_limit_and_no_multiply_add_is_done_twice():
+def test_the_plan_of_whole_layers_is_that_without_a_limit_and_patches_say_what_is_done_twice():
     whole = compile_within(network("separable"), None).summary
-    by_rows = compile_within(network("separable"), least("separable")).summary
     assert whole.arena_bytes == plans_of("separable")[0].ram_bytes
-    assert sum(o.macs for o in by_rows.operators) == sum(o.macs for o in whole.operators)
+    rows = [plan for plan in plans_of("separable") if set(plan.patches) == {1}][-1]
+    for plan in (rows, plans_of("separable")[-1]):
+        summary = compile_within(network("separable"), plan.ram_bytes).summary
+        twice = sum(o.macs for o in summary.operators) - sum(o.macs for o in whole.operators)
+        assert plan.surplus_macs == twice
+    assert rows.surplus_macs == 0 < twice
+    assert max(plans_of("separable")[-1].patches) > 1
 
 
 def test_the_fastest_plan_that_fits_is_taken():
@@ -391,3 +401,9 @@ def test_the_command_prints_the_plans_and_inspect_finds_them(tmp_path, capsys):
     shown = capsys.readouterr().out.replace(",", "")
     for plan in plans:
         assert str(plan["ram_bytes"]) in shown
+        assert str(plan["surplus_macs"]) in shown
+    assert plans[-1]["surplus_macs"] > 0
+    assert f"in patches ({plans[-1]['surplus_macs']} multiply-adds twice)" in " ".join(
+        shown.split()
+    )
+    assert f"in {plans[-1]['patches'][0]} patches" in shown

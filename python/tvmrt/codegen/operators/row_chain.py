@@ -3,103 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 from tvmrt.ir import Value
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Group, Step, pixel_stride
-from tvmrt.planner.row_chains import OUTSIDE, ChainPlan
+from tvmrt.planner.row_chains import OUTSIDE, Call, ChainPlan
 
 from ..c.function import finish_function
 from ..c.text import call, plus, times
-from ..c.writer import Function, FunctionWriter
+from ..c.writer import Function, FunctionWriter, Parameter
 from ..lowering import Lowering
 from ..target import Target
+from .patches import Patch
 
 
 class RowChainLowering(Lowering):
-    """``steps`` as the chain calls them, in memory that ``plan`` has laid out in its scratch."""
+    """``steps`` as the chain calls them, in memory that plans have laid out in its scratch: once
+    over whole rows, or patch after patch."""
 
     def __init__(
-        self, group: Group, target: Target, steps: Sequence[Step], plan: ChainPlan
+        self, group: Group, target: Target, steps: Sequence[Step], patches: Sequence[Patch]
     ) -> None:
         super().__init__(group, target)
-        self.plan = plan
+        self.patches = patches
         self.mains = [s.lowering.row_operand(s) for s in steps]
         self.made = made_by(steps)
         self.outside = _outside(steps)
-        self.steps = [
-            replace(s.lowering.row_step(s), in_place=self._shared(k, s))
-            for k, s in enumerate(steps)
-        ]
-        self._whole = steps
+        self.whole = steps
 
-    def _shared(self, k: int, step: Step) -> list[tuple[int, int]]:
+    def _row_steps(self, patch: Patch) -> list[Step]:
+        """The steps of a patch as they are called."""
+        return [
+            replace(s.lowering.row_step(s), in_place=self._shared(patch.plan, k, s))
+            for k, s in enumerate(patch.steps)
+        ]
+
+    def _shared(self, plan: ChainPlan, k: int, step: Step) -> list[tuple[int, int]]:
         """Which operands of a layer may lie where its result is written."""
         x = self.outside[0][1].buffer
         last = k == len(self.mains) - 1
         again = [(i, 0) for i, a in enumerate(step.reads) if last and a.buffer is x]
-        return [*again, *([(self.mains[k], 0)] if self.plan.overlaps(k) else [])]
+        return [*again, *([(self.mains[k], 0)] if plan.overlaps(k) else [])]
 
     def scratch_bytes(self) -> int:
-        return self.plan.nbytes
+        return max(patch.plan.nbytes for patch in self.patches)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        needs = [sum(s.lowering.row_blocks(s)) for s in self._whole]
-        return (max(needs),)
+        return (most_blocks(self.patches),)
 
     def macs(self) -> int:
-        return sum(s.lowering.macs() for s in self._whole)
+        return sum(s.lowering.macs() for patch in self.patches for s in patch.steps)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        functions = [self._adopted(f, s) for s in self.steps]
-        calls, images = self.plan.calls, step.writes[0].shape[0]
         f.include("board/chain.h")
-        f.line("/* {layer, output rows, input rows that are not read again} */")
-        f.line(f"static const tvmrt_chain_call calls[{len(calls)}] = {{")
-        for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):
-            f.line(f"    {text}")
-        f.line("};")
+        tables: dict[tuple[Call, ...], str] = {}
+        printed = []
+        for number, patch in enumerate(self.patches):
+            name = f"{f.symbol}_{number}" if len(self.patches) > 1 else f.symbol
+            inner = self._row_steps(patch)
+            functions = [self._adopted(f, s, name) for s in inner]
+            if patch.plan.calls not in tables:
+                tables[patch.plan.calls] = f.fresh("calls")
+                _print_table(f, tables[patch.plan.calls], patch.plan.calls)
+            table = tables[patch.plan.calls]
+            printed.append(_Printer(self, step, f, patch, inner, functions, table))
+        images = step.writes[0].shape[0]
         with f.block(f"for (int image = 0; image < {images}; ++image)"):
             if images == 1:
                 f.line("(void)image;")
-            self._print_calls(f, step, functions)
+            for each in printed:
+                each.print_calls()
         f.line("return 0;")
 
-    def _print_calls(self, f: FunctionWriter, step: Step, functions: Sequence[Function]) -> None:
-        """All calls for an image."""
-        last = len(functions) - 1
-        f.line(f"tvmrt_chain_at at[{last + 1}] = {{{{0, 0, 0}}}};")
-        with f.block(f"for (int i = 0; i < {len(self.plan.calls)}; ++i)"):
-            f.line("const tvmrt_chain_call *call = &calls[i];")
-            f.line("tvmrt_chain_at *here = &at[call->layer];")
-            f.line("int32_t code = 0;")
-            with f.block("switch (call->layer)"):
-                for k, function in enumerate(functions):
-                    f.line(f"case {k}:" if k < last else "default:")
-                    self._print_case(f, step, k, function)
-            f.line("if (code != 0) return code;")
-            f.line("here->row = (int16_t)(here->row + call->rows);")
-            f.line("here->first = (int16_t)(here->first + call->dropped);")
-
-    def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
-        own = FunctionWriter(f"{f.symbol}_{inner.name}", inner, f.weights, False)
+    def _adopted(self, f: FunctionWriter, inner: Step, name: str) -> Function:
+        own = FunctionWriter(f"{name}_{inner.name}", inner, f.weights, False)
         inner.lowering.emit_rows(inner, own)
         function = finish_function(own, "static int32_t")
         f.adopt(function)
         return function
 
-    def _print_case(self, f: FunctionWriter, step: Step, k: int, function: Function) -> None:
+
+@dataclass(frozen=True)
+class _Printer:
+    """Prints the calls of a patch. ``table``: what its calls are called in C."""
+
+    chain: RowChainLowering
+    step: Step
+    f: FunctionWriter
+    patch: Patch
+    steps: Sequence[Step]
+    functions: Sequence[Function]
+    table: str
+
+    @property
+    def plan(self) -> ChainPlan:
+        return self.patch.plan
+
+    def print_calls(self) -> None:
+        """All calls for an image."""
+        f, last = self.f, len(self.functions) - 1
+        first, width = self.patch.begins[last], self.steps[last].writes[0].shape[-1]
+        where = f"/* columns {first} to {first + width - 1} of the result */"
+        with f.block(where) if len(self.chain.patches) > 1 else nullcontext():
+            f.line(f"tvmrt_chain_at at[{last + 1}] = {{{{0, 0, 0}}}};")
+            with f.block(f"for (int i = 0; i < {len(self.plan.calls)}; ++i)"):
+                f.line(f"const tvmrt_chain_call *call = &{self.table}[i];")
+                f.line("tvmrt_chain_at *here = &at[call->layer];")
+                f.line("int32_t code = 0;")
+                with f.block("switch (call->layer)"):
+                    for k in range(last + 1):
+                        f.line(f"case {k}:" if k < last else "default:")
+                        self._print_case(k)
+                f.line("if (code != 0) return code;")
+                f.line("here->row = (int16_t)(here->row + call->rows);")
+                f.line("here->first = (int16_t)(here->first + call->dropped);")
+
+    def _print_case(self, k: int) -> None:
         """A layer's call; one that makes a row at a time is called for each."""
-        inner = self.steps[k]
+        f, inner, function = self.f, self.steps[k], self.functions[k]
         by_row = not any(p.name == "rows" for p in function.parameters)
         if k < len(self.steps) - 1:
-            place, nbytes = self._place(f, k), self.plan.layers[k].out_bytes
+            place, nbytes = self._place(k), self.plan.layers[k].out_bytes
             f.line(f"  {call('tvmrt_chain_make_room', 'here', self._kept(k), place, nbytes)};")
         moved = " + row" if by_row else ""
         passed = [
-            self._read(f, k, i, parameter, moved)
+            self._read(k, i, parameter, moved)
             if i < len(inner.reads)
-            else self._expression(f, step, k, parameter, moved)
+            else self._expression(k, parameter, moved)
             for i, parameter in enumerate(function.parameters)
         ]
         text = f"code = {call(function.symbol, *passed)};"
@@ -111,9 +142,9 @@ class RowChainLowering(Lowering):
             f.line(f"  {text}")
         f.line("  break;")
 
-    def _place(self, f: FunctionWriter, k: int) -> str:
+    def _place(self, k: int) -> str:
         """Where the rows of a layer's output lie."""
-        return plus(f.scratch(), str(self.plan.places[k]))
+        return plus(self.f.scratch(), str(self.plan.places[k]))
 
     def _kept(self, k: int) -> str:
         """The first row of a layer's output that is read again."""
@@ -124,25 +155,37 @@ class RowChainLowering(Lowering):
             text = call("tvmrt_chain_least", text, each)
         return text
 
-    def _read(self, f: FunctionWriter, k: int, index: int, parameter, moved: str) -> str:
+    def _read(self, k: int, index: int, parameter: Parameter, moved: str) -> str:
         """What is passed for an operand: of a layer, or of the chain."""
-        access, sources = self._whole[k].reads[index], self.plan.sources[k]
-        main = index == self.mains[k]
+        chain = self.chain
+        access, sources = chain.whole[k].reads[index], self.plan.sources[k]
+        main = index == chain.mains[k]
         row = f"here->{'first' if main else 'row'}{moved}"
-        source = sources.main if main else self.made.get(access.buffer, OUTSIDE)
+        source = sources.main if main else chain.made.get(access.buffer, OUTSIDE)
+        # a layer with windows looks for its columns itself
+        by_window = main and self.patch.windowed[k]
         if source != OUTSIDE:
             const = "const " if parameter.const else ""
             distance = _times(f"{row} - at[{source}].base", self.plan.layers[source].out_bytes)
-            address = _of(plus(self._place(f, source), distance))
+            skipped = 0 if by_window else self.patch.begins[k] - self.patch.begins[source]
+            pixel = skipped * self._pixel_bytes(source)
+            address = _of(plus(plus(self._place(source), str(pixel)), distance))
             return f"({const}{parameter.buffer.dtype.c} *)(void *){address}"
-        number = [each[1] for each in self.outside].index(access)
-        at = access.at if main else access.at.expand(self._whole[k].writes[0].shape)
+        number = [each[1] for each in chain.outside].index(access)
+        at = access.at if main else access.at.expand(chain.whole[k].writes[0].shape)
         image = _times("image", at.strides[0]) if at.shape[0] > 1 else "0"
-        return plus(plus(f.read(number), image), _times(row, at.strides[2]))
+        column = 0 if by_window else self.patch.begins[k] * at.strides[3]
+        begin = plus(plus(self.f.read(number), image), str(column))
+        return plus(begin, _times(row, at.strides[2]))
 
-    def _expression(self, f, step: Step, k: int, parameter, moved: str) -> str:
+    def _pixel_bytes(self, k: int) -> int:
+        """Bytes from one pixel of a layer's output to the next."""
+        return self.plan.layers[k].out_bytes // self.steps[k].writes[0].shape[3]
+
+    def _expression(self, k: int, parameter: Parameter, moved: str) -> str:
         """What is passed for another parameter of a layer's function."""
         buffer, plan, last = parameter.buffer, self.plan, len(self.steps) - 1
+        f = self.f
         if buffer is None:
             source = plan.sources[k].main
             there = plan.layers[k].in_rows if source == OUTSIDE else f"at[{source}].row"
@@ -153,13 +196,22 @@ class RowChainLowering(Lowering):
         if buffer is self.steps[k].scratch:
             return plus(f.scratch(), str(plan.rings[k]))
         if k == last:
-            at = step.writes[0].at
+            at = self.step.writes[0].at
             image = _times("image", at.strides[0]) if at.shape[0] > 1 else "0"
-            alone = plan.layers[k].out_rows == 1
-            row = "0" if alone else _times(f"here->row{moved}", pixel_stride(at) * at.shape[3])
-            return plus(plus(f.write(0), image), row)
+            if plan.layers[k].out_rows == 1:
+                return plus(f.write(0), image)
+            pixel = pixel_stride(at)
+            column = str(self.patch.begins[k] * pixel)
+            row = _times(f"here->row{moved}", pixel * at.shape[3])
+            return plus(plus(plus(f.write(0), image), column), row)
         row = _times(f"here->row{moved} - here->base", plan.layers[k].out_bytes)
-        return f"({buffer.dtype.c} *)(void *){_of(plus(self._place(f, k), row))}"
+        return f"({buffer.dtype.c} *)(void *){_of(plus(self._place(k), row))}"
+
+
+def most_blocks(patches: Sequence[Patch]) -> int:
+    """The most bytes that a layer's kernels take at a time."""
+    steps = [step for patch in patches for step in patch.steps]
+    return max(sum(step.lowering.row_blocks(step)) for step in steps)
 
 
 def main_read(step: Step) -> Access:
@@ -186,6 +238,14 @@ def _outside(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
             if row[1].buffer not in inside and row[1] not in [each[1] for each in found]:
                 found.append(row)
     return found
+
+
+def _print_table(f: FunctionWriter, name: str, calls: Sequence[Call]) -> None:
+    f.line("/* {layer, output rows, input rows that are not read again} */")
+    f.line(f"static const tvmrt_chain_call {name}[{len(calls)}] = {{")
+    for text in _rows_of([f"{{{c.layer}, {c.rows}, {c.dropped}}}" for c in calls]):
+        f.line(f"    {text}")
+    f.line("};")
 
 
 def _of(term: str) -> str:

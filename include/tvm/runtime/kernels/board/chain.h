@@ -11,6 +11,7 @@
 #define TVM_RUNTIME_KERNELS_BOARD_CHAIN_H_
 
 #include <stdint.h>
+#include <string.h>
 
 #include "i8.h"
 
@@ -30,18 +31,35 @@ typedef struct tvmrt_chain_at {
 /*! \brief The lesser row. */
 TVMRT_INLINE int32_t tvmrt_chain_least(int32_t a, int32_t b) { return a < b ? a : b; }
 
+/*! \brief Copies n bytes to in front of where they lie, four words at a time; all are multiples of 4. */
+TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32_t n) {
+  uint32_t words[4];
+  for (; n >= 16; n -= 16, from += 16, to += 16) {
+    memcpy(words, TVMRT_ALIGNED(from, 4), 16);
+    memcpy(TVMRT_ALIGNED(to, 4), words, 16);
+    TVMRT_OPAQUE(to); /* or it is made a call of memmove() */
+  }
+  for (; n > 0; n -= 4, from += 4, to += 4) {
+    memcpy(words, TVMRT_ALIGNED(from, 4), 4);
+    memcpy(TVMRT_ALIGNED(to, 4), words, 4);
+    TVMRT_OPAQUE(to);
+  }
+}
+
 /*!
  * \brief Moves output rows of a layer to the front of their place, over those that are not read again.
  *
  * \param at        [in,out] The layer's.
  * \param kept      [in] The first row that is read again.
- * \param place     [in,out] Where its rows lie, each of `row_bytes`.
+ * \param place     [in,out] Where its rows lie, each of `row_bytes`; a multiple of 4.
  */
 TVMRT_NOINLINE void tvmrt_chain_make_room(tvmrt_chain_at* at, int32_t kept, uint8_t* place,
                                           int32_t row_bytes) {
   const int32_t distance = (kept - at->base) * row_bytes, left = (at->row - kept) * row_bytes;
   at->base = (int16_t)kept;
-  if (distance >= 4) {
+  if (distance > 0 && row_bytes % 4 == 0) {
+    tvmrt_chain_move_words(place, place + distance, left);
+  } else if (distance >= 4) {
     tvmrt_micro_copy(place, place + distance, left); /* by words, from the front on */
   } else if (distance > 0) {
     for (int32_t i = 0; i < left; i++) place[i] = place[i + distance];
