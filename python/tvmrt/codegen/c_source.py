@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import digest_of
@@ -26,6 +27,7 @@ from .target import Target
 from .weight_bytes import lay_out
 from .window.tiles_f32 import merge_rests
 
+_INTEGERS = re.compile(r"board/\w+_i8\.h")  # kernels of integer networks
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
 
@@ -263,6 +265,8 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     if not target.hosted:
         macros.append(("TVMRT_FREESTANDING", "1"))
+    if "rv32" in (target.board or ()) and any(map(_INTEGERS.fullmatch, headers)):
+        macros.append(("TVMRT_FEW_FLOATS", "1"))
     definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))
     lines = [
         "#include <math.h>",

@@ -87,6 +87,9 @@ _HARD = ("-mthumb", "-mfloat-abi=hard")
 _M4F = ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16")
 # without low-overhead loops: those of GCC 12 at -Os give wrong sums of floats in QEMU 7.2
 _NO_LOOPS = "-fno-branch-count-reg"
+# registers are saved by the compiler library's functions: a twentieth less code for half a percent
+# more instructions
+_SAVED = "-msave-restore"
 
 FIRMWARE = {
     "cortex-m0plus": ("-mcpu=cortex-m0plus", "-mthumb"),
@@ -100,9 +103,9 @@ FIRMWARE = {
     "cortex-m55": ("-mcpu=cortex-m55", *_HARD, _NO_LOOPS),
     # by its architecture: GCC knows the processor's name from 13 on
     "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD, _NO_LOOPS),
-    "riscv32": ("-march=rv32imc", "-mabi=ilp32"),
-    "rv32imac": ("-march=rv32imac", "-mabi=ilp32"),
-    "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f"),
+    "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
+    "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
+    "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),
 }
 
 # Levels of x86-64, each with all that the ones before it have: what the compiler is told, and what

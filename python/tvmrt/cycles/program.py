@@ -121,7 +121,7 @@ def run(network: Network, target: Target, part: Part, inputs: Sequence[Input], f
     text = _call([dumper, "-d", "--no-show-raw-insn", str(path)])
     read = code.read(text, riscv=board.target == "riscv32")
     counts = _execute(network, board, image, read, part, folder)
-    return Run(_calls(counts.read_text()), read, image)
+    return Run(_steps(_calls(counts.read_text()), read), read, image)
 
 
 def tools_of_board(target: str) -> Board:
@@ -294,6 +294,21 @@ def _calls(text: str) -> list[Call]:
             call, address, *counts = fields
             calls[int(call)].blocks.append((int(address, 16), *map(int, counts)))
     return calls
+
+
+def _steps(calls: list[Call], read: code.Code) -> list[Call]:
+    """The calls without those by which main saves its registers (``-msave-restore``), which are
+    counted as main's own."""
+    main, kept = calls[0], calls[:1]
+    for call in calls[1:]:
+        if read.calls.get(call.site, "").startswith("__riscv_save"):
+            main.code_next += call.code_next
+            main.code_jump += call.code_jump
+            main.data += call.data
+            main.blocks += call.blocks
+        else:
+            kept.append(call)
+    return kept
 
 
 def _call(command: Sequence[str]) -> str:

@@ -243,7 +243,8 @@ TVMRT_INLINE void tvmrt_image_sums_i8(int32_t* sum, int32_t n, const uint8_t* fr
 TVMRT_INLINE void tvmrt_scale_sums_i8(uint8_t* y, const int32_t* sum, int32_t n, float scale,
                                       const tvmrt_i8_range* range) {
   for (int32_t i = 0; i < n; i++) {
-    y[i] = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled((float)sum[i] * scale), range);
+    const float product = tvmrt_times_f32(tvmrt_whole_f32(sum[i]), scale);
+    y[i] = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(product), range);
   }
 }
 

@@ -18,6 +18,8 @@ from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
 from .row_operands import Operand, context_struct, print_context, read_operands
 
+SOFT = "scalar/soft.h"
+
 
 def register_type(dtype: DType) -> str:
     """The C type in which elements are computed: narrow integers would widen the loop."""
@@ -89,7 +91,9 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
     to = product.attrs["to"]
     if to == "int32":
         return "acc"
-    inner.line(f"const float sum = (float)acc * {scalar_literal(product.inputs[2]) or 'scale'};")
+    scale = scalar_literal(product.inputs[2]) or "scale"
+    inner.include(SOFT)
+    inner.line(f"const float sum = tvmrt_times_f32(tvmrt_whole_f32(acc), {scale});")
     if to == "float32":
         return "sum"
     bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))

@@ -21,6 +21,7 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "../parallel.h"
+#include "../scalar/soft.h"
 #include "../tile/rows_i8.h"
 #include "../tile/simd.h"
 #include "shape.h"
@@ -121,6 +122,7 @@ typedef struct tvmrt_micro_data {
 /* ---- rounding ---- */
 
 #if !TVMRT_MICRO_HAS_FPU
+#if !TVMRT_SOFT_FLOATS
 /*! \brief x / 2 ^ n, rounded to the nearest integer, ties to even; n is 0 to 63. */
 static inline uint64_t tvmrt_micro_halved(uint64_t x, int n) {
   if (n == 0) return x;
@@ -147,6 +149,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor,
   if (places <= 0) return 1 << 20; /* more than any range holds */
   return places > 25 ? 0 : (int32_t)tvmrt_micro_halved(product, places);
 }
+#endif
 
 /*!
  * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; some number
@@ -174,7 +177,13 @@ static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
   }
   const uint32_t rest = fixed & 0xFF;
   int32_t q = (int32_t)(fixed >> 8) + (rest >= 128);
+#if TVMRT_SOFT_FLOATS
+  if (rest >= 126 && rest <= 129) {
+    return tvmrt_nearest_f32(tvmrt_times_f32(tvmrt_whole_f32(acc), scale));
+  }
+#else
   if (rest >= 126 && rest <= 129) q = tvmrt_micro_twice_rounded(size, factor, places);
+#endif
   return acc < 0 ? -q : q;
 }
 #elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)

@@ -7,6 +7,7 @@
 
 #include "../parallel.h"
 #include "../scalar/math.h"
+#include "../scalar/soft.h"
 #include "../tile/simd.h"
 
 /*! \brief Elements that are worked on at a time; few where the stack is small. */
@@ -128,12 +129,54 @@ TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int rest) {
   TVMRT_ROW_F32(store_n)(y + kLanes, second * scale, rest);
 }
 
+#if TVMRT_SOFT_FLOATS
+/* tvmrt_exp_nonpositive_f32(x - largest). */
+TVMRT_SELDOM float tvmrt_softmax_soft_exp_f32(float x, float largest) {
+  static const float factors[] = {1.3981999507e-3f,
+                                  8.3334519073e-3f,
+                                  4.1665795894e-2f,
+                                  1.6666665459e-1f,
+                                  5.0000001201e-1f,
+                                  1.0f,
+                                  1.0f};
+  const float shift = 12582912.0f;
+  x = tvmrt_plus_f32(x, -largest);
+  if (tvmrt_less_f32(x, -88.0f)) x = -88.0f;
+  const float shifted = tvmrt_plus_f32(tvmrt_times_f32(x, 1.44269504088896341f), shift);
+  const float n = tvmrt_plus_f32(shifted, -shift);
+  x = tvmrt_plus_f32(tvmrt_times_f32(n, -0.693359375f), x);
+  x = tvmrt_plus_f32(tvmrt_times_f32(n, 2.12194440e-4f), x);
+  float p = 1.9875691500e-4f;
+  for (int i = 0; i < 7; i++) p = tvmrt_plus_f32(tvmrt_times_f32(p, x), factors[i]);
+  return tvmrt_times_f32(p, tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23));
+}
+
+/* tvmrt_softmax_row_f32(), with what an integer network has of floats. */
+static inline void tvmrt_softmax_soft_row_f32(const float* x, float* y, int64_t n) {
+  float largest = x[0], sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* in turn, as below */
+  for (int64_t i = 1; i < n; i++) {
+    if (tvmrt_less_f32(largest, x[i])) largest = x[i];
+  }
+  for (int64_t i = 0; i < n; i++) {
+    y[i] = tvmrt_softmax_soft_exp_f32(x[i], largest);
+    sums[i % 4] = tvmrt_plus_f32(sums[i % 4], y[i]);
+  }
+  const float first = tvmrt_plus_f32(sums[n % 4], sums[(n + 1) % 4]);
+  const float second = tvmrt_plus_f32(sums[(n + 2) % 4], sums[(n + 3) % 4]);
+  const float scale = tvmrt_over_f32(1.0f, tvmrt_plus_f32(first, second));
+  for (int64_t i = 0; i < n; i++) y[i] = tvmrt_times_f32(y[i], scale);
+}
+#endif
+
 /*!
  * \brief Softmax of one row of n contiguous floats; y may be x.
  *
  * A row of -INFINITY alone gives NaN, as the definition does.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
+#if TVMRT_SOFT_FLOATS
+  tvmrt_softmax_soft_row_f32(x, y, n);
+#else
   enum { kLanes = TVMRT_ROW_LANES };
   if (kLanes == 16 && n > kLanes && n <= 2 * kLanes) {
     tvmrt_softmax_pair_f32(x, y, (int)(n - kLanes));
@@ -147,6 +190,7 @@ static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
     TVMRT_ROW_F32(store)(y + i, TVMRT_ROW_F32(load)(y + i) * scale);
   }
   if (kLanes > 1 && i < n) TVMRT_ROW_F32(store_n)(y + i, rest * scale, (int)(n - i));
+#endif
 }
 
 /*! \brief Log-softmax of one row of n contiguous floats; y may be x. */

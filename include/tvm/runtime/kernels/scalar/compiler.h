@@ -39,6 +39,8 @@
 #define TVMRT_INLINE static inline __attribute__((always_inline))
 /*! \brief A function that is compiled once a file, however often it is called. */
 #define TVMRT_NOINLINE static __attribute__((noinline))
+/*! \brief The same of a function that not every file calls. */
+#define TVMRT_SELDOM static __attribute__((noinline, unused))
 /*! \brief A function that a program calls where something is wrong: small, and out of the way. */
 #define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE of a function whose assembly takes every register but the frame pointer: GCC
@@ -72,6 +74,7 @@
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
+#define TVMRT_SELDOM static inline
 #define TVMRT_COLD static inline
 #define TVMRT_NOINLINE_TIGHT static
 #define TVMRT_UNROLL(n)

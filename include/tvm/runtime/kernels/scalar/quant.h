@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "soft.h"
+
 #if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && defined(__ARM_FEATURE_DSP)
 #define TVMRT_ROUNDS_IN_FPU 1
 #include <arm_acle.h>
@@ -29,7 +31,7 @@
  * other scale, so that infinities and NaN stay.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
-  float product = (float)steps * scale;
+  float product = tvmrt_times_f32(tvmrt_whole_f32(steps), scale);
 #if TVMRT_ROUNDS_IN_FPU
   __asm("" : "+t"(product));
   return product;
@@ -66,6 +68,9 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
   if (__builtin_constant_p(low) && low == 0 && high == 255) return (int32_t)__usat(q, 8);
 #endif
   return q < low ? low : q > high ? high : q;
+#elif TVMRT_SOFT_FLOATS
+  const int32_t q = tvmrt_nearest_f32(v) + zero;
+  return q < low ? low : q > high ? high : q;
 #else
   return tvmrt_round_between(v, (float)(low - zero), (float)(high - zero)) + zero;
 #endif
@@ -74,7 +79,7 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
 /*! \brief round(x / scale) + zero, kept between low and high. */
 static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
                                              int32_t high) {
-  const float v = x / scale;
+  const float v = tvmrt_over_f32(x, scale);
 #if TVMRT_ROUNDS_IN_FPU
   if (!(v == v)) return low;
 #endif

@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../scalar/soft.h"
 #include "simd.h"
 
 /*! \brief Unrolls the following loop completely; its bounds are literals once all is inlined. */
@@ -185,12 +186,16 @@ TVMRT_INLINE float tvmrt_i8_product(float product) {
 
 /*! \brief A product rounded to the nearest integer, ties to even; saturates at +-2 ^ 20. */
 TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
+#if TVMRT_SOFT_FLOATS
+  return tvmrt_nearest_f32(product);
+#else
   float v = tvmrt_i8_product(product);
   int32_t bits;
   v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
   v += TVMRT_I8_ROUND;
   memcpy(&bits, &v, sizeof(bits));
   return bits - 0x4B400000;
+#endif
 }
 
 /*! \brief q around the zero point, kept in range. */
