@@ -322,6 +322,9 @@ def _print_result(
 
 def _operator_pairs(summary: Any) -> dict[str, Any]:
     regions = {"regions": partition_tables.border_text(summary)} if summary.regions else {}
+    for number, row in enumerate(summary.regions):
+        if row.note:
+            regions[f"on {row.device}, {number}"] = row.note
     return {"operators": len(summary.operators), **regions}
 
 

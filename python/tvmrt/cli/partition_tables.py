@@ -29,7 +29,7 @@ def _print_regions(summary: Any) -> None:
             console.format_bytes(row.weights_bytes),
             row.precision or "-",
             "-" if row.error is None else f"{row.error:.2g}",
-            row.code,
+            row.note or row.code,
         )
         for row in summary.regions
     ]

@@ -135,7 +135,7 @@ REGION = _record(
     symbol=_text(), device=_text(), onnx_nodes=WORDS, operators=WORDS, input_bytes=_bytes(),
     output_bytes=_bytes(), code=_text("What the device makes of it, in words."),
     precision=_text(), error=_or_null(_number(), "Measured, of a lower precision."),
-    weights_bytes=_bytes(),
+    weights_bytes=_bytes(), note=_text("What the device says of it: its size, or its time."),
 )  # fmt: skip
 DEPTH = _record(
     bytes=_or_null(_bytes(), "null where no bound is known."), path=_list(_text(), "Of calls.")

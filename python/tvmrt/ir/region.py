@@ -98,7 +98,7 @@ class CSource:
     Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
     the C compiler for this text alone, ``link_flags`` to the linker. ``needs`` has by symbol what a
     function with pointers wants besides tensors; ``vendor`` is what archives are built with, and
-    ``notes`` by symbol what reports say of a region's code.
+    ``notes`` by symbol what it says of its regions, their size or time.
     """
 
     text: str

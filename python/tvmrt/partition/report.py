@@ -22,10 +22,9 @@ def _by(device: str, reason: str) -> str:
     return reason if device in reason.split() else f"{device}: {reason}"
 
 
-def _code(region: Region) -> str:
-    """What a device made of a region, in words."""
-    notes = region.code.notes if isinstance(region.code, CSource) else {}
-    return notes.get(region.symbol) or str(region.code)
+def _note(region: Region) -> str:
+    """What a device says of a region."""
+    return region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
 
 
 def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
@@ -49,7 +48,8 @@ class NodeRow:
 
 @dataclass
 class RegionRow:
-    """One region: what it is made of, what crosses its border, its code in words, its weights."""
+    """One region: what it is made of, what crosses its border, its code in words, its weights, and
+    what its device says of it, such as its size and time."""
 
     symbol: str
     device: str
@@ -61,6 +61,7 @@ class RegionRow:
     precision: str = ""
     error: float | None = None
     weights_bytes: int = 0
+    note: str = ""
 
 
 @dataclass
@@ -150,10 +151,11 @@ class Partition:
                 [node.op for node in region.nodes],
                 sum(most(v.type.nbytes) for v in region.inputs),
                 sum(most(v.type.nbytes) for v in region.outputs),
-                _code(region),
+                str(region.code),
                 region.options.get("precision", ""),
                 region.options.get("error"),
                 sum(array.nbytes for array in _weights([region])),
+                _note(region),
             )
             for region in self.regions
         ]

@@ -101,15 +101,14 @@ class Device:
         self.calls.append(Call(commands, bases, sizes, given, results))
 
 
-def record(monkeypatch) -> list[tuple[bytes, vela.Answer]]:
-    """What vela is given, and its answers, from now on."""
-    seen: list[tuple[bytes, vela.Answer]] = []
+def record(monkeypatch) -> list[tuple[bytes, tuple[str, ...]]]:
+    """What vela is given from now on: files and options."""
+    seen: list[tuple[bytes, tuple[str, ...]]] = []
     run = vela.run
 
     def recorded(model, arguments):
-        answer = run(model, arguments)
-        seen.append((model, answer))
-        return answer
+        seen.append((model, arguments))
+        return run(model, arguments)
 
     monkeypatch.setattr(vela, "run", recorded)
     return seen

@@ -71,18 +71,17 @@ def golden_of(model, feeds):
 class Built:
     """A network as a library of this machine, with its device."""
 
-    def __init__(self, model, folder, **settings):
-        arguments = vela.arguments(settings)
-        try_options(arguments)
+    def __init__(self, model, folder, fallback=False, **settings):
+        try_options(vela.arguments(settings, True))
         folder.mkdir()
         with pytest.MonkeyPatch.context() as patch:
             seen = record(patch)
             self.library = tvmrt.compile(
-                model, devices=["ethos-u"], require_device=["ethos-u:Conv"],
-                device_options={"ethos-u": settings}, **HOST,
+                model, devices=["ethos-u"], require_device=["ethos-u"],
+                device_options={"ethos-u": settings}, device_fallback=fallback, **HOST,
             )  # fmt: skip
         self.models, self.places = {}, {}
-        for number, file in enumerate(dict.fromkeys(file for file, _ in seen)):
+        for number, (file, arguments) in enumerate(dict.fromkeys(seen)):
             told = places_in(file, arguments, folder / f"raw{number}")
             self.places |= told
             self.models |= dict.fromkeys(told, file)
@@ -108,11 +107,14 @@ def two_regions(tmp_path_factory):
 
 
 @needs_vela
-def test_a_network_of_bytes_is_one_command_stream(models_dir, tmp_path):
-    stored = np.load(models_dir / "kws_dscnn_int8.npz")
+@pytest.mark.parametrize("name", [
+    "kws_dscnn_int8", pytest.param("resnet8_int8", marks=pytest.mark.slow),
+])  # fmt: skip
+def test_a_network_of_bytes_is_one_command_stream(models_dir, tmp_path, name):
+    stored = np.load(models_dir / f"{name}.npz")
     feeds = {key: stored[key] for key in stored.files if not key.startswith("out:")}
     (golden,) = (stored[key] for key in stored.files if key.startswith("out:"))
-    built = Built(models_dir / "kws_dscnn_int8.onnx", tmp_path / "kws")
+    built = Built(models_dir / f"{name}.onnx", tmp_path / "net")
     assert np.ptp(golden.astype(int)) > 200
     np.testing.assert_array_equal(built.run(feeds), golden)
     (call,) = built.device.calls
@@ -123,7 +125,7 @@ def test_a_network_of_bytes_is_one_command_stream(models_dir, tmp_path):
     pool = built.network.memories["sram"]
     assert pool.address <= call.bases[1] <= pool.address + pool.nbytes - call.sizes[1]
     (row,) = built.library.summary.regions
-    assert "vela estimates" in row.code and f"weights {where.weights_bytes} B" in row.code
+    assert "vela estimates" in row.note and f"weights {where.weights_bytes} B" in row.note
 
 
 @needs_vela
@@ -155,6 +157,18 @@ def test_a_driver_that_fails_ends_the_run_and_is_given_back(two_regions, name, s
         built.flag(name).value = 0
     assert sentence in ctypes.c_char_p.in_dll(built.shared, "ethosu_error").value
     assert built.network.call(given, results) == 0
+
+
+@needs_vela
+def test_the_cpu_steps_in_where_the_driver_has_none_free(two_regions, tmp_path):
+    _, feeds, golden = two_regions
+    built = Built(layers()[0], tmp_path / "both", fallback=True)
+    by_device, calls = built.run(feeds), len(built.device.calls)
+    built.flag("busy").value = 1
+    by_cpu = built.run(feeds)
+    assert (calls, len(built.device.calls)) == (2, 0)
+    for found in (by_device, by_cpu):
+        assert np.abs(found.astype(int) - golden).max() <= 1
 
 
 @needs_vela

@@ -138,7 +138,8 @@ def test_a_command_stream_is_read():
     found = read_stream(file(), BORDERS, False, {})
     assert found.commands[:4] == b"COP1"
     assert (found.scratch_bytes, found.fast_bytes, found.places) == (32, 0, (0, 16))
-    assert read_stream(file(), BORDERS, True, {}).own_bases == (0, 1)
+    assert not found.is_separate
+    assert read_stream(file(), BORDERS, True, {}).is_separate
 
 
 @pytest.mark.parametrize(("changed", "why"), [
@@ -156,10 +157,3 @@ def test_operators_left_to_the_cpu_are_named():
     with pytest.raises(Left) as raised:
         read_stream(file(cpu=True), BORDERS, False, {})
     assert raised.value.names == ["y"]
-
-
-def test_bases_are_as_many_as_the_hardware_has():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tvmrt.devices.ethos_u.stream.MOST_BASES", 4)
-        with pytest.raises(UnsupportedError, match="at most 1 inputs and outputs; it has 2"):
-            read_stream(file(), BORDERS, True, {})

@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.ir import Region
 from tvmrt.ir.rounding import round_up
 
-from .stream import MEMORIES, Stream
+from .stream import Stream
 
 ALIGN_BYTES = 16  # what the driver asks of each base
 
@@ -101,13 +101,10 @@ def _region(region: Region, stream: Stream) -> str:
     declared += ["uint8_t *scratch"] if scratch_bytes(stream) else []
     signature = f"int32_t {region.symbol}({', '.join(declared)})"
     sizes = [v.type.nbytes for v in values]
-    moved = [] if stream.own_bases else list(zip(names, stream.places, sizes))
+    moved = [] if stream.is_separate else list(zip(names, stream.places, sizes))
     body = [
         *(f"  memcpy(scratch + {place}, {name}, {n});" for name, place, n in moved[:count]),
-        *_bases(stream, [(names[i], sizes[i]) for i in stream.own_bases]),
-        f"  const int32_t code = run_commands(commands, {len(stream.commands)}, bases, sizes, "
-        f"{MEMORIES + len(stream.own_bases)});",
-        "  if (code != 0) return code;",
+        *_call(stream, list(zip(names, sizes)) if stream.is_separate else []),
         *(f"  memcpy({name}, scratch + {place}, {n});" for name, place, n in moved[count:]),
         "  return 0;",
     ]
@@ -123,8 +120,8 @@ def constants(stream: Stream) -> dict[str, np.ndarray]:
     }
 
 
-def _bases(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
-    """The addresses that the stream counts from, and what lies there."""
+def _call(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
+    """The run, with the addresses that the stream counts from, and what lies there."""
     fast = round_up(stream.scratch_bytes, ALIGN_BYTES)
     main = ("scratch", stream.scratch_bytes) if scratch_bytes(stream) else ("weights", 0)
     rows = [
@@ -140,4 +137,7 @@ def _bases(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
         *bases,
         "  };",
         f"  static const size_t sizes[{len(rows)}] = {{{sizes}}};",
+        f"  const int32_t code = run_commands(commands, {len(stream.commands)}, bases, sizes, "
+        f"{len(rows)});",
+        "  if (code != 0) return code;",
     ]

@@ -53,7 +53,7 @@ class EthosU(Device):
     def refuses(self, context: Context) -> str | None:
         """Firmware calls it; vela must be there, and take the user's options."""
         settings = context.options.get(self.name, {})
-        arguments = vela.arguments(settings)
+        arguments = vela.arguments(settings, True)
         if context.runtime != "crt":
             return "ethos-u is for firmware; name a target such as cortex-m55, or runtime crt"
         reason = vela.absent()
@@ -118,12 +118,13 @@ def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
         writer = write_region(described, constants.tobytes(), free_borders=True)
     except UnsupportedError as problem:
         raise _NodeError(str(problem), problem.place) from problem
-    answer = vela.run(writer.model(), vela.arguments(region.settings))
+    alone = len(region.inputs) == len(region.outputs) == 1
+    separate = alone and bool(region.settings.get(vela.SEPARATE))
+    answer = vela.run(writer.model(), vela.arguments(region.settings, separate))
     if not answer.model:
         raise UnsupportedError(f"vela failed: {answer.said}")
     names = [writer.tensors[place].name for place in (*writer.inputs, *writer.outputs)]
     sizes = [v.type.nbytes for v in (*region.inputs, *region.outputs)]
-    separate = bool(region.settings.get(vela.SEPARATE))
     try:
         stream = read_stream(answer.model, dict(zip(names, sizes)), separate, answer.estimates)
     except Left as problem:

@@ -3,7 +3,7 @@
 A file of vela's has operators ``ethos-u`` beside those that it left to the CPU. The operands of
 one are the command stream, the weights, the scratch memory, its fast part (the same tensor where
 there is none), then the inputs. Addresses in the stream count from bases by number, in that order:
-weights, scratch memory, its fast part, and where they have some of their own, inputs and outputs.
+weights, scratch memory, its fast part, and where these are asked for, all inputs, all outputs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from tvmrt.error import UnsupportedError
 CUSTOM = b"ethos-u"
 PLACES = b"OfflineMemoryAllocation"
 MAGICS = (b"COP1", b"COP2")
-MOST_BASES = 8  # of the hardware
-MEMORIES = 3  # weights, scratch memory and its fast part
 FIRST_PLACE = 3  # of the table of places, behind its version, a subgraph and their number
 
 
@@ -35,15 +33,15 @@ class Left(UnsupportedError):
 @dataclass(frozen=True)
 class Stream:
     """A region for the driver. ``places`` has where in the scratch memory the region's inputs, then
-    its outputs, lie; ``own_bases`` the numbers of those that have bases of their own instead, in
-    the order of these."""
+    its outputs, lie; where ``is_separate`` the one input and the one output have bases of their own
+    instead."""
 
     commands: bytes
     weights: bytes
     scratch_bytes: int
     fast_bytes: int
     places: tuple[int, ...]
-    own_bases: tuple[int, ...]
+    is_separate: bool
     estimates: Mapping[str, str]
 
 
@@ -57,7 +55,7 @@ def read_stream(
     borders
         The region's inputs, then its outputs: their names in the file, and bytes.
     separate
-        Whether these have bases of their own.
+        Whether vela gave the one input and the one output bases of their own.
 
     Raises
     ------
@@ -87,16 +85,10 @@ def read_stream(
     at = tuple(places[numbers[i]] - places[scratch] for i in order)
     if held[0][:4] not in MAGICS or len(held[0]) % 4:
         raise UnsupportedError("vela's command stream does not begin as one")
-    own = tuple(list(borders).index(name) for name in names) if separate else ()
-    if MEMORIES + len(own) > MOST_BASES:
-        raise UnsupportedError(
-            f"with the option separate_io a region has at most {MOST_BASES - MEMORIES} inputs and "
-            f"outputs; it has {len(own)}"
-        )
     if not separate:
         _check(at, list(borders.values()), scratch_bytes)
     fast_bytes = _bytes_of(graph, fast) if fast != scratch else 0
-    return Stream(held[0], held[1], scratch_bytes, fast_bytes, at, own, estimates)
+    return Stream(held[0], held[1], scratch_bytes, fast_bytes, at, separate, estimates)
 
 
 def _is_stream(whole: Any, operator: Any) -> bool:

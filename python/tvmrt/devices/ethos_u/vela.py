@@ -75,8 +75,10 @@ def version() -> str:
         return "vela"
 
 
-def arguments(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The command line of the user's options.
+def arguments(settings: Mapping[str, Any], separate: bool = False) -> tuple[str, ...]:
+    """The command line of the user's options; ``separate``: of a region with one input and one
+    output, which may have bases of their own. Several have one base together, behind which they
+    would have to be copied.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def arguments(settings: Mapping[str, Any]) -> tuple[str, ...]:
     for name, flag in FLAGS.items():
         if name in given:
             found += [flag, _word(name, str(given[name]))]
-    if given.get(SEPARATE):
+    if separate and given.get(SEPARATE):
         found += ["--cop-format", "COP2", "--separate-io-regions"]
     return tuple(found)
 
