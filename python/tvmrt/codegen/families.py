@@ -103,6 +103,10 @@ FAMILIES = {row.name: row for row in (
            {"sram": 4 * MIB, "dtcm": 512 * KIB}),
     Family("esp32c3", "ESP32-C3, 4 MiB of flash", "riscv32", 4 * MIB, {"sram": 384 * KIB}),
     Family("esp32c6", "ESP32-C6, 4 MiB of flash", "rv32imac", 4 * MIB, {"sram": 512 * KIB}),
+    Family("esp8266", "ESP8266EX, 4 MiB of flash", "xtensa-lx106", 4 * MIB, {"dram": 80 * KIB}),
+    Family("esp32", "ESP32, 4 MiB of flash", "xtensa-lx6", 4 * MIB,
+           {"dram": 160 * KIB, "sram1": 128 * KIB}),
+    Family("esp32s3", "ESP32-S3, 8 MiB of flash", "xtensa-lx7", 8 * MIB, {"sram": 480 * KIB}),
     Family("gd32vf103", "GD32VF103", "rv32imac", 128 * KIB, {"sram": 32 * KIB}),
     Family("ch32v307", "CH32V307", "rv32imafc", 256 * KIB, {"sram": 64 * KIB}),
 )}

@@ -106,6 +106,10 @@ FIRMWARE = {
     "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
     "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),
+    # each with a compiler of its own, which knows the processor; calls reach beyond 512 KiB
+    "xtensa-lx106": ("-mlongcalls",),
+    "xtensa-lx6": ("-mlongcalls",),
+    "xtensa-lx7": ("-mlongcalls",),
 }
 
 # Levels of x86-64, each with all that the ones before it have: what the compiler is told, and what

@@ -55,6 +55,9 @@ TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
     "riscv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
     "rv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
+    "xtensa-lx106": ("xtensa-lx106-elf-gcc", "xtensa-lx106-elf-ar"),
+    "xtensa-lx6": ("xtensa-esp32-elf-gcc", "xtensa-esp32-elf-ar"),
+    "xtensa-lx7": ("xtensa-esp32s3-elf-gcc", "xtensa-esp32s3-elf-ar"),
 }
 
 # How the archive's Makefile compiles, unless it is told otherwise.
