@@ -78,7 +78,8 @@ NO_FOLDERS = (
     "--memory-plan",
     type=options.PATH,
     metavar="FILE.svg",
-    help="Draw which tensor lies where in memory at which step.",
+    help="Draw which tensor lies where in memory at which step, and where RAM is limited the plans "
+    "that there are.",
 )
 @console.json_option
 def command(

@@ -99,15 +99,14 @@ LABELLED = _record(
     labels=_list(_text(), "Names that the elements are places of, or that the columns stand for."),
 )  # fmt: skip
 POOL = _record(
-    name=_text(),
-    used_bytes=_bytes(),
+    name=_text(), used_bytes=_bytes(),
     capacity_bytes=_or_null(_bytes(), "null where none was given."),
     lower_bound_bytes=_bytes("What no plan can go below."),
     kept_bytes=_bytes("Weights that are copied there, of what is used."),
     lent=_flag("The caller of the network lends it."),
     section=_or_null(_text(), "Of the linker."),
     device=_text("That has the memory; empty for the host's."),
-)
+)  # fmt: skip
 TRIED = _record(
     tile_=_list(_whole(), "Lanes, vectors of channels, pixels."),
     at_once_=_whole("Blocks of channels whose weights stay in cache."),
@@ -168,12 +167,11 @@ FOOTPRINT = {
     "description": "Code, constants and stack on the target, by its C compiler.",
 }
 ROW_PLAN = _record(
-    ram_bytes=_bytes(),
-    instructions=_whole("How many it takes more than whole layers, estimated."),
+    ram_bytes=_bytes(), instructions=_whole("How many it takes more than whole layers, estimated."),
     chains=_list(WORDS, "First and last operator of those that are computed by rows."),
     patches=_list(_whole(), "For each of them, into how many patches of columns it is cut."),
     surplus_macs=_whole("Multiply-adds that are done twice, where patches read the same."),
-)
+)  # fmt: skip
 NARROWED = _record(
     name=_text("Of the weights."), nodes=_list(_text(), "That read them."),
     bits=_whole("Of each weight: 4, 8, or 32 where the error would have been too large."),

@@ -8,9 +8,11 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from typing import Any
 
+from tvmrt.ir.program import RowPlan
+from tvmrt.report import frontier_picture
 from tvmrt.report.kinds import OTHER, kind_of
 from tvmrt.report.page import render
 
@@ -35,7 +37,9 @@ class Box:
 class Picture:
     """What is drawn: the boxes, the names of the steps, and the bytes that the plan takes.
 
-    ``networks`` are names with the step at which each begins, ``pools`` names with the byte.
+    ``networks`` are names with the step at which each begins, ``pools`` names with the byte;
+    ``plans``: where memory was limited, for each network the bytes that its plan takes, and all
+    plans that there are.
     """
 
     boxes: Sequence[Box]
@@ -45,6 +49,7 @@ class Picture:
     weights_bytes: int = 0
     networks: Sequence[tuple[str, int]] = ()
     pools: Sequence[tuple[str, int]] = ()
+    plans: Sequence[tuple[int, Sequence[RowPlan]]] = ()
 
     def count_steps(self) -> int:
         """Return the number of steps on the time axis."""
@@ -52,12 +57,21 @@ class Picture:
 
     def peak(self) -> tuple[int, int]:
         """Return the first step at which most bytes hold something, and how many."""
-        changes = [0] * (self.count_steps() + 1)
+        held: list[list[tuple[int, int]]] = [[] for _ in range(self.count_steps())]
         for box in self.boxes:
-            changes[box.first] += box.size
-            changes[box.last + 1] -= box.size
-        live = list(accumulate(changes))
+            for step in range(box.first, box.last + 1):
+                held[step].append((box.offset, box.offset + box.size))
+        live = [_covered(spans) for spans in held]
         return live.index(max(live)), max(live)
+
+
+def _covered(spans: Sequence[tuple[int, int]]) -> int:
+    """Bytes under any of these; a result may lie where an operand does."""
+    total = end = 0
+    for first, last in sorted(spans):
+        total += max(0, last - max(first, end))
+        end = max(end, last)
+    return total
 
 
 def of_libraries(libraries: Sequence[Any]) -> Picture:
@@ -76,9 +90,10 @@ def of_libraries(libraries: Sequence[Any]) -> Picture:
         boxes += _boxes(library, begins, len(steps), named=len(pools) > 1)
         steps += [operator.name for operator in library.summary.operators]
     summaries = [library.summary for library in libraries]
+    plans = [(each.arena_bytes, each.row_plans) for each in summaries if len(each.row_plans) > 1]
     return Picture(
         boxes, steps, height, max(each.lower_bound_bytes for each in summaries),
-        sum(each.weights_bytes for each in summaries), networks, list(begins.items()),
+        sum(each.weights_bytes for each in summaries), networks, list(begins.items()), plans,
     )  # fmt: skip
 
 
@@ -88,9 +103,10 @@ def _boxes(library: Any, begins: Mapping[str, int], step: int, named: bool) -> l
     summary = library.summary
     end = step + max(len(summary.operators) - 1, 0)
     kinds = {
-        access.buffer.name: kind_of(each.group.root.op)
+        buffer.name: kind_of(each.group.root.op)
         for each in library.program.steps
-        for access in each.writes
+        for buffer in (*(access.buffer for access in each.writes), each.scratch)
+        if buffer is not None
     }
     return [
         Box(
@@ -99,7 +115,7 @@ def _boxes(library: Any, begins: Mapping[str, int], step: int, named: bool) -> l
             row.size,
             step + max(row.first, 0),
             min(step + row.last, end),
-            kinds.get(row.buffer.removesuffix("_scratch"), OTHER),
+            kinds.get(row.buffer, OTHER),
         )
         for row in summary.plan
     ]
@@ -207,10 +223,15 @@ def svg(picture: Picture, width: int = 960, height: int = 480) -> str:
     peak, live = picture.peak()
     kinds = list(dict.fromkeys(box.kind for box in picture.boxes))
     fitting = max(1, (width - LEFT - RIGHT) // LEGEND)
+    frontiers = [
+        frontier_picture.drawn(taken, plans, (LEFT, height + i * frontier_picture.HEIGHT), width)
+        for i, (taken, plans) in enumerate(picture.plans)
+    ]
     return render(
         "memory.svg.j2", picture=picture, caption=_caption(picture), rows=rows, width=width,
-        height=height, left=LEFT, top=TOP, right=width - RIGHT, bottom=height - BOTTOM,
-        across=across, down=down, shown_steps=range(0, steps, max(1, steps // 16)),
+        frontiers=frontiers, whole=height + len(frontiers) * frontier_picture.HEIGHT,
+        left=LEFT, top=TOP, right=width - RIGHT, bottom=height - BOTTOM, across=across, down=down,
+        shown_steps=range(0, steps, max(1, steps // 16)),
         addresses=[arena * quarter // 4 for quarter in range(5)], peak=peak, live=live,
         kinds=kinds[:fitting], entry=LEGEND,
     )  # fmt: skip

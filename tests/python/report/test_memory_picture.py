@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import tvmrt
+from tvmrt.ir.program import RowPlan
 from tvmrt.report.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -48,6 +50,44 @@ def test_text_stays_within_its_width(steps):
     grid = _grid(text(Picture(boxes, ["s"] * steps, 30, 20), width=72, height=9))
     assert len(grid) == 9
     assert {len(row) for row in grid} == {72 // steps * steps if steps <= 72 else 72}
+
+
+def test_bytes_that_two_tensors_share_are_held_once():
+    over = [Box("x", 0, 512, 0, 1), Box("y", 256, 512, 1, 1), Box("z", 1000, 24, 1, 2)]
+    assert Picture(over, ["a", "b", "c"], 1024, 1000).peak() == (1, 768 + 24)
+
+
+def test_plans_with_less_memory_are_drawn_with_what_they_cost():
+    plans = [
+        RowPlan(1000, 0, ()),
+        RowPlan(700, 20_000, (("conv", "pool"),), (1,)),
+        RowPlan(690, 30_000, (("conv", "pool"),), (1,)),
+        RowPlan(300, 3_000_000, (("conv", "dense"),), (3,), 55_000),
+    ]
+    root = ElementTree.fromstring(svg(replace(PICTURE, plans=[(690, plans)])))
+    found = [c for c in root.iter(f"{NAMESPACE}circle") if c.get("class").startswith("plan")]
+    across, up = ([float(c.get(k)) for c in found] for k in ("cx", "cy"))
+    assert across == sorted(across, reverse=True) and up == sorted(up, reverse=True)
+    assert [c.get("class") == "plan twice" for c in found] == [False, False, False, True]
+    ring = [c for c in root.iter(f"{NAMESPACE}circle") if c.get("class") == "taken"]
+    assert [float(c.get("cx")) for c in ring] == [across[2]]
+    assert _texts(root, "plan-label") == ["1,000", "690", "300"], "700 would lie over 690"
+    told = found[3].find(f"{NAMESPACE}title").text
+    assert told == (
+        "300 bytes, about 3,000,000 instructions more, 55,000 multiply-adds twice; "
+        "conv to dense in 3 patches"
+    )
+
+
+def test_what_a_chain_keeps_has_the_colour_of_its_operator():
+    options = {"target": "cortex-m4", "interface_api": "c"}
+    plans = tvmrt.compile(DIGITS / "digits_f32.onnx", ram=1 << 30, **options).summary.row_plans
+    library = tvmrt.compile(DIGITS / "digits_f32.onnx", ram=plans[-1].ram_bytes, **options)
+    picture = of_libraries([library])
+    kept = [box for box in picture.boxes if box.name.endswith("_chain_scratch")]
+    assert kept and all(box.kind in ("convolution", "pooling") for box in kept)
+    assert picture.peak()[1] <= picture.arena_bytes == plans[-1].ram_bytes
+    assert picture.plans == [(plans[-1].ram_bytes, plans)]
 
 
 def test_svg_is_xml_with_one_named_box_a_tensor():
