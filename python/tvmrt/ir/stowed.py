@@ -161,8 +161,6 @@ def _exactly(source: BinaryIO, nbytes: int) -> bytes:
 
 def _lies_in_file(array: np.ndarray) -> bool:
     base: object = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
     return isinstance(base, _Map)

@@ -12,6 +12,7 @@ from tflite_case import FILES, Net
 import tvmrt
 from tvmrt.error import TVMError, UnforeseenError, UnsupportedError
 from tvmrt.frontend.tflite import import_model, load_model
+from tvmrt.ir import stowed
 
 FILE = FILES / "separable_int8.tflite"
 
@@ -191,6 +192,19 @@ def test_narrow_constants_are_unpacked_low_bits_first():
     tensors = load_model(net.data()).subgraphs[0].tensors
     assert tensors[0].data.tolist() == [-1, 2, -8]
     assert tensors[1].data.tolist() == [0, 1, -2, -1, 1]
+
+
+def test_weights_of_a_file_take_no_memory_and_stay_when_it_is_written_anew(tmp_path):
+    """They lie in a file of the compiler's own, as that one has them."""
+    pytest.importorskip("ai_edge_litert")
+    weights = np.random.default_rng(0).standard_normal((160, 128)).astype(np.float32)
+    net, path = Net(), tmp_path / "net.tflite"
+    net.tensor(weights.shape, "float32", weights)
+    path.write_bytes(net.data())
+    (tensor,) = load_model(path).subgraphs[0].tensors
+    path.write_bytes(b"")
+    np.testing.assert_array_equal(tensor.data, weights)
+    assert stowed.stowed(tensor.data) is tensor.data
 
 
 def test_names_are_those_of_the_signature_or_distinct_ones_of_tensors():

@@ -19,10 +19,11 @@ MAX_SHARING = 16
 class File:
     """The bytes of a file, and how much of them has been read.
 
-    ``what`` names it in errors. Not for several threads at a time.
+    ``data`` may lie in a file itself (``ir.stowed``); what is read of it is no copy then. ``what``
+    names it in errors. Not for several threads at a time.
     """
 
-    def __init__(self, data: bytes, what: str) -> None:
+    def __init__(self, data: bytes | memoryview, what: str) -> None:
         self.data = data
         self.what = what
         self.budget = MAX_SHARING * len(data) + 4096
@@ -108,7 +109,7 @@ class Table:
         if found is None:
             return ""
         at, count = found
-        return self.file.data[at : at + count].decode("utf-8", "replace")
+        return bytes(self.file.data[at : at + count]).decode("utf-8", "replace")
 
     def table(self, field: int) -> Table | None:
         at = self._place(field, 4)

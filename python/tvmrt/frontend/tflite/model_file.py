@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.ir.stowed import stowed_from
+
 from .flatbuffer import File, Table
 from .options import BUILTIN, CUSTOM, read_options
 from .sparse import densified
@@ -122,16 +124,26 @@ def load_model(source: str | os.PathLike | bytes) -> Model:
 
     Raises OSError when it cannot be read and ValueError when it makes no sense.
     """
+    data: bytes | memoryview
     if isinstance(source, (bytes, bytearray)):
         data, what = bytes(source), "the .tflite model"
     else:
-        data, what = Path(source).read_bytes(), str(source)
+        data, what = _stowed_file(Path(source)), str(source)
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise ValueError(
             f"{what} is no .tflite file, or is cut short ({len(data)} bytes); convert or copy it "
             "again"
         )
     return _Reader(File(data, what)).model()
+
+
+def _stowed_file(path: Path) -> memoryview:
+    """The bytes of a file, those of a large one outside of memory, where nobody changes them."""
+    with path.open("rb") as file:
+        try:
+            return memoryview(stowed_from(file, os.fstat(file.fileno()).st_size))
+        except EOFError:
+            raise OSError(f"{path} became shorter while it was read; try again") from None
 
 
 class _Reader:
@@ -153,7 +165,7 @@ class _Reader:
         if not subgraphs:
             raise ValueError(f"{what} has no graph; convert it again")
         signatures = [self._signature(table, subgraphs) for table in root.tables(7)]
-        metadata = {t.text(0): self._bytes(t.number(1, "I")) for t in root.tables(6)}
+        metadata = {t.text(0): bytes(self._bytes(t.number(1, "I"))) for t in root.tables(6)}
         return Model(what, root.text(3), subgraphs, signatures, metadata)
 
     def _code(self, table: Table) -> tuple[str, int, bool]:
@@ -165,17 +177,17 @@ class _Reader:
         custom = code == CUSTOM
         return (table.text(1) if custom else name), table.number(2, "i", 1), custom
 
-    def _bytes(self, index: int) -> bytes:
-        """The bytes of a buffer, wherever they lie in the file."""
+    def _bytes(self, index: int) -> memoryview:
+        """The bytes of a buffer, wherever they lie in the file; no copy."""
         if index >= len(self.buffers):
             raise self.file.damaged(f"there is no buffer {index}")
         table = self.buffers[index]
         offset, size = table.number(1, "Q"), table.number(2, "Q")
         if offset > 1:
             at = self.file.check(offset, size)
-            return self.file.data[at : at + size]
+            return memoryview(self.file.data)[at : at + size]
         found = table.numbers(0, "B")
-        return b"" if found is None else found.tobytes()
+        return memoryview(b"" if found is None else found)
 
     def _subgraph(self, table: Table) -> Subgraph:
         tensors = [self._tensor(i, t) for i, t in enumerate(table.tables(0))]
@@ -269,7 +281,7 @@ class _Reader:
         return shape
 
     def _elements(
-        self, name: str, data: bytes, bits: int, stored: str, shape: tuple[int, ...] | None
+        self, name: str, data: memoryview, bits: int, stored: str, shape: tuple[int, ...] | None
     ) -> np.ndarray:
         """The elements of a buffer; those narrower than a byte are unpacked."""
         per_byte = 8 // bits if bits < 8 else 0
