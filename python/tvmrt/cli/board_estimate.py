@@ -108,12 +108,17 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
     from tvmrt.cli.memory_report import prefix_of
     from tvmrt.cycles.cores import core_of
     from tvmrt.cycles.program import Network
+    from tvmrt.export.vendors import vendor_code, vendor_includes, vendors_of
 
     try:
         with tarfile.open(path) as archive:
             metadata = json.loads(archive.extractfile(f"./{METADATA}").read())  # type: ignore[union-attr]
             modules = metadata["modules"]
-            sources, includes = unpack_code(archive, folder)
+            vendors = vendors_of(modules.values())
+            # what C of others calls of the runtime
+            sources, includes = unpack_code(
+                archive, folder, *(["runtime/src_backend"] * bool(vendors))
+            )
             for module in modules.values():
                 target = str(module["target"][0]).rpartition("-device=")[2]
                 executors = module["executors"] if module["memory"]["pools"] else []
@@ -129,7 +134,8 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
             f"{path} is for {target}, and {asked.board} has a {machine.name}; compile the network "
             f"with --board {asked.board}"
         )
-    code = [source for source in sources if source.suffix == ".c"]
+    code = [source for source in sources if source.suffix == ".c"] + vendor_code(vendors)
+    includes += vendor_includes(vendors)
     return [
         Network(name, prefix_of(module), module, code, includes) for name, module in modules.items()
     ]

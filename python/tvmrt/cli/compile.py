@@ -211,12 +211,14 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
 def measure_code(compiled: Any, cc: str | None) -> Any:
     """What the target's compiler says of the C files."""
     from tvmrt.cli import memory_report
+    from tvmrt.export.vendors import vendor_includes
     from tvmrt.libinfo import find_include_path
 
     libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         compiled.export_sources(folder)
-        includes = [Path(folder), *map(Path, find_include_path())]
+        vendors = [v for library in libraries for v in library.sources.vendors.values()]
+        includes = [Path(folder), *map(Path, find_include_path()), *vendor_includes(vendors)]
         sources = sorted(Path(folder).glob("*.c"))
         return memory_report.measured(sources, includes, libraries[0].target, cc)
 

@@ -151,10 +151,12 @@ def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None
 
 
 def _call(command: Sequence[str], folder: str | None) -> str:
+    # ccache keeps the object of a file, and not what the compiler tells of its calls
+    environment = {**os.environ, "CCACHE_DISABLE": "1"}
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
-            timeout=SECONDS,
+            timeout=SECONDS, env=environment,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise CompileError(f"{command[0]} cannot be run: {problem}") from problem

@@ -22,6 +22,8 @@ from tvmrt.libinfo import find_boards_path, find_include_path
 
 from .atomic import replacing
 from .firmware_build import SERVER, runtime_sources
+from .model_library_format import has_foreign_code
+from .vendors import vendor_code, vendor_includes
 
 if TYPE_CHECKING:
     from .library import CompiledLibrary
@@ -141,8 +143,9 @@ def _build(
 ) -> None:
     """Everything in one call of the compiler, so that it needs no make."""
     places = Path(find_boards_path())
-    sources = library.write_sources(folder)
-    for name, text in runtime_sources(["aot", SERVER]).items():
+    vendors = list(dict.fromkeys(library.sources.vendors.values()))
+    sources = [*library.write_sources(folder), *vendor_code(vendors)]
+    for name, text in runtime_sources(["aot", SERVER], has_foreign_code(library)).items():
         file = folder / "runtime" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -152,7 +155,7 @@ def _build(
     compiler = f"{board.tool}-gcc"
     found = _output(compiler, "-print-file-name=picolibc.specs")
     specs = ["--specs=picolibc.specs"] if "/" in found else []
-    includes = [folder, *find_include_path(), places.parent]
+    includes = [folder, *find_include_path(), places.parent, *vendor_includes(vendors)]
     command = [
         compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
         *board.flags, f'-DIMAGE="{facts["image"]}"', *(f"-I{path}" for path in includes),

@@ -27,6 +27,7 @@ from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_head
 from .firmware_graph import arena_bytes
 from .firmware_templates import templates
 from .summary import summary_of_pool
+from .vendors import vendor_rows
 
 VERSION = 7
 CPU = 1  # DLDeviceType
@@ -69,7 +70,7 @@ def write_archive(
             executors = {lib.options.executor for lib in libraries if not _called_plainly(lib)}
             if "graph" in executors and any(lib.program.is_sized() for lib in libraries):
                 executors.add(SIZED_GRAPH)
-            sources = runtime_sources(executors, any(map(_has_foreign_code, libraries)))
+            sources = runtime_sources(executors, any(map(has_foreign_code, libraries)))
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
             texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
@@ -91,7 +92,7 @@ def _called_plainly(library) -> bool:
     return library.options.interface_api == "c"
 
 
-def _has_foreign_code(library) -> bool:
+def has_foreign_code(library) -> bool:
     """Whether C that others wrote is in it: the bodies of custom operators, the code of devices."""
     return any(step.group.root.op in ("custom", "region") for step in library.program.steps)
 
@@ -215,7 +216,8 @@ def _module(library) -> dict:
                 "url": "./runtime",
                 "url_type": "mlf_path",
                 "version_spec": __version__,
-            }
+            },
+            *vendor_rows(dict.fromkeys(library.sources.vendors.values())),
         ]
     if library.sources.modules:
         module["device_modules"] = [path for path, _ in device_modules(library)]

@@ -17,7 +17,8 @@ from cmsis_nn_stand_in import PATH, compiled, loaded, make
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.error import UnsupportedError
+from tvmrt.cli.board_estimate import Asked, estimate
+from tvmrt.error import CompileError, UnsupportedError
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)
@@ -142,9 +143,8 @@ def called(folder: Path) -> set[str]:
     return {word for word in text.replace("(", " ").split() if word.startswith("arm_")}
 
 
-@pytest.mark.parametrize("form", ["c", "packed"])
-def test_every_layer_is_a_call_and_right(form, right, tmp_path):
-    library = compiled(LAYERS.model(), interface_api=form)
+def test_every_layer_is_a_call_and_right(right, tmp_path):
+    library = compiled(LAYERS.model(), interface_api="c")
     layers = [row for row in library.summary.nodes if "Linear" not in row.op_type]
     assert {row.device for row in layers} == {"cmsis-nn"}
     network = loaded(library, tmp_path)
@@ -157,18 +157,34 @@ def test_every_layer_is_a_call_and_right(form, right, tmp_path):
     } | {"arm_cmsis_nn_status"}  # fmt: skip
 
 
-@pytest.mark.parametrize("board", ["cortex-m4", pytest.param("cortex-m55", marks=pytest.mark.slow)])
-def test_every_layer_is_right_on_a_board(board, right, tmp_path, monkeypatch):
-    """With the scratch memory of processors with DSP instructions, and of those with Helium."""
+def run_on(board: str, net: Layers, folder: Path, monkeypatch):
+    """The network's library, and what a board computes with it."""
     if BOARDS[board].missing_tool():
         pytest.skip(f"{BOARDS[board].missing_tool()} is not installed")
     monkeypatch.setenv("CMSIS_NN", str(PATH))
     library = tvmrt.compile(
-        LAYERS.model(), target=board, interface_api="c", module_name="net", devices=["cmsis-nn"]
+        net.model(), target=board, interface_api="c", module_name="net", devices=["cmsis-nn"]
     )
-    scratch = {row.scratch_bytes for row in library.summary.operators}
-    assert (2 * 6 * 25 if board == "cortex-m4" else 4 * 124 * 25) in scratch  # of the depthwise one
-    assert_close(run_network(BOARDS[board], library, LAYERS.inputs, tmp_path).outputs, right)
+    return library, run_network(BOARDS[board], library, net.inputs, folder).outputs
+
+
+def test_every_layer_is_right_on_a_board(right, tmp_path, monkeypatch):
+    """With the scratch memory of processors with DSP instructions."""
+    library, found = run_on("cortex-m4", LAYERS, tmp_path, monkeypatch)
+    assert 2 * 6 * 25 in {row.scratch_bytes for row in library.summary.operators}
+    assert_close(found, right)
+
+
+@pytest.mark.slow
+def test_helium_has_scratch_memory_and_products_of_its_own(tmp_path, monkeypatch):
+    net = Layers()
+    x, rows = net.input("x", (1, 6, 4, 4), X), net.input("rows", (2, 20), X)
+    net.layer("depthwise", "Conv", [x, net.parameter((6, 1, 3, 3), 0.004)], Y, group=6)
+    net.layer("dense", "MatMul", [rows, net.parameter((20, 7), 0.003)], Y)
+    library, found = run_on("cortex-m55", net, tmp_path, monkeypatch)
+    assert {row.scratch_bytes for row in library.summary.operators} >= {4 * 124 * 9, 4 * 32}
+    assert_close(found, judged(net))
+    assert "arm_fully_connected_s8" not in called(tmp_path)
 
 
 def test_a_network_of_others_agrees_with_its_golden_outputs(tmp_path, models_dir):
@@ -218,6 +234,12 @@ def small():
     net = Layers()
     net.layer("y", "Conv", [net.input("x", (1, 3, 4, 4), X), net.parameter((2, 3, 3, 3), 0.01)], Y)
     return net, compiled(net.model(), interface_api="c")
+
+
+def test_packed_functions_call_it_too(small, tmp_path):
+    net = small[0]
+    network = loaded(compiled(net.model(), interface_api="packed"), tmp_path)
+    assert_close(network.run(net.inputs), judged(net))
 
 
 @pytest.mark.parametrize("given", [None, "/nowhere"])
@@ -289,3 +311,22 @@ def test_cmake_builds_it_as_the_page_says(small, tmp_path):
     assert done.returncode == 0, done.stderr
     subprocess.run(["cmake", "--build", "build"], cwd=tmp_path, check=True, capture_output=True)
     assert list((tmp_path / "build").glob("libnetwork.a"))
+
+
+def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch):
+    """Code and stack are measured with its headers; a run on a board has its kernels, too."""
+    library = tvmrt.compile(
+        small[0].model(), target="cortex-m4", interface_api="c", devices=["cmsis-nn"]
+    )
+    if BOARDS["cortex-m4"].missing_tool():
+        pytest.skip(f"{BOARDS['cortex-m4'].missing_tool()} is not installed")
+    library.export(tmp_path / "net.tar")
+    asked = Asked("cortex-m4", None, None, None, 1.0, None)
+    monkeypatch.delenv("CMSIS_NN", raising=False)
+    sentence = "the network calls CMSIS-NN: name the folder with Include/arm_nnfunctions.h by the"
+    with pytest.raises(CompileError, match=sentence):
+        estimate(tmp_path / "net.tar", asked)
+    monkeypatch.setenv("CMSIS_NN", str(PATH))
+    (network,) = estimate(tmp_path / "net.tar", asked)["networks"].values()
+    assert "arm_convolve_wrapper_s8" in str(network["functions"])
+    assert network["ram"]["stack_bytes"] > 100  # with that of the kernels

@@ -80,6 +80,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
     """
     from tvmrt.cli import memory_report
     from tvmrt.codegen.target import get_target
+    from tvmrt.export.vendors import vendor_includes, vendors_of
 
     ours = {n: m for n, m in modules.items() if "pools" in m.get("memory", {})}
     if not ours or not _has_member(archive, "Makefile"):
@@ -94,6 +95,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
             result = memory_report.Measured(None, str(problem))
         else:
             sources, includes = unpack_code(archive, Path(folder))
+            includes += vendor_includes(vendors_of(ours.values()))
             result = memory_report.measured(sources, includes, target)
     if result.footprint is None:
         description.texts["code and stack"] = f"not measured: {result.reason}"
@@ -117,12 +119,14 @@ def _memory(memory: dict[str, Any]) -> dict[str, Any]:
     return {**{name: part for name, part in memory.items() if name != "functions"}, **sizes}
 
 
-def unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], list[Path]]:
+def unpack_code(
+    archive: tarfile.TarFile, folder: Path, *more: str
+) -> tuple[list[Path], list[Path]]:
     """Write the C files and headers of an archive; the C files, and the folders of headers.
 
-    Names that would leave the folder are left out.
+    Names that would leave the folder are left out; ``more`` are further folders of C files.
     """
-    places = ("codegen/host/src", "codegen/host/include", "runtime/include")
+    places = ("codegen/host/src", "codegen/host/include", "runtime/include", *more)
     sources = []
     for member in archive.getmembers():
         name = member.name.removeprefix("./")
@@ -134,7 +138,7 @@ def unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], lis
         path.write_bytes(_read_member(archive, member.name))
         if path.suffix == ".c":
             sources.append(path)
-    return sources, [folder / place for place in places[1:]]
+    return sources, [folder / place for place in places[1:3]]
 
 
 def describe(path: Path) -> Description:

@@ -1,0 +1,67 @@
+"""C of others that a network's code calls and that the user has, for tools that build networks by
+themselves: the environment names its folder, by the variable that an archive's Makefile has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tvmrt.error import CompileError
+from tvmrt.ir import Vendor
+
+KIND = "make_variable"  # of a row of metadata.json: whoever builds gives it a folder
+
+
+def vendor_rows(vendors: Iterable[Vendor]) -> list[dict[str, Any]]:
+    """What metadata.json says of them."""
+    return [
+        {
+            "short_name": vendor.variable,
+            "url": vendor.title,
+            "url_type": KIND,
+            "version_spec": "",
+            "include": vendor.include,
+            "header": vendor.header,
+            "sources": list(vendor.sources),
+        }
+        for vendor in vendors
+    ]
+
+
+def vendors_of(modules: Iterable[Mapping[str, Any]]) -> list[Vendor]:
+    """The same back from metadata.json's modules, each once."""
+    rows = [row for module in modules for row in module.get("external_dependencies", ())]
+    found = [
+        Vendor(r["short_name"], r["url"], r["include"], r["header"], tuple(r["sources"]))
+        for r in rows
+        if r.get("url_type") == KIND
+    ]
+    return list(dict.fromkeys(found))
+
+
+def vendor_includes(vendors: Iterable[Vendor]) -> list[Path]:
+    """Folders of headers, of those whose folder the environment names."""
+    return [folder / vendor.include for vendor in vendors for folder in _folder(vendor)]
+
+
+def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
+    """All their C files. Raises CompileError where the environment names no folder."""
+    files = []
+    for vendor in vendors:
+        if not _folder(vendor):
+            raise CompileError(
+                f"the network calls {vendor.title}: name the folder with "
+                f"{vendor.include}/{vendor.header} by the environment variable {vendor.variable}"
+            )
+        (folder,) = _folder(vendor)
+        files += [path for pattern in vendor.sources for path in sorted(folder.glob(pattern))]
+    return files
+
+
+def _folder(vendor: Vendor) -> list[Path]:
+    """The folder that the environment names, where it has the header."""
+    told = os.environ.get(vendor.variable)
+    folder = Path(told or ".").resolve()
+    return [folder] if told and (folder / vendor.include / vendor.header).is_file() else []
