@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 
 from .byte_meanings import BYTES
+from .fixed_pairs import PAIRS, with_plain_pairs
 from .fixed_products import OPERATORS, with_plain_products
 from .quantized_to_tflite import BYTE_FORMS, between_bytes, check_move, meanings_of
 from .tflite_windows import convolution, images, padded, pool
@@ -154,11 +155,16 @@ def _alone(w: TfliteWriter, node: Mapping) -> None:
     raise refuse(node, f"{node['op']} has a form behind products alone")
 
 
+def _of_bytes(w: TfliteWriter, node: Mapping) -> None:
+    raise refuse(node, "its multipliers do not fit the scales of its tensors")
+
+
 FORMS: dict[str, TfliteForm] = {
     **dict.fromkeys(UNARY, _unary), **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(REDUCTIONS, _reduce), "avg_pool": _pool, "concat": _concat, "conv": _conv,
     "matmul": _matmul, "max_pool": _pool, "reshape": _reshape, "softmax": _softmax,
     "transpose": _transpose, **BYTE_FORMS, **dict.fromkeys(OPERATORS, _alone),
+    **dict.fromkeys(PAIRS, _of_bytes),
 }  # fmt: skip
 MOVES = ("concat", "reshape", "transpose")
 
@@ -193,7 +199,7 @@ def write_region(
     wanted it, -1 at borders. With ``free_borders`` images enter and leave in the order of axes that
     the operators beside them want."""
     writer = TfliteWriter(region, constants, free_borders)
-    region = with_plain_products(region, writer.arrays)
+    region = with_plain_pairs(with_plain_products(region, writer.arrays), writer.arrays)
     rest = [(i, node) for i, node in enumerate(region["nodes"]) if node is not None]
     places, region = [i for i, _ in rest], {**region, "nodes": [node for _, node in rest]}
     writer.region = region

@@ -269,9 +269,13 @@ def test_bytes_that_have_no_form_are_refused(node, kinds, arrays, why):
         region_to_tflite(*described(kinds, [{**node, "outputs": [1]}], arrays))
 
 
-def test_networks_of_tensorflow_lite_come_back(by_litert, tmp_path):
-    """Their products are of fixed point; what LiteRT says of the file itself is the judge."""
-    path = Path(__file__).parents[3] / "examples" / "keras" / "digits_int8.tflite"
+@pytest.mark.parametrize(("path", "kinds"), [
+    ("examples/keras/digits_int8.tflite", {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}),
+    ("tests/data/tflite/residual_int8.tflite", {"CONV_2D", "ADD"}),
+])  # fmt: skip
+def test_networks_of_tensorflow_lite_come_back(by_litert, tmp_path, path, kinds):
+    """Their layers are of fixed point; what LiteRT says of the file itself is the judge."""
+    path = Path(__file__).parents[3] / path
     judge = interpreter.Interpreter(model_path=str(path))
     judge.allocate_tensors()
     (x,), (y,) = judge.get_input_details(), judge.get_output_details()
@@ -281,10 +285,9 @@ def test_networks_of_tensorflow_lite_come_back(by_litert, tmp_path):
     golden = judge.get_tensor(y["index"])
     compiled = tvmrt.compile(path, devices=["by_litert"])
     rows = compiled.summary.nodes
-    products = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}
-    assert products <= {row.op_type for row in rows if row.device == "by_litert"}
-    assert not [row for row in rows if row.op_type in products and row.device != "by_litert"]
+    assert kinds <= {row.op_type for row in rows if row.device == "by_litert"}
+    assert not [row for row in rows if row.op_type in kinds and row.device != "by_litert"]
     compiled.export_library(tmp_path / "n.so")
-    (found,) = run_library(tmp_path / "n.so", "graph", {"keras_tensor": feed})
+    (found,) = run_library(tmp_path / "n.so", "graph", {compiled.summary.inputs[0].name: feed})
     assert np.ptp(golden.astype(int)) > 20
     assert np.abs(found.astype(int) - golden.astype(int)).max() <= 1

@@ -12,6 +12,7 @@ from tvmrt.ir import CSource, Needs, Node, Region, Value
 
 from ..base import Context, Device, Refusal
 from ..byte_meanings import BYTES
+from ..fixed_pairs import PAIRS
 from ..fixed_products import PRODUCTS, STEPS
 from ..region_json import Constants, describe_region
 from ..registry import register
@@ -22,7 +23,7 @@ from .stream import Left, Stream, read_stream
 
 SOFTMAX = ("dequantize", "softmax", "quantize")
 MOVES = ("concat", "reshape", "transpose")
-ALONE = (*MOVES, "qadd", "qavg_pool", "qconv", "qmatmul", "qmax_pool", "qmul")
+ALONE = (*MOVES, *PAIRS, "qadd", "qavg_pool", "qconv", "qmatmul", "qmax_pool", "qmul")
 HEAVY = frozenset(ALONE).difference(MOVES)
 
 
