@@ -25,12 +25,18 @@
  *                                  y is not NULL, all bytes of two pixels in place of sums
  *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
  *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
+ *
+ * A tile for which board/two_windows_i8.h copies windows defines what that asks for, too.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 
 #ifndef TVMRT_MICRO_GROUP
 #include "pairs_i8.h"
+#endif
+
+#ifndef TVMRT_MICRO_TWO_WINDOWS
+#define TVMRT_MICRO_TWO_WINDOWS 0
 #endif
 
 /*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
@@ -72,6 +78,9 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
+#if TVMRT_MICRO_TWO_WINDOWS
+#include "two_windows_i8.h"
+#else
 /*! \brief tvmrt_micro_window() of a pointwise layer. */
 TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to, int32_t step,
@@ -123,6 +132,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   }
   tvmrt_micro_place_groups(to, step, bytes, win->length, is_signed);
 }
+#endif
 
 #ifndef TVMRT_MICRO_WINDOW_VALUE
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) (*(at))
@@ -166,7 +176,16 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   int32_t sums[TVMRT_MICRO_SUMS];
   const int32_t n = win->length;
   uint8_t* const bytes = (uint8_t*)(window + (win->pixels > 1 ? 2 : 1) * n);
-  for (int32_t p = 0; p < pixels; p++) {
+#if TVMRT_MICRO_TWO_WINDOWS
+  const int both = pixels == 2;
+  if (both) {
+    const uint8_t* const x = (const uint8_t*)data->x;
+    tvmrt_micro_copy_two(c, x, pixel, window, kind != TVMRT_MICRO_ANY);
+  }
+#else
+  const int both = 0;
+#endif
+  for (int32_t p = 0; p < pixels && !both; p++) {
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
@@ -176,14 +195,15 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
       tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
     }
   }
-  const int direct = pixels == 2 && tvmrt_micro_conv_direct(c, tile);
-  uint8_t* const y = direct ? (uint8_t*)data->y + pixel * s->y_stride : NULL;
-  const int32_t chunk = y != NULL ? s->out_c : TVMRT_MICRO_CHUNK;
-  for (int32_t channel = 0; channel < s->out_c; channel += chunk) {
+  if (pixels == 2 && tvmrt_micro_conv_direct(c, tile)) {
+    uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride;
+    tvmrt_micro_conv_sums(c, data, NULL, window, 2, 0, s->out_c, tile, y);
+    return;
+  }
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;
-    const int32_t channels = left < chunk ? left : chunk;
-    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile, y);
-    if (y != NULL) return;
+    const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile, NULL);
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }

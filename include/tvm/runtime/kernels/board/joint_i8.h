@@ -30,48 +30,60 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
 }
 
 #if TVMRT_MICRO_ASM
-/* Two quads of one pixel, which LDM loads into r3 to r6. */
-#define TVMRT_MICRO_JOINT_TWO_QUADS                                                            \
-  "ldmia %[x]!, {r3-r6}\n" TVMRT_MICRO_JOINT_QUAD_1("r3", "r4") TVMRT_MICRO_JOINT_QUAD_1("r5", \
-                                                                                         "r"   \
-                                                                                         "6")
-#define TVMRT_MICRO_JOINT_QUAD_1(X0, X1) \
-  "ldrd %[w0], %[w1], [%[w]], #8\n"      \
-  "smlad %[b], " X0                      \
-  ", %[w0], %[b]\nsxtb16 %[w0], %[w0]\n" \
-  "smlad %[b], " X1                      \
-  ", %[w1], %[b]\nsxtb16 %[w1], %[w1]\n" \
-  "smlad %[u], " X0 ", %[w0], %[u]\nsmlad %[u], " X1 ", %[w1], %[u]\n"
-#endif
+/* Two quads of one pixel; LDM loads them into r3 to r6, and their weights into r8 to r11. */
+#define TVMRT_MICRO_JOINT_TWO_QUADS                                  \
+  "ldmia %[w]!, {r8-r11}\nldmia %[x]!, {r3-r6}\n"                    \
+  "smlad %[b], r3, r8, %[b]\nsmlad %[b], r4, r9, %[b]\n"             \
+  "smlad %[b], r5, r10, %[b]\nsmlad %[b], r6, r11, %[b]\n"           \
+  "sxtb16 r8, r8\nsxtb16 r9, r9\nsxtb16 r10, r10\nsxtb16 r11, r11\n" \
+  "smlad %[u], r3, r8, %[u]\nsmlad %[u], r4, r9, %[u]\n"             \
+  "smlad %[u], r5, r10, %[u]\nsmlad %[u], r6, r11, %[u]\n"
 
 /*! \brief The sums of channels of one pixel, and n elements of its window. */
 TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
                                         const int16_t* window, int32_t length) {
+  /* on the stack, where no register is needed to find them */
+  const struct {
+    const int16_t* window;
+    int32_t n;
+  } in = {window, length};
+  struct {
+    int32_t* at;
+    const int32_t* end;
+  } out = {sums, end};
+  uint32_t u, b, x, n;
+  __asm volatile(
+      "1:\nldrd %[u], %[b], [%[w]], #8\nldrd %[x], %[n], %[in]\n"
+      "tst %[n], #8\nbne 3f\n"
+      "2:\n" TVMRT_MICRO_JOINT_TWO_QUADS "3:\n" TVMRT_MICRO_JOINT_TWO_QUADS
+      "subs %[n], %[n], #16\nbgt 2b\n"
+      "ldrd r3, r4, %[out]\n"
+      "sub %[b], %[b], %[u]\nasr %[b], %[b], #8\n"
+      "strd %[u], %[b], [r3], #8\n"
+      "str r3, %[out]\ncmp r3, r4\nblo 1b\n"
+      : [u] "=&r"(u), [b] "=&r"(b), [w] "+r"(w), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out)
+      : [in] "m"(in)
+      : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "cc", "memory");
+}
+#else
+TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
+                                        const int16_t* window, int32_t length) {
   for (; sums < end; sums += 2) {
     const int16_t* x = window;
-    int32_t u = ((const int32_t*)(const void*)w)[0], n = length;
+    int32_t u = ((const int32_t*)(const void*)w)[0];
     uint32_t b = ((const uint32_t*)(const void*)w)[1];
     w += 4;
-#if TVMRT_MICRO_ASM
-    uint32_t w0, w1;
-    __asm volatile("tst %[n], #8\nbne 2f\n1:\n" TVMRT_MICRO_JOINT_TWO_QUADS
-                   "2:\n" TVMRT_MICRO_JOINT_TWO_QUADS "subs %[n], %[n], #16\nbgt 1b\n"
-                   : [u] "+r"(u), [b] "+r"(b), [w] "+r"(w), [x] "+r"(x), [n] "+r"(n),
-                     [w0] "=&r"(w0), [w1] "=&r"(w1)
-                   :
-                   : "r3", "r4", "r5", "r6", "cc", "memory");
-#else
-    for (; n > 0; n -= 4, x += 4, w += 4) {
+    for (int32_t n = length; n > 0; n -= 4, x += 4, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
         u += x[i] * *(const int8_t*)(w + i);
         b += (uint32_t)(x[i] * w[i]);
       }
     }
-#endif
     sums[0] = u;
     sums[1] = tvmrt_micro_upper(b, u);
   }
 }
+#endif
 
 #if TVMRT_MICRO_ASM
 
@@ -94,22 +106,36 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
   "smlad %[u1], r6, %[w1], %[u1]\n"
 
 /*
- * The sums of two channels as the bytes of both pixels: products with the channels' factors, which
- * %[bytes] leads to, shifted and saturated; r3 is where they go.
+ * Products of two channels and two windows, eight quads at a time, as many less as make the rest, at
+ * first. The table has halves of the distances from itself.
  */
-#define TVMRT_MICRO_JOINT_BYTES                                    \
-  "ldrd r5, r6, %[bytes]\n"                                        \
-  "ldrd %[w0], %[w1], [r5], #8\n"                                  \
-  "str r5, %[bytes]\n"                                             \
-  "ldrd %[n], %[x], %[end]\n"                                      \
-  "smmls %[u0], %[u0], %[w0], r6\nsmmls %[b0], %[b0], %[w1], r6\n" \
-  "smmls %[u1], %[u1], %[w0], r6\nsmmls %[b1], %[b1], %[w1], r6\n" \
-  "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #4\n" \
-  "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #4\n" \
-  "strb %[u1], [r3, %[n]]\nstrb %[u0], [r3], #1\n"                 \
-  "strb %[b1], [r3, %[n]]\nstrb %[b0], [r3], #1\n"                 \
-  "str r3, %[out]\n"                                               \
-  "cmp r3, %[x]\nblo 1b\n"
+#define TVMRT_MICRO_JOINT_PRODUCTS                                 \
+  "1:\nldrd %[u1], %[b1], [%[w]]\nldrd %[u0], %[b0], [%[w]], #8\n" \
+  "ldrd %[x], %[n], %[in]\n"                                       \
+  "ubfx %[w0], %[n], #3, #2\ntbb [pc, %[w0]]\n"                    \
+  "2:\n.byte (3f-2b)/2, (6f-2b)/2, (5f-2b)/2, (4f-2b)/2\n"         \
+  "3:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
+  "4:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
+  "5:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
+  "6:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
+  "subs %[n], %[n], #32\nbgt 3b\n"                                 \
+  "sub %[b0], %[b0], %[u0]\nsub %[b1], %[b1], %[u1]\n"
+
+/*
+ * The sums of two channels as the bytes of both pixels, to r3 and after it: products with the
+ * channels' factors, to which r4 leads, shifted and saturated. What is left of the joint sums is 256
+ * times as much, and so is what is added to their products.
+ */
+#define TVMRT_MICRO_JOINT_BYTES                                     \
+  "ldrd r5, r6, %[halves]\nldrd %[w0], %[w1], [r4], #8\n"           \
+  "ldrd %[n], %[x], %[end]\n"                                       \
+  "smmls %[u0], %[u0], %[w0], r5\nsmmls %[b0], %[b0], %[w1], r6\n"  \
+  "smmls %[u1], %[u1], %[w0], r5\nsmmls %[b1], %[b1], %[w1], r6\n"  \
+  "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #12\n" \
+  "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #12\n" \
+  "strb %[u1], [r3, %[n]]\nstrb %[u0], [r3], #1\n"                  \
+  "strb %[b1], [r3, %[n]]\nstrb %[b0], [r3], #1\n"                  \
+  "strd r3, r4, %[out]\ncmp r3, %[x]\nblo 1b\n"
 
 /*!
  * \brief The sums of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; or, where y is not NULL,
@@ -119,6 +145,7 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
                                         const int16_t* window, int32_t channel, int32_t* sums,
                                         int32_t channels, uint8_t* y) {
   const int16_t* w = tvmrt_micro_joint_weights(c, data, channel);
+  const int32_t half = c->range.zero * 16 + 8;
   /* on the stack, where no register is needed to find them */
   const struct {
     const int16_t* window;
@@ -126,48 +153,29 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
   } in = {window, c->shape.kept.windows.length};
   struct {
     void* at;
-    const void* last; /* of sums; NULL tells that bytes are made */
-  } out = {sums, sums + ((channels - 1) & ~1)};
+    const void* factors; /* NULL tells that sums are stored */
+  } out = {sums, NULL};
   struct {
-    const void* factors;
-    int32_t half; /* what is added to products with them */
     int32_t stride;
-    const uint8_t* end;
-  } bytes;
+    const void* end;
+  } to = {c->shape.y_stride, sums + channels};
+  const int32_t halves[2] = {half, half * 256}; /* what is added to products with factors */
   if (y != NULL) {
     out.at = y;
-    out.last = NULL;
-    bytes.factors = data->factors;
-    bytes.half = c->range.zero * 16 + 8;
-    bytes.stride = c->shape.y_stride;
-    bytes.end = y + channels;
+    out.factors = data->factors;
+    to.end = y + channels;
   }
   uint32_t u0, u1, b0, b1, w0, w1, x, n;
-  __asm volatile(
-      "1:\n"
-      "ldrd %[u1], %[b1], [%[w]]\n"
-      "ldrd %[u0], %[b0], [%[w]], #8\n"
-      "ldrd %[x], %[n], %[in]\n"
-      /* four quads at a time; two at first if their number is no multiple of four */
-      "tst %[n], #8\nbne 3f\n"
-      "2:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD
-      "3:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD
-      "subs %[n], %[n], #16\nbgt 2b\n"
-      "ldrd r3, r4, %[out]\n"
-      "sub %[b0], %[b0], %[u0]\n"
-      "sub %[b1], %[b1], %[u1]\n"
-      "asr %[b0], %[b0], #8\n"
-      "asr %[b1], %[b1], #8\n"
-      "cmp r3, r4\nbhi 4f\n"
-      "strd %[u1], %[b1], [r3, #128]\n"
-      "strd %[u0], %[b0], [r3], #8\n"
-      "str r3, %[out]\n"
-      "blo 1b\nb 5f\n" /* as compared: there is nothing that changes the flags in between */
-      "4:\n" TVMRT_MICRO_JOINT_BYTES "5:\n"
-      : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
-        [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out), [bytes] "+m"(bytes)
-      : [in] "m"(in), [end] "m"(bytes.stride)
-      : "r3", "r4", "r5", "r6", "cc", "memory");
+  __asm volatile(TVMRT_MICRO_JOINT_PRODUCTS
+                 "ldrd r3, r4, %[out]\ncbz r4, 7f\n" TVMRT_MICRO_JOINT_BYTES
+                 "b 8f\n7:\nldrd %[n], %[x], %[end]\n"
+                 "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n"
+                 "strd %[u1], %[b1], [r3, #128]\nstrd %[u0], %[b0], [r3], #8\n"
+                 "str r3, %[out]\ncmp r3, %[x]\nblo 1b\n8:\n"
+                 : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w),
+                   [w0] "=&r"(w0), [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out)
+                 : [in] "m"(in), [end] "m"(to), [halves] "m"(halves)
+                 : "r3", "r4", "r5", "r6", "cc", "memory");
 }
 
 #else

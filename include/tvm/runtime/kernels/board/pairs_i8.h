@@ -16,37 +16,59 @@
 #define TVMRT_MICRO_UNIT 8
 typedef int16_t tvmrt_micro_element;
 
-#if TVMRT_MICRO_ASM
-/* Two quads a turn, n times. */
-#define TVMRT_MICRO_WIDEN_PAIRS(WIDEN)                                                             \
-  __asm volatile("1:\nldr %[a], [%[from]], #4\nldr %[c], [%[from]], #4\n" WIDEN                    \
-                 " %[b], %[a], ror #8\n" WIDEN " %[a], %[a]\n" WIDEN " %[d], %[c], ror #8\n" WIDEN \
-                 " %[c], %[c]\n"                                                                   \
-                 "strd %[a], %[b], [%[to]]\nadd %[to], %[to], %[step]\n"                           \
-                 "strd %[c], %[d], [%[to]]\nadd %[to], %[to], %[step]\n"                           \
-                 "subs %[n], %[n], #1\nbne 1b\n"                                                   \
-                 : [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d), [from] "+r"(from),      \
-                   [to] "+r"(to), [n] "+r"(n)                                                      \
-                 : [step] "r"(2 * step)                                                            \
-                 : "cc", "memory")
+/* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
+#define TVMRT_MICRO_TWO_WINDOWS 1
 #endif
 
-/*! \brief n quads of neighbouring bytes, `step` elements from one to the next. */
+#if TVMRT_MICRO_ASM
+/* Two quads a turn, n times: r3 and r5 are loaded. */
+#define TVMRT_MICRO_WIDEN_PAIRS(LOADS, WIDEN)                                   \
+  __asm volatile("1:\n" LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN \
+                 " r6, r5, ror #8\n" WIDEN                                      \
+                 " r5, r5\nstmia %[to]!, {r3-r6}\n"                             \
+                 "subs %[n], %[n], #1\nbne 1b\n"                                \
+                 : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n)                \
+                 : [second] "r"(second)                                         \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
+#endif
+
+#if TVMRT_MICRO_TWO_WINDOWS
+/*!
+ * \brief n quads of two windows, one of each in turn: those of neighbouring bytes from `from` on, and
+ * `second` bytes behind them. The bytes may lie where quads go that are made later.
+ */
+TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, int32_t second,
+                                              int32_t n, int is_signed) {
+#if TVMRT_MICRO_ASM
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", "sxtb16");
+  } else {
+    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", "uxtb16");
+  }
+#else
+  for (; n > 0; n--, from += 4, to += 8) {
+    uint8_t other[4];
+    memcpy(other, from + second, 4);
+    tvmrt_micro_widen(to, from, is_signed);
+    tvmrt_micro_widen(to + 4, other, is_signed);
+  }
+#endif
+  return to;
+}
+#endif
+
+/*! \brief n quads of neighbouring bytes, an even number of them, `step` elements from one to the next. */
 TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
                                           int is_signed) {
 #if TVMRT_MICRO_ASM
-  uint32_t a, b, c, d;
-  if (n % 2 != 0) {
-    tvmrt_micro_widen(to, from, is_signed);
-    to += step;
-    from += 4;
-  }
+  const int32_t second = 4;
+  (void)step; /* 4, as two windows are widened together */
   n /= 2;
-  if (n == 0) return;
   if (is_signed) {
-    TVMRT_MICRO_WIDEN_PAIRS("sxtb16");
+    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", "sxtb16");
   } else {
-    TVMRT_MICRO_WIDEN_PAIRS("uxtb16");
+    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", "uxtb16");
   }
 #else
   for (; n > 0; n--, from += 4, to += step) tvmrt_micro_widen(to, from, is_signed);

@@ -1,0 +1,125 @@
+/*!
+ * \file board/two_windows_i8.h
+ * \brief Copies the windows of two neighbouring output pixels together, for tiles of dense layers.
+ *
+ * Where pixels are whole groups and there is no padding, rows of both windows are made groups as they
+ * lie. Else both are copied as bytes first: the first one to where the last groups will go, the second
+ * one behind them, as groups are made from the first one on.
+ *
+ * Beside what board/conv_walk_i8.h asks for, which includes this file, a tile defines
+ * TVMRT_MICRO_TWO_WINDOWS as 1 and tvmrt_micro_widen_two(), which copies groups of two windows in
+ * turn. Its tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
+
+/*! \brief tvmrt_micro_find() once in a file. */
+TVMRT_NOINLINE tvmrt_micro_place tvmrt_micro_find_window(const tvmrt_micro_shape* s,
+                                                         int32_t pixel) {
+  return tvmrt_micro_find(s, pixel);
+}
+
+/*! \brief Copies a window as bytes, zeros behind it. */
+TVMRT_NOINLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                             int32_t pixel, uint8_t* to) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_place at = tvmrt_micro_find_window(s, pixel);
+  tvmrt_micro_copy_padded(c, x + at.image, &at, to);
+  for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
+    to[i] = 0;
+  }
+}
+
+/*! \brief The window of a pointwise layer as bytes, zeros behind it. */
+TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
+                                          uint8_t* to) {
+  memset(to + c->shape.kept.windows.length - TVMRT_MICRO_UNIT, 0, TVMRT_MICRO_UNIT);
+  tvmrt_micro_copy_run(to, from, c->shape.in_c);
+}
+
+/*! \brief The window of a pixel of a pointwise layer; `step` is that of neighbours, `bytes` scratch. */
+TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                          int32_t pixel, tvmrt_micro_element* to, int32_t step,
+                                          uint8_t* bytes) {
+  const int32_t n = c->shape.kept.windows.length;
+  const uint8_t* from = x + pixel * c->shape.x_stride;
+  if (n != c->shape.in_c) {
+    tvmrt_micro_point_bytes(c, from, bytes);
+    from = bytes;
+  }
+  tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
+}
+
+/*! \brief The window of an output pixel, alike. */
+TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                       int32_t pixel, tvmrt_micro_element* to, int32_t step,
+                                       uint8_t* bytes) {
+  tvmrt_micro_window_bytes(c, x, pixel, bytes);
+  tvmrt_micro_place_groups(to, step, bytes, c->shape.kept.windows.length, c->x_signed);
+}
+
+/*! \brief The windows of a pixel of a pointwise layer and of the next one. */
+TVMRT_NOINLINE void tvmrt_micro_two_points(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                           int32_t pixel, tvmrt_micro_element* to) {
+  const int32_t n = c->shape.kept.windows.length;
+  int32_t second = c->shape.x_stride;
+  const uint8_t* from = x + pixel * second;
+  if (n != c->shape.in_c) {
+    uint8_t* const bytes = (uint8_t*)(to + 2 * n);
+    tvmrt_micro_point_bytes(c, from, bytes - n);
+    tvmrt_micro_point_bytes(c, from + second, bytes);
+    from = bytes - n;
+    second = n;
+  }
+  tvmrt_micro_widen_two(to, from, second, n / TVMRT_MICRO_GROUP, c->x_signed);
+}
+
+/*!
+ * \brief The windows of an output pixel and the next one where they are in one row and have no padding;
+ * returns whether.
+ */
+TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                          int32_t pixel, tvmrt_micro_element* to) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &s->kept.windows;
+  const tvmrt_micro_place at = tvmrt_micro_find_window(s, pixel);
+  const int32_t next = at.left + s->stride[1], row = s->in[1] * s->x_stride;
+  if (!at.inside || next + win->columns > s->in[1] ||
+      next + s->pad[1] >= s->out[1] * s->stride[1]) {
+    return 0;
+  }
+  const int32_t n = win->length, run = win->columns * s->in_c, second = s->stride[1] * s->x_stride;
+  const uint8_t* from = x + at.image + at.top * row + at.left * s->x_stride;
+  uint8_t* bytes = (uint8_t*)(to + 2 * n);
+  const int whole = run * s->kernel[0] == n && run % TVMRT_MICRO_GROUP == 0;
+  for (int32_t kh = s->kernel[0]; kh > 0; kh--, from += row * s->dilation[0]) {
+    if (whole) {
+      to = tvmrt_micro_widen_two(to, from, second, run / TVMRT_MICRO_GROUP, c->x_signed);
+    } else {
+      tvmrt_micro_copy_run(bytes - n, from, run);
+      tvmrt_micro_copy_run(bytes, from + second, run);
+      bytes += run;
+    }
+  }
+  if (whole) return 1;
+  bytes -= run * s->kernel[0];
+  for (int32_t i = run * s->kernel[0]; i < n; i++) bytes[i - n] = bytes[i] = 0;
+  tvmrt_micro_widen_two(to, bytes - n, n, n / TVMRT_MICRO_GROUP, c->x_signed);
+  return 1;
+}
+
+/*! \brief The windows of an output pixel and the next one, a group of each in turn. */
+TVMRT_INLINE void tvmrt_micro_copy_two(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                       int32_t pixel, tvmrt_micro_element* to, int points) {
+  const int32_t n = c->shape.kept.windows.length;
+  uint8_t* const bytes = (uint8_t*)(to + 2 * n);
+  if (points) {
+    tvmrt_micro_two_points(c, x, pixel, to);
+  } else if (!tvmrt_micro_two_inside(c, x, pixel, to)) {
+    tvmrt_micro_window_bytes(c, x, pixel, bytes - n);
+    tvmrt_micro_window_bytes(c, x, pixel + 1, bytes);
+    tvmrt_micro_widen_two(to, bytes - n, n, n / TVMRT_MICRO_GROUP, c->x_signed);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_ */
