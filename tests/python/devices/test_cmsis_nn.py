@@ -18,6 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.cli.board_estimate import Asked, estimate
+from tvmrt.devices.cmsis_nn.layers import Convolution, Requantisation, Window
+from tvmrt.devices.cmsis_nn.scratch import scratch_bytes
 from tvmrt.error import CompileError, UnsupportedError
 
 ort = pytest.importorskip("onnxruntime")
@@ -330,3 +332,30 @@ def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch):
     (network,) = estimate(tmp_path / "net.tar", asked)["networks"].values()
     assert "arm_convolve_wrapper_s8" in str(network["functions"])
     assert network["ram"]["stack_bytes"] > 100  # with that of the kernels
+
+
+def asked_by_helium(x: int, y: int, kernel: int, stride: int, pad: int, channels: int) -> int:
+    """What CMSIS-NN's documentation has rows of windows 1 x ``kernel`` take: those at the left end
+    or at the right one, with their padding; where these are all, what other windows take."""
+    odd = ((y - 1) * stride + kernel - x) % 2
+    right = max(1, -(-(pad + odd) // stride)) if pad + odd else 0
+    left = max(1, -(-pad // stride)) if pad else 0
+    if right + left + max(y - right - left, 0) != y:
+        return 4 * -(-channels * kernel // 16) * 16
+    ends = kernel + pad, kernel - 1 + (right if odd else pad)
+    return max(ends) * channels
+
+
+def test_scratch_memory_is_enough_for_rows_on_helium():
+    for _ in range(500):
+        kernel, stride, channels = (int(RNG.integers(1, high)) for high in (12, 5, 40))
+        pads = [int(RNG.integers(0, kernel)) for _ in range(2)]
+        x = int(RNG.integers(kernel, 40))
+        y = (x + sum(pads) - kernel) // stride + 1
+        window = Window((1, 1, x, channels), (1, 1, y, 3), (1, kernel), (1, stride), (0, pads[0]),
+                        (1, 1))  # fmt: skip
+        none, weights = np.zeros(3, np.int32), np.zeros((3, 1, kernel, channels), np.int8)
+        finish = Requantisation(none, none, 0, -128, 127)
+        layer = Convolution(None, window, weights, none, 0, finish, 0)
+        wanted = asked_by_helium(x, y, kernel, stride, pads[0], channels)
+        assert scratch_bytes(layer, frozenset({"dsp", "mve"})) >= wanted, (layer.window, wanted)

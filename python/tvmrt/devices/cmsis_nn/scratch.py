@@ -1,5 +1,5 @@
 """How much scratch memory CMSIS-NN's kernels want at most, by what their functions
-``arm_*_get_buffer_size`` answer in the versions that have come out as CMSIS-NN (4.0 and later) for
+``arm_*_get_buffer_size`` answer in the versions that have come out as CMSIS-NN (5.0 and later) for
 processors without extensions, with DSP instructions and with Helium."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _depthwise(layer: Convolution, board: frozenset[str]) -> int:
         return 0
     kernel = prod(window.kernel)
     if "mve" in board:
-        return 4 * max(HELIUM_BLOCK, window.source[3]) * kernel
+        return 4 * HELIUM_BLOCK * kernel
     if "dsp" not in board or (window.kernel == (3, 3) and max(window.pads) <= 1):
         return 0
     return 2 * window.source[3] * kernel
