@@ -17,7 +17,6 @@ from tvmrt.codegen.options import Options, Sources
 from tvmrt.codegen.target import Target
 from tvmrt.ir.bundle import Bundle
 from tvmrt.ir.program import Program
-from tvmrt.ir.stowed import drop_pages
 from tvmrt.partition import Partition
 
 from . import blob, late_calls
@@ -247,7 +246,6 @@ def _include(
     included = folder / f"{stem}.bin"
     with included.open("wb") as file:
         file.writelines(data)
-    drop_pages()  # while compilers work, they need not be in memory
     size = included.stat().st_size
     assembler = folder / f"{stem}.S"
     assembler.write_text(blob.included_bytes(symbol, included.name, size, exported, inner))

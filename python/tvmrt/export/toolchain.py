@@ -115,14 +115,8 @@ def build_library(
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
-    # weights have the assembler hold all of them: beside the compilers that would be the most memory
-    # that is taken at a time, and it takes a moment
-    alone = [pair for pair in zip(sources, objects) if pair[0].suffix == ".S"]
-    for pair in alone:
-        compile_one(pair)
     # the longest first: behind the others it would keep one processor busy alone
-    others = (pair for pair in zip(sources, objects) if pair not in alone)
-    pairs = sorted(others, key=lambda pair: -pair[0].stat().st_size)
+    pairs = sorted(zip(sources, objects), key=lambda pair: -pair[0].stat().st_size)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         try:
             list(pool.map(compile_one, pairs))
