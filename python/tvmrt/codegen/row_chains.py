@@ -64,7 +64,8 @@ class Joined:
 def find_chains(program: Program) -> dict[Way, Joined]:
     """The chains that there can be."""
     layers = find_layers(program)
-    most = max(live_bytes_of_steps(program), default=0)
+    live = live_bytes_of_steps(program, ALIGN_BYTES)
+    most = max(live, default=0)
     last_use = _last_uses(program)
     known = [layer and CutLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
     found: dict[Way, Joined] = {}
@@ -78,10 +79,17 @@ def find_chains(program: Program) -> dict[Way, Joined]:
                 break
             if last == first or any(last_use[b] > last for b in made_by(steps)):
                 continue
+            if _around(program, first, last) >= max(live[first : last + 1]):
+                continue
             made = _whole_rows(steps, chain, sources)
             if _are_told(made):
                 found[first, last, 1] = Joined(made)
     return found | _Patches(program, known, found).find()
+
+
+def _around(program: Program, first: int, last: int) -> int:
+    """Bytes that live beside what any chain of these steps keeps, at least."""
+    return live_bytes(program, (first, last, 1), Chain((), 0, True), ALIGN_BYTES)
 
 
 def _are_told(chain: Chain) -> bool:

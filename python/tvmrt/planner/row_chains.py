@@ -242,6 +242,7 @@ class _Walk:
         # for each output the others that lie in memory at the same time
         self.conflicts: list[set[int]] = [set() for _ in layers]
         self.never_over: set[int] = set()
+        self.lying: set[int] = set()
         self.moved = [0] * len(layers)  # output rows that go to the front of their place
         # for each call of the last layer the rows that it has made, and those of the chain's input
         # that nobody reads any more
@@ -298,6 +299,7 @@ class _Walk:
             kept = there
         self.first[layer] = max(kept, before)
         self.calls.append(Call(layer, rows, self.first[layer] - before))
+        self._look(layer)
         if rows:
             self._note_write(layer, busy, before)
         self._note(self._busy())
@@ -332,9 +334,18 @@ class _Walk:
         firsts = [self.first[k] for k, s in enumerate(self.sources) if s.main == OUTSIDE]
         return min([*firsts, *([before] if self.sources[self.last].main == OUTSIDE else [])])
 
+    def _look(self, layer: int) -> None:
+        """Have the outputs that a call of this layer changes or reads among those in memory, or
+        not."""
+        for k in (layer, self.sources[layer].main, *self.sources[layer].added):
+            if k in range(self.last) and self.made[k] > self._kept(k):
+                self.lying.add(k)
+            else:
+                self.lying.discard(k)
+
     def _busy(self) -> set[int]:
         """The layers of which output rows lie in memory between two calls."""
-        return {k for k in range(self.last) if self.made[k] > self._kept(k)}
+        return set(self.lying)
 
     def _note(self, together: set[int]) -> None:
         for place in together:
