@@ -93,6 +93,8 @@ SHAPES = {
                            pad=((3, 3), (3, 3)), size=(5, 6)),
     "depthwise-7x7-strided": Shape(batch=2, in_c=12, out_c=12, groups=12, kernel=(7, 7),
                                    stride=(1, 2), pad=((3, 2), (3, 3)), size=(7, 12)),
+    "depthwise-8x8": Shape(in_c=9, out_c=9, groups=9, kernel=(8, 8), pad=((3, 4), (4, 3)),
+                           size=(9, 7)),
     "depthwise-2x6-cropped": Shape(in_c=4, out_c=4, groups=4, kernel=(2, 6),
                                    pad=((0, 1), (-1, 3)), size=(4, 11)),
     "depthwise-cropped": Shape(in_c=4, out_c=4, groups=4, pad=((-1, 1), (-2, -1)), size=(8, 9)),

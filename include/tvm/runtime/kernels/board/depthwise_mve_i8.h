@@ -1,0 +1,231 @@
+/*!
+ * \file board/depthwise_mve_i8.h
+ * \brief Depthwise convolution of 8-bit tensors by Helium (Cortex-M55, M85), kernels of up to 8 rows
+ * and 8 columns, any stride.
+ *
+ * The ring (board/ring.h) holds eight rows as int8: [channel][column][8 rows]. So 16 neighbouring
+ * bytes are two columns of a channel, and VMLADAVA adds up their part of a window, weights of rows
+ * that are not in it being 0: a window is three such instructions, or four. As rows take turns in the
+ * ring, weights are loaded turned. The sums of eight channels lie in scratch in front of the ring:
+ * [column][8].
+ *
+ * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ *
+ * Packed weights: int8 [channel][6 or 8 columns][8 rows], with zeros for what a kernel lacks. Weights,
+ * bias and factors: per channel, to a multiple of four channels.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_
+
+#include "i8.h"
+#include "quad_bytes_mve_i8.h"
+#include "ring.h"
+#include "rows.h"
+
+/*! \brief Rows in the ring. */
+#define TVMRT_MICRO_MVE_ROWS 8
+
+/*! \brief What the steps of a layer share. */
+typedef struct tvmrt_micro_mve_wide {
+  const tvmrt_micro_conv_i8* conv;
+  const tvmrt_micro_data* data;
+  uint8_t* ring;
+  int32_t* sums;
+} tvmrt_micro_mve_wide;
+
+/*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
+TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
+  const tvmrt_micro_mve_wide* const d = (const tvmrt_micro_mve_wide*)layer;
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int32_t from = tvmrt_micro_find_row(s, image, slot), plane = s->kept.ring.plane;
+  const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
+  uint8_t padding[8];
+  memset(padding, d->conv->x_zero, sizeof(padding));
+  const uint8_t* x = padding;
+  int32_t column = 0, channels = 0; /* bytes to the next pixel and to the next 8 channels */
+  if (from >= 0) {
+    x = (const uint8_t*)d->data->x + from;
+    column = s->x_stride;
+    channels = 8;
+  }
+  uint8_t* to = d->ring + (tvmrt_micro_padding(s) * 8 + slot % TVMRT_MICRO_MVE_ROWS);
+#if TVMRT_MICRO_CAN_MVE
+  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)plane);
+  const uint16x8_t flips = vdupq_n_u16(flip);
+#endif
+  for (int32_t n = s->kept.ring.inside; n > 0; n--, to += 8, x += column) {
+    const uint8_t* in = x;
+    uint8_t* out = to;
+    for (int32_t left = s->in_c; left > 0; left -= 8, in += channels, out += 8 * plane) {
+#if TVMRT_MICRO_CAN_MVE
+      const mve_pred16_t some = vctp16q((uint32_t)left);
+      const uint16x8_t eight = veorq_u16(vldrbq_z_u16(in, some), flips);
+      vstrbq_scatter_offset_p_u16(out, places, eight, some);
+#else
+      for (int32_t i = 0; i < 8 && i < left; i++) out[i * plane] = in[i] ^ flip;
+#endif
+    }
+  }
+}
+
+/*!
+ * \brief The sums of an output row of one channel, without the bias.
+ *
+ * \param sums    [out] Of the channel, of the first column.
+ * \param x       [in] The channel in the ring.
+ * \param w       [in] Its packed weights.
+ * \param turn    [in] Which of the rows in the ring is a window's first one.
+ * \param vectors [in] Of a window, 3 or 4.
+ */
+TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* sums,
+                                           const int8_t* x, const int8_t* w, int32_t turn,
+                                           int vectors) {
+  const int32_t step = 8 * s->stride[1];
+#if TVMRT_MICRO_CAN_MVE
+  const uint8x16_t lanes = vidupq_n_u8(0, 1), sixteen = vdupq_n_u8(8), rows = vdupq_n_u8(7);
+  const uint8x16_t turned = vandq_u8(vsubq_n_u8(lanes, (uint8_t)turn), rows);
+  const uint8x16_t places = vorrq_u8(vandq_u8(lanes, sixteen), turned);
+  const int8x16_t w0 = vldrbq_gather_offset_s8(w, places);
+  const int8x16_t w1 = vldrbq_gather_offset_s8(w + 16, places);
+  const int8x16_t w2 = vldrbq_gather_offset_s8(w + 32, places);
+  const int8x16_t w3 = vldrbq_gather_offset_s8(w + 16 * (vectors - 1), places);
+  for (int32_t n = s->out[1]; n > 0; n--, x += step, sums += 8) {
+    int32_t sum = vmladavq_s8(vldrbq_s8(x), w0);
+    sum = vmladavaq_s8(sum, vldrbq_s8(x + 16), w1);
+    sum = vmladavaq_s8(sum, vldrbq_s8(x + 32), w2);
+    if (vectors == 4) sum = vmladavaq_s8(sum, vldrbq_s8(x + 48), w3);
+    *sums = sum;
+  }
+#else
+  for (int32_t n = s->out[1]; n > 0; n--, x += step, sums += 8) {
+    int32_t sum = 0;
+    for (int32_t i = 0; i < 16 * vectors; i++) sum += x[i / 8 * 8 + (i + turn) % 8] * w[i];
+    *sums = sum;
+  }
+#endif
+}
+
+/*! \brief The sums of an output row of eight channels, or less. */
+TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_mve_wide* d, int32_t channel,
+                                             int32_t channels, int32_t turn, int vectors) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int8_t* x = (const int8_t*)d->ring + channel * s->kept.ring.plane;
+  const int8_t* w = (const int8_t*)d->data->weights + channel * 16 * vectors;
+  for (int32_t i = 0; i < channels; i++, x += s->kept.ring.plane, w += 16 * vectors) {
+    tvmrt_micro_mve_wide_one(s, d->sums + i, x, w, turn, vectors);
+  }
+}
+
+TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_6(const tvmrt_micro_mve_wide* d, int32_t channel,
+                                                 int32_t channels, int32_t turn) {
+  tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 3);
+}
+
+TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_8(const tvmrt_micro_mve_wide* d, int32_t channel,
+                                                 int32_t channels, int32_t turn) {
+  tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 4);
+}
+
+/*! \brief An output row; a step makes one. */
+TVMRT_INLINE void tvmrt_micro_mve_wide_row(const tvmrt_micro_mve_wide* d, int32_t row, int32_t slot,
+                                           int vectors) {
+  const int32_t turn = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;
+  for (int32_t channel = 0; channel < out_c; channel += 8) {
+    const int32_t left = out_c - channel, channels = left < 8 ? left : 8;
+    if (vectors == 3) {
+      tvmrt_micro_mve_wide_eight_6(d, channel, channels, turn);
+    } else {
+      tvmrt_micro_mve_wide_eight_8(d, channel, channels, turn);
+    }
+    for (int32_t i = 0; i < channels; i += 4) {
+      tvmrt_micro_mve_finish(d->conv, d->data, d->sums + i, row, 1, channel + i);
+    }
+  }
+}
+
+static inline void tvmrt_micro_mve_wide_row_6(const void* layer, int32_t row, int32_t rows,
+                                              int32_t slot) {
+  (void)rows;
+  tvmrt_micro_mve_wide_row((const tvmrt_micro_mve_wide*)layer, row, slot, 3);
+}
+
+static inline void tvmrt_micro_mve_wide_row_8(const void* layer, int32_t row, int32_t rows,
+                                              int32_t slot) {
+  (void)rows;
+  tvmrt_micro_mve_wide_row((const tvmrt_micro_mve_wide*)layer, row, slot, 4);
+}
+
+/*! \brief A layer whose scratch begins there; `fresh`: nothing is in its ring. */
+TVMRT_INLINE tvmrt_micro_mve_wide tvmrt_micro_mve_wide_layer(const tvmrt_micro_conv_i8* c,
+                                                             const tvmrt_micro_data* data,
+                                                             uint8_t* scratch, int fresh) {
+  const tvmrt_micro_mve_wide d = {c, data, scratch + c->shape.out[1] * 32,
+                                  (int32_t*)(void*)scratch};
+  const uint8_t padding = (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
+  if (fresh) tvmrt_micro_fill(d.ring, scratch + c->shape.scratch, padding * 0x01010101u);
+  return d;
+}
+
+/*! \brief What a layer does in a step. */
+TVMRT_INLINE tvmrt_micro_steps tvmrt_micro_mve_wide_steps(const tvmrt_micro_shape* s, int vectors) {
+  const tvmrt_micro_steps steps = {
+      tvmrt_micro_mve_wide_copy,
+      vectors == 3 ? tvmrt_micro_mve_wide_row_6 : tvmrt_micro_mve_wide_row_8, s->kernel[0],
+      s->stride[0], 1};
+  return steps;
+}
+
+/*! \brief tvmrt_micro_depthwise_6_mve_i8_run() by windows of 3 or 4 vectors. */
+TVMRT_INLINE int tvmrt_micro_mve_wide_run(const tvmrt_micro_conv_i8* c,
+                                          const tvmrt_micro_data* data, int vectors) {
+  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
+  if (scratch == NULL) return -1;
+  const tvmrt_micro_mve_wide d = tvmrt_micro_mve_wide_layer(c, data, scratch, 1);
+  tvmrt_micro_walk_ring(&c->shape, tvmrt_micro_mve_wide_steps(&c->shape, vectors), &d);
+  return tvmrt_scratch_free(scratch);
+}
+
+/*! \brief tvmrt_micro_depthwise_6_mve_i8_rows() by windows of 3 or 4 vectors. */
+TVMRT_INLINE int tvmrt_micro_mve_wide_rows(const tvmrt_micro_conv_i8* whole,
+                                           const tvmrt_micro_data* data, const tvmrt_micro_rows* at,
+                                           uint8_t* scratch, int vectors) {
+  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
+  const tvmrt_micro_mve_wide d = tvmrt_micro_mve_wide_layer(&part, data, scratch, at->first == 0);
+  tvmrt_micro_walk_rows(&whole->shape, at, tvmrt_micro_mve_wide_steps(&part.shape, vectors), 1, &d);
+  return 0;
+}
+
+/*!
+ * \brief y = depthwise convolution of x, by a kernel of up to 6 columns; _8_: of up to 8.
+ *
+ * \param c    [in] Shape; in_c is out_c, kernels have at most 8 rows and no dilation.
+ * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
+ *
+ * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
+ */
+static inline int tvmrt_micro_depthwise_6_mve_i8_run(const tvmrt_micro_conv_i8* c,
+                                                     const tvmrt_micro_data* data) {
+  return tvmrt_micro_mve_wide_run(c, data, 3);
+}
+
+static inline int tvmrt_micro_depthwise_8_mve_i8_run(const tvmrt_micro_conv_i8* c,
+                                                     const tvmrt_micro_data* data) {
+  return tvmrt_micro_mve_wide_run(c, data, 4);
+}
+
+/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_mve_i8_rows(). */
+static inline int tvmrt_micro_depthwise_6_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                      const tvmrt_micro_data* data,
+                                                      const tvmrt_micro_rows* at,
+                                                      uint8_t* scratch) {
+  return tvmrt_micro_mve_wide_rows(whole, data, at, scratch, 3);
+}
+
+static inline int tvmrt_micro_depthwise_8_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                      const tvmrt_micro_data* data,
+                                                      const tvmrt_micro_rows* at,
+                                                      uint8_t* scratch) {
+  return tvmrt_micro_mve_wide_rows(whole, data, at, scratch, 4);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_ */
