@@ -48,12 +48,12 @@ def test_what_vela_says_is_the_reason(monkeypatch, answer):
     monkeypatch.setattr(vela, "_command", lambda: ["vela"])
     monkeypatch.setattr("tvmrt.devices.ethos_u.device.try_options", lambda arguments: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
-    vela.run.cache_clear()
+    vela.answer_of.cache_clear()
     model, _ = layers()
     try:
         assert reasons(model) == {"ethos-u: vela failed: no way"}
     finally:
-        vela.run.cache_clear()
+        vela.answer_of.cache_clear()
 
 
 def test_an_option_that_there_is_not():

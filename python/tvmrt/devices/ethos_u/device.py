@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -159,7 +158,6 @@ def _note(stream: Stream) -> str:
     return f"{text}; vela estimates {cycles:,.0f} cycles, {seconds * 1e3:.3g} ms"
 
 
-@functools.lru_cache(maxsize=16)
 def try_options(arguments: tuple[str, ...]) -> None:
     """Let vela compile a pool, so that a wrong option is told as such and not as a refusal."""
     region: Mapping[str, Any] = {

@@ -109,15 +109,21 @@ def _word(name: str, text: str) -> str:
     return text
 
 
-@functools.lru_cache(maxsize=16)
 def run(model: bytes, arguments: tuple[str, ...]) -> Answer:
-    """Let vela compile a file, in a folder that is gone afterwards.
+    """Let vela compile a file, in a folder that is gone afterwards; the last answers are kept.
 
     Raises
     ------
     UnsupportedError
         If vela is not there, or does not come back.
     """
+    files = [Path(word) for word in arguments if Path(word).is_file()]
+    return answer_of(model, arguments, tuple(file.read_bytes() for file in files))
+
+
+@functools.lru_cache(maxsize=16)
+def answer_of(model: bytes, arguments: tuple[str, ...], configuration: tuple[bytes, ...]) -> Answer:
+    """The same; ``configuration`` is what files of the command line have, which may change."""
     command = _command()
     if command is None:
         raise UnsupportedError(ABSENT)
