@@ -22,15 +22,25 @@ typedef int16_t tvmrt_micro_element;
 #endif
 
 #if TVMRT_MICRO_ASM
-/* Two quads a turn, n times: r3 and r5 are loaded. */
-#define TVMRT_MICRO_WIDEN_PAIRS(LOADS, WIDEN)                                   \
-  __asm volatile("1:\n" LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN \
-                 " r6, r5, ror #8\n" WIDEN                                      \
-                 " r5, r5\nstmia %[to]!, {r3-r6}\n"                             \
-                 "subs %[n], %[n], #1\nbne 1b\n"                                \
-                 : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n)                \
-                 : [second] "r"(second)                                         \
+/* Two quads, of which r3 and r5 are loaded. */
+#define TVMRT_MICRO_WIDEN_QUADS(LOADS, WIDEN)                                       \
+  LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN " r6, r5, ror #8\n" WIDEN \
+              " r5, r5\nstmia %[to]!, {r3-r6}\n"
+#define TVMRT_MICRO_WIDEN(LOOP)                                  \
+  __asm volatile(LOOP                                            \
+                 : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n) \
+                 : [second] "r"(second)                          \
                  : "r3", "r4", "r5", "r6", "cc", "memory")
+/* n quads of two windows, twice a turn. */
+#define TVMRT_MICRO_WIDEN_TWO(WIDEN) \
+  TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", WIDEN)
+#define TVMRT_MICRO_WIDEN_TWICE(WIDEN)                                                    \
+  "tst %[n], #1\nbne 2f\n1:\n" TVMRT_MICRO_WIDEN_TWO(WIDEN) "2:\n" TVMRT_MICRO_WIDEN_TWO( \
+      WIDEN) "subs %[n], %[n], #2\nbgt 1b\n"
+/* 2 * n quads of one. */
+#define TVMRT_MICRO_WIDEN_ONE(WIDEN)                                                      \
+  "1:\n" TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", \
+                                 WIDEN) "subs %[n], %[n], #1\nbne 1b\n"
 #endif
 
 #if TVMRT_MICRO_TWO_WINDOWS
@@ -42,9 +52,9 @@ TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, 
                                               int32_t n, int is_signed) {
 #if TVMRT_MICRO_ASM
   if (is_signed) {
-    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", "sxtb16");
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("sxtb16"));
   } else {
-    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", "uxtb16");
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("uxtb16"));
   }
 #else
   for (; n > 0; n--, from += 4, to += 8) {
@@ -66,9 +76,9 @@ TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8
   (void)step; /* 4, as two windows are widened together */
   n /= 2;
   if (is_signed) {
-    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", "sxtb16");
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("sxtb16"));
   } else {
-    TVMRT_MICRO_WIDEN_PAIRS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", "uxtb16");
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("uxtb16"));
   }
 #else
   for (; n > 0; n--, from += 4, to += step) tvmrt_micro_widen(to, from, is_signed);

@@ -61,7 +61,7 @@ TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, 
   const int32_t own = s->own, other = s->other, add = s->add, places = s->places;
   const int32_t half = s->range.zero * 16 + 8;
   const uint8_t* const end = y + n;
-  while (y != end) {
+  do { /* as n is not 0 */
     const tvmrt_micro_factor factor = *factors++;
     int32_t q = *acc++;
     if (factor.fixed < 0) {
@@ -75,7 +75,7 @@ TVMRT_NOINLINE void tvmrt_micro_sum_whole(const tvmrt_micro_sum* s, uint8_t* y, 
     q = (q * own + (*operand++ * other + add)) >> places;
     __asm("ssat %0, #8, %0" : "+r"(q));
     *y++ = (uint8_t)q;
-  }
+  } while (y != end);
 }
 
 /*! \brief tvmrt_micro_sum_rows() where all bytes are int8, the bounds -128 and 127. */
