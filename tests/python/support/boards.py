@@ -73,7 +73,7 @@ BOARDS = {
               ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fno-branch-count-reg"),
               0, 512 << 10, 0x21000000, 4 * _MIB, 0x60000000, 0x49302018, 50),
         Board("riscv32", _RISCV, ("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
-              ("-march=rv32imc", "-mabi=ilp32"), 0x80000000, 4 * _MIB, 0x80400000, 4 * _MIB),
+              ("-march=rv32imc", "-mabi=ilp32", "-msave-restore"), 0x80000000, 4 * _MIB, 0x80400000, 4 * _MIB),
     )
 }  # fmt: skip
 
@@ -95,9 +95,9 @@ MORE_BOARDS = {
                           flags=("-march=armv8.1-m.main+mve.fp+fp.dp", "-mthumb",
                                  "-mfloat-abi=hard", "-fno-branch-count-reg")),
     "rv32imac": replace(BOARDS["riscv32"], target="rv32imac",
-                        flags=("-march=rv32imac", "-mabi=ilp32")),
+                        flags=("-march=rv32imac", "-mabi=ilp32", "-msave-restore")),
     "rv32imafc": replace(BOARDS["riscv32"], target="rv32imafc",
-                         flags=("-march=rv32imafc", "-mabi=ilp32f")),
+                         flags=("-march=rv32imafc", "-mabi=ilp32f", "-msave-restore")),
 }  # fmt: skip
 
 STACK_BYTES = 1 << 14

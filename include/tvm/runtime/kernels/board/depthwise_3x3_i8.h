@@ -134,7 +134,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
  * rows, from its columns x to end in the ring. `newer` is 1 where the newer pair is the second one
  * in memory.
  */
-#if TVMRT_MICRO_ASM
+#if TVMRT_MICRO_ASM_WIDE
 /* a kernel column and two output rows, or one; the older pair is O, the newer one N */
 #define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N) \
   "ldrd %[x0], %[x1], [%[x]" AT             \

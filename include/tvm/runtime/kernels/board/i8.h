@@ -10,8 +10,9 @@
  * more SXTB16 make of four bytes of weights.
  *
  * The loops for DSP instructions are written out, as compilers do not find the order in which the
- * registers just suffice. They are for GCC: clang has a register less for them. Code that takes
- * registers away from the compiler (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0.
+ * registers just suffice. Clang, which has fewer for them, gets the two largest in a smaller form or
+ * in C, and those of Helium in intrinsics. Code that takes registers away from the compiler
+ * (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_I8_H_
@@ -40,11 +41,18 @@
 #endif
 
 #ifndef TVMRT_MICRO_ASM
-#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && defined(__OPTIMIZE__) && \
+    !(TVMRT_MICRO_CAN_MVE && defined(__clang__))
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
 #endif
+#endif
+/*! \brief Whether a block may take 13 registers: clang has fewer for it. */
+#if TVMRT_MICRO_ASM && !defined(__clang__)
+#define TVMRT_MICRO_ASM_WIDE 1
+#else
+#define TVMRT_MICRO_ASM_WIDE 0
 #endif
 
 /*! \brief Whether words may be read and written at any address. */

@@ -85,7 +85,7 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
 }
 #endif
 
-#if TVMRT_MICRO_ASM
+#if TVMRT_MICRO_ASM_WIDE
 
 /*
  * A quad of both pixels: r3 to r6 are loaded by one instruction; u0 and u1 get the products of u of
@@ -180,6 +180,21 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
 
 #else
 
+#if TVMRT_MICRO_ASM
+/* A quad of both pixels in 11 registers: a word of each pixel at a time, the last one moves x. */
+#define TVMRT_MICRO_JOINT_QUAD_OF_TWO \
+  "ldrd %[w0], %[w1], [%[w]], #8\n"                           \
+  "ldr %[x0], [%[x], #4]\nldr %[x1], [%[x], #12]\n"           \
+  TVMRT_MICRO_JOINT_WORDS("w1") "ldr %[x1], [%[x], #8]\n"     \
+  "ldr %[x0], [%[x]], #16\n" TVMRT_MICRO_JOINT_WORDS("w0")
+#define TVMRT_MICRO_JOINT_WORDS(W)                                \
+  "smlad %[b0], %[x0], %[" W "], %[b0]\nsmlad %[b1], %[x1], %[" W \
+  "], %[b1]\n"                                                    \
+  "sxtb16 %[" W "], %[" W                                         \
+  "]\n"                                                           \
+  "smlad %[u0], %[x0], %[" W "], %[u0]\nsmlad %[u1], %[x1], %[" W "], %[u1]\n"
+#endif
+
 TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int32_t channel, int32_t* sums,
                                         int32_t channels, uint8_t* y) {
@@ -191,6 +206,17 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
     int32_t u0 = ((const int32_t*)(const void*)w)[0], u1 = u0;
     uint32_t b0 = ((const uint32_t*)(const void*)w)[1], b1 = b0;
     w += 4;
+#if TVMRT_MICRO_ASM
+    int32_t n = c->shape.kept.windows.length; /* of an even number of quads */
+    uint32_t w0, w1, x0, x1;
+    __asm volatile(
+        "1:\n" TVMRT_MICRO_JOINT_QUAD_OF_TWO TVMRT_MICRO_JOINT_QUAD_OF_TWO
+        "subs %[n], %[n], #8\nbgt 1b\n"
+        : [u0] "+r"(u0), [u1] "+r"(u1), [b0] "+r"(b0), [b1] "+r"(b1), [w] "+r"(w), [x] "+r"(x),
+          [n] "+r"(n), [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
+        :
+        : "cc", "memory");
+#else
     for (int32_t n = c->shape.kept.windows.length; n > 0; n -= 4, x += 8, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
         const int32_t u = *(const int8_t*)(w + i), both = w[i];
@@ -200,6 +226,7 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
         b1 += (uint32_t)(x[4 + i] * both);
       }
     }
+#endif
     at[0] = u0;
     at[1] = tvmrt_micro_upper(b0, u0);
     at[TVMRT_MICRO_CHUNK] = u1;
