@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmrt.error import UnsupportedError
+from tvmrt.error import Remark, UnsupportedError
 from tvmrt.ir import CSource, Needs, Node, Region, Value
 
 from ..base import Context, Device, Refusal
@@ -59,6 +60,8 @@ class EthosU(Device):
         reason = vela.absent()
         if reason is None:
             try_options(arguments)
+        else:
+            warnings.warn(f"device ethos-u takes nothing: {reason}", Remark, stacklevel=2)
         return reason
 
     def supports(self, node: Node) -> str | None:
