@@ -18,6 +18,8 @@ from i8_case import (
 )
 from kernel_build import PARALLEL, has_compiler
 
+from tvmrt.codegen.window.layer_i8 import ConvI8
+
 ONE, TWO = (1, 1), (2, 2)
 NONE = ((0, 0), (0, 0))
 
@@ -174,3 +176,17 @@ def test_onnxruntime_gives_the_same_bytes(tmp_path_factory, fmt, w_signed):
         int8_range(101, False),
     )
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("pixels", [256, 729, 1089, 3136])
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_threads_get_alike_parts_of_one_row(pixels, tasks):
+    """As the kernel shares the chunks of a row out: the largest part beside the mean."""
+    one = ConvI8.matmul(FORMATS["vnni512"], pixels, 96, 64).fit(np.ones((64, 96), np.int8))
+    members = one.members(shifted=False, epilogue=False)
+    chunk, chunks = members["chunk"], members["chunks"]
+    assert not members["by_blocks"]
+    ends = [min(pixels, chunks * task // tasks * chunk) for task in range(tasks + 1)]
+    parts = [end - begin for begin, end in zip(ends, ends[1:])]
+    assert sum(parts) == pixels
+    assert max(parts) <= 1.1 * pixels / tasks

@@ -26,6 +26,8 @@ from .tiles_i8 import Format, choose_tile, depthwise_widths, tile_options
 CHUNK_BYTES = 16 * 1024
 # Bytes of packed weights that are kept in the second-level cache while the image passes by.
 WEIGHTS_IN_CACHE = 512 * 1024
+SHARES = 4  # of which the chunks of a layer of one row are a multiple: threads do alike then
+MANY_CHUNKS = 32  # so many are shared evenly enough in any number
 LINE = 64  # bytes of which parts of scratch memory are multiples
 STACK_BYTES = 64  # of scratch that lie on the stack of a task: a few segments
 
@@ -360,7 +362,12 @@ class ConvI8:
         wide = max(wide, self._acc_stride * 4) if epilogue else wide
         if self.pixels:
             return min(round_up(self.pixels, wt), most(window.out[2]))
-        return min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), most(window.out[2]))
+        pixels = most(window.out[2])
+        chunk = min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), pixels)
+        chunks = ceil_div(pixels, chunk)
+        if self.threads == 1 or most(window.rows) > 1 or chunks >= MANY_CHUNKS:
+            return chunk
+        return min(round_up(ceil_div(pixels, round_up(chunks, SHARES)), wt), chunk)
 
     @property
     def _work(self) -> int:
