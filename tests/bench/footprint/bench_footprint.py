@@ -41,6 +41,7 @@ SOFT = {
 COUNTED = "cortex-m4"
 PARTS = {
     "workspace": "workspace calls and a stack allocator",
+    "lent": "workspace calls in memory that tvmrt_workspace_init() lends",
     "registry": "globals, modules, packed calls",
     "graph": "graph executor, JSON, params",
     "graph_module": "graph executor as a module",

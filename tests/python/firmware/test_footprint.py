@@ -64,6 +64,7 @@ def test_growth_is_told(bench):
     [
         pytest.param("aot", 0, 0, id="ahead-of-time-network"),
         pytest.param("workspace", 350, 0, id="workspace-calls"),
+        pytest.param("lent", 480, 16, id="workspace-calls-in-lent-memory"),
         pytest.param("registry", 2500, 128, id="registry-modules-calls"),
         pytest.param("graph", 8000, 0, id="graph-executor"),
         pytest.param("graph_module", 8000, 128, id="graph-executor-module"),

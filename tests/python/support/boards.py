@@ -73,7 +73,8 @@ BOARDS = {
               ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fno-branch-count-reg"),
               0, 512 << 10, 0x21000000, 4 * _MIB, 0x60000000, 0x49302018, 50),
         Board("riscv32", _RISCV, ("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
-              ("-march=rv32imc", "-mabi=ilp32", "-msave-restore"), 0x80000000, 4 * _MIB, 0x80400000, 4 * _MIB),
+              ("-march=rv32imc", "-mabi=ilp32", "-msave-restore"), 0x80000000, 4 * _MIB, 0x80400000,
+              4 * _MIB),
     )
 }  # fmt: skip
 
