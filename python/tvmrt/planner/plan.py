@@ -143,6 +143,11 @@ def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
     dims = program.dims()
     sizes = f" at its largest sizes ({listed(dims)})" if dims else ""
     enough = " and ".join(f"{p.name} to {p.used_bytes} bytes" for p in short)
+    faster = sorted((plan.ram_bytes for plan in program.row_plans), reverse=True)[:-1]
+    if faster and not several:
+        enough += (
+            f"; plans by rows that are faster take {', '.join(map(str, faster))} bytes (--ram)"
+        )
     raise ValueError(
         f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
         f"small for the network{sizes}; most lives at operator {step}, {live} bytes: "

@@ -378,6 +378,11 @@ def test_a_pool_that_is_too_small_for_whole_layers_is_enough_for_rows():
     bytes_ = least("separable")
     summary = compile_within(network("separable"), None, pools={"sram": bytes_}).summary
     assert summary.pools[0].used_bytes <= bytes_
+    sizes = [str(plan.ram_bytes) for plan in plans_of("separable")]
+    with pytest.raises(ValueError, match=r"is 16 bytes too small .* operator t\w+") as caught:
+        compile_within(network("separable"), None, pools={"sram": bytes_ - 16})
+    told = f"enlarge sram to {sizes[-1]} bytes; plans by rows that are faster take "
+    assert told + f"{', '.join(sizes[:-1])} bytes" in str(caught.value)
 
 
 def test_too_little_ram_is_told_with_what_would_fit():
