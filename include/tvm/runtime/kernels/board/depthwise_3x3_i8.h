@@ -135,16 +135,17 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
  * in memory.
  */
 #if TVMRT_MICRO_ASM_WIDE
-/* a kernel column and two output rows, or one; the older pair is O, the newer one N */
-#define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N) \
-  "ldrd %[x0], %[x1], [%[x]" AT             \
-  "\n"                                      \
-  "smlad %[a], %[" O "], %[" A              \
-  "], %[a]\n"                               \
-  "smlabt %[a], %[" N "], %[" B             \
-  "], %[a]\n"                               \
-  "smlatb %[b], %[" O "], %[" A             \
-  "], %[b]\n"                               \
+/* a kernel column and two output rows, or one; the older pair is O, the newer one N, and the first row
+ * adds to FROM */
+#define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N, FROM) \
+  "ldrd %[x0], %[x1], [%[x]" AT                   \
+  "\n"                                            \
+  "smlad %[a], %[" O "], %[" A "], %[" FROM       \
+  "]\n"                                           \
+  "smlabt %[a], %[" N "], %[" B                   \
+  "], %[a]\n"                                     \
+  "smlatb %[b], %[" O "], %[" A                   \
+  "], %[b]\n"                                     \
   "smlad %[b], %[" N "], %[" B "], %[b]\n"
 #define TVMRT_MICRO_3X3_ONE(AT, A, B, O, N) \
   "ldrd %[x0], %[x1], [%[x]" AT             \
@@ -153,11 +154,11 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   "], %[a]\n"                               \
   "smlabt %[a], %[" N "], %[" B "], %[a]\n"
 /* b is not used by the second */
-#define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                                     \
-  "1:\nldr %[a], %[bias]\nmov %[b], %[a]\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N) \
-      TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N) TVMRT_MICRO_3X3_TWO(                      \
-          ", #8]", "a2", "b2", O,                                                          \
-          N) "str %[b], [%[s], #16]\nstr %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
+#define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                          \
+  "1:\nldr %[b], %[bias]\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N, "b") \
+      TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N, "a") TVMRT_MICRO_3X3_TWO(      \
+          ", #8]", "a2", "b2", O, N,                                            \
+          "a") "str %[b], [%[s], #16]\nstr %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
 #define TVMRT_MICRO_3X3_LOOP_ONE(O, N)                                     \
   "1:\nldr %[a], %[bias]\n" TVMRT_MICRO_3X3_ONE("], #8", "a0", "b0", O, N) \
       TVMRT_MICRO_3X3_ONE("], #8", "a1", "b1", O, N) TVMRT_MICRO_3X3_ONE(  \
