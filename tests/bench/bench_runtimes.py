@@ -5,11 +5,11 @@
 
 Kinds: ``f32`` and ``bf16`` are ours, ``winograd`` is ours with ``--winograd``, ``ort`` is
 onnxruntime, ``ov_f32`` is OpenVINO told to stay in float32, ``ov`` OpenVINO as it comes, which
-computes in bfloat16 where the processor can; quantised networks stay so in all. Weights are those of the file, inputs random, numpy
-arrays in and out, one network in one process. Printed is how many times as fast ours is as each
-other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
-which holds beside other work too, and more so by the process's time on processors (``--cpu``).
-``--keep`` keeps the compiled libraries for the next time.
+computes in bfloat16 where the processor can; quantised networks stay so in all. Weights are those
+of the file, inputs random, numpy arrays in and out, one network in one process. Printed is how many
+times as fast ours is as each other kind: the median over rounds in which all run in turn, and the
+ratio of the fastest runs, which holds beside other work too, and more so by the process's time on
+processors (``--cpu``). ``--keep`` keeps the compiled libraries for the next time.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
