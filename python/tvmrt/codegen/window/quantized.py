@@ -46,6 +46,7 @@ from .tiles_i8 import FORMATS, SHARED, Format, name_format
 
 # Fewer multiply-adds than this are done before a second thread has woken up.
 PARALLEL_MACS = 1 << 20
+_DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
 
 
 class IntegerProduct(row_layers.CutByKernel):
@@ -203,7 +204,8 @@ class IntegerProduct(row_layers.CutByKernel):
                 f.include("tile/requantize.h")
                 added = self._epilogue(step, f, self.scale)
             fields["epilogue"], fields["ctx"] = added
-        print_struct(f, "const tvmrt_micro_data data", fields)
+        # every member: for what is not named compilers call memset()
+        print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
         return address
 
     def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel] | None:
