@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("model.json")
 SCHEMA = "tvmrt/tuning-model/1"
-DENSE, DEPTHWISE, RECURRENT = "dense", "depthwise", "recurrent"
+DENSE, DEPTHWISE, RECURRENT, TRANSPOSED = "dense", "depthwise", "recurrent", "transposed"
 CACHE = 32 << 10  # bytes: of the first level, or nearly
 RIDGE = 1e-4  # by which coefficients are held small, in parts of the rows
 STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
@@ -35,6 +35,8 @@ def kind_of(layer: Layer) -> str:
     """Which coefficients are a layer's."""
     if layer.op in CELLS:
         return RECURRENT
+    if layer.op == "conv_transpose":
+        return TRANSPOSED
     return DEPTHWISE if layer.depthwise else DENSE
 
 

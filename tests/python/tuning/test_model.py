@@ -83,6 +83,26 @@ def test_a_level_without_coefficients_is_left_to_the_estimate():
     assert model.Model().choice(layer, "1x8", lambda: options) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("matmul uint8 16x64 by 64x32", "vnni512"),
+        ("gru float32 3x1x48 by 48x16", LEVEL),
+        ("conv_transpose float32 1x8x4x4 by 8x4x4x4 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1",
+         LEVEL),
+    ],
+)  # fmt: skip
+def test_kinds_of_layers_have_coefficients_of_their_own(text, level):
+    """Those that come along are of others; what is fitted to a kind decides for it."""
+    layer = parse_layer(text)
+    choices = [Choice((16, vectors, 1)) for vectors in (1, 2)]
+    assert model.Model().choice(layer, level, lambda: choices) is None
+    tried = tuple(Tried(choice, cost) for choice, cost in zip(choices, (1.5e-6, 1e-6)))
+    one = Entry(text, level, "a processor", tried[0], tried[1], 0, tried)
+    fitted = model.Model(model.fit([(layer, one)]))
+    assert fitted.choice(layer, level, lambda: choices) == (choices[1], "model")
+
+
 def test_compile_takes_the_model_and_says_so(digits):
     def used(target, **more):
         library = tvmrt.compile(
