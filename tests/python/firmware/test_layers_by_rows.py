@@ -322,6 +322,7 @@ def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(name, tmp_path):
         ("averages", "cortex-m4", least),
         ("floats", "cortex-m4", least_at_once),
         pytest.param("bottlenecks", "cortex-m55", least, marks=pytest.mark.slow),
+        pytest.param("separable", "cortex-m55", least, marks=pytest.mark.slow),
         pytest.param("floats", "cortex-m55", least, marks=pytest.mark.slow),
         pytest.param("branches", "riscv32", least, marks=pytest.mark.slow),
     ],
