@@ -29,7 +29,7 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   return (int32_t)(both - (uint32_t)u) >> 8;
 }
 
-#if TVMRT_MICRO_ASM
+#if TVMRT_MICRO_ASM_WIDE
 /* Two quads of one pixel; LDM loads them into r3 to r6, and their weights into r8 to r11. */
 #define TVMRT_MICRO_JOINT_TWO_QUADS                                  \
   "ldmia %[w]!, {r8-r11}\nldmia %[x]!, {r3-r6}\n"                    \
@@ -66,6 +66,15 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
       : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "cc", "memory");
 }
 #else
+#if TVMRT_MICRO_ASM
+/* A quad of one pixel in 9 registers. */
+#define TVMRT_MICRO_JOINT_QUAD_OF_ONE                                \
+  "ldrd %[w0], %[w1], [%[w]], #8\nldrd %[x0], %[x1], [%[x]], #8\n"   \
+  "smlad %[b], %[x0], %[w0], %[b]\nsmlad %[b], %[x1], %[w1], %[b]\n" \
+  "sxtb16 %[w0], %[w0]\nsxtb16 %[w1], %[w1]\n"                       \
+  "smlad %[u], %[x0], %[w0], %[u]\nsmlad %[u], %[x1], %[w1], %[u]\n"
+#endif
+
 TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
                                         const int16_t* window, int32_t length) {
   for (; sums < end; sums += 2) {
@@ -73,12 +82,23 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
     int32_t u = ((const int32_t*)(const void*)w)[0];
     uint32_t b = ((const uint32_t*)(const void*)w)[1];
     w += 4;
+#if TVMRT_MICRO_ASM
+    int32_t n = length; /* of an even number of quads */
+    uint32_t w0, w1, x0, x1;
+    __asm volatile("1:\n" TVMRT_MICRO_JOINT_QUAD_OF_ONE TVMRT_MICRO_JOINT_QUAD_OF_ONE
+                   "subs %[n], %[n], #8\nbgt 1b\n"
+                   : [u] "+r"(u), [b] "+r"(b), [w] "+r"(w), [x] "+r"(x), [n] "+r"(n),
+                     [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
+                   :
+                   : "cc", "memory");
+#else
     for (int32_t n = length; n > 0; n -= 4, x += 4, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
         u += x[i] * *(const int8_t*)(w + i);
         b += (uint32_t)(x[i] * w[i]);
       }
     }
+#endif
     sums[0] = u;
     sums[1] = tvmrt_micro_upper(b, u);
   }
