@@ -1,0 +1,52 @@
+/*!
+ * \file board/abilities.h
+ * \brief What the processor has and the compiler takes, for the integer kernels of microcontrollers.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_ABILITIES_H_
+#define TVM_RUNTIME_KERNELS_BOARD_ABILITIES_H_
+
+#if defined(__ARM_FEATURE_MVE)
+#define TVMRT_MICRO_CAN_MVE 1
+#include <arm_mve.h>
+#else
+#define TVMRT_MICRO_CAN_MVE 0
+#endif
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32)
+#define TVMRT_MICRO_CAN_DSP 1
+#include <arm_acle.h>
+#else
+#define TVMRT_MICRO_CAN_DSP 0
+#endif
+
+#ifndef TVMRT_MICRO_ASM
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && defined(__OPTIMIZE__) && \
+    !(TVMRT_MICRO_CAN_MVE && defined(__clang__))
+#define TVMRT_MICRO_ASM 1
+#else
+#define TVMRT_MICRO_ASM 0
+#endif
+#endif
+/*! \brief Whether a block may take 13 registers: clang has fewer for it. */
+#if TVMRT_MICRO_ASM && !defined(__clang__)
+#define TVMRT_MICRO_ASM_WIDE 1
+#else
+#define TVMRT_MICRO_ASM_WIDE 0
+#endif
+
+/*! \brief Whether words may be read and written at any address. */
+#if defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_UNALIGNED 1
+#else
+#define TVMRT_MICRO_UNALIGNED 0
+#endif
+
+/*! \brief Whether single precision floats are computed by instructions. */
+#ifndef TVMRT_MICRO_HAS_FPU
+#if defined(__ARM_FP) || defined(__riscv_flen) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_HAS_FPU 1
+#else
+#define TVMRT_MICRO_HAS_FPU 0
+#endif
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_ABILITIES_H_ */
