@@ -19,6 +19,8 @@ typedef int16_t tvmrt_micro_element;
 /* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
 #if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 #define TVMRT_MICRO_TWO_WINDOWS 1
+#else
+#define TVMRT_MICRO_TWO_WINDOWS 0
 #endif
 
 #if TVMRT_MICRO_ASM
