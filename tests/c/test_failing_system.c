@@ -400,5 +400,7 @@ int main(void) {
       cmocka_unit_test(test_work_is_done_by_the_threads_there_are),
       cmocka_unit_test(test_asynchronous_runs_need_threads),
   };
+  /* a busy machine takes no threads from launches here: that they are started is what fails */
+  if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
