@@ -354,10 +354,15 @@ static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, voi
   return 0;
 }
 
-static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job) {
+/* The same, once for all calls of a file. */
+TVMRT_SELDOM int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  return tvmrt_softmax_f32_task(task, env, closure);
+}
+
+static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job, FTVMParallelLambda task) {
   tvmrt_softmax_f32_job copy = *job;
   /* An exponential costs about ten moves. */
-  return tvmrt_launch(tvmrt_softmax_f32_task, &copy, 10 * job->outer * job->n * job->inner,
+  return tvmrt_launch(task, &copy, 10 * job->outer * job->n * job->inner,
                       TVMRT_PARALLEL_MIN_FLOATS);
 }
 
@@ -373,14 +378,30 @@ static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job) {
 static inline int tvmrt_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
                                     int64_t inner) {
   const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 0};
-  return tvmrt_softmax_f32_run(&job);
+  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_task);
 }
 
 /*! \brief The logarithm of the softmax; parameters as for tvmrt_softmax_f32(). */
 static inline int tvmrt_log_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
                                         int64_t inner) {
   const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 1};
-  return tvmrt_softmax_f32_run(&job);
+  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_task);
+}
+
+/*!
+ * \brief The same two where the run brings extents: a copy of the loops for each call, as compilers
+ * make one, would know no more than one for all.
+ */
+static inline int tvmrt_open_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
+                                         int64_t inner) {
+  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 0};
+  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_shared_task);
+}
+
+static inline int tvmrt_open_log_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
+                                             int64_t inner) {
+  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 1};
+  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_shared_task);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_OP_SOFTMAX_H_ */
