@@ -94,3 +94,24 @@ def test_what_is_wrong_whatever_the_extents_is_refused():
     model.graph.node[2].attribute[1].g.node[1].input[0] = "nowhere"
     with pytest.raises(ValueError, match="nowhere"):
         tvmrt.load(model, shapes={"x": (1, 4)}, cache=False)
+
+
+def test_functions_of_a_branch_that_is_left_out_serve_the_other():
+    """Both branches call one function of the file; one of them misfits inside of it."""
+    model = two_rates(8000)
+    body = [helper.make_node("MatMul", ["a", "b"], ["c"], "inside")]
+    function = helper.make_function(
+        "here", "Product", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)]
+    )
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("here", 1))
+    for attribute in model.graph.node[2].attribute:
+        product = attribute.g.node[1]
+        product.op_type, product.domain = "Product", "here"
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for rate, length in RATES.items():
+        with pytest.warns(Remark, match="does not fit the extents"):
+            net = tvmrt.load(model, shapes={"x": (1, length)}, cache=False)
+        x = np.random.default_rng(2).standard_normal((1, length)).astype(np.float32)
+        expected = session.run(None, {"x": x, "sr": np.array(rate)})[0]
+        np.testing.assert_allclose(net(x, np.int64(rate)), expected, rtol=1e-5, atol=1e-6)

@@ -56,15 +56,15 @@ def attempt(
     Raises what is wrong with it otherwise.
     """
     importer = ctx.importer
-    nodes, problems = len(importer.graph.nodes), len(importer.problems)
-    around = ctx.builder.guard, ctx.builder.sources
+    made = importer.graph.nodes, importer.problems, importer.refused
+    before = [len(each) for each in made]
     try:
         return importer.import_branch(branch, ctx.scope, (guard, True)), None
     except ValueError as problem:
         if not is_misfit(problem):
             raise
-        del importer.graph.nodes[nodes:], importer.problems[problems:]
-        ctx.builder.guard, ctx.builder.sources = around
+        for each, count in zip(made, before):
+            del each[count:]
         return [], problem
 
 

@@ -307,8 +307,10 @@ class GraphImporter:
         saved = self.builder.guard, self.builder.sources
         if guard is not None:
             self.builder.guard = guard
-        self.import_body(proto, scope)
-        self.builder.guard, self.builder.sources = saved
+        try:
+            self.import_body(proto, scope)
+        finally:
+            self.builder.guard, self.builder.sources = saved
         return [scope.get(info.name) for info in proto.output]
 
     def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
@@ -444,9 +446,11 @@ class GraphImporter:
         self.open_functions.append(key)
         saved = self.opsets
         self.opsets = {**saved, **foreign_versions(function)}
-        self.import_nodes(body_of(function, node), scope)
-        self.opsets = saved
-        self.open_functions.pop()
+        try:
+            self.import_nodes(body_of(function, node), scope)
+        finally:
+            self.opsets = saved
+            self.open_functions.pop()
         return [scope.get(key) for key in function.output]
 
 
