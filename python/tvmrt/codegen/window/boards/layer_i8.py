@@ -42,6 +42,11 @@ class MicroLayer:
         centred = centred_weights(self.layer, self.w, self.w_zero)
         return centred.transpose(0, 2, 3, 4, 1).reshape(len(centred), -1)
 
+    @property
+    def to_int8(self) -> int:
+        """What is added to activations where a kernel multiplies int8 by int8."""
+        return 0 if self.layer.x_signed else -128
+
     def folded(self, unit: int, offset: int = 0) -> np.ndarray:
         """The biases of channels to a multiple of ``unit``, less what the inputs' zero point gives.
 

@@ -8,7 +8,7 @@ UNIT = 16
 
 def pack(layer: MicroLayer) -> MicroWeights:
     """Helium multiplies int8 by int8: what is uint8 is moved by 128 when it is copied."""
-    return pack_windows(layer, UNIT, UNIT, 0 if layer.layer.x_signed else -128, block=4)
+    return pack_windows(layer, UNIT, UNIT, layer.to_int8, block=4)
 
 
 KERNEL = MicroKernel(

@@ -25,8 +25,8 @@ def pack(layer: MicroLayer) -> MicroWeights:
         for at in range(0, len(quad), FLAGGED):
             some = quad[at : at + FLAGGED]
             parts += [flags(some).view(np.int8), some.astype(np.int8).reshape(-1)]
-    offset = 0 if layer.layer.x_signed else -128
-    return MicroWeights(np.concatenate(parts), layer.folded(QUAD, offset), shifts(shift, QUAD))
+    folded = layer.folded(QUAD, layer.to_int8)
+    return MicroWeights(np.concatenate(parts), folded, shifts(shift, QUAD))
 
 
 def flags(weights: np.ndarray) -> np.ndarray:

@@ -31,8 +31,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
     full = padded(layer.weights.astype(np.int8), 4)
     packed = np.zeros((len(full), 4, 4), np.int8)
     packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)
-    offset = 0 if layer.layer.x_signed else -128
-    return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, offset))
+    return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, layer.to_int8))
 
 
 def scratch(layer: MicroLayer) -> Ring:

@@ -36,8 +36,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
         rows, width = layer.shape.kernel
         packed = np.zeros((len(full), taps, ROWS), np.int8)
         packed[:, :width, :rows] = full.reshape(-1, rows, width).transpose(0, 2, 1)
-        offset = 0 if layer.layer.x_signed else -128
-        return MicroWeights(packed.reshape(-1), layer.folded(4, offset))
+        return MicroWeights(packed.reshape(-1), layer.folded(4, layer.to_int8))
 
     def scratch(layer: MicroLayer) -> Ring:
         shape = layer.shape
