@@ -275,17 +275,19 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
         "#include <string.h>",
         "",
         "#include <tvm/runtime/c_backend_api.h>",
+        "",
         *(f"#define {name} {value}" for name, value in macros),
         *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
         "",
         *(f'#include "{prefix}_ops.h"' for prefix in prefixes),
         "",
-        *definitions,
-        *([""] if definitions else []),
     ]
+    for definition in definitions:
+        lines += [definition, ""] if "\n" in definition else [definition]
+    lines.append("")
     for function in functions:
         lines += [function.text, ""]
-    return "\n".join(lines)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:
