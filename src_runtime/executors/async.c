@@ -45,12 +45,11 @@ typedef struct flight {
 } flight;
 
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* of all that follows */
-static tvmrt_cond changed;
-static tvmrt_once once = TVMRT_ONCE_INIT;
+static tvmrt_cond changed;                  /* there once has_changed */
+static bool has_changed;
+static bool is_told_of_forks;
 static worker* workers;
 static flight* flights; /* under way, oldest first */
-
-static void make_condition(void) { (void)tvmrt__cond_init(&changed); }
 
 static void lock_for_fork(void) { tvmrt__lock(&lock); }
 static void unlock_in_parent(void) { tvmrt__unlock(&lock); }
@@ -62,13 +61,19 @@ static void forget_in_child(void) {
     flights->is_under_way = false;
   }
   workers = NULL;
-  make_condition();
+  has_changed = false; /* threads of the parent waited for it: the next run makes it anew */
   tvmrt__unlock(&lock);
 }
 
-static void set_up(void) {
-  make_condition();
-  tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
+/* Called with the lock held, before each run: a system that had no condition left may have one now, and
+ * a child of fork needs its own. Not by tvmrt__call_once(), which would take a failure for done. */
+static int set_up(void) {
+  if (has_changed) return 0;
+  if (tvmrt__cond_init(&changed) != 0) return tvmrt__fail_memory(sizeof(changed));
+  has_changed = true;
+  if (!is_told_of_forks) tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
+  is_told_of_forks = true; /* a child has it from its parent */
+  return 0;
 }
 
 static lane* lane_of(const flight* f, const char* device) {
@@ -235,7 +240,6 @@ static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc = -1;
   (void)scheduler;
   if (f == NULL) return -1;
-  tvmrt__call_once(&once, set_up);
   f->plan = plan;
   f->lanes = tvmrt__calloc(count, sizeof(*f->lanes));
   f->lane_steps = tvmrt__calloc(count, sizeof(*f->lane_steps));
@@ -264,6 +268,7 @@ static int take_off(flight* f) {
   flight** at = &flights;
   uint32_t queue;
   int32_t i;
+  TVMRT_RETURN_IF_ERROR(set_up());
   for (i = 0; i < f->num_lanes; ++i) {
     for (queue = 0; queue < f->lanes[i].queues; ++queue) { /* fork may have left us without */
       TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device, queue));

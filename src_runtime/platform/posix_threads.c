@@ -92,15 +92,18 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
 
 /* A key is there for its destructor: thread-local storage of C has none. */
 static pthread_key_t end_key;
+static bool has_end_key; /* key 0 is another library's where the process has none left */
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
 
-static void make_end_key(void) { (void)pthread_key_create(&end_key, atomic_load(&end_function)); }
+static void make_end_key(void) {
+  has_end_key = pthread_key_create(&end_key, atomic_load(&end_function)) == 0;
+}
 
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   atomic_store(&end_function, f);
   (void)pthread_once(&end_once, make_end_key);
-  return pthread_setspecific(end_key, state) == 0 ? 0 : -1;
+  return has_end_key && pthread_setspecific(end_key, state) == 0 ? 0 : -1;
 }
 
 void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {

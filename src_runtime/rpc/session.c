@@ -341,6 +341,11 @@ static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
 static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
+  if (s != NULL && tvmrt__mutex_init(&s->lock) != 0) {
+    (void)tvmrt__fail_memory(sizeof(s->lock));
+    free(s);
+    s = NULL;
+  }
   if (s == NULL) {
     tvmrt__stream_close(fd);
     tvmrt__board_free(board);
@@ -351,7 +356,6 @@ static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_s
   s->board = board;
   s->index = MAX_SESSIONS;
   s->closed = true;
-  (void)tvmrt__mutex_init(&s->lock);
   if (open_channel(s) == 0 && enter(s) == 0) {
     s->closed = false;
     if (first_packets(s, init) == 0) {

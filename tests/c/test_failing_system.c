@@ -382,12 +382,28 @@ static int run_on_new_threads(void) {
   return rc;
 }
 
-static void test_asynchronous_runs_need_threads(void** state) {
+/* What all runs of the process share is made by the first one that can. */
+static void first_run_without_a_condition(void) {
+  TVMModuleHandle executor;
+  assert_ok(create_executor(1000, &executor));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    allowed = 0;
+    assert_fails(call_module(&(call){0}, executor, "run_async"), "MemoryError: ");
+    allowed = -1;
+  }
+  assert_ok(call_module(&(call){0}, executor, "run_async"));
+  assert_ok(call_module(&(call){0}, executor, "wait"));
+  assert_ok(TVMModFree(executor));
+}
+
+static void test_asynchronous_runs_need_conditions_and_threads(void** state) {
   static const tvmrt_device_interface slots = {.run = copy_input};
   static const tvmrt_device copier = {
       .struct_bytes = sizeof(copier), .name = "copier", .interface = &slots};
   (void)state;
   assert_ok(tvmrt_device_register(&copier));
+  forever = 0;
+  first_run_without_a_condition();
   sweep("asynchronous runs", run_on_new_threads, NULL);
   assert_ok(tvmrt_device_unregister("copier"));
 }
@@ -398,7 +414,7 @@ int main(void) {
       cmocka_unit_test(test_loading_says_what_the_system_says),
       cmocka_unit_test(test_libraries_load_or_say_why),
       cmocka_unit_test(test_work_is_done_by_the_threads_there_are),
-      cmocka_unit_test(test_asynchronous_runs_need_threads),
+      cmocka_unit_test(test_asynchronous_runs_need_conditions_and_threads),
   };
   /* a busy machine takes no threads from launches here: that they are started is what fails */
   if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) return 1;
