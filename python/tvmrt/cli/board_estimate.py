@@ -36,6 +36,31 @@ class Asked:
     inputs_file: Path | None
 
 
+def tell(path: Path, asked: Asked, output: Path | None, as_json: bool) -> None:
+    """Print the estimate, for people or as JSON, or write it as a page.
+
+    Raises
+    ------
+    ValueError, CompileError
+        As ``estimate`` does; ValueError for an output that is no page, OSError as writing does.
+    """
+    from tvmrt.report import board_page, page
+
+    if output is not None:
+        page.check_name(output)
+        files.check_target(output)
+    found = {"file": str(path), **estimate(path, asked)}
+    if output is not None:
+        page_or_data = board_page.html(found) if output.suffix == ".html" else json.dumps(found)
+        files.save_text(output, page_or_data)
+    if as_json:
+        console.print_json("inspect-board", found)
+    elif output is None:
+        show(path, found)
+    else:
+        console.print_pairs({"wrote": output, "networks": len(found["networks"])})
+
+
 def estimate(path: Path, asked: Asked) -> dict[str, Any]:
     """The estimate of each network of an archive, or of a network that is compiled for the board.
 
@@ -68,6 +93,7 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
         "scale": asked.scale,
         "clock_hz": part.clock or None,
         "picojoules": part.picojoules or None,
+        **_room(asked.board),
         "networks": found,
     }
 
@@ -85,6 +111,17 @@ def _board(asked: Asked) -> tuple[Target, Part]:
         changes["clock"] = asked.clock * 1e6
     told = {name: value for name, value in changes.items() if value is not None}
     return machine, replace(part_of(asked.board), **told)
+
+
+def _room(board: str) -> dict[str, int | None]:
+    """Bytes of RAM, in all its regions, and of flash that a family has; of processors none."""
+    from tvmrt.codegen.families import FAMILIES
+
+    family = FAMILIES.get(board)
+    return {
+        "ram_bytes": None if family is None else sum(family.ram.values()),
+        "flash_bytes": None if family is None else family.flash,
+    }
 
 
 def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
@@ -178,8 +215,7 @@ def _one(
     }  # fmt: skip
     return {
         **total,
-        "seconds": total["cycles"] / part.clock if part.clock else None,
-        "joules": total["cycles"] * part.picojoules * 1e-12 if part.picojoules else None,
+        **_physical(total["cycles"], part),
         "ram": _ram(network, counted, None if stack is None else stack.nbytes),
         "flash_bytes": counted.image.flash_bytes,
         "weights_bytes": network.main["constants_size_bytes"],
@@ -196,7 +232,15 @@ def _row(layer: Layer, part: Part) -> dict[str, Any]:
         "instructions": layer.instructions,
         "cycles": cycles,
         "wait_cycles": round(layer.wait_cycles),
+        **_physical(cycles, part),
+    }
+
+
+def _physical(cycles: int, part: Part) -> dict[str, float | None]:
+    """What so many cycles take; None where the part's row does not say."""
+    return {
         "seconds": cycles / part.clock if part.clock else None,
+        "joules": cycles * part.picojoules * 1e-12 if part.picojoules else None,
     }
 
 

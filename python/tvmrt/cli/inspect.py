@@ -53,6 +53,10 @@ from tvmrt.cli import console, files, options
     metavar="IN.npz",
     help="With --board: inputs by name; made up if not given.",
 )
+@click.option(
+    "-o", "--output", type=options.PATH, metavar="OUT.html",
+    help="With --board: a page of it that needs nothing else, or OUT.json for its data alone.",
+)  # fmt: skip
 @console.json_option
 def command(
     file: Path,
@@ -62,6 +66,7 @@ def command(
     picojoules: float | None,
     scale: float,
     inputs_file: Path | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json.
@@ -74,18 +79,12 @@ def command(
         from tvmrt.cli import board_estimate
 
         asked = board_estimate.Asked(board, wait_states, clock, picojoules, scale, inputs_file)
-        found = board_estimate.estimate(file, asked)
-        if as_json:
-            console.print_json("inspect-board", {"file": str(file), **found})
-        else:
-            board_estimate.show(file, found)
+        board_estimate.tell(file, asked, output, as_json)
         return
-    if (
-        any(each is not None for each in (wait_states, clock, picojoules, inputs_file))
-        or scale != 1
-    ):
+    told = (wait_states, clock, picojoules, inputs_file, output)
+    if any(each is not None for each in told) or scale != 1:
         raise click.UsageError(
-            "--wait-states, --clock, --picojoules, --scale and --inputs are for --board"
+            "--wait-states, --clock, --picojoules, --scale, --inputs and --output are for --board"
         )
     description = describe(file)
     if as_json:

@@ -398,6 +398,8 @@ FORMS: dict[str, Schema] = {
         manual=_or_null(_text(), "After which, by memory, clock and flash are."),
         wait_states=_number("Cycles of a line of flash that is not cached."), scale=_number(),
         clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Of a cycle."),
+        ram_bytes=_or_null(_bytes(), "That the board has, in all regions; null for a processor."),
+        flash_bytes=_or_null(_bytes(), "That the board has."),
         networks=_by_name(
             _record(
                 instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Of the cycles."),
@@ -413,6 +415,7 @@ FORMS: dict[str, Schema] = {
                     _record(
                         name=_text(), nodes=WORDS, instructions=_whole(), cycles=_whole(),
                         wait_cycles=_whole(), seconds=_or_null(_seconds()),
+                        joules=_or_null(_number()),
                     ),
                     "In the order of a run; the last row is what is between them.",
                 ),

@@ -23,7 +23,7 @@ def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
 
     Raises ImportError where Jinja2 is missing.
     """
-    return render(TEMPLATE, data=data, against=against, layout=_layout(data), page=_Files())
+    return render(TEMPLATE, data=data, against=against, layout=_layout(data), page=Files())
 
 
 def render(template: str, **values: Any) -> str:
@@ -48,8 +48,8 @@ def _layout(data: dict[str, Any]) -> dict[str, Any]:
     return {"x": found.x, "layer": found.layer, "bends": found.bends}
 
 
-class _Files:
-    """The page's own scripts and styles, which the template puts in."""
+class Files:
+    """A page's own scripts and styles, which its template puts in."""
 
     def __getitem__(self, name: str) -> str:
         return (FOLDER / name).read_text(encoding="utf-8")

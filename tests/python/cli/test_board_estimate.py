@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from html.parser import HTMLParser
 
 import boards
 import numpy as np
@@ -20,6 +21,7 @@ from tvmrt.codegen.target import FIRMWARE
 from tvmrt.cycles import code, cores, parts
 from tvmrt.cycles.estimate import block_cycles
 from tvmrt.error import CompileError
+from tvmrt.report import board_page
 
 
 def needs(target):
@@ -122,6 +124,91 @@ def test_a_network_is_compiled_for_the_board(capsys, digits):
     assert re.search(r"^conv2 +[\d,]+ +[\d,]+ +[\d,]+ +[\d.]+ % +[\d.]+$", printed, re.MULTILINE)
 
 
+class Page(HTMLParser):
+    """What a person sees of a page: cells of tables by rows, headings, widths of bars."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.texts, self.widths, self.links = [], [], [], []
+        self.skipped = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        told = dict(attrs)
+        self.skipped = tag in ("script", "style")
+        self.links += [told[name] for name in ("src", "href") if name in told]
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        elif tag == "i" and "title" in told:
+            (width,) = re.findall(r"width:([\d.]+)%", told["style"])
+            self.widths.append((told["title"], float(width)))
+
+    def handle_endtag(self, tag):
+        self.skipped = False
+
+    def handle_data(self, data):
+        if self.skipped:
+            return
+        self.texts.append(data)
+        if self.tables and self.tables[-1]:
+            self.tables[-1][-1][-1] += data
+
+
+def count(cell):
+    return int(cell.replace(",", ""))
+
+
+@needs("cortex-m4")
+def test_the_page_shows_what_the_data_say(capsys, digits_net, tmp_path):
+    digits_net("cortex-m4").export(str(tmp_path / "net.tar"))
+    asked = (tmp_path / "net.tar", "--board", "stm32f4", "-o", tmp_path / "board.html")
+    found = told(capsys, *asked)
+    network = only(found)
+    text = (tmp_path / "board.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert "default-src 'none'" in text and all(link.startswith("#") for link in page.links)
+    head, *rows, total = page.tables[0]
+    assert head[:3] == ["operator", "instructions", "cycles"]
+    assert [row[0] for row in rows] == [row["name"] for row in network["layers"]]
+    for column, name in enumerate(("instructions", "cycles", "wait_cycles"), 1):
+        assert sum(count(row[column]) for row in rows) == count(total[column]) == network[name]
+    shares, times, energies = (
+        [float(row[column].removesuffix(" %")) for row in rows] for column in (4, 5, 6)
+    )
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    assert sum(times) == pytest.approx(network["seconds"] * 1e3, abs=0.005)
+    assert sum(energies) == pytest.approx(network["joules"] * 1e6, abs=0.005)
+    seen = " ".join(" ".join(page.texts).split())
+    assert f"RAM: {network['ram']['total_bytes']:,} bytes of 196,608" in seen
+    assert f"flash: {network['flash_bytes']:,} bytes of 1,048,576" in seen
+    widths = dict(page.widths)
+    arena = network["ram"]["arena_bytes"]
+    assert widths[f"arena: {arena:,} bytes"] == pytest.approx(100 * arena / 196608, abs=0.001)
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert json.loads(data)["networks"] == found["networks"]
+
+
+def test_a_page_says_what_does_not_fit_and_what_is_not_known():
+    ram = {"arena_bytes": 900, "input_bytes": 100, "output_bytes": 50, "static_bytes": 0,
+           "stack_bytes": None, "total_bytes": None}  # fmt: skip
+    network = {"instructions": 0, "cycles": 0, "wait_cycles": 0, "seconds": None, "joules": None,
+               "ram": ram, "flash_bytes": 70, "weights_bytes": 30, "layers": [],
+               "functions": []}  # fmt: skip
+    data = {"file": "<b>.tar", "board": "small", "core": "c", "source": "s", "published": False,
+            "manual": None, "clock_hz": None, "picojoules": None, "wait_states": 0, "scale": 1,
+            "ram_bytes": 1000, "flash_bytes": None, "networks": {"n": network}}  # fmt: skip
+    text = board_page.html(data)
+    seen = " ".join(" ".join(Page(text).texts).split())
+    assert "RAM: 1,050 bytes of 1,000, and a stack without a bound 50 bytes too many" in seen
+    assert "flash: 70 bytes weights 30" in seen
+    assert "no clock is known: --clock" in seen and "no current is known: --picojoules" in seen
+    assert "<b>.tar" in seen and "<b>" not in text
+
+
 def is_xtensa(target):
     """Whether nobody told how long the instructions of the target take."""
     return target.startswith("xtensa")
@@ -151,7 +238,10 @@ def test_what_cannot_be_told_is_a_sentence(capsys, digits, digits_net, tmp_path,
     model, archive = digits / "digits_int8.onnx", tmp_path / "net.tar"
     digits_net("cortex-m4").export(str(archive))
     assert "did you mean nrf" in refused(capsys, model, "--board", "nrf25")
-    assert "are for --board" in refused(capsys, model, "--clock", 100)
+    for option in (("--clock", 100), ("-o", tmp_path / "x.html")):
+        assert "are for --board" in refused(capsys, model, *option)
+    wrong = ("--board", "nrf52", "-o", tmp_path / "x.pdf")
+    assert "is written as .html or .json" in refused(capsys, model, *wrong)
     text = refused(capsys, archive, "--board", "corstone300")
     assert "is for cortex-m4, and corstone300 has a cortex-m55" in text
     (tmp_path / "x.params").write_bytes(b"0")
@@ -177,8 +267,10 @@ def test_every_target_and_family_has_a_row():
 
 
 def test_a_board_whose_core_has_no_row_is_refused_by_name(capsys, digits):
-    said = refused(capsys, digits / "digits_int8.onnx", "--board", "esp8266")
-    assert "there is no table of cycles for xtensa-lx106; there are cortex-m0" in said
+    for board, target in (("esp8266", "xtensa-lx106"), ("esp32", "xtensa-lx6")):
+        said = refused(capsys, digits / "digits_int8.onnx", "--board", board)
+        assert f"there is no table of cycles for {target}, as its makers publish none" in said
+        assert f"'tvmrt compile --target {target}' tells RAM, flash and stack" in said
 
 
 def cycles(core, riscv, *lines):

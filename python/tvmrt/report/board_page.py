@@ -1,0 +1,59 @@
+"""The page of an estimate for a board: what a run takes of its time, energy, RAM and flash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmrt.libinfo import __version__
+from tvmrt.report.page import Files, render
+
+# Parts of RAM and of flash, the colour of each by a name of the style sheet.
+_RAM = (
+    ("arena_bytes", "arena", "convolution"), ("input_bytes", "inputs", "elementwise"),
+    ("output_bytes", "outputs", "pooling"), ("static_bytes", "variables", "reduction"),
+    ("stack_bytes", "stack", "recurrent"),
+)  # fmt: skip
+
+
+def html(data: Mapping[str, Any]) -> str:
+    """The page of what ``tvmrt inspect --board --json`` prints; it has these data, too.
+
+    Raises ImportError where Jinja2 is missing.
+    """
+    networks = [
+        {"name": name, "bars": _bars(data, network), **network}
+        for name, network in data["networks"].items()
+    ]
+    return render("board.html.j2", data=data, networks=networks, page=Files(), version=__version__)
+
+
+def _bars(data: Mapping[str, Any], network: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """RAM and flash by parts."""
+    ram = [(text, network["ram"][name] or 0, colour) for name, text, colour in _RAM]
+    weights = network["weights_bytes"]
+    flash = [("weights", weights, "product"),
+             ("code and constants", network["flash_bytes"] - weights, "device")]  # fmt: skip
+    return [
+        _bar("RAM", ram, data["ram_bytes"], network["ram"]["stack_bytes"] is None),
+        _bar("flash", flash, data["flash_bytes"]),
+    ]
+
+
+def _bar(
+    what: str, parts: Sequence[tuple[str, int, str]], room: int | None, open_end: bool = False
+) -> dict[str, Any]:
+    """One bar: its whole is the board's ``room``, or what is taken where that is more."""
+    taken = sum(nbytes for _, nbytes, _ in parts)
+    whole = max(taken, room or 0, 1)
+    return {
+        "what": what,
+        "taken": taken,
+        "room": room,
+        "over": max(0, taken - room) if room is not None else 0,
+        "open_end": open_end,
+        "parts": [
+            {"name": name, "bytes": nbytes, "colour": colour, "percent": 100 * nbytes / whole}
+            for name, nbytes, colour in parts
+        ],
+    }
