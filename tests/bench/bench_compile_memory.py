@@ -36,12 +36,17 @@ def status(pid: int | str, key: str) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    found: list[int] = []
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for task in tasks:
         try:
-            children = [int(child) for child in task.read_text().split()]
+            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
         except OSError:
             continue
+        children = [int(child) for child in text.split()]
         found += [one for child in children for one in (child, *descendants(child))]
     return found
 

@@ -44,6 +44,7 @@ from .loops.fusion import form_groups
 from .loops.nest import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
 from .target import Target
+from .tied_tables import tie_tables
 
 KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
 
@@ -110,6 +111,7 @@ class _ProgramBuilder:
         _check_sizes(program)
         self._find_counts(program)
         join_concatenations(program)
+        tie_tables(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
             if not self.target.hosted:

@@ -2,7 +2,7 @@
 
 Together with the bias that is what becomes of a batch normalisation behind a convolution.
 Contract: one factor a channel, weights constant and finite with their factors, the product's only
-reader.
+reader. Weights whose columns are the rows of a table stay as they are: both are stored once.
 """
 
 from __future__ import annotations
@@ -10,12 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.ir import Graph, Node, constant
+from tvmrt.ir.twins import are_transposed
 
 from .channel_constants import Sides, absorb_constants
 
 
 def fold_scale(graph: Graph) -> None:
-    absorb_constants(graph, _sides, _absorb)
+    tables = [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
+
+    def absorb(node: Node, product: Node, row: np.ndarray) -> bool:
+        weights = product.inputs[1]
+        tied = any(are_transposed(table, weights) for table in tables)
+        return not tied and _absorb(node, product, row)
+
+    absorb_constants(graph, _sides, absorb)
 
 
 def _sides(node: Node) -> Sides:

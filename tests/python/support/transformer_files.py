@@ -109,18 +109,26 @@ def bert(layers=2, width=64, heads=4, steps=16, words=50) -> tuple[onnx.ModelPro
     return net.model(x, [2, steps, width]), net.feeds
 
 
-def gpt2(layers=2, width=64, heads=4, steps=16, words=50) -> tuple[onnx.ModelProto, dict]:
-    """Products that are Gemm, one for query, key and value; causal order; norms before."""
+def gpt2(
+    layers=2, width=64, heads=4, steps=16, words=50, tied=False
+) -> tuple[onnx.ModelProto, dict]:
+    """Products that are Gemm, one for query, key and value; causal order; norms before; ``tied``:
+    with a head whose weights are the words' table."""
     net = Net(2)
     ids = net.input("ids", net.rng.integers(0, words, (1, steps)))
-    x = net.node("Gather", net.random(words, width, spread=1), ids)
+    table = net.random(words, width, spread=1)
+    x = net.node("Gather", table, ids)
     x = net.node("Add", x, net.random(1, steps, width, spread=1))
     for _ in range(layers):
         y = _causal_attention(net, net.norm(x, width), width, heads, steps)
         x = net.node("Add", y, x)
         y = _fast_gelu(net, _gemm(net, net.norm(x, width), width, 4 * width, steps))
         x = net.node("Add", x, _gemm(net, y, 4 * width, width, steps))
-    return net.model(net.norm(x, width), [1, steps, width]), net.feeds
+    x = net.norm(x, width)
+    if not tied:
+        return net.model(x, [1, steps, width]), net.feeds
+    head = net.node("MatMul", x, net.node("Transpose", table, perm=[1, 0]))
+    return net.model(head, [1, steps, words]), net.feeds
 
 
 def _gemm(net: Net, x: str, width: int, to: int, steps: int) -> str:

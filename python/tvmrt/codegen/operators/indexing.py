@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd, prod
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..c.text import plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import emit_nest, index, merge_loops, sum_size
 from ..lowering import ANY, DENSE, Lowering, lowers
+from ..window.packing_f32 import Panels
 from .places import Block, Places
 
 
@@ -66,9 +68,11 @@ def index_operand(
 
 @lowers("gather")
 class GatherLowering(Lowering):
-    """A copied block for each index; the data may lie in any order."""
+    """A copied block for each index; the data may lie in any order, and that of a product which is
+    ``tied`` to it: there the data's rows are columns of its weights."""
 
     in_memory = ()
+    tied: Callable[[], Panels | None] = staticmethod(lambda: None)
 
     def demand(self, value: Value) -> str:
         return DENSE if value is self.node.inputs[1] else ANY
@@ -77,10 +81,12 @@ class GatherLowering(Lowering):
         data, indices = self.node.inputs
         axis = self.node.attrs["axis"]
         places = Places(step, f)
-        x = places.pointer(data, "data")
+        panels = self.tied()
+        x = places.pointer(data, "data") if panels is None else f.constant("data", panels.data)
         extent = data.shape[axis]
         (ids, where), y = index_operand(f, places, self.node, extent), f.write()
         at, out = places.at(data), step.writes[0].at
+        inner = at.strides[axis + 1 :] if panels is None else (panels.packed,)
         lead, last = axis, axis + indices.type.rank
         ids_strides = dense_strides(indices.shape)
         shape = out.shape[:last]
@@ -93,11 +99,12 @@ class GatherLowering(Lowering):
                 out.strides[:last],
             ],
         )
-        block = Block(out.shape[last:], out.strides[last:], at.strides[axis + 1 :], data.dtype)
+        block = Block(out.shape[last:], out.strides[last:], inner, data.dtype)
 
         def body(names) -> None:
             k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
-            source = plus(x, index(loops, names, 0), times(k, at.strides[axis]))
+            row = times(k, at.strides[axis]) if panels is None else panels.column(k)
+            source = plus(x, index(loops, names, 0), row)
             block.copy(f, plus(y, index(loops, names, 2)), source)
 
         emit_nest(f, loops, body, out.size)

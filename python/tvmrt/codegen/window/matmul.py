@@ -21,7 +21,7 @@ from ..lowering import ANY, Lowering, lowers, same_place
 from ..target import Target
 from . import packing_f32 as packing
 from .boards import float32 as boards
-from .boards.layer_f32 import MicroLayer
+from .boards.layer_f32 import MicroLayer, by_fours
 from .boards.shape import MicroShape
 from .conv import conv_kernel, conv_layer, emit_board, print_data_f32, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
@@ -88,6 +88,11 @@ class MatMulLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
+
+    def panels(self, step: Step) -> packing.Panels | None:
+        """The constant right factor as the library has it, one matrix in float32; None where it has
+        that in another form."""
+        return _Product(self, step).panels()
 
 
 class _Product:
@@ -208,6 +213,18 @@ class _Product:
         bounds = (epilogue.low, epilogue.high)
         biases = None if bias is None else bias.data
         return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
+
+    def panels(self) -> packing.Panels | None:
+        """See :meth:`MatMulLowering.panels`."""
+        b, layer = self.node.inputs[1], self._board_layer()
+        if not self.is_packed or b.type.rank != 2 or self.reduced:
+            return None
+        if layer is None:
+            tiles = self._tiles()
+            return packing.Panels(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
+        if boards.choose(layer, self.target.board) is not boards.KERNELS["conv"]:
+            return None
+        return packing.Panels(by_fours(layer), self.k, 4)
 
     def _at(self, value: Value) -> Strided:
         if value.is_constant:

@@ -31,8 +31,8 @@ from .tiles_f32 import (
 )
 
 __all__ = [
-    "FLOATS", "PAIRS", "WIDE", "DepthwiseTile", "Order", "Tiles", "VectorMachine", "as_pairs",
-    "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options", "merge_rests",
+    "FLOATS", "PAIRS", "WIDE", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
+    "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options", "merge_rests",
     "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",
     "pad_channels", "phase_pixels", "round_bf16", "splits_wide", "tile_choices", "tile_options",
 ]  # fmt: skip
@@ -141,11 +141,26 @@ def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
     """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
     b = _packable(b)
     k, n = b.shape[-2:]
-    blocks = ceil_div(n, tiles.packed)
-    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.packed), b.dtype)
-    packed[:, :, :n] = b.reshape(-1, k, n)
-    packed = packed.reshape(-1, k, blocks, tiles.packed)
-    return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)
+    count, unit, full = int(np.prod(b.shape[:-2])), tiles.packed, n // tiles.packed
+    b = b.reshape(count, k, n)
+    packed = np.zeros((count, ceil_div(n, unit), k, unit), b.dtype)
+    whole = b[:, :, : full * unit].reshape(count, k, full, unit)
+    packed[:, :full] = whole.transpose(0, 2, 1, 3)
+    packed[:, full:, :, : n - full * unit] = b[:, None, :, full * unit :]
+    return packed.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A matrix ``[K, N]`` as a product reads it: ``[block][K][packed]``, flat."""
+
+    data: np.ndarray
+    depth: int
+    packed: int
+
+    def column(self, n: str) -> str:
+        """In C where a column begins, whose elements are ``packed`` floats apart."""
+        return f"{n} / {self.packed} * {self.depth * self.packed} + {n} % {self.packed}"
 
 
 def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
