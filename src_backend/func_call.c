@@ -1,4 +1,7 @@
-/* Backend library: calls by handle. A handle is the address of a table's entry. */
+/* Backend library: calls by handle. A handle is the address of a table's entry.
+ *
+ * A handle is checked for NULL alone: it came from a look-up of this image, or from the program's
+ * own table. */
 #include <tvm/runtime/c_packed_func.h>
 
 #include "error_slot.h"

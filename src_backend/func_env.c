@@ -1,4 +1,8 @@
-/* Backend library: calls by name, served by the functions of the image's own table. */
+/* Backend library: calls by name, served by the functions of the image's own table.
+ *
+ * Generated code calls this for packed calls to functions that it does not define itself. There is
+ * nothing to look in but the image: firmware loads no modules, so the module node is not read and
+ * need not be one. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/module.h>
 

@@ -1,4 +1,9 @@
-/* Backend library: tables of function names as code generators emit them. Part of both libraries. */
+/* Backend library: tables of function names as code generators emit them. Part of both libraries.
+ *
+ * The tables are constants in flash, made by this compiler or by one of TVM 0.8 to 0.18: a count of
+ * one byte in the oldest, of two in the others, with no mark that says which. Nothing here checks
+ * where the names end, as the count is what the compiler wrote; the pointers stand in the order of
+ * the names. */
 #include <tvm/runtime/crt/func_registry.h>
 
 #include "text.h"
@@ -23,6 +28,8 @@ const char* TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry* reg) {
   return reg->names + (has_wide_count((const unsigned char*)reg->names) ? 2 : 1);
 }
 
+/* For tables in RAM, which are always made with the wide count. The cast takes the const off that
+ * the struct has for the tables in flash. */
 int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry* reg, const uint16_t num_funcs) {
   unsigned char* names = (unsigned char*)(uintptr_t)reg->names;
   names[0] = ((const unsigned char*)&num_funcs)[0];
@@ -36,6 +43,8 @@ tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry* reg, const char* n
   const char* p;
   uint16_t i;
   if (count == 0) return kTvmErrorFunctionNameNotFound;
+  /* Searched from the front: images have a few dozen names, and a sorted table would not be
+   * TVM's. */
   p = TVMFuncRegistry_Get0thFunctionName(reg);
   for (i = 0; i < count; ++i, p += tvmrt__text_length(p) + 1) {
     if (tvmrt__text_equal(p, name)) {

@@ -1,4 +1,9 @@
-/* Backend library: a table of functions that grows inside a fixed buffer. */
+/* Backend library: a table of functions that grows inside a fixed buffer.
+ *
+ * For firmware that registers functions at run time. Names grow from the front of the caller's
+ * buffer, behind a count of two bytes, and pointers fill an aligned array at its end; the array has
+ * places for all functions from the start, so only the names can run out of room. The buffer stays
+ * the caller's and must outlive the table. Names are never taken out. */
 #include <tvm/runtime/crt/func_registry.h>
 
 #include "bytes.h"
@@ -11,6 +16,7 @@ tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8
   memset(buffer, 0, buffer_size_bytes);
   reg->max_functions = (buffer_size_bytes - 2) / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
   if (reg->max_functions > UINT16_MAX) reg->max_functions = UINT16_MAX;
+  /* Down to an aligned address, which eats into the room of names. */
   pointers_at = buffer_size_bytes - reg->max_functions * sizeof(TVMCPackedFunc);
   pointers_at -= (uintptr_t)(buffer + pointers_at) % sizeof(TVMCPackedFunc);
   reg->registry.names = (const char*)buffer;
@@ -25,6 +31,7 @@ static char* names_end(const TVMMutableFuncRegistry* reg, uint16_t count) {
   return (char*)(uintptr_t)p;
 }
 
+/* All that can refuse stands before the first store: a full table is left as it was. */
 static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVMCPackedFunc func) {
   TVMCPackedFunc* funcs = (TVMCPackedFunc*)(uintptr_t)reg->registry.funcs;
   uint16_t count;

@@ -17,7 +17,9 @@ typedef struct page_manager {
 
 int vleak_size = 0; /* blocks that are taken, of all managers; TVM has the name */
 
-/* First page of `count` free ones in a row; num_pages if there is no such place. */
+/* First page of `count` free ones in a row; num_pages if there is no such place. First fit. A taken
+ * block is skipped by its length in one step, which is why only its first number is set: freeing it
+ * is one store, and no walk. */
 static size_t find_free(const page_manager* m, size_t count) {
   size_t first = 0;
   size_t i = 0;
@@ -32,6 +34,8 @@ static size_t find_free(const page_manager* m, size_t count) {
   return i - first >= count && count != 0 ? first : m->num_pages;
 }
 
+/* An empty block takes a page as well, so that each has an address of its own that release()
+ * knows. */
 static tvm_crt_error_t allocate(MemoryManagerInterface* interface, size_t num_bytes, DLDevice dev,
                                 void** out_ptr) {
   page_manager* m = (page_manager*)(void*)interface;
@@ -47,6 +51,8 @@ static tvm_crt_error_t allocate(MemoryManagerInterface* interface, size_t num_by
   return kTvmErrorNoError;
 }
 
+/* Refuses what was not handed out: addresses outside of the pages, inside of a page, or of a page
+ * that begins no block. Nothing is changed then, so a double free is told and harmless. */
 static tvm_crt_error_t release(MemoryManagerInterface* interface, void* ptr, DLDevice dev) {
   page_manager* m = (page_manager*)(void*)interface;
   uint8_t* block = (uint8_t*)ptr;
@@ -66,6 +72,7 @@ static tvm_crt_error_t release(MemoryManagerInterface* interface, void* ptr, DLD
   return kTvmErrorNoError;
 }
 
+/* The room for this is in what callers measure; `align` is a power of two. */
 static uint8_t* align_up(uint8_t* p, size_t align) { return p + (-(uintptr_t)p & (align - 1)); }
 
 tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface** manager, uint8_t* memory_pool,
@@ -76,6 +83,7 @@ tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface** manager, uint8_
   page_manager* m = (page_manager*)(void*)at;
   size_t head = sizeof(page_manager) + 2 * TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES;
   *manager = NULL;
+  /* Pages above 16 MiB are a mistake in the argument; below that nothing here overflows. */
   if (page_size_bytes_log2 > 24 || memory_pool_size_bytes < head + (size_t)(at - memory_pool)) {
     return kTvmErrorPlatformNoMemory;
   }

@@ -1,4 +1,10 @@
-/* Backend library: the allocator that works last in, first out in a block of memory. */
+/* Backend library: the allocator that works last in, first out in a block of memory.
+ *
+ * Used by workspaces, by the executors of firmware, and by programs directly through TVM's names.
+ * Every block is a multiple of the alignment, so the next one is aligned without padding. With the
+ * check of the order, a word behind each block holds its length, mixed with a constant by which a
+ * word that was overwritten is told from one that was not; without it, a free takes back everything
+ * that lies behind. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
 #include "bytes.h"
@@ -28,6 +34,8 @@ tvm_crt_error_t StackMemoryManager_Allocate_Body(tvm_workspace_t* ws, int32_t nb
                                                  uint8_t do_lifo_check) {
   size_t total;
   *out = NULL;
+  /* A negative size would turn into a huge one below; sums cannot wrap, as a size has 31 bits at
+   * most. */
   if (nbytes < 0 || ws->workspace == NULL) return kTvmErrorPlatformNoMemory;
   total = ((size_t)nbytes + ALIGN_MASK) & ~ALIGN_MASK;
   if (do_lifo_check) total += (STACK_ALLOCATOR_TAG_SIZE_BYTES + ALIGN_MASK) & ~ALIGN_MASK;

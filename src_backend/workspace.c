@@ -1,10 +1,16 @@
-/* Backend library: workspaces, taken from the board's allocator or by default from lent memory. */
+/* Backend library: workspaces, taken from the board's allocator or by default from lent memory.
+ *
+ * Two layers: TVMBackendAllocWorkspace() is what generated code calls, TVMPlatformMemoryAllocate()
+ * is what a board may replace by one of its own, as the weak definitions below give way. The
+ * default serves all calls from the one block that tvmrt_workspace_init() was lent, which stays the
+ * program's. What it took at most is remembered, since it is what tells how much to lend. */
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 #include <tvm/runtime/platform.h>
 
 #include "error_slot.h"
 
+/* Zero before the first call: an allocator without memory, which refuses all but says so. */
 static tvm_workspace_t lent;
 static size_t peak_bytes;
 

@@ -1,4 +1,9 @@
-/* The error slot and per-thread state, with the interpreter hooks that go with errors. */
+/* The error slot and per-thread state, with the interpreter hooks that go with errors.
+ *
+ * Each thread has one struct, made when it first needs it and freed when it ends, with the error
+ * text, the texts and lists that were returned to it last, and its workspaces. So nothing here
+ * takes a lock, and what a thread was told stays until its own next call. Reporting an error must
+ * not fail for want of memory: a flag beside the struct remembers that a text was lost. */
 #include "error.h"
 
 #include <stdarg.h>
@@ -19,6 +24,7 @@ static void (*py_dec_ref)(void*);
 static int (*py_gil_ensure)(void);
 static void (*py_gil_release)(int);
 
+/* NULL functions are those of a program without an interpreter: then there is no object either. */
 static void with_gil(void (*f)(void*), void* obj) {
   int state = 0;
   if (f == NULL || obj == NULL) return;
@@ -33,6 +39,7 @@ static void drop_py_error(tvmrt_thread* thread) {
   with_gil(py_dec_ref, old);
 }
 
+/* The last function of a thread. What it calls may report errors, which makes a new struct. */
 static void free_thread(void* ptr) {
   tvmrt_thread* thread = ptr;
   /* A device that fails to free its memory reports that: in a new state, which the next round of key
@@ -53,6 +60,8 @@ TVMRT_AT_UNLOAD static void free_last_thread(void) {
   free_thread(current_thread);
 }
 
+/* NULL without memory, or where the system cannot call free_thread(): no struct is better than one
+ * that is lost with every thread. */
 static tvmrt_thread* make_thread(void) {
   tvmrt_thread* thread = calloc(1, sizeof(*thread));
   if (thread == NULL) {
@@ -71,6 +80,7 @@ tvmrt_thread* tvmrt__thread(void) {
   return current_thread != NULL ? current_thread : make_thread();
 }
 
+/* Not by tvmrt__buf_reserve(), which reports its own failure by coming here. */
 static void set_error_text(const char* text, size_t size) {
   tvmrt_thread* thread = tvmrt__thread();
   size_t wanted = size + 1;
@@ -103,6 +113,7 @@ const char* TVMGetLastError(void) {
   return thread == NULL || thread->error.data == NULL ? "" : thread->error.data;
 }
 
+/* `type` is the prefix by which front ends choose an exception; "" is their general one. */
 static void set_error(const char* type, const char* fmt, va_list args) {
   char text[512]; /* on the stack: what is reported may be that there is no memory */
   size_t begin = strlen(type);
@@ -116,6 +127,7 @@ static void set_error(const char* type, const char* fmt, va_list args) {
   /* lint: as above, the thread frees it */
 }
 
+/* A macro, as a list of arguments cannot be passed on by a function that is itself variadic. */
 #define SET_ERROR(type)       \
   va_list args;               \
   va_start(args, fmt);        \

@@ -1,4 +1,8 @@
-/* JSON text with sentences for what is wrong in it: on the reader that firmware has too. */
+/* JSON text with sentences for what is wrong in it: on the reader that firmware has too.
+ *
+ * firmware/json.c walks the text and knows only that it is damaged; what was expected, and where,
+ * is added here. Texts are unescaped into buffers of the caller's. A parser holds no memory: where
+ * reading fails it is left as it is. */
 #include "json.h"
 
 #include <stdarg.h>
@@ -11,6 +15,8 @@ void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, siz
   tvmrt__json_open(&in->json, text, size);
 }
 
+/* Always -1. The place is that of the reader, which stands at what it could not read, or behind
+ * it. */
 int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   char why[256];
   const char* p;
@@ -64,6 +70,7 @@ static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
   return tvmrt__buf_append(out, utf8, bytes);
 }
 
+/* A NUL is refused in either form: names are C texts from here on, and would be cut. */
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   const char* text = text_of(in);
   out->size = 0;
@@ -80,6 +87,8 @@ int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   }
 }
 
+/* The least int64_t is refused like what is larger: no file has it, and negating it is
+ * undefined. */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   bool negative = tvmrt__json_peek(&in->json) == '-';
   int64_t value = 0;
@@ -128,6 +137,7 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
   return 0;
 }
 
+/* `read` reads one value and may fail, which ends the list; the commas are read here. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
   uint32_t count = 0;
   bool more;
@@ -139,6 +149,7 @@ int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* int
   }
 }
 
+/* The key is lent for the call: the buffer is used for the next one. */
 int tvmrt__parse_members(tvmrt_parser* in,
                          int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
   tvmrt_buf key = {NULL, 0, 0};
@@ -156,6 +167,7 @@ int tvmrt__parse_members(tvmrt_parser* in,
   return rc;
 }
 
+/* Bytes from 0x80 on go out as they are: texts are UTF-8 and JSON may be. */
 int tvmrt__json_write_string(tvmrt_buf* out, const char* text) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
   for (; *text != '\0'; ++text) {

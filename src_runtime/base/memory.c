@@ -1,4 +1,8 @@
-/* Host memory: allocation that reports its failure, and growing buffers. */
+/* Host memory: allocation that reports its failure, and growing buffers.
+ *
+ * Who asks for memory by these need not say that there was none: the error text is set. Buffers
+ * always end with a NUL behind their size, so that text in one is a C text; an empty buffer is all
+ * zeros, and freeing one makes it that again. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +18,8 @@ void* tvmrt__alloc(size_t bytes) {
   return ptr;
 }
 
+/* calloc() checks the product; what is told of it may be wrapped, which only the sentence suffers
+ * from. */
 void* tvmrt__calloc(size_t count, size_t bytes) {
   void* ptr = calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes);
   if (ptr == NULL) (void)tvmrt__fail_memory(count * bytes);
@@ -40,6 +46,7 @@ int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
   return 0;
 }
 
+/* On failure the buffer is as it was, and still to be freed. */
 int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
   size_t wanted;
   size_t capacity = buf->capacity < 32 ? 32 : buf->capacity;
@@ -57,6 +64,7 @@ int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
   return 0;
 }
 
+/* The data must not lie in this buffer, which may move. */
 int tvmrt__buf_append(tvmrt_buf* buf, const void* data, size_t size) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(buf, size));
   if (size != 0) memcpy(buf->data + buf->size, data, size);

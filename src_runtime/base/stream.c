@@ -1,4 +1,9 @@
-/* Little-endian byte streams and whole files. */
+/* Little-endian byte streams and whole files.
+ *
+ * Readers walk memory that belongs to somebody else, with an end that is checked at each step
+ * (firmware/params_bytes.c), and fail with the place; counts are compared with what is left before
+ * memory for as many is asked for, so that a damaged file cannot ask for all of it. Files are
+ * written aside and renamed: a reader of the path sees the old one or the new one. */
 #include "stream.h"
 
 #include <errno.h>
@@ -21,6 +26,8 @@ int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
                            (size_t)(in->bytes.at - in->begin), (size_t)(in->bytes.end - in->begin));
 }
 
+/* What firmware's reader has found is a number that stays until it is asked for: steps behind it
+ * read nothing. */
 int tvmrt__reader_check(const tvmrt_reader* in) {
   static const char* const sentences[] = {
       [TVMRT_BYTES_END_EARLY] = "it ends too early",
@@ -32,6 +39,7 @@ int tvmrt__reader_check(const tvmrt_reader* in) {
   return tvmrt__reader_fail(in, sentences[in->bytes.damage]);
 }
 
+/* *out lies in what is read, and lives as long as that. */
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
   *out = tvmrt__bytes_take(&in->bytes, size > SIZE_MAX ? SIZE_MAX : (size_t)size);
   return tvmrt__reader_check(in);
@@ -61,6 +69,7 @@ int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {
   return 0;
 }
 
+/* *out is the caller's, to be freed. */
 int tvmrt__read_string(tvmrt_reader* in, char** out) {
   const char* text;
   size_t size;
@@ -74,6 +83,8 @@ int tvmrt__read_string(tvmrt_reader* in, char** out) {
   return 0;
 }
 
+/* 8 is the least that a text takes: its length. On failure there is no list, and nothing to
+ * free. */
 int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count) {
   size_t count;
   size_t i;
@@ -160,6 +171,7 @@ static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
   return 0;
 }
 
+/* Closes the file in any case. */
 static int write_all(FILE* file, const void* data, size_t size) {
   const int ok = fwrite(data, 1, size, file) == size;
   return fclose(file) == 0 && ok ? 0 : -1; /* closing is what reports a full disk */

@@ -1,4 +1,8 @@
-/* A hash map from names to pointers, with linear probing and no tombstones. */
+/* A hash map from names to pointers, with linear probing and no tombstones.
+ *
+ * For tables of functions, of containers' keys, of inputs by name. Keys are copied; values are the
+ * caller's, who frees them before the map. A map of zeros is empty and holds no memory. Nothing
+ * locks: who shares one has a lock around it. */
 #include "strmap.h"
 
 #include <stdlib.h>
@@ -23,7 +27,8 @@ static uint64_t hash_text(const char* text) {
   return h ^ (h >> 32);
 }
 
-/* Slot of the key, or the free one where it would go. The table is never full. */
+/* Slot of the key, or the free one where it would go. The table is never full. Hashes are compared
+ * first: texts are then nearly always equal, and compared once. */
 static tvmrt_strmap_slot* probe(const tvmrt_strmap* map, const char* key, uint64_t hash) {
   size_t mask = map->num_slots - 1;
   size_t i = (size_t)hash & mask;
@@ -41,6 +46,7 @@ tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key) 
   return slot->key == NULL ? NULL : slot;
 }
 
+/* Where it fails the map is as it was. Keys move, so pointers to slots end here. */
 static int grow(tvmrt_strmap* map) {
   tvmrt_strmap bigger = {0};
   size_t i;
@@ -89,6 +95,7 @@ static void close_gap(tvmrt_strmap* map, size_t gap) {
   map->slots[gap].value = NULL;
 }
 
+/* The value goes back to the caller, who owned it all along; NULL if there is no such key. */
 void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_find(map, key);
   void* value;

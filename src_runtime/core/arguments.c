@@ -1,4 +1,9 @@
-/* Reading the arguments of native packed functions, with errors that say what came. */
+/* Reading the arguments of native packed functions, with errors that say what came.
+ *
+ * Every native function of the runtime reads its arguments by these, so that a wrong call names the
+ * function, the position, what was expected and what came. Nothing is converted silently but what
+ * front ends cannot tell apart: numbers in boxes, texts as objects, bools as ints. All pointers
+ * that are read belong to the caller of the function and live as long as the call. */
 #include <string.h>
 
 #include "container.h"
@@ -28,6 +33,8 @@ const char* tvmrt__code_name(int code) {
   return names[code];
 }
 
+/* Always -1, with the text set. An object is named by its type, since "an object" would help
+ * nobody. */
 static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
   const char* got = tvmrt__code_name(in->codes[i]);
   const tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
@@ -71,6 +78,7 @@ int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   return 0;
 }
 
+/* Whole numbers too: Python's `1` arrives as an int where a float is meant. */
 int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
   int64_t whole;
   if (in->codes[i] == kTVMArgFloat) {
@@ -82,6 +90,8 @@ int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
   return 0;
 }
 
+/* Three forms of the same: a C text, a byte array, a String object as containers hold it. What is
+ * found lies in the argument itself and is neither copied nor retained. */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] == kTVMStr && in->values[i].v_str != NULL) {
@@ -115,6 +125,7 @@ int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out) {
   return 0;
 }
 
+/* TVM's front ends send a struct or its name, by release. */
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out) {
   const char* text = NULL;
   if (in->codes[i] == kTVMDataType) {
@@ -125,6 +136,7 @@ int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out) {
   return tvmrt__dtype_from_text(text, out);
 }
 
+/* Both codes point to a DLTensor: that of an NDArray is inside of its object. */
 int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
   int code = in->codes[i];
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) || in->values[i].v_handle == NULL) {
@@ -134,6 +146,8 @@ int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
   return 0;
 }
 
+/* *out_object is borrowed. A moved argument is looked at, not taken: who passes one on to a
+ * function that keeps it calls TVMCbArgToReturn(). */
 int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object) {
   tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
   if (in->codes[i] == kTVMObjectRValueRefArg && in->values[i].v_handle != NULL) {
@@ -150,6 +164,7 @@ int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out) {
   return tvmrt__arg_object(in, i, TVMRT_TYPE_MODULE, out);
 }
 
+/* Both forms in which front ends say None. */
 int tvmrt__arg_is_null(const tvmrt_args* in, int i) {
   return in->codes[i] == kTVMNullptr ||
          (in->codes[i] == kTVMOpaqueHandle && in->values[i].v_handle == NULL);

@@ -1,4 +1,9 @@
-/* Containers: making them, freeing them, entries of maps. */
+/* Containers: making them, freeing them, entries of maps.
+ *
+ * Containers own what they hold: an item is retained when it is put in, and released with the
+ * container. None of the global functions changes one, so that any thread may read one without a
+ * lock: only makers fill them, which nobody else sees yet. An array and an ADT are one struct,
+ * which differ by type index and tag. */
 #include "container.h"
 
 #include <stdlib.h>
@@ -33,6 +38,7 @@ static void release_item(tvmrt_object* item, tvmrt_container** waiting) {
   *waiting = inner;
 }
 
+/* Frees the container itself, but puts containers inside of it on the list of those to be freed. */
 static void free_array(tvmrt_array* array, tvmrt_container** waiting) {
   size_t i;
   for (i = 0; i < array->size; ++i) release_item(array->items[i], waiting);
@@ -107,6 +113,7 @@ tvmrt_map* tvmrt__map_new(void) {
   return map;
 }
 
+/* Floats are no keys of anybody, and are equal by identity alone, as are containers. */
 static int same_key(const tvmrt_object* a, const tvmrt_object* b) {
   if (a == b) return 1;
   if (a->type_index != b->type_index) return 0;
@@ -129,6 +136,8 @@ static const char* hashable_text(const tvmrt_object* key) {
   return s->data;
 }
 
+/* The text table holds the number of the entry plus one: a slot's value is NULL where there is
+ * none. */
 static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key) {
   const char* text = hashable_text(key);
   size_t i;
@@ -147,6 +156,8 @@ tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key) {
   return entry == NULL ? NULL : entry->value;
 }
 
+/* Takes the references over only where it succeeds. The entries grow first: a text in the table
+ * must have its entry, and behind the insertion nothing can fail. */
 static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   const char* text = hashable_text(key);
   void* entries = map->entries;
@@ -163,6 +174,8 @@ static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   return 0;
 }
 
+/* One exit for all failures: both references are given up there, and whoever could not make a key
+ * or a value may pass NULL and has its error told on. */
 int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   tvmrt_map_entry* entry = key == NULL ? NULL : find_entry(map, key);
   if (value != NULL && entry != NULL) {

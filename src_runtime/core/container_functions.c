@@ -1,9 +1,16 @@
-/* Containers: the global functions that front ends use on them. */
+/* Containers: the global functions that front ends use on them.
+ *
+ * Front ends have no structs of containers: they make them, ask for their size and for their items
+ * by these functions, each under the name that TVM gives it. Results are new references. Functions
+ * that only look are short (see tvmrt__is_short()): front ends call them without letting other
+ * threads run. */
 #include <inttypes.h>
 
 #include "container.h"
 #include "function.h"
 
+/* An owned box; NULL with the error text set. Bools have a box of their own, or they would come
+ * back as ints. */
 static tvmrt_object* box_value(const TVMValue* value, int code) {
   tvmrt_box* box = tvmrt__box_new(code == kTVMArgFloat  ? TVMRT_TYPE_BOX_FLOAT
                                   : code == kTVMArgBool ? TVMRT_TYPE_BOX_BOOL
@@ -42,12 +49,14 @@ static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
   return *out == NULL ? -1 : 0;
 }
 
+/* NULL is None: the result is as TVMFuncCall() has cleared it. */
 static int return_item(TVMValue* out, int* out_code, tvmrt_object* item) {
   if (item == NULL) return 0;
   tvmrt__retain(item);
   return tvmrt__ret_object(out, out_code, item);
 }
 
+/* Items that were not reached are NULL, so a half-built array is released like any other. */
 static tvmrt_array* array_of_args(const tvmrt_args* in, int first) {
   tvmrt_array* array = tvmrt__array_new((size_t)(in->count - first));
   int i;
@@ -77,6 +86,7 @@ static int read_index(const tvmrt_args* in, int i, size_t size, size_t* out) {
   return 0;
 }
 
+/* Of an array or an ADT, which have the same struct. */
 static int get_item(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
   tvmrt_array* array;
   size_t index;
@@ -103,6 +113,7 @@ TVMRT_NATIVE(array_size) {
   return get_size(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
+/* Nobody has seen the array yet: it becomes an ADT by another type index. */
 static int make_adt_of(const tvmrt_args* in, int first, int64_t tag, TVMValue* out, int* out_code) {
   tvmrt_array* adt = array_of_args(in, first);
   if (adt == NULL) return -1;
@@ -119,6 +130,7 @@ TVMRT_NATIVE(make_adt) {
   return make_adt_of(&in, 1, tag, out, out_code);
 }
 
+/* TVM's tuples are ADTs of tag 0. */
 TVMRT_NATIVE(make_tuple) {
   TVMRT_GLOBAL_ARGS;
   return make_adt_of(&in, 0, 0, out, out_code);
@@ -142,6 +154,7 @@ TVMRT_NATIVE(adt_tag) {
   return tvmrt__ret_int(out, out_code, adt->tag);
 }
 
+/* What was put in before a failure is released with the map, by the caller. */
 static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
   int i;
   for (i = 0; i + 1 < in->count; i += 2) {
@@ -210,6 +223,7 @@ TVMRT_NATIVE(map_size) {
   return tvmrt__ret_int(out, out_code, (int64_t)map->size);
 }
 
+/* Key, value, key, value ... in the order in which keys were added, in an array of the caller's. */
 TVMRT_NATIVE(map_items) {
   tvmrt_map* map;
   tvmrt_array* array;
@@ -227,6 +241,8 @@ TVMRT_NATIVE(map_items) {
   return tvmrt__ret_object(out, out_code, &array->base);
 }
 
+/* Also of bytes, since a String may hold any; get_ffi_string gives back what lies before its first
+ * NUL. */
 TVMRT_NATIVE(make_string) {
   TVMByteArray text;
   TVMRT_GLOBAL_ARGS;
@@ -235,6 +251,7 @@ TVMRT_NATIVE(make_string) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__string_new(text.data, text.size));
 }
 
+/* By the thread's return slot: the text outlives the object there, until the thread's next call. */
 TVMRT_NATIVE(get_ffi_string) {
   tvmrt_string* s;
   TVMRT_GLOBAL_ARGS;
@@ -243,6 +260,7 @@ TVMRT_NATIVE(get_ffi_string) {
   return tvmrt__ret_str(out, out_code, s->data);
 }
 
+/* The extents are not set until they are read, but nobody else sees the shape before. */
 TVMRT_NATIVE(make_shape) {
   tvmrt_shape* shape;
   int i;
@@ -276,6 +294,7 @@ TVMRT_NATIVE(shape_elem) {
   return tvmrt__ret_int(out, out_code, shape->data[index]);
 }
 
+/* The kind of number decides which box: one function serves three names of TVM's. */
 TVMRT_NATIVE(make_box) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
@@ -297,6 +316,7 @@ TVMRT_NATIVE(make_box_bool) {
   return tvmrt__ret_object(out, out_code, box_value(&flag, kTVMArgBool));
 }
 
+/* The three boxes have neighbouring type indices, of which the range test makes use. */
 TVMRT_NATIVE(unbox) {
   const tvmrt_box* box;
   TVMRT_GLOBAL_ARGS;
@@ -317,6 +337,7 @@ TVMRT_NATIVE(unbox) {
   return 0;
 }
 
+/* Identity: the same for all references to one object, 0 for what is none. */
 TVMRT_NATIVE(object_ptr_hash) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));

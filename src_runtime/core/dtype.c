@@ -1,4 +1,8 @@
-/* Element types as text: "float32", "int8x4", "bool", "bfloat16", "handle" ... */
+/* Element types as text: "float32", "int8x4", "bool", "bfloat16", "handle" ...
+ *
+ * Names are those of TVM and numpy; codes are DLPack's, but for bool, which TVM stores as uint1,
+ * and two small floats that TVM numbered before DLPack did. Firmware reads the common names by the
+ * same list (firmware/dtype.h) and has none of the others. */
 #include "dtype.h"
 
 #include <stdio.h>
@@ -39,6 +43,7 @@ static const base_type base_types[] = {
     {"handle", kDLOpaqueHandle, 64},
 };
 
+/* NULL for types that a front end made, and for codes that DLPack may get. */
 static const char* base_name(uint8_t code) {
   size_t i;
   for (i = 0; i < sizeof(base_types) / sizeof(base_types[0]); ++i) {
@@ -62,6 +67,7 @@ void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]) {
   }
 }
 
+/* Cut, because the text may be anything that a file holds. */
 static int bad_text(const char* text) {
   return tvmrt__fail_value(
       "'%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
@@ -69,6 +75,8 @@ static int bad_text(const char* text) {
       text);
 }
 
+/* What follows the name: bits and lanes, each of which may be missing. *out is written on success
+ * alone. */
 static int read_bits(const char* text, const char* rest, unsigned code, unsigned missing,
                      DLDataType* out) {
   DLDataType dtype = {(uint8_t)code, 0, 0};

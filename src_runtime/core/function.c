@@ -1,4 +1,11 @@
-/* Packed functions: calling them, returning from them, making them of C functions. */
+/* Packed functions: calling them, returning from them, making them of C functions.
+ *
+ * Three kinds behind one handle: symbols of libraries, which get no resource and are called by a
+ * jump; native functions of this runtime; functions of a front end, which have another signature
+ * and set their result by a handle. Functions are counted objects, may be called by several threads
+ * at once, and own their resource, which `finalize` frees with the last reference. Text that a
+ * function returns lies in the calling thread's slot until that thread's next call: callers of the
+ * C ABI free nothing. */
 #include "function.h"
 
 #include <stdbool.h>
@@ -15,6 +22,8 @@ typedef struct tvmrt_return {
   tvmrt_buf text;
 } tvmrt_return;
 
+/* A function out of a module's own table is not freed: it gives back the reference to the
+ * module. */
 static TVMRT_RARE void free_function(tvmrt_object* obj) {
   tvmrt_func* f = (tvmrt_func*)obj;
   if (f->owner != NULL) {
@@ -45,7 +54,8 @@ void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind) {
   f->base.destroy = kind == TVMRT_FUNC_LIBRARY ? free_library_function : free_function;
 }
 
-/* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. */
+/* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. *text
+ * is moved, not copied, and is empty afterwards, unless it is the slot's own. */
 static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
@@ -87,6 +97,8 @@ static inline bool is_function(const tvmrt_func* f) {
   return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
 }
 
+/* A front end's function has its result in a struct on this stack, so that functions which it
+ * calls, also on this thread, cannot overwrite it. */
 static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
                                  TVMValue* ret, int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
@@ -95,6 +107,8 @@ static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes
   return end_front(&result, rc);
 }
 
+/* All but functions of libraries; it checks the handle. Behind a failure nothing may be left in the
+ * return value that a caller would release. */
 static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
                                  TVMValue* ret, int* ret_code) {
   const tvmrt_func* f = func;
@@ -157,6 +171,7 @@ int TVMFuncFree(TVMFunctionHandle func) {
   return 0;
 }
 
+/* TVM's front ends free what they are returned; here it is the thread's slot, which stays. */
 TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
   tvmrt_thread* thread = tvmrt__thread();
   if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
@@ -165,6 +180,7 @@ TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
       "others.");
 }
 
+/* On failure the resource stays the caller's: `fin` is not called. */
 TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
                                       TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
   tvmrt_func* f;
@@ -186,6 +202,8 @@ TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedC
   return *out == NULL ? -1 : 0;
 }
 
+/* Takes the slot's memory for the text, unless the text to be returned lies there itself: then a
+ * new block is filled before the old one goes. */
 static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
   tvmrt_thread* thread = tvmrt__thread();
   if (ret->text.data == NULL && thread != NULL) { /* reuse the slot's memory */
@@ -219,6 +237,8 @@ static inline bool is_plain(int code) {
   return (unsigned)code < 32 && (plain >> code & 1) != 0;
 }
 
+/* A second result replaces the first, which is released. The value is copied before that, since the
+ * caller may pass the very one that is replaced. */
 static TVMRT_COLD int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
   tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
   TVMValue copy = *value;
@@ -257,6 +277,8 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
   return 0;
 }
 
+/* For native functions of plug-ins, which return by pointers but want what TVMCFuncSetReturn()
+ * does. */
 int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
                       int* ret_type_code) {
   tvmrt_return result = {ret_value, ret_type_code, {NULL, 0, 0}};
@@ -271,11 +293,14 @@ static int code_of_type(uint32_t type_index) {
   return kTVMObjectHandle;
 }
 
+/* NDArrays travel by the address of their DLTensor, all else by that of its head. */
 static void store_object(TVMValue* value, int* code, tvmrt_object* obj) {
   *code = code_of_type(obj->type_index);
   value->v_handle = *code == kTVMNDArrayHandle ? (void*)&((tvmrt_ndarray*)obj)->dl : (void*)obj;
 }
 
+/* Ends with a reference of the caller's own: a moved argument gives its one up, and its owner is
+ * left with NULL; of others there is one more. Values without an object are theirs already. */
 int TVMCbArgToReturn(TVMValue* value, int* code) {
   if (*code == kTVMObjectRValueRefArg) {
     tvmrt_object** source = value->v_handle;

@@ -1,4 +1,8 @@
-/* Objects: types, references, and the C functions over them. */
+/* Objects: types, references, and the C functions over them.
+ *
+ * Type indices are fixed in the enum of object.h; there is no table that grows, so no lock. Handles
+ * come from outside: a type index that is unknown is answered by an error, which also catches most
+ * pointers to what is no object. Nothing can tell one that was freed. */
 #include "object.h"
 
 #include <string.h>
@@ -39,6 +43,7 @@ int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
                           got == NULL ? "handle of an unknown kind" : got);
 }
 
+/* Of any type; tvmrt__check_type() asks for one. */
 static int check_object(TVMObjectHandle obj, const char* who) {
   if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
   if (tvmrt__type_key(((const tvmrt_object*)obj)->type_index) != NULL) return 0;

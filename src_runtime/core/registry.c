@@ -1,4 +1,8 @@
-/* The global registry: names of functions that everybody in the process sees. */
+/* The global registry: names of functions that everybody in the process sees.
+ *
+ * Holds a reference to each function; names are copied. One lock for readers and writers: look-ups
+ * by name happen when programs start, calls go by handle. No packed function is called and none is
+ * released while the lock is held, since both may come back here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +13,8 @@ static tvmrt_rwlock lock = TVMRT_RWLOCK_INIT;
 static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
 
+/* Called with the lock held for writing. The name is the function's resource, from which it takes
+ * its own name in errors: it is a constant of the library and is not freed. */
 static int enter_builtin(const char* name, TVMCPackedFunc fn) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
   tvmrt_func* made;
@@ -52,11 +58,14 @@ static int lock_to_write(void) {
   return -1;
 }
 
+/* Named after lock_to_write(), so that pairs can be seen. */
 static void unlock_writer(void) { tvmrt__unlock_write(&lock); }
 
 /* The same for reading. */
 static int lock_to_read(void) {
   tvmrt__lock_read(&lock);
+  /* Readers never upgrade a lock: it is let go, taken for writing once in the process, and taken
+   * again. */
   if (builtins_entered) return 0;
   tvmrt__unlock_read(&lock);
   TVMRT_RETURN_IF_ERROR(lock_to_write());
@@ -89,6 +98,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   return rc;
 }
 
+/* *out is retained under the lock: behind it the name may be taken out by another thread. */
 static int get(const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   *out = NULL;
@@ -121,6 +131,8 @@ int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   return rc;
 }
 
+/* A name that is not there is no error: what was asked for holds. Released behind the lock, as
+ * above. */
 int TVMFuncRemoveGlobal(const char* name) {
   tvmrt_func* old;
   if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
@@ -131,6 +143,8 @@ int TVMFuncRemoveGlobal(const char* name) {
   return 0;
 }
 
+/* `f` is called with the lock held for reading: it must not register, and copies the name if it
+ * keeps it. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx) {
   size_t i;
   int rc = 0;
@@ -165,6 +179,7 @@ static int build_list(tvmrt_buf* list, const tvmrt_buf* texts, int* out_size) {
   return 0;
 }
 
+/* The list is the thread's, and lives until it asks again or ends. */
 int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   tvmrt_thread* thread = tvmrt__thread();
   tvmrt_buf texts = {NULL, 0, 0};

@@ -98,6 +98,8 @@ static void wait_a_little(int* spins) {
   }
 }
 
+/* What is no positive number, or has something behind it, counts as not said: a typo must not stop
+ * a program. */
 static long number_from_env(const char* name, long missing) {
   const char* text = getenv(name);
   char* end;
@@ -119,6 +121,8 @@ static int clamp_workers(long count) {
   return count < 1 ? 1 : (count > MAX_WORKERS ? MAX_WORKERS : (int)count);
 }
 
+/* Asked anew when a program goes back to the default: the processors that a process may use can
+ * have changed. */
 static int default_workers(void) {
   long count = number_from_env("TVM_NUM_THREADS", 0);
   if (count == 0) count = number_from_env("OMP_NUM_THREADS", 0);
@@ -140,8 +144,12 @@ static void set_num_workers(int64_t count) {
   atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
 }
 
+/* What the wall clock counts and the thread's processor time does not, of which differences mean
+ * something. */
 static double seconds_off(void) { return tvmrt__seconds() - tvmrt__thread_seconds(); }
 
+/* The error text is the thread's own: it goes along in the slot, from which collect_errors() takes
+ * it. */
 static void run_task(worker* w) {
   const bool watched = job.watched;
   const double before = watched ? seconds_off() : 0.0;
@@ -151,6 +159,8 @@ static void run_task(worker* w) {
   w->off = watched ? seconds_off() - before : 0.0;
 }
 
+/* `asleep` is set before the state is read, and who posts reads it behind the state's store: one of
+ * both sees the other's, so no wake-up is lost. Both are sequentially consistent for this. */
 static void sleep_until_posted(worker* w) {
   tvmrt__lock(&w->lock);
   atomic_store(&w->asleep, true);
@@ -177,6 +187,8 @@ static bool claim(worker* w) {
   return atomic_compare_exchange_strong(&w->state, &expected, RUNNING);
 }
 
+/* Between the look at the state and the claim the caller may have taken the task over: then wait
+ * again. */
 static void* worker_main(void* arg) {
   worker* w = arg;
   for (;;) {
@@ -188,6 +200,8 @@ static void* worker_main(void* arg) {
   }
 }
 
+/* The lock makes sure that a sleeper that has set `asleep` waits already, or has seen the new
+ * state. */
 static void wake(worker* w) {
   if (!atomic_load(&w->asleep)) return;
   tvmrt__lock(&w->lock);
@@ -195,6 +209,8 @@ static void wake(worker* w) {
   tvmrt__unlock(&w->lock);
 }
 
+/* Joins them, so that none runs code that is unloaded. Where the pool is taken, its threads are at
+ * work and cannot be joined: the process goes down with them. */
 static void stop_workers(void) {
   int i;
   if (atomic_flag_test_and_set(&pool_taken)) return; /* the process ends inside of a task */
@@ -225,6 +241,8 @@ static bool env_is(const char* name, const char* value) {
   return text != NULL && strcmp(text, value) == 0;
 }
 
+/* Once, with the pool taken: what is set here is read by launches alone, and by workers that start
+ * later. */
 static void set_up_pool(void) {
   tvmrt__at_fork(NULL, NULL, forget_workers);
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
@@ -233,6 +251,7 @@ static void set_up_pool(void) {
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
 }
 
+/* False leaves nothing behind: the launch does with fewer, and the next one tries again. */
 static bool start_worker(worker* w) {
   atomic_store(&w->state, IDLE);
   atomic_store(&w->asleep, false);
@@ -258,6 +277,8 @@ static int start_workers(int count) {
   return num_started < count ? num_started : count;
 }
 
+/* On this thread: one task gets all the work. Its barrier is its own, since the pool's slots are in
+ * use. */
 static int run_alone(FTVMParallelLambda flambda, void* cdata) {
   _Atomic int barrier = 0;
   TVMParallelGroupEnv env;
@@ -280,6 +301,8 @@ static void post_tasks(int first, int count) {
   }
 }
 
+/* Ends when all workers are through with this launch, so that `job` and the slots may be written
+ * again. Where the caller does no work of its own, it takes over none either. */
 static void finish_tasks(int first, int count) {
   int i;
   for (i = first + count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
@@ -295,7 +318,8 @@ static void finish_tasks(int first, int count) {
   }
 }
 
-/* The threads that a launch may use of `count`. */
+/* The threads that a launch may use of `count`. The first launch after the truce uses all threads
+ * and so finds out whether it is needed again. */
 static int peaceful(int count) {
   if (truce.threads == 0 || truce.threads >= count) return count;
   if (tvmrt__seconds() < truce.until) return truce.threads;
@@ -303,7 +327,10 @@ static int peaceful(int count) {
   return count;
 }
 
-/* A launch on `count` threads has waited for its workers from `own` to `end`. */
+/* A launch on `count` threads has waited for its workers from `own` to `end`. Two steps: a launch
+ * that had to wait has the next ones watched, as waiting may have been the fault of uneven tasks;
+ * only a watched one, whose workers were without a processor, makes a truce. Truces double while
+ * they follow each other, and after a long time without begin short again. */
 static void keep_peace(int count, double own, double end) {
   int late = 0;
   int i;
@@ -321,6 +348,7 @@ static void keep_peace(int count, double own, double end) {
   }
 }
 
+/* Does nothing while a launch runs, which owns the truce; it ends by itself then. */
 static void end_truce(void) {
   if (atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) return;
   memset(&truce, 0, sizeof(truce));
@@ -359,6 +387,8 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   return collect_errors(first, count);
 }
 
+/* -1 where a task failed, with its text; all tasks have ended by then. `cdata` is the caller's and
+ * is read by all of them. */
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
   int count = num_workers();
   int rc;
@@ -373,6 +403,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   return rc;
 }
 
+/* Each task counts its own barriers and waits until all have counted as many. No counter is reset,
+ * so a task may enter the next one while others still leave this one. */
 int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   worker* group = penv->sync_handle;
   int round;

@@ -1,4 +1,11 @@
-/* The AOT executor: building an instance from a library's metadata, and running it. */
+/* The AOT executor: building an instance from a library's metadata, and running it.
+ *
+ * An instance owns its ports' tensors and its pools and borrows the metadata, which is data of the
+ * library: so it holds the library. Main takes inputs, outputs and pools in this order, all as
+ * DLTensors; the arguments are laid out once and changed where a port is bound to another tensor,
+ * so that a run is one call. Instances of a library share nothing that a run writes. Functions of
+ * one instance are called one at a time (aot_functions.c sees to it); other instances may run
+ * meanwhile. */
 #include "aot.h"
 
 #include <stdlib.h>
@@ -6,6 +13,8 @@
 
 #include "../firmware/aot_metadata.h"
 
+/* Takes what build() left half done: tables that were not reached are NULL. The library itself is
+ * given back by the module's own end. */
 static void aot_destroy(tvmrt_module* self) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)self;
   size_t i;
@@ -78,6 +87,8 @@ static int find_main(tvmrt_aot_executor* e) {
   return rc;
 }
 
+/* Zeros, so that a run before the first set_input computes on something that is the same each
+ * time. */
 static void clear_inputs(tvmrt_aot_executor* e) {
   size_t i;
   for (i = 0; i < e->num_inputs; ++i) tvmrt__port_clear(&e->inputs[i]);
@@ -88,6 +99,8 @@ static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** ou
   return *out == NULL ? -1 : 0;
 }
 
+/* A port that was not reached has no tensor, which tvmrt__port_free() allows: *out is the caller's
+ * to free also where this fails. */
 static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_port** out,
                       size_t* out_count) {
   size_t i;
@@ -104,6 +117,8 @@ static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tv
   return 0;
 }
 
+/* Sizes come from a library that anybody may have compiled: a sum that wraps would make a small
+ * pool. */
 static int constant_end(const TVMConstantInfo* info, uint64_t* end) {
   if (info->byte_offset < 0 || info->data_len < 0 || info->data_bytes == NULL ||
       info->data_len > PTRDIFF_MAX - info->byte_offset) {
@@ -131,6 +146,8 @@ static int place_constant(const TVMConstantInfo* info, tvmrt_tensor* pool) {
 
 static const DLDataType byte_type = {kDLUInt, 8, 1};
 
+/* Constants that the library lists have places in one pool, which may be empty:
+ * those of tvmrt's libraries are read where they lie. */
 static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor** out) {
   uint64_t size = 0;
   int64_t extent;
@@ -156,6 +173,7 @@ static DLDevice pool_device(const tvmrt_aot_executor* e, int64_t pool, DLDevice 
   return is_placed ? p->pools[pool] : dev;
 }
 
+/* pools[0] has the constants, the workspaces follow: that is how main counts them. */
 static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   const TVMMetadata* m = e->metadata;
   int64_t i;
@@ -171,6 +189,7 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   return 0;
 }
 
+/* A state begins where its mark in the workspace is 0. */
 int tvmrt__aot_reset_state(tvmrt_aot_executor* e) {
   size_t i;
   for (i = 1; e->has_state && i < e->num_pools; ++i) {
@@ -212,6 +231,7 @@ static names input_names(const tvmrt_aot_executor* e) {
   return n;
 }
 
+/* `params` lists the outputs behind the inputs. */
 static names output_names(const tvmrt_aot_executor* e) {
   const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params + e->num_inputs;
   const names n = {"outputs", e->outputs, e->num_outputs, e->metadata->outputs, params};
@@ -229,6 +249,7 @@ static int name_ports(const names* n) {
   return tvmrt__ports_distinguish(n->ports, n->count);
 }
 
+/* Three spellings: the metadata's name as it is, and C's spelling of either. */
 static bool is_spelled(const names* n, size_t i, const char* name) {
   const char* spelled = n->infos[i].name;
   const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
@@ -254,6 +275,8 @@ static int find_spelled(const names* n, const char* name, tvmrt_port** out) {
   return 0;
 }
 
+/* *out NULL, and 0, where there is no such port. The author's name goes before what C makes of
+ * another's. */
 static int find_named(const names* n, const char* name, tvmrt_port** out) {
   size_t i;
   *out = NULL;
@@ -301,6 +324,8 @@ static int check_device(const tvmrt_aot_executor* e, DLDevice dev) {
       e->metadata->mod_name, (int)dev.device_type);
 }
 
+/* The order matters: names need info, dims and places need ports, arguments need all tensors. What
+ * fails leaves the rest to aot_destroy(). */
 static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   const TVMMetadata* m;
   TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
@@ -326,6 +351,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   return make_args(e);
 }
 
+/* Names that are no inputs are passed over. */
 int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
@@ -338,6 +364,7 @@ int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
   return 0;
 }
 
+/* `params` may be NULL, and is only read: ports share its tensors. */
 int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
                             const tvmrt_params* params, tvmrt_module** out) {
   tvmrt_aot_executor* e = tvmrt__module_new(&aot_type, sizeof(*e));
@@ -370,6 +397,8 @@ static int call_main(tvmrt_aot_executor* e) {
   return 0;
 }
 
+/* The caller has taken the executor. Outputs have their whole room before a run, which may make
+ * less of it. */
 int tvmrt__aot_run(tvmrt_aot_executor* e) {
   size_t i;
   int rc;

@@ -1,4 +1,8 @@
-/* The module that an ahead-of-time compiled library has at its root: it makes executors. */
+/* The module that an ahead-of-time compiled library has at its root: it makes executors.
+ *
+ * It imports the library, and has the network's name and such parameters as are not in the
+ * library's code. Nothing changes a factory once it is made, so that several threads may make
+ * executors of one; these share its parameters, each holding the tensors it uses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +44,7 @@ TVMRT_NATIVE(list_module_names) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
 }
 
+/* Its type has a table of functions, of which one makes a factory. */
 static aot_factory* new_factory(const char* name);
 
 TVMRT_NATIVE(remove_params) {
@@ -54,6 +59,7 @@ TVMRT_NATIVE(remove_params) {
   X("remove_params", remove_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
+/* The network's own name is the function that makes executors; other names are the factory's. */
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   if (strcmp(name, ((aot_factory*)self)->name) == 0) {
     out->fn = create;
@@ -63,6 +69,7 @@ static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
   return tvmrt__find_native(&own, name, out);
 }
 
+/* As TVM writes it: params, then the name. What is imported the file of modules saves by itself. */
 static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
   const aot_factory* f = (const aot_factory*)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, true, &f->params));
@@ -86,6 +93,7 @@ static aot_factory* new_factory(const char* name) {
   return NULL;
 }
 
+/* Half read is released like whole: the texts are NULL until they are there. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   aot_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
   int rc = f == NULL ? -1 : tvmrt__params_read(in, true, &f->params);

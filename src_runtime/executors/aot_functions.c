@@ -1,4 +1,8 @@
-/* The AOT executor's functions, as its module offers them. */
+/* The AOT executor's functions, as its module offers them.
+ *
+ * Each is called with the executor as its resource, whose module the caller holds. Functions that
+ * change the executor or read what a run changes take it for the time of the call, by call_alone(),
+ * and fail where another thread has it; those that look at what never changes do not. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +32,11 @@ static int call_alone(aot_method method, tvmrt_aot_executor* e, const tvmrt_args
   }                                                                                              \
   static int fn##_of(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out, int* out_code)
 
+/* For functions that return nothing. */
 #define UNUSED_RESULT ((void)out, (void)out_code)
 
+/* A number, a name of a port, or one as C spells it. *port NULL, and 0, where the name is nobody's;
+ * a number out of range is an error. */
 static int find_input_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
   const char* name;
   TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(e->inputs, e->num_inputs, "input", in, 0, port));
@@ -56,6 +63,8 @@ static int find_output(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port**
   return *port != NULL ? 0 : tvmrt__port_unknown(e->outputs, e->num_outputs, "output", in, 0);
 }
 
+/* Copies. A shared parameter or a bound tensor gives way to memory of the port's own, so main's
+ * argument may have to move. */
 AOT_METHOD(set_input, "set_input") {
   tvmrt_port* port;
   DLTensor* from;
@@ -68,6 +77,7 @@ AOT_METHOD(set_input, "set_input") {
   return 0;
 }
 
+/* The tensor must outlive the runs; what it has to be for that the port checks. */
 AOT_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
@@ -132,6 +142,7 @@ TVMRT_NATIVE(get_input_index) {
   return tvmrt__ret_int(out, out_code, port - e->inputs);
 }
 
+/* -1 and no error for a name that is none, as TVM has it. */
 TVMRT_NATIVE(get_output_index) {
   tvmrt_aot_executor* e = resource_handle;
   tvmrt_port* port;
@@ -209,6 +220,7 @@ AOT_METHOD(profile_rpc, "profile_rpc") {
 #define METHODS(X) TVMRT_EXECUTOR_METHODS(X) X("profile", profile) X("profile_rpc", profile_rpc)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
+/* Functions are found by name once and kept by callers: the table is searched from the front. */
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   (void)self;
   return tvmrt__find_native(&own, name, out);

@@ -1,4 +1,8 @@
-/* Times of the operators inside a generated main function, see tvmrt_profile_slot. */
+/* Times of the operators inside a generated main function, see tvmrt_profile_slot.
+ *
+ * A library that was compiled with profiling calls two functions of its slot around each operator.
+ * The slot is one for all executors of the library and all threads: it is taken under a lock, and
+ * what other threads run meanwhile is told by the thread and not counted. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
@@ -18,6 +22,7 @@ typedef struct recorder {
 /* A library has one slot: one profile at a time. */
 static tvmrt_mutex slot_lock = TVMRT_MUTEX_INIT;
 
+/* The number comes from the library and is checked like all that does. */
 static bool is_mine(const recorder* r, int32_t op) {
   return op >= 0 && op < r->count && tvmrt__is_thread(r->thread);
 }
@@ -47,6 +52,7 @@ static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   return rc;
 }
 
+/* The slot is empty again when the lock is let go: `r` lies on the caller's stack. */
 static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
                         double* total) {
   double start;
@@ -86,6 +92,8 @@ static int profile_whole(tvmrt_aot_executor* e, tvmrt_buf* text) {
   return tvmrt__profile_json(&whole, 1, whole.seconds, "AOT", text);
 }
 
+/* The caller has taken the executor, and frees the text. The first run loads pages and is not
+ * counted. */
 int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text) {
   tvmrt_profile_slot* slot;
   recorder r = {0};

@@ -76,6 +76,7 @@ static int set_up(void) {
   return 0;
 }
 
+/* Devices are few: searched by name. NULL where the run has no step on the device. */
 static lane* lane_of(const flight* f, const char* device) {
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
@@ -96,6 +97,7 @@ static flight* next_step(const char* device, int32_t* out_step) {
   return NULL;
 }
 
+/* Called with the lock held. After this the plan may be ended by whoever waits for it. */
 static void land(flight* f) {
   flight** at = &flights;
   while (*at != f) at = &(*at)->next;
@@ -127,6 +129,8 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
   if (wake) tvmrt__wake_all(&changed);
 }
 
+/* The one place where steps run: without the lock. A step of a cancelled run is ended as one that
+ * failed, which stops the flight; it lands when the steps that run have ended. */
 static void* work(void* argument) {
   const worker* w = argument;
   tvmrt__lock(&lock);
@@ -172,6 +176,7 @@ static int need_worker(const char* device, uint32_t queue) {
   return 0;
 }
 
+/* Also of one that was made half. */
 static void free_flight(flight* f) {
   free(f->lanes);
   free(f->lane_steps);
@@ -234,6 +239,8 @@ static int fill_later(flight* f) {
   return 0;
 }
 
+/* Once for a plan, before its runs: what does not change from run to run. What a device says of its
+ * queues is asked here. */
 static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   const size_t count = (size_t)plan->num_steps;
   flight* f = tvmrt__calloc(1, sizeof(*f));
@@ -296,6 +303,8 @@ static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return rc;
 }
 
+/* A timeout below 0 waits for ever. A run that failed is over: its error is told by the runtime,
+ * which has kept it. */
 static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
   const flight* f = plan->privacy;
   const double until = tvmrt__seconds() + 1e-3 * (double)timeout_ms;

@@ -1,6 +1,10 @@
-/* The common part of the factories. */
+/* The common part of the factories.
+ *
+ * Both kinds of factories have imports and params; they differ in what they make, which stays with
+ * them. */
 #include "factory.h"
 
+/* Tensors are retained, names copied. What was added before a failure goes with the factory. */
 int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i + 1 < in->count; i += 2) {
@@ -13,6 +17,7 @@ int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int fi
   return 0;
 }
 
+/* Takes `bare` over, which is NULL where it could not be made: the error text is set then. */
 int tvmrt__factory_return_bare(tvmrt_module* bare, const tvmrt_module* from, TVMValue* out,
                                int* out_code) {
   size_t i;

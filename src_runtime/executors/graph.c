@@ -1,4 +1,9 @@
-/* The graph executor: running an instance. */
+/* The graph executor: running an instance.
+ *
+ * A graph has entries, one for each output of a node. Entries that share memory because a node only
+ * reshapes stand in a ring (`alias`), so that binding a tensor moves all of them. A run calls the
+ * operators in the order of the nodes; where regions have a scheduler, it decides. The caller of
+ * all functions here has taken the executor, which runs once at a time. */
 #include "graph.h"
 
 #include <string.h>
@@ -22,6 +27,8 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor
   } while (i != entry);
 }
 
+/* Where runs choose extents, main functions read them from the shapes of their inputs; ports that
+ * have none keep theirs. */
 static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_port* port,
                             const int64_t* shape) {
   size_t i = entry;
@@ -39,6 +46,7 @@ void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input) {
   set_entry_shape(g, node->first_entry, port, port->bound->dl.shape);
 }
 
+/* An output that is copied after the run leaves the graph's own memory as it is. */
 void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output) {
   if (g->copy_out[output]) return;
   set_entry_data(g, g->graph.heads[output], &g->outputs[output].bound->dl);
@@ -56,6 +64,7 @@ static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op, TVMValu
   return 0;
 }
 
+/* A node without a function copies one tensor to another, maybe between devices. */
 static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   const tvmrt_func* f = op->function;
   TVMValue ret;
@@ -67,6 +76,8 @@ static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   return call_front(g, op, &ret, &code);
 }
 
+/* Generated code and functions of users may fail without a text: then the node is what can be
+ * told. */
 int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   const tvmrt_graph_op* op = &g->ops[op_index];
   const tvmrt_graph_node* node = &g->graph.nodes[op->node];
@@ -92,6 +103,7 @@ int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const 
   return rc;
 }
 
+/* Starts and waits without a limit of time; -1 means that it waits for ever. */
 static int run_by_scheduler(tvmrt_schedule* schedule) {
   bool ended;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(schedule));
@@ -105,6 +117,7 @@ void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   }
 }
 
+/* Also tells ports which of their room the run has filled. */
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->graph.num_heads; ++i) {
@@ -116,6 +129,7 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   return 0;
 }
 
+/* The first operator that fails ends the run; outputs are then what they happen to be. */
 int tvmrt__graph_run(tvmrt_graph_executor* g) {
   size_t i;
   tvmrt__graph_show_room(g);

@@ -1,4 +1,10 @@
-/* Building an instance of the graph executor. */
+/* Building an instance of the graph executor.
+ *
+ * Made from the JSON of a graph, a library with its functions, and the devices of the caller:
+ * storages (blocks of memory that several entries share one after the other), entries over them,
+ * operators with their arguments, ports. Numbers inside of the graph were checked by graph_json.c.
+ * Everything is owned by the executor but the library's constants, and graph_destroy() takes it
+ * half made. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +67,9 @@ static int make_tables(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* Memory of a region's device is found by its type, whichever devices the executor was made with, where the
- * library says that tensors lie in such memory. */
+/* Memory of a region's device is found by its type, whichever devices the executor was made with,
+ * where the library says that tensors lie in such memory. A type of 0 is that of graphs which do
+ * not say: the first device. */
 static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_placed,
                      DLDevice* out) {
   size_t i;
@@ -105,6 +112,7 @@ static void join(size_t* ring, size_t other, size_t alone) {
   ring[other] = alone;
 }
 
+/* TVM's mark of a reshape: a node that computes nothing, whose output is its input's memory. */
 static bool is_nop(const tvmrt_graph_node* node) {
   return node->func_name != NULL && strcmp(node->func_name, "__nop") == 0;
 }
@@ -148,6 +156,8 @@ static int linked_param(tvmrt_func* lookup, size_t storage_id, void** out) {
 
 static const DLDataType byte_type = {kDLUInt, 8, 1};
 
+/* Linked constants are read where they lie in the library; `linked` is lent, so it is borrowed by
+ * the tensor. */
 static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid, uint64_t bytes,
                         DLDevice dev) {
   int64_t extent = (int64_t)bytes;
@@ -200,6 +210,8 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
   return 0;
 }
 
+/* What is left at 0 is needed by nobody: its entries are all parameters, which bring their own
+ * memory. */
 static int make_storages(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* lookup) {
   uint64_t* bytes = tvmrt__calloc(g->graph.num_storages, sizeof(*bytes));
   DLDevice* devs = tvmrt__calloc(g->graph.num_storages, sizeof(*devs));
@@ -328,6 +340,8 @@ static int make_output(tvmrt_graph_executor* g, size_t i) {
   return 0;
 }
 
+/* Operators of old graphs take tensors of one dimension: a view beside the entry, moved with it by
+ * set_entry_data(). There is room for one for each argument. */
 static void* flatten(tvmrt_graph_executor* g, size_t entry) {
   tvmrt_graph_flat* flat = &g->flats[g->num_flats++];
   const DLTensor* t = &g->entries[entry];
@@ -369,6 +383,7 @@ static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) 
                            to);
 }
 
+/* Counted when it is whole, as the destructor looks at so many; its function is found last. */
 static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg) {
   const tvmrt_graph_node* n = &g->graph.nodes[node_index];
   tvmrt_graph_op* op = &g->ops[g->num_ops];
@@ -407,6 +422,7 @@ static int make_ops(tvmrt_graph_executor* g) {
   return 0;
 }
 
+/* Memory of inputs is passed over, as users have set it. A state begins where its mark is 0. */
 int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; g->has_state && i < g->graph.num_entries; ++i) {
@@ -419,6 +435,8 @@ int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
   return 0;
 }
 
+/* `linked` is the function of old libraries that gives constants, if the caller has one; else the
+ * library is asked for it. */
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
   const tvmrt_placement* placement;
@@ -459,6 +477,8 @@ static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t
   return 0;
 }
 
+/* Lends everything it is given: the JSON is read, the library held, tensors of `params` are
+ * shared. */
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
                               const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out) {

@@ -1,4 +1,7 @@
-/* Looking inside a graph executor: single nodes, their outputs, their times. */
+/* Looking inside a graph executor: single nodes, their outputs, their times.
+ *
+ * For debuggers and profilers: single operators are called on this thread, past any scheduler. All
+ * are methods and have the executor for themselves. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +115,7 @@ typedef struct timing {
   double min_seconds;
 } timing;
 
+/* What TVM calls cooldown and limits may follow and is not used. */
 static int read_timing(const tvmrt_args* in, int first, timing* t) {
   int64_t min_ms = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first, &t->number));
@@ -197,6 +201,7 @@ TVMRT_GRAPH_METHOD(run_individual_node, "run_individual_node") {
   return rc;
 }
 
+/* Times run from one operator's end to the next one's, so that their sum is the whole. */
 static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf* text) {
   double start;
   double before;

@@ -1,4 +1,8 @@
-/* The module that a graph library has at its root: it holds the graph and makes executors. */
+/* The module that a graph library has at its root: it holds the graph and makes executors.
+ *
+ * It has the graph's JSON, the network's name and its parameters, and imports the library. Nothing
+ * changes a factory once it is made, so that several threads may make executors of one; these share
+ * the parameters' tensors, which they retain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +71,7 @@ TVMRT_NATIVE(get_graph_params) {
   return tvmrt__params_return(&f->params, out, out_code);
 }
 
+/* Its type has a table of functions, of which one makes a factory. */
 static graph_factory* new_factory(const char* json, const char* name);
 
 TVMRT_NATIVE(remove_params) {
@@ -83,6 +88,7 @@ TVMRT_NATIVE(remove_params) {
   X("remove_params", remove_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
+/* The network's own name is the function that makes executors. */
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   if (strcmp(name, ((graph_factory*)self)->name) == 0) {
     out->fn = create;
@@ -92,6 +98,7 @@ static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
   return tvmrt__find_native(&own, name, out);
 }
 
+/* As TVM writes it: graph, params, name. */
 static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
   const graph_factory* f = (const graph_factory*)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, f->json));
@@ -117,6 +124,8 @@ static graph_factory* new_factory(const char* json, const char* name) {
   return NULL;
 }
 
+/* The JSON is parsed when an executor is made: a factory that is only looked at or saved reads
+ * nothing. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   graph_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
   int rc = f == NULL ? -1 : tvmrt__read_string(in, &f->json);

@@ -1,4 +1,9 @@
-/* The graph executor's functions, as its module offers them. */
+/* The graph executor's functions, as its module offers them.
+ *
+ * Methods (TVMRT_GRAPH_METHOD) take the executor for the time of the call and fail where another
+ * thread has it or a run is under way; what never changes is answered without. Names and arguments
+ * are those of TVM's executor. A port is named by number or by name; pointers to ports are good
+ * while the executor is. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +12,8 @@
 
 #define UNUSED_RESULT ((void)out, (void)out_code)
 
+/* An unknown name is an error here; get_input and get_input_index ask for themselves, as TVM
+ * answers those otherwise. */
 static int find_input(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
   TVMRT_RETURN_IF_ERROR(
       tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, port));
@@ -45,6 +52,8 @@ static int find_output(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port
   return *port != NULL ? 0 : tvmrt__port_unknown(g->outputs, g->graph.num_heads, "output", in, 0);
 }
 
+/* Copies; the operators' arguments are moved, since the port may have been bound to another
+ * tensor. */
 TVMRT_GRAPH_METHOD(set_input, "set_input") {
   tvmrt_port* port;
   DLTensor* from;
@@ -57,6 +66,7 @@ TVMRT_GRAPH_METHOD(set_input, "set_input") {
   return 0;
 }
 
+/* The tensor must outlive the runs that read it, unless it is an NDArray, which is retained. */
 TVMRT_GRAPH_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
@@ -116,6 +126,7 @@ TVMRT_NATIVE(get_num_outputs) {
   return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_heads);
 }
 
+/* -1 for a name that is none, as TVM has it. */
 TVMRT_NATIVE(get_input_index) {
   const tvmrt_graph_executor* g = resource_handle;
   tvmrt_port* port;
@@ -175,12 +186,14 @@ TVMRT_GRAPH_METHOD(reset_state, "reset_state") {
   return tvmrt__graph_reset_state(g);
 }
 
+/* The number of inputs where there is none. */
 static size_t input_named(const tvmrt_graph_executor* g, const char* name) {
   size_t i = 0;
   while (i < g->graph.num_arg_nodes && strcmp(g->inputs[i].name, name) != 0) ++i;
   return i;
 }
 
+/* What was set in this way is left out when a user asks what inputs there are. */
 static int set_param(tvmrt_graph_executor* g, size_t input, tvmrt_tensor* t, bool share) {
   tvmrt_port* port = &g->inputs[input];
   TVMRT_RETURN_IF_ERROR(share ? tvmrt__port_share(port, "parameter", t)
@@ -209,6 +222,7 @@ TVMRT_GRAPH_METHOD(load_params, "load_params") {
   return rc;
 }
 
+/* Names that one of both has not are passed over. The other's tensors are retained. */
 static int share_named(tvmrt_graph_executor* g, const tvmrt_graph_executor* other,
                        const tvmrt_params* params) {
   size_t i;
@@ -251,6 +265,7 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
   return rc;
 }
 
+/* By the method itself, which gets two arguments of the list at a time; its results are not set. */
 static int set_inputs(tvmrt_graph_executor* g, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i < in->count; i += 2) {
@@ -260,6 +275,7 @@ static int set_inputs(tvmrt_graph_executor* g, const tvmrt_args* in, int first) 
   return 0;
 }
 
+/* Owned; NULL with the error text set. */
 static tvmrt_object* copy_output(const tvmrt_port* port, DLDevice host) {
   const DLTensor* t = &port->bound->dl;
   tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, host);
@@ -302,6 +318,7 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
   X("run_from_inputs", run_from_inputs) X("share_params", share_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
+/* Three tables by subject: ports and runs, schedulers, looking inside. */
 int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   (void)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__find_native(&own, name, out));

@@ -1,4 +1,10 @@
-/* Reading and checking of graph JSON. */
+/* Reading and checking of graph JSON.
+ *
+ * Two passes: what stands in the text goes into a draft and into the graph's own arrays, then
+ * everything that one list says of another is checked, so that executors index without looking.
+ * Whatever fails leaves an empty graph, and the error text names the place in the text or the
+ * rule that is broken. Sizes of all arrays follow from what was read; no count of the text is
+ * trusted. */
 #include "graph_json.h"
 
 #include <stdlib.h>
@@ -42,6 +48,7 @@ static int read_number(tvmrt_parser* in, void* into) {
   return 0;
 }
 
+/* A key that comes twice: the last list counts. */
 static int read_numbers(tvmrt_parser* in, numbers* out) {
   out->count = 0;
   return tvmrt__parse_items(in, read_number, out);
@@ -78,6 +85,8 @@ static int read_text_number(tvmrt_parser* in, draft* d, int64_t* out) {
   return 0;
 }
 
+/* Attributes of tvmrt's own (view, device, after, region) stand beside TVM's; unknown ones are
+ * others' and are skipped. */
 static int read_node_attr(tvmrt_parser* in, void* into, const char* key) {
   draft* d = into;
   tvmrt_graph_node* node = d->node;
@@ -95,6 +104,7 @@ static int read_node_attr(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
+/* Unknown keys of a node fail, as in TVM: they would change what it means. */
 static int read_node_key(tvmrt_parser* in, void* into, const char* key) {
   draft* d = into;
   tvmrt_graph_node* node = d->node;
@@ -114,6 +124,8 @@ static int read_node_key(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
+/* Here, while the place in the text is known. What entries it has is only known with the row
+ * pointers. */
 static int check_node(const tvmrt_parser* in, tvmrt_graph_node* node, const char* op) {
   if (op == NULL || node->name == NULL) return tvmrt__parse_fail(in, "a node lacks 'op' or 'name'");
   if (strcmp(op, "null") == 0) {
@@ -135,6 +147,8 @@ static int check_node(const tvmrt_parser* in, tvmrt_graph_node* node, const char
   return 0;
 }
 
+/* The node is counted before it is read, so that what it owns is freed with the graph if reading
+ * fails. */
 static int read_node(tvmrt_parser* in, void* into) {
   draft* d = into;
   tvmrt_graph* g = d->graph;
@@ -174,6 +188,7 @@ static int read_extent(tvmrt_parser* in, void* into) {
   return 0;
 }
 
+/* Extents of all shapes lie in one array; each shape is known by its end there. */
 static int read_shape(tvmrt_parser* in, void* into) {
   draft* d = into;
   void* ends = d->shape_ends;
@@ -195,6 +210,7 @@ static int read_tag(tvmrt_parser* in, draft* d, const char* key, const char* wan
   return tvmrt__parse_expect(in, ',');
 }
 
+/* One bit for each key that must be there. */
 enum {
   SEEN_NODES = 1,
   SEEN_ARGS = 2,
@@ -233,6 +249,7 @@ static int read_attr(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__parse_expect(in, ']');
 }
 
+/* The place is counted behind the reading: a name that failed is NULL and not counted. */
 static int read_name(tvmrt_parser* in, void* into) {
   draft* d = into;
   tvmrt_graph* g = d->graph;
@@ -293,6 +310,7 @@ static int read_graph(tvmrt_parser* in, draft* d) {
                            "attrs.storage_id, attrs.shape is missing");
 }
 
+/* Always -1. The text has no place any more to tell. */
 static int bad_graph(const char* what) {
   return tvmrt__fail_value("the graph JSON does not fit together: %s.", what);
 }
@@ -346,6 +364,8 @@ static int resolve(const tvmrt_graph* g, const int64_t* pairs, size_t count, siz
   return 0;
 }
 
+/* Inputs, heads and arg_nodes as numbers of entries and nodes; behind check_rows(), which knows the
+ * outputs. */
 static int check_links(draft* d) {
   tvmrt_graph* g = d->graph;
   size_t i;
@@ -375,6 +395,7 @@ static int check_links(draft* d) {
   return resolve(g, d->head_pairs.items, g->num_heads, g->num_nodes, g->heads);
 }
 
+/* Adds up the bytes, which fails where they do not fit into 64 bits or an extent is negative. */
 static int check_entry(draft* d, size_t i) {
   tvmrt_graph* g = d->graph;
   tvmrt_graph_entry* e = &g->entries[i];
@@ -458,6 +479,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
   memset(graph, 0, sizeof(*graph));
 }
 
+/* Searched from the front, as executors ask while they are made; the entries of nodes rise. */
 size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry) {
   size_t i = 0;
   while (i + 1 < graph->num_nodes && graph->nodes[i + 1].first_entry <= entry) ++i;

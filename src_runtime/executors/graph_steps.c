@@ -1,4 +1,9 @@
-/* Steps of a graph executor, and what each must wait for. */
+/* Steps of a graph executor, and what each must wait for.
+ *
+ * Schedulers get the operators of a graph as steps, each with a device and the steps that must end
+ * before it. Either the compiler has said the dependencies (attribute "after"), or they are found
+ * here from the order of nodes and the storages that they share; what was not said and cannot be
+ * found keeps the order. A step waits for earlier ones alone, so there are no circles. */
 #include "graph_steps.h"
 
 #include <stdlib.h>
@@ -20,6 +25,7 @@ typedef struct draft {
   size_t begin; /* and where what it waits for begins */
 } draft;
 
+/* Steps are operators, in their order: nodes without a function are none. */
 static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op) {
   return &g->graph.nodes[g->ops[op].node];
 }
@@ -35,6 +41,7 @@ static int wait_for(draft* d, size_t begin, int32_t step) {
   return tvmrt__buf_append(&d->after, &step, sizeof(step));
 }
 
+/* A node that is none of the operators (-1) is there from the start. */
 static int add_after(tvmrt_parser* in, void* into) {
   draft* d = into;
   int64_t number;
@@ -89,6 +96,7 @@ static int follow_storages(draft* d, size_t op, size_t begin) {
   return 0;
 }
 
+/* One node that says it speaks for the graph: the compiler says it for all or for none. */
 static bool says_after(const tvmrt_graph_executor* g) {
   size_t i = 0;
   while (i < g->num_ops && node_of(g, i)->after == NULL) ++i;
@@ -125,6 +133,8 @@ static void fill_op_of(draft* d) {
   for (i = 0; i < d->g->num_ops; ++i) d->op_of[d->g->ops[i].node] = (int32_t)i;
 }
 
+/* Each input of a node is one reader, of which `readers` has two numbers; what is made stays the
+ * caller's to free also on failure. */
 static int make_draft(draft* d) {
   const tvmrt_graph* graph = &d->g->graph;
   size_t i;
@@ -202,6 +212,7 @@ static int make_schedule(tvmrt_graph_executor* g) {
   return rc;
 }
 
+/* Steps are made when a scheduler is first wanted: most executors need none. */
 static int set_scheduler(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
   if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(make_schedule(g));
   return tvmrt__schedule_choose(g->schedule, scheduler);
@@ -224,6 +235,8 @@ static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
   return false;
 }
 
+/* The first device in the order of the nodes that brings a scheduler decides; else graphs that know
+ * their dependencies overlap, and others run in order without a scheduler. */
 int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {

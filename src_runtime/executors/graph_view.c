@@ -1,3 +1,6 @@
+/* What a node's output is as a tensor. Graph entries of tvmrt's compiler are bytes, since tensors
+ * of several types share storage; the attribute "view" of a node says offset, type, bits, extents
+ * and strides. It comes from a file: a view that reaches outside of its entry is refused. */
 #include "graph_view.h"
 
 #include <stdbool.h>
@@ -13,6 +16,7 @@ typedef struct view_numbers {
   int count;
 } view_numbers;
 
+/* Into a fixed array: more than a view can have is refused before it is written. */
 static int read_number(tvmrt_parser* in, void* into) {
   view_numbers* n = into;
   if (n->count == MAX_NUMBERS) return tvmrt__parse_fail(in, "it has too many numbers");

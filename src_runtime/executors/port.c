@@ -1,4 +1,8 @@
-/* Inputs and outputs of a network. */
+/* Inputs and outputs of a network.
+ *
+ * A port has one tensor in use (`bound`, retained) and maybe memory of its own; executors point
+ * their arguments at `bound` after each call that may change it. Nothing is locked: the executor is
+ * taken by whoever calls. A failure leaves the port with the tensor that it had. */
 #include "port.h"
 
 #include <inttypes.h>
@@ -54,6 +58,7 @@ int tvmrt__fail_taken(const char* who) {
       who);
 }
 
+/* The type must be the same; extents too, but where runs choose them. */
 static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const bool fits =
       tvmrt__port_admits(port, given) && tvmrt__same_dtype(port->bound->dl.dtype, given->dtype);
@@ -87,6 +92,8 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
 }
 
+/* Generated code reads compact rows at an aligned address in the executor's memory: what is not so
+ * must be copied. */
 static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const DLTensor* wanted = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
@@ -122,6 +129,7 @@ static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   return true;
 }
 
+/* An NDArray is shared; a view of a caller is borrowed and must outlive the runs. */
 static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
   DLTensor* given;
   tvmrt_tensor* view;

@@ -143,6 +143,7 @@ static int read_call(tvmrt_parser* in, void* calls) {
   return rc;
 }
 
+/* What others add to reports is skipped. */
 static int read_part(tvmrt_parser* in, void* into, const char* key) {
   reading* r = into;
   if (strcmp(key, "calls") == 0) return tvmrt__parse_items(in, read_call, &r->calls);
@@ -218,6 +219,7 @@ TVMRT_NATIVE(make_report) {
   return tvmrt__ret_object(out, out_code, new_report(calls, devices, configuration));
 }
 
+/* A metric is a box with a type of its own, so that front ends unbox it like any number. */
 static int make_metric(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
   double value;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
@@ -250,6 +252,7 @@ TVMRT_NATIVE(make_device) {
   return tvmrt__ret_object(out, out_code, &wrapper->base);
 }
 
+/* Frees the text in any case: what is returned lies in the thread's slot. */
 static int return_text(int rc, tvmrt_buf* text, TVMValue* out, int* out_code) {
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, text->data == NULL ? "" : text->data);
   tvmrt__buf_free(text);
@@ -294,6 +297,7 @@ typedef struct profiled {
   int64_t warmup;
 } profiled;
 
+/* The finaliser of a function that profile_function() made. */
 static void free_profiled(void* resource) {
   profiled* p = resource;
   tvmrt__release(&p->function->base);

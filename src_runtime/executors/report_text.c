@@ -1,4 +1,8 @@
-/* Reports of profiling as JSON, as comma-separated values and as a table. */
+/* Reports of profiling as JSON, as comma-separated values and as a table.
+ *
+ * A report is maps from names to metrics, which profilers of all kinds fill: names are TVM's,
+ * values boxed numbers or texts. What is no metric fails with its type. Texts grow in the caller's
+ * buffer, who frees it also on failure. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +14,7 @@
 static const char name_column[] = "Name";
 static const char time_column[] = "Duration (us)";
 
+/* Devices are keys as well, in reports that front ends make. */
 int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
   out->size = 0;
   if (key->type_index == TVMRT_TYPE_STRING) {
@@ -24,6 +29,8 @@ int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
                           tvmrt__type_key(key->type_index));
 }
 
+/* By the map's table of texts, without making a String to ask by. Borrowed; NULL where there is
+ * none. */
 tvmrt_object* tvmrt__report_get(const tvmrt_map* map, const char* key) {
   const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&map->by_text, key);
   return slot == NULL ? NULL : map->entries[(uintptr_t)slot->value - 1].value;
@@ -54,6 +61,7 @@ static int write_metric(tvmrt_buf* out, const tvmrt_object* value) {
                            ((const tvmrt_box*)(const void*)value)->as.real);
 }
 
+/* One walk for metrics and for maps of them: `write` writes a value. */
 static int write_map(tvmrt_buf* out, const tvmrt_map* map,
                      int (*write)(tvmrt_buf*, const tvmrt_object*)) {
   tvmrt_buf key = {NULL, 0, 0};
@@ -128,6 +136,8 @@ static void put_in_order(const char** names, size_t count, const char* const* fi
   if (count > done) qsort((void*)(names + done), count - done, sizeof(*names), by_text);
 }
 
+/* Owned; NULL with the error text set. Those of `first` come first, as far as there are such
+ * columns. */
 tvmrt_array* tvmrt__report_columns(tvmrt_map* const* maps, size_t count, const char* const* first) {
   tvmrt_strmap names = {0};
   tvmrt_buf list = {NULL, 0, 0};
@@ -234,6 +244,7 @@ static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
                 ((const tvmrt_string*)(const void*)y)->data) == 0;
 }
 
+/* Calls are one row if they are of one function, of the same shapes, on the same device. */
 static bool same_row(const tvmrt_map* a, const tvmrt_map* b) {
   const char* name = tvmrt__report_get(a, "Hash") != NULL ? "Hash" : name_column;
   return same_text(a, b, name) && same_text(a, b, "Argument Shapes") && same_text(a, b, "Device");
@@ -259,6 +270,7 @@ static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_
   return (tvmrt_object*)tvmrt__metric_new((tvmrt_type)value->type_index, sum);
 }
 
+/* `merged` is how many calls the row has already; 0 for a new one. */
 static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
   size_t i;
   for (i = 0; i < call->size; ++i) {
@@ -272,6 +284,7 @@ static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
   return 0;
 }
 
+/* The row is counted as soon as it is there, for free_rows(); `maps` has room for all calls. */
 static int add_row(rows* r, const tvmrt_map* call, bool aggregate) {
   size_t i = r->count;
   if (aggregate) {
@@ -331,6 +344,7 @@ static int add_sums(rows* r) {
   return 0;
 }
 
+/* A row for each device with what the report says of it as a whole, below the sums. */
 static int add_totals(rows* r, const tvmrt_map* devices) {
   tvmrt_buf key = {NULL, 0, 0};
   int rc = 0;
@@ -407,6 +421,7 @@ static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* w
   return 0;
 }
 
+/* Widths first, from all rows: two passes over the same texts. */
 static int write_table(const rows* r, tvmrt_buf* out) {
   static const char* const first[] = {name_column, time_column,       "Percent", "Device",
                                       "Count",     "Argument Shapes", NULL};
@@ -448,6 +463,7 @@ static int write_configuration(const tvmrt_map* configuration, tvmrt_buf* out) {
   return rc;
 }
 
+/* Room for a row of each call, the line, the sums, and a total of each device. */
 int tvmrt__report_table(const tvmrt_report* report, bool sort, bool aggregate, bool sums,
                         tvmrt_buf* out) {
   const size_t calls = report->calls->size;

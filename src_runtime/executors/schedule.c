@@ -1,4 +1,9 @@
-/* Steps that a scheduler runs. */
+/* Steps that a scheduler runs.
+ *
+ * A schedule belongs to one executor; its plan is what schedulers see. Steps may run on any thread,
+ * several at a time: what they note goes under the lock, while `is_chosen`, `is_running` and the
+ * events belong to the thread that has taken the executor, and to the scheduler between run and
+ * wait. Error texts are kept here, since a thread's own are gone with it. */
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -50,6 +55,8 @@ typedef struct asker {
   int32_t step;
 } asker;
 
+/* Called by the region while its step runs, on the step's thread. NULL leaves it to the region's
+ * own device. */
 static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
   const asker* a = of;
   tvmrt_schedule* s = a->schedule;
@@ -63,6 +70,8 @@ static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
   return device;
 }
 
+/* The request lies in the thread's struct for the call: operators are functions of generated code,
+ * which could not pass it on. A region of that function takes it. */
 static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
   tvmrt_thread* thread = tvmrt__thread();
   asker who = {s, step};
@@ -103,11 +112,14 @@ static int begin(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request)
   return rc;
 }
 
+/* From begin to end on this thread. */
 static int run_step(tvmrt_plan* plan, int32_t step) {
   tvmrt_region_request request = {0};
   return begin(plan->runtime, step, &request);
 }
 
+/* The event is the step's own and good until its next run. One that has ended already is told so by
+ * it. */
 static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
   tvmrt_schedule* s = plan->runtime;
   tvmrt_event* event = &s->events[step];
@@ -122,6 +134,8 @@ static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
   return 0;
 }
 
+/* TVMRT_DEVICE_BUSY only where try_wait asks not to wait. Asked again, an event that has ended says
+ * how. */
 static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
   tvmrt_schedule* s = plan->runtime;
   int rc;
@@ -147,6 +161,7 @@ static int end_what_is_left(tvmrt_schedule* s) {
   return tvmrt__fail("it began step '%.80s' and did not wait for its end; call end_step.", left);
 }
 
+/* An int: the plan's functions are called by plug-ins in C of any age. */
 static int is_cancelled(tvmrt_plan* plan) {
   tvmrt_schedule* s = plan->runtime;
   int result;
@@ -198,12 +213,14 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
   return rc;
 }
 
+/* Under the lock, since cancel() may come from any thread. */
 static void set_cancelled(tvmrt_schedule* s, bool value) {
   tvmrt__lock(&s->lock);
   s->is_cancelled = value;
   tvmrt__unlock(&s->lock);
 }
 
+/* Ends the run that is under way, whatever it made: its tensors go with the executor. */
 static void leave_scheduler(tvmrt_schedule* s) {
   if (!s->is_chosen) return;
   if (s->is_running) {
@@ -218,6 +235,7 @@ static void leave_scheduler(tvmrt_schedule* s) {
   s->plan.privacy = NULL;
 }
 
+/* Also of one that was made half; the lock is there only if has_lock says so. */
 void tvmrt__schedule_free(tvmrt_schedule* s) {
   if (s == NULL) return;
   leave_scheduler(s);
@@ -233,6 +251,7 @@ void tvmrt__schedule_free(tvmrt_schedule* s) {
   free(s);
 }
 
+/* Where pre_run fails there is no scheduler: the next run says so. */
 int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) {
   leave_scheduler(s);
   tvmrt__scheduler_copy(&s->scheduler, scheduler); /* a device's own comes as the device has it */
@@ -287,6 +306,7 @@ static int end_run(tvmrt_schedule* s, int rc) {
   return rc == 0 ? 0 : fail_run(s);
 }
 
+/* A scheduler without `wait` is through when its run returns. */
 int tvmrt__schedule_start(tvmrt_schedule* s) {
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_check_idle(s, "run"));
@@ -299,6 +319,7 @@ int tvmrt__schedule_start(tvmrt_schedule* s) {
   return rc;
 }
 
+/* No run under way is one that has ended well: waiting twice does no harm. */
 int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended) {
   int rc = 0;
   *out_ended = true;

@@ -1,4 +1,7 @@
-/* The graph executor's functions about schedulers, and the list of schedulers. */
+/* The graph executor's functions about schedulers, and the list of schedulers.
+ *
+ * The list of schedulers is the process's, under a lock of its own, which is not held while a
+ * scheduler is called. Executors copy what they find. "sync" and "async" are always there. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -8,6 +11,7 @@
 #include "../platform/threads.h"
 #include "graph_steps.h"
 
+/* On the calling thread, all steps; the first failure ends the run. */
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int32_t i;
   (void)scheduler;
@@ -33,6 +37,7 @@ typedef struct added {
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static added* first;
 
+/* Called with the lock held. What it finds stays: schedulers are never taken out. */
 static const tvmrt_scheduler* find_locked(const char* name) {
   const added* a = first;
   if (strcmp(name, sync_scheduler.name) == 0) return &sync_scheduler;
@@ -57,6 +62,8 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
 /* What the first version of tvmrt_scheduler had. */
 #define FIRST_BYTES (offsetof(tvmrt_scheduler, privacy) + sizeof(void*))
 
+/* Plug-ins may be older or newer than this library: slots that theirs lacks are NULL, slots that
+ * this one does not know are left behind. */
 void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
   const size_t said = from->struct_bytes;
   memset(to, 0, sizeof(*to));
@@ -64,6 +71,7 @@ void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
   to->struct_bytes = sizeof(*to);
 }
 
+/* Called with the lock held. The name is the caller's and must stay, as device.h says. */
 static int add_scheduler(const tvmrt_scheduler* scheduler) {
   added* a;
   if (find_locked(scheduler->name) != NULL) {
@@ -110,6 +118,7 @@ TVMRT_GRAPH_METHOD(run_async, "run_async") {
   return tvmrt__schedule_start(g->schedule);
 }
 
+/* Outputs are filled only when the run has ended well. */
 static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended) {
   *ended = true;
   if (g->schedule == NULL || !g->schedule->is_running) return 0;
@@ -144,6 +153,7 @@ TVMRT_NATIVE(cancel) {
   return 0;
 }
 
+/* A step that did not run has no times, and the position -1. */
 static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt_buf* text) {
   const tvmrt_step* step = &s->steps[i];
   const tvmrt_step_time* time = &s->times[i];

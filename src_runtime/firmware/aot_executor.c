@@ -12,6 +12,7 @@
 #include "graph.h"
 #include "registry.h"
 
+/* Handles of programs point to `shown`; what follows is this file's. */
 typedef struct aot_executor {
   TVMAotExecutor shown; /* first: programs have its address */
   TVMCPackedFunc entry;
@@ -49,6 +50,8 @@ static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const
   return tvmrt__registry_find(module->registry, symbol);
 }
 
+/* NULL also for metadata of another version, whose structs have other places. It lies in flash,
+ * nobody's to free. */
 static const TVMMetadata* metadata_of(const TVMModule* module, const char* name) {
   const TVMFunctionHandle get =
       find(module, name[0] == '\0' ? "tvmgen" : "tvmgen_", name, "_get_c_metadata");
@@ -61,6 +64,7 @@ static const TVMMetadata* metadata_of(const TVMModule* module, const char* name)
   return metadata->version == TVM_METADATA_VERSION ? metadata : NULL;
 }
 
+/* Inputs, outputs, pools: the order in which main takes its arguments. */
 static const TVMTensorInfo* info_of(const TVMMetadata* m, size_t index) {
   if (index < (size_t)m->num_inputs) return &m->inputs[index];
   index -= (size_t)m->num_inputs;
@@ -68,6 +72,7 @@ static const TVMTensorInfo* info_of(const TVMMetadata* m, size_t index) {
   return &m->workspace_pools[index - (size_t)m->num_outputs];
 }
 
+/* The shape points into flash until lay_out() has copied it. */
 static void describe(DLTensor* tensor, const TVMTensorInfo* info) {
   tensor->data = NULL;
   tensor->device.device_type = kDLCPU;
@@ -106,6 +111,8 @@ static size_t tables_bytes(const tensors* all) {
          TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(int64_t));
 }
 
+/* The second walk over what tables_bytes() and add_up() have measured; the block is as large.
+ * Shapes are copied, since a run may choose extents below those of the metadata. */
 static aot_executor* lay_out(void* block, const tensors* all) {
   uint8_t* at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   aot_executor* e = (aot_executor*)(void*)at;
@@ -151,6 +158,8 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   all.metadata = metadata_of(module, module_name);
   if (all.metadata == NULL) return kTvmErrorFunctionNameNotFound;
   all.count = (size_t)(all.metadata->num_inputs + all.metadata->num_outputs);
+  /* `_run` has the workspaces inside; main takes them as arguments. Networks that want pools of
+   * constants filled as well are refused. */
   entry = find(module, "", all.metadata->mod_name, "_run");
   if (entry == NULL) {
     entry = find(module, "", all.metadata->mod_name, "___tvm_main__");
@@ -172,6 +181,7 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   return kTvmErrorNoError;
 }
 
+/* One block, as it was taken. The board's stack wants it back in the order of its blocks. */
 tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
   if (executor == NULL) return kTvmErrorNoError;
   return TVMPlatformMemoryFree(((aot_executor*)(void*)executor)->block, device);

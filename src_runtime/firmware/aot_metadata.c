@@ -1,4 +1,7 @@
-/* Executors of networks compiled ahead of time: what needs no more than the network's metadata. */
+/* Executors of networks compiled ahead of time: what needs no more than the network's metadata.
+ *
+ * Linked by both runtimes. The host's executor shows the metadata in the same struct that
+ * firmware's has. */
 #include "aot_metadata.h"
 
 #include <tvm/runtime/crt/aot_executor.h>
@@ -11,6 +14,7 @@ int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_outputs;
 }
 
+/* `| 32` makes letters small, and no other character becomes a letter by it. */
 int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
   for (; *name != '\0'; ++name, ++spelled) {
     char c = *name;

@@ -7,6 +7,7 @@
 
 #include "packed.h"
 
+/* NULL until create() has succeeded; functions of the module are known to nobody before. */
 static TVMAotExecutor* executor;
 
 /* Position of the input that an argument names or counts; -1 if there is none. */
@@ -72,6 +73,7 @@ PACKED(run) {
 
 static const TVMCPackedFunc functions[] = {
     get_input, get_input_index, get_input_name, get_num_inputs, get_num_outputs, get_output, run};
+/* The count in front, in octal, is that of the functions: both lists have one order. */
 static const TVMFuncRegistry registry = {
     "\007get_input\0get_input_index\0get_input_name\0get_num_inputs\0get_num_outputs\0get_output\0"
     "run",

@@ -1,4 +1,8 @@
-/* Firmware runtime: tensors of the board's allocator, one block each. */
+/* Firmware runtime: tensors of the board's allocator, one block each.
+ *
+ * Head, shape and data in one block, in this order, each part at an aligned address. Boards align
+ * their blocks as they like, so there is room for moving the beginning up, and the block's own
+ * address is kept for giving it back. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/platform.h>
@@ -32,6 +36,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   t.dtype.bits = (uint8_t)dtype_bits;
   t.dtype.lanes = (uint16_t)dtype_lanes;
   t.shape = (int64_t*)(uintptr_t)shape;
+  /* By the caller's shape, which is copied below: it may lie on a stack. */
   data_bytes = tvmrt__graph_bytes(&t, &ok);
   if (!ok || ndim < 0 || ndim > MOST_ITEMS) return kTvmErrorFunctionCallInvalidArg;
   rc = TVMPlatformMemoryAllocate(head_bytes + TVMRT_GRAPH_ROUND_UP((size_t)ndim * sizeof(*shape)) +

@@ -1,4 +1,7 @@
-/* Firmware runtime: the one device, its memory and its one stream, on which all is done at once. */
+/* Firmware runtime: the one device, its memory and its one stream, on which all is done at once.
+ *
+ * Programs and remote clients use these by TVM's names. Everything has happened when a call
+ * returns, so streams are NULL and waiting does nothing. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/platform.h>
 
@@ -22,6 +25,8 @@ int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? kTvmErrorNoError : TVMPlatformMemoryFree(ptr, dev);
 }
 
+/* Of tensors that programs have made: unlike tvmrt__graph_bytes() it looks for no product that
+ * wraps. */
 static size_t bytes_of(const DLTensor* tensor) {
   size_t bytes = ((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   int32_t i;

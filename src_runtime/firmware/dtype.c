@@ -1,4 +1,7 @@
-/* Firmware runtime: data types from text. */
+/* Firmware runtime: data types from text.
+ *
+ * The list of names is in dtype.h and is the host's as well. Nothing is said of what is wrong:
+ * readers of graphs refuse the graph, and String2DLDataType() answers with a type of no bits. */
 #include "dtype.h"
 
 #include <tvm/runtime/crt/packed_func.h>
@@ -20,6 +23,7 @@ static const char* after(const char* text, const char* name) {
   return text;
 }
 
+/* `end` is what must follow: a NUL, or the quotation mark of a JSON text. */
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   const kind* k = kinds;
   for (; k < kinds + sizeof(kinds) / sizeof(kinds[0]); ++k) {

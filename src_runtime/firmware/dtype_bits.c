@@ -1,6 +1,8 @@
 /* The numbers in names of data types; the host's too. */
 #include "dtype.h"
 
+/* Stops where one more digit could pass 16 bits; the digit that is left there makes the name
+ * wrong. */
 const char* tvmrt__read_number(const char* text, unsigned missing, unsigned* out) {
   unsigned value = 0;
   const char* p = text;
@@ -9,6 +11,8 @@ const char* tvmrt__read_number(const char* text, unsigned missing, unsigned* out
   return p;
 }
 
+/* Casts cut, comparisons find out. A bool is one bit: its `missing` says so, and no other number
+ * fits. */
 int tvmrt__read_bits(const char* text, char end, unsigned missing, DLDataType* out) {
   unsigned bits;
   unsigned lanes = 1;

@@ -1,4 +1,9 @@
-/* Messages over a line that loses and changes bytes. */
+/* Messages over a line that loses and changes bytes.
+ *
+ * The format is that of TVM's microTVM server, which clients of TVM speak: ff fd, length, payload,
+ * checksum; a byte ff in it is sent twice, so that ff fd begins a frame wherever a reader stands.
+ * No memory, no clock: bytes go out by a function of the caller's, come in one by one. What is
+ * damaged is dropped without a word: sending again is up to the protocol above. */
 #include "frames.h"
 
 enum { ESCAPE = 0xff, START = 0xfd, LENGTH_BYTES = 4, CRC_BYTES = 2, CRC_FIRST = 0xffff };
@@ -23,6 +28,7 @@ static uint16_t crc_of_all(uint16_t crc, const uint8_t* data, size_t bytes) {
 
 /* ---- writing ---- */
 
+/* The checksum is over the bytes as they are sent, doubled ones included. */
 static int send(tvmrt_frame_writer* w, const uint8_t* data, size_t bytes) {
   w->crc = crc_of_all(w->crc, data, bytes);
   return bytes == 0 ? 0 : w->write(w->ctx, data, bytes);
@@ -86,6 +92,7 @@ static void begin_frame(tvmrt_frame_reader* r) {
   begin_part(r, PART_LENGTH);
 }
 
+/* A frame that does not fit is passed over up to the next beginning. */
 static void end_of_length(tvmrt_frame_reader* r) {
   if (r->length > r->capacity) {
     begin_part(r, PART_NONE);
@@ -132,6 +139,8 @@ tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   return TVMRT_FRAME_MORE;
 }
 
+/* The least: doubled bytes may make it more. A reader that waits for exactly so many never waits
+ * for a byte that nobody sends. */
 size_t tvmrt__frame_needs(const tvmrt_frame_reader* r) {
   if (r->part == PART_LENGTH) return LENGTH_BYTES - r->have;
   if (r->part == PART_PAYLOAD) return r->length - r->have + CRC_BYTES;
@@ -139,6 +148,7 @@ size_t tvmrt__frame_needs(const tvmrt_frame_reader* r) {
   return 1;
 }
 
+/* 0 means that there is no session. */
 uint8_t tvmrt__frame_next_nonce(uint8_t nonce) {
   const uint32_t next = ((((uint32_t)nonce << 5) | ((uint32_t)nonce >> 5)) + 1u) & 0xffu;
   return (uint8_t)(next == 0 ? 1 : next);

@@ -41,11 +41,13 @@ static const TVMCPackedFunc builtin_functions[] = {system_lib, get_function};
 static const TVMFuncRegistry builtins = {"\002runtime.SystemLib\0tvm.rpc.server.ModuleGetFunction",
                                          builtin_functions};
 
+/* The memory is the program's and stays in use. Calling it again forgets what was registered. */
 tvm_crt_error_t tvmrt_globals_init(void* memory, size_t num_bytes) {
   if (memory == NULL) return kTvmErrorBufferTooSmall;
   return TVMMutableFuncRegistry_Create(&added, (uint8_t*)memory, num_bytes);
 }
 
+/* For programs of TVM, which have the board's allocator; called again it does nothing. */
 tvm_crt_error_t TVMInitializeRuntime(void) {
   const DLDevice cpu = {kDLCPU, 0};
   void* memory;

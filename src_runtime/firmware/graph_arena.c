@@ -1,4 +1,9 @@
-/* Firmware runtime: executors in memory that the program gives. */
+/* Firmware runtime: executors in memory that the program gives.
+ *
+ * One block for all: the executor with its tables in front, tensors behind them. Nothing is
+ * allocated, now or later, and nothing has to be given back. *used_bytes tells how much the graph
+ * takes even where the arena is too small, so that a program can find its size by asking with
+ * none. */
 #include "graph.h"
 
 tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TVMModule* module,
@@ -16,6 +21,8 @@ tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TV
   rc = tvmrt__graph_plan(json, json_bytes, &plan);
   if (rc != kTvmErrorNoError) return rc;
   table_bytes = tvmrt__graph_table_bytes(&plan);
+  /* Tensors can only be measured by tables that were read: without these it tells what they take
+   * alone. */
   if (table_bytes > arena_bytes) {
     rc = kTvmErrorPlatformNoMemory;
   } else {

@@ -39,7 +39,8 @@ static void put_number(text* t, const char* before, int64_t number) {
   put(t, at);
 }
 
-/* What is wrong with an axis: "batch: found 9, allowed 1 to 8 (input x)". */
+/* What is wrong with an axis: "batch: found 9, allowed 1 to 8 (input x)". The code tells what is
+ * wrong also where no text is wanted; dim NULL means an axis without a name. */
 static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t least, int64_t most,
                       const char* where, const char* name) {
   text t = {{0}, 0};
@@ -87,6 +88,8 @@ static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* abo
   return rc;
 }
 
+/* Called by the graph's first node with the inputs. A dimension that several inputs have must be
+ * the same in all. */
 int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int32_t* sizes) {
   int32_t i;
   int32_t k;
@@ -109,12 +112,14 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
   return kTvmErrorNoError;
 }
 
+/* For extents that follow from dimensions: `extent` is what they make. */
 int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
   if (given->shape[axis] == extent) return kTvmErrorNoError;
   return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
 }
 
+/* Extents only go down from the room that show_room() has given. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
   DLTensor* given = (DLTensor*)arg.v_handle;
   int64_t room = axis < given->ndim ? given->shape[axis] : 0;
@@ -166,6 +171,7 @@ static int is_same(const tvmrt_dims_tensor* about, const DLTensor* own) {
          memcmp(about->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
 }
 
+/* Called by tvmrt__graph_read() when the tables are there: from here on the executor has sizes. */
 int32_t tvmrt_graph_open(TVMGraphExecutor* executor, const tvmrt_dims* dims) {
   int32_t i;
   int ok = dims->num_inputs <= executor->num_inputs && dims->num_outputs == executor->num_heads;

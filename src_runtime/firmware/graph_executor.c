@@ -1,4 +1,9 @@
-/* Firmware runtime: the graph executor: memory of its tensors, inputs, outputs, runs. */
+/* Firmware runtime: the graph executor: memory of its tensors, inputs, outputs, runs.
+ *
+ * Tables are filled by graph_read.c and never move. Entries of one storage id share memory; those
+ * of inputs are EXTERNAL and have the address of what the program sets, which is used in place and
+ * must stay until the run is over. A run is a walk over operators whose arguments lie ready. One
+ * thread uses an executor at a time. */
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../../src_backend/bytes.h"
@@ -12,6 +17,7 @@ typedef char op_fits[sizeof(graph_op) == 3 * sizeof(void*) ? 1 : -1];
 typedef char input_fits[sizeof(graph_input) == 2 * sizeof(void*) ? 1 : -1];
 typedef char executor_is_aligned[TVMRT_GRAPH_EXECUTOR_BYTES % 8 == 0 ? 1 : -1];
 
+/* Behind success `at` is the first unused byte, aligned. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes) {
   if ((size_t)(g->end - g->at) >= num_bytes) return kTvmErrorNoError;
   return g->memory == NULL ? kTvmErrorPlatformNoMemory : g->memory->grow(g, num_bytes);
@@ -39,6 +45,8 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
   return offset;
 }
 
+/* Type codes are those of the operator with the most arguments: all are tensors, so one table
+ * serves all. */
 tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->most_args * sizeof(int));
   tvm_crt_error_t rc;
@@ -66,6 +74,8 @@ uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, si
   return i;
 }
 
+/* An input that is set for the first time is one fewer to be waited for. What reshapes it has its
+ * storage id. */
 void tvmrt__graph_bind(TVMGraphExecutor* g, uint32_t input, void* data) {
   uint32_t entry = (uint32_t)g->inputs[input].entry;
   uint32_t i;
@@ -106,6 +116,8 @@ static int is_compact(const DLTensor* tensor) {
   return 1;
 }
 
+/* Bytes are compared, not shapes: another shape of as many elements will do. The address must suit
+ * the elements, as the processor may not read them elsewhere. */
 tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data) {
   int ok;
   size_t lane = own->dtype.bits / 8u;
@@ -135,6 +147,7 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTe
   return tvmrt__graph_set_input(executor, input, data_in);
 }
 
+/* An output that is an input has no data until that is set. */
 int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
   const DLTensor* own = tvmrt_graph_output(executor, index);
   uint8_t* data = NULL;
@@ -147,6 +160,7 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   return rc;
 }
 
+/* The code of the first operator that fails, whose text is in the error slot. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   const graph_op* op = executor->ops;
   const graph_op* end = executor->ops_end;

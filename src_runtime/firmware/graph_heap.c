@@ -30,6 +30,7 @@ static tvm_crt_error_t take(size_t num_bytes, block* previous, block** out, uint
   return kTvmErrorNoError;
 }
 
+/* What was left of the block before is left unused. */
 static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
   block* b;
   uint8_t* begin;

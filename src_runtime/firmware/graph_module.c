@@ -8,6 +8,7 @@
 #include "graph.h"
 #include "packed.h"
 
+/* NULL until create() has succeeded; the functions of the module are known to nobody before. */
 static TVMGraphExecutor* executor;
 
 static int is_tensor(int code) { return code == kTVMDLTensorHandle || code == kTVMNDArrayHandle; }
@@ -88,6 +89,7 @@ PACKED(set_input) {
 static const TVMCPackedFunc functions[] = {
     get_input, get_input_index, get_num_inputs, get_num_outputs, get_output, load_params,
     run,       set_input};
+/* The count in front, in octal, is that of the functions: both lists have one order. */
 static const TVMFuncRegistry registry = {
     "\010get_input\0get_input_index\0get_num_inputs\0get_num_outputs\0get_output\0load_params\0"
     "run\0set_input",

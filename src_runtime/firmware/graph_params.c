@@ -8,6 +8,7 @@
 
 enum { LEAST_ALIGN_BYTES = 4 };
 
+/* At least what a 32-bit load wants: kernels read small elements by words. */
 static int is_aligned(const uint8_t* data, DLDataType dtype) {
   uintptr_t align = dtype.bits / 8u;
   if (align < LEAST_ALIGN_BYTES) align = LEAST_ALIGN_BYTES;
@@ -59,6 +60,9 @@ static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num
   return in.damage != TVMRT_BYTES_WHOLE ? kTvmErrorGraphParamsDamaged : rc;
 }
 
+/* Two walks: the first checks everything and measures the copies, so that a blob that is refused
+ * has bound nothing. The blob must stay, as aligned tensors are used where they lie, often in
+ * flash. */
 int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_blob,
                                 uint32_t param_size) {
   const uint8_t* blob = (const uint8_t*)param_blob;

@@ -1,4 +1,8 @@
-/* Firmware runtime: what a graph JSON holds and where, before any memory is needed. */
+/* Firmware runtime: what a graph JSON holds and where, before any memory is needed.
+ *
+ * The first of two passes. It finds the sections and counts what is in them by their brackets and
+ * commas, so that memory can be measured and given at once; damaged texts give wrong counts, which
+ * the second pass (graph_read.c) finds as it compares each list with its count. */
 #include "graph.h"
 
 static const char* const section_names[] = {"nodes",  "arg_nodes",  "heads", "node_row_ptr",
@@ -43,6 +47,7 @@ static int find_sections(tvmrt_json* in, tvmrt_json_tally* sections) {
 /* a - b, or more than any graph has. */
 static uint32_t less(uint32_t a, uint32_t b) { return a < b ? MOST_ITEMS + 1u : a - b; }
 
+/* A list without items has no commas either, and only looking tells it from one of one item. */
 static int is_empty(const graph_plan* plan, int section) {
   tvmrt_json in;
   in.at = plan->sections[section].at + 1;

@@ -45,15 +45,19 @@ static void fail(reader* r, tvm_crt_error_t error) {
   r->in.end = r->in.at;
 }
 
+/* Once damaged, all reading functions do nothing: loops end, and one test at their end is
+ * enough. */
 static void require(reader* r, int condition) {
   if (!condition) fail(r, kTvmErrorGraphInconsistent);
 }
 
+/* The same text is walked once for each section; at has been found by the plan. */
 static void open_section(reader* r, int section) {
   r->in.at = r->plan->sections[section].at;
   tvmrt__json_expect(&r->in, '[');
 }
 
+/* Rows rise from 0 to the number of entries: what a node has lies between two of them. */
 static void read_rows(reader* r) {
   uint32_t count = 0;
   uint32_t last = 0;
@@ -118,6 +122,7 @@ static void read_shape(reader* r, uint32_t entry) {
   require(r, ok);
 }
 
+/* Of an entry that read_shape() has accepted. */
 static size_t bytes_of(const TVMGraphExecutor* g, uint32_t entry) {
   int ok;
   return tvmrt__graph_bytes(&g->entries[entry], &ok);
@@ -155,6 +160,7 @@ static uint32_t read_edge(reader* r, uint32_t limit) {
   return rows[numbers[0]] + numbers[1];
 }
 
+/* There are as many values as the plan has counted edges and results. */
 static void add_argument(reader* r, uint32_t entry) {
   require(r, r->values < r->values_end);
   if (!r->in.damaged) (r->values++)->v_handle = &r->g->entries[entry];
@@ -233,6 +239,7 @@ static void name_input(reader* r, uint32_t entry, const char* name) {
   require(r, 0);
 }
 
+/* Goes round the table once at most, from where the last look-up ended. */
 static TVMCPackedFunc find_function(reader* r, const char* name) {
   uint16_t count = TVMFuncRegistry_GetNumFuncs(r->functions);
   uint16_t left;
@@ -272,6 +279,7 @@ static int agrees(const char* text, uint32_t number) {
   return *text == '"' && value == number;
 }
 
+/* A node that is no input. first and end are its entries; its inputs lie in n->args already. */
 static void add_op(reader* r, const node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   graph_op* op = g->ops_end;
@@ -329,7 +337,8 @@ static void open_sizes(reader* r) {
   r->error = (tvm_crt_error_t)r->functions->funcs[0](&executor, NULL, 1, NULL, NULL, NULL);
 }
 
-/* The order of alignments: 8 bytes, pointers, 2 bytes. */
+/* The order of alignments: 8 bytes, pointers, 2 bytes. Takes the memory that
+ * TVMRT_GRAPH_TABLE_BYTES has measured; the struct comes first. */
 static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, reader* r) {
   uint32_t args = plan->edges + plan->entries - plan->inputs;
   uint32_t ops = plan->nodes - plan->inputs;
@@ -351,6 +360,8 @@ static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, reader* r) {
   g->num_entries = (uint16_t)plan->entries;
 }
 
+/* The tables may be used on success alone; nothing is to be freed otherwise. Names of inputs point
+ * into the JSON, which must stay. */
 tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* module,
                                   TVMGraphExecutor* g) {
   reader r;

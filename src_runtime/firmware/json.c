@@ -1,4 +1,10 @@
-/* A reader of JSON text that does not recurse. */
+/* A reader of JSON text that does not recurse.
+ *
+ * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). It remembers one
+ * thing, that the text is damaged: it then stands at its end, so that loops over it stop by
+ * themselves and callers test once. Texts are not copied: a text is the address behind its first
+ * quotation mark, and ends with the mark that is not escaped; `last_quote` makes sure that there is
+ * one, so that scanning needs no other bound. */
 #include "json.h"
 
 #include "../../src_backend/bytes.h"
@@ -23,6 +29,7 @@ void tvmrt__json_expect(tvmrt_json* in, char c) {
   }
 }
 
+/* 0 also where the text is damaged. `count` starts at 0 and tells whether a comma must come. */
 int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   char c = tvmrt__json_peek(in);
   if (c == close) {
@@ -45,6 +52,7 @@ static const char* text_end(const char* p, const char* last) {
   }
 }
 
+/* Never NULL: a damaged text gives an empty one, which no key is. */
 const char* tvmrt__json_text(tvmrt_json* in) {
   const char* end = NULL;
   const char* first;
@@ -60,6 +68,7 @@ const char* tvmrt__json_text(tvmrt_json* in) {
   return first;
 }
 
+/* Whole numbers of 31 bits: graphs have no others. */
 uint32_t tvmrt__json_number(tvmrt_json* in) {
   uint32_t value = 0;
   const char* first;
@@ -132,6 +141,8 @@ static uint32_t read_hex(const char** text) {
   return value;
 }
 
+/* *text stands behind the backslash and is moved behind the escape. Returns the bytes in utf8, of
+ * which the first is NUL for an escape that is none or that makes a NUL. */
 size_t tvmrt__json_escape(const char** text, char* utf8) {
   const char* pair = "\"\"\\\\//b\bf\fn\nr\rt\t\0";
   char c = *(*text)++;
@@ -154,6 +165,7 @@ size_t tvmrt__json_escape(const char** text, char* utf8) {
   return more + 1;
 }
 
+/* Compares without unescaping into memory. */
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
   for (; *text != '"'; ++bytes) {
@@ -177,6 +189,7 @@ void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes) {
   in->end = text == NULL ? NULL : text + num_bytes;
   in->damaged = text == NULL;
   in->last_quote = in->end;
+  /* From behind, once: no text in it can end later. */
   while (in->last_quote > text && *--in->last_quote != '"') {
   }
 }

@@ -1,4 +1,9 @@
-/* Firmware runtime: sessions of remote calls over a line of bytes. */
+/* Firmware runtime: sessions of remote calls over a line of bytes.
+ *
+ * One server, which the board's program feeds with the bytes that have come: it answers while it
+ * takes them, from buffers of its own. Clients of TVM use packets without a number; tvmrt's number
+ * theirs, so that a request that is sent again is not run twice. A line that takes no more bytes
+ * ends the server's loop with an error. */
 #include <tvm/runtime/crt/microtvm_rpc_server.h>
 
 #include "../../src_backend/bytes.h"
@@ -28,6 +33,7 @@ typedef struct remote_server {
 
 static remote_server the_server;
 
+/* The program's function may send fewer bytes than it is given, but not none. */
 static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
   const remote_server* s = ctx;
   while (bytes != 0) {
@@ -39,7 +45,8 @@ static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
   return kTvmErrorNoError;
 }
 
-/* A message of a head, which has the session's id unless it is the first one, and a body. */
+/* A message of a head, which has the session's id unless it is the first one, and a body. A failure
+ * is remembered and told at the end of the loop: what was begun here cannot be taken back. */
 static void send_message(remote_server* s, tvmrt_message_type type, const uint8_t* number,
                          const void* body, size_t bytes) {
   tvmrt_frame_writer w;
@@ -77,6 +84,7 @@ static void begin_session(remote_server* s, uint8_t client_nonce) {
   send_message(s, TVMRT_MESSAGE_REPLY, NULL, &version, sizeof(version));
 }
 
+/* The reply stays in its buffer for requests that come again. */
 static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
   remote_writer out;
   out.data = s->reply;
@@ -108,6 +116,8 @@ static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, siz
   send_message(s, TVMRT_MESSAGE_NUMBERED, &number, s->reply, s->reply_bytes);
 }
 
+/* Messages of other sessions, of unknown kinds and too short ones are dropped: the line may have
+ * made them. */
 static void take_message(remote_server* s, size_t bytes) {
   uint8_t* m = s->message;
   int is_ours;
@@ -134,6 +144,8 @@ static void take_message(remote_server* s, size_t bytes) {
 /* The first byte of the first frame, which no receiver takes for its beginning. */
 static const uint8_t wake_up = 0xfe;
 
+/* May be called again, after the board has been asked to begin anew: what clients had taken is
+ * given back. The first message tells a client that there is no session any more. */
 microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_func,
                                             void* write_func_ctx) {
   remote_server* s = &the_server;
@@ -152,6 +164,8 @@ microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_f
   return s;
 }
 
+/* Returns with bytes left only where the session has ended or the line is broken.
+ * kTvmErrorPlatformShutdown asks the program to reset the board. */
 tvm_crt_error_t MicroTVMRpcServerLoop(microtvm_rpc_server_t server, uint8_t** new_data,
                                       size_t* new_data_size) {
   remote_server* s = server;

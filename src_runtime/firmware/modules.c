@@ -1,4 +1,7 @@
-/* Firmware runtime: modules and functions by handle. */
+/* Firmware runtime: modules and functions by handle.
+ *
+ * A module's handle is the address of its table, a function's that of its entry: both lie in flash,
+ * are never counted and never freed, so freeing does nothing. */
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "packed_func.h"
@@ -34,6 +37,7 @@ int TVMFuncFree(TVMFunctionHandle func) {
   return kTvmErrorNoError;
 }
 
+/* The host's library has another of this name, with a sentence. */
 int tvmrt__function_missing(const char* name, int rc) {
   (void)name, (void)rc;
   return kTvmErrorFunctionNameNotFound;

@@ -18,6 +18,8 @@ TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count
   return args;
 }
 
+/* A name that is too long is cut: it is there to be looked at. `rc` is what the look-up has
+ * said. */
 static int bind(TVMPackedFunc* pf, const char* name, const TVMArgs* args, int rc) {
   size_t i;
   if (pf->fexec == NULL) return tvmrt__function_missing(name, rc);
@@ -46,6 +48,7 @@ int TVMPackedFunc_Call(TVMPackedFunc* pf) {
   return rc;
 }
 
+/* NULL leaves the arguments as they are. */
 void TVMPackedFunc_SetArgs(TVMPackedFunc* pf, const TVMArgs* args) {
   if (args != NULL) pf->args = *args;
 }

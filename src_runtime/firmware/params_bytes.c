@@ -1,4 +1,9 @@
-/* The bytes of params blobs. */
+/* The bytes of params blobs.
+ *
+ * Little-endian, as TVM writes them: magic, reserved, names, tensors. Each step takes bytes in
+ * front of an end and notes what is wrong as a number; after that nothing is read any more and
+ * counts are 0, so that loops need no test of their own. Nothing is copied or aligned: callers do
+ * that. */
 #include "params_bytes.h"
 
 /* What is wrong first is told: what follows it is not looked at. */
@@ -13,6 +18,7 @@ const uint8_t* tvmrt__bytes_take(tvmrt_bytes* in, size_t num_bytes) {
   return at;
 }
 
+/* Byte by byte: the numbers lie at any address. */
 static uint32_t u32_at(const uint8_t* p) {
   return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -52,6 +58,7 @@ size_t tvmrt__bytes_names(tvmrt_bytes* in, tvmrt_bytes* names) {
   return count;
 }
 
+/* More than 65535 dimensions cannot be: so much is never left, and the product does not wrap. */
 void tvmrt__bytes_tensor(tvmrt_bytes* in, tvmrt_tensor_head* out) {
   uint64_t rank_and_type;
   expect(in, TVMRT_TENSOR_MAGIC, TVMRT_BYTES_NO_TENSOR);

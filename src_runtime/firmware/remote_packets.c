@@ -1,4 +1,10 @@
-/* Firmware runtime: packets of remote calls, and their answers. */
+/* Firmware runtime: packets of remote calls, and their answers.
+ *
+ * The protocol is TVM's RPC, without what boards cannot have: callbacks, and functions that are
+ * counted. Numbers that stand for addresses come from outside: each is compared with what this
+ * client was told of (remote_things.c) before anything is read, written or called there. An answer
+ * is written into the one buffer from its beginning; where it fails half-way, the error replaces
+ * it. */
 #include <tvm/runtime/crt/stack_allocator.h>
 
 #include "../../src_backend/bytes.h"
@@ -107,6 +113,7 @@ static tvm_crt_error_t check_argument(request* r, int i) {
   return kTvmErrorNoError;
 }
 
+/* The client may then read and write its memory, and no other. */
 static tvm_crt_error_t reply_tensor(const request* r, const DLTensor* t) {
   const size_t bytes = tvmrt__remote_tensor_bytes(t);
   const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, THING_MEMORY, t->data,
@@ -129,6 +136,8 @@ static tvm_crt_error_t reply_bytes(const request* r, int code, const char* data,
   return kTvmErrorNoError;
 }
 
+/* The table of things is told first: without room in it the client gets an error instead of a
+ * number that it could not use. */
 static tvm_crt_error_t reply_handle(const request* r, int code, thing_kind kind,
                                     const void* handle) {
   const tvm_crt_error_t rc = tvmrt__remote_tell(&r->session->things, kind, handle, 0, 0);
@@ -140,6 +149,7 @@ static tvm_crt_error_t reply_handle(const request* r, int code, thing_kind kind,
   return kTvmErrorNoError;
 }
 
+/* Codes and values as a packed function's: a pair of the type and the value. */
 static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) {
   const TVMByteArray* bytes = (const TVMByteArray*)value.v_handle;
   switch (code) {
@@ -172,6 +182,7 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
   }
 }
 
+/* An evaluator writes its times where the answer's bytes will lie: there is no other memory. */
 static tvm_crt_error_t call(request* r, uint64_t function) {
   TVMValue result;
   int code = kTVMNullptr;
@@ -193,6 +204,7 @@ static tvm_crt_error_t call(request* r, uint64_t function) {
 
 /* ---- system calls ---- */
 
+/* Of system calls, the first two arguments: what follows is checked where it is read. */
 static int has_codes(const request* r, int count, int first, int second) {
   if (r->in.count != count || r->in.codes[0] != first) return 0;
   return count < 2 || r->in.codes[1] == second;
@@ -262,6 +274,7 @@ static tvm_crt_error_t free_memory(const request* r) {
   return rc != kTvmErrorNoError ? rc : reply_nothing(r);
 }
 
+/* Where both are empty there may be no address, which the copy would want. */
 static tvm_crt_error_t copy_among(const request* r) {
   const remote_things* things = &r->session->things;
   DLTensor from;
@@ -320,6 +333,8 @@ static tvm_crt_error_t system_call(const request* r, uint32_t code) {
 
 /* ---- copies ---- */
 
+/* Bytes to the board follow the head in the packet; bytes from it are written behind the answer's
+ * head. */
 static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
   DLTensor* t = &r->in.tensors[0];
   const tvm_crt_error_t rc = tvmrt__remote_read_tensor(in, &r->in, t);
@@ -355,6 +370,7 @@ static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   return reply_nothing(r);
 }
 
+/* What the length says must be what has come: the frame around it was whole. */
 static tvm_crt_error_t answer(request* r, remote_reader* in) {
   const uint64_t bytes = tvmrt__remote_read_uint(in, 8);
   const uint32_t code = (uint32_t)tvmrt__remote_read_uint(in, 4);
@@ -378,6 +394,7 @@ static tvm_crt_error_t answer(request* r, remote_reader* in) {
   return code == PACKET_CALL ? call(r, function) : system_call(r, code);
 }
 
+/* Always leaves an answer. The packet is changed: texts in it get their NUL. */
 void tvmrt__remote_answer(remote_session* s, uint8_t* packet, size_t bytes, remote_writer* out) {
   request r;
   remote_reader in;

@@ -1,4 +1,8 @@
-/* Firmware runtime: what a remote client was told of. It may use nothing else. */
+/* Firmware runtime: what a remote client was told of. It may use nothing else.
+ *
+ * A table of fixed size, part of the session. Functions and modules are known by address, memory by
+ * a range. Memory that the client has asked for is owned and freed by address; memory of tensors
+ * that it was given is not, and ranges side by side become one. */
 #include <tvm/runtime/platform.h>
 
 #include "graph.h"
@@ -6,6 +10,7 @@
 
 static const DLDevice cpu = {kDLCPU, 0};
 
+/* A free place is a thing of no kind at address 0. */
 static remote_thing* find(remote_things* all, thing_kind kind, uint64_t address) {
   int i;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
@@ -55,6 +60,7 @@ int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t addr
   return 0;
 }
 
+/* All numbers are the client's: no sum that decides may wrap. */
 int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t bytes) {
   const uint64_t data = (uintptr_t)t->data;
   int i;

@@ -27,6 +27,7 @@ static uint8_t* times;
 static size_t times_room;
 static TVMByteArray result;
 
+/* Set before each call: where an evaluator may write. */
 void tvmrt__remote_set_times(uint8_t* at, size_t room) {
   times = at;
   times_room = room;

@@ -1,4 +1,9 @@
-/* Firmware runtime: values in packets of remote calls. */
+/* Firmware runtime: values in packets of remote calls.
+ *
+ * Values are read into a struct of fixed size, of which the session has one: texts and bytes point
+ * into the packet. What does not fit or is not there sets `failed`, which readers test when they
+ * are through; a writer that has no room left does the same, and what it has written counts for
+ * nothing. */
 #include "../../src_backend/bytes.h"
 #include "remote.h"
 
@@ -35,6 +40,8 @@ static void read_dtype(remote_reader* in, DLDataType* out) {
   out->lanes = (uint16_t)tvmrt__remote_read_uint(in, 2);
 }
 
+/* Its address is a number of the client's, not yet to be used. Extents of all tensors share one
+ * array. */
 tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out) {
   uint64_t address = tvmrt__remote_read_uint(in, 8);
   int32_t i;
@@ -143,6 +150,7 @@ void tvmrt__remote_write_uint(remote_writer* out, size_t bytes, uint64_t value) 
   tvmrt__remote_write_bytes(out, text, bytes);
 }
 
+/* The length is left open until tvmrt__remote_end(). */
 void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   out->size = 0;
   out->failed = 0;
