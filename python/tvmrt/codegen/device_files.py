@@ -29,6 +29,8 @@ def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
             sources.flags[name] = code.flags
             if code.vendor is not None:
                 sources.vendors[name] = code.vendor
+            if code.packaged is not None:
+                sources.packaged[name] = code.packaged
             new = (flag for flag in code.link_flags if flag not in sources.link_flags)
             sources.link_flags.extend(new)
     sources.modules = device_modules(program)

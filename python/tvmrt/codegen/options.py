@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.ir import ModuleBlob, Vendor
+from tvmrt.ir import ModuleBlob, Packaged, Vendor
 from tvmrt.ir.program import Buffer
 from tvmrt.ir.rounding import round_up
 
@@ -132,7 +132,9 @@ class Sources:
     modules: list[ModuleBlob] = field(default_factory=list)
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     link_flags: list[str] = field(default_factory=list)
-    vendors: dict[str, Vendor] = field(default_factory=dict)  # what a file's code calls
+    # what a file's code calls, for those who build, and for packages
+    vendors: dict[str, Vendor] = field(default_factory=dict)
+    packaged: dict[str, Packaged] = field(default_factory=dict)
 
     @property
     def flash_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """Devices: what may run parts of a network. A device is one subclass of Device, in one file."""
 
-from tvmrt.ir import CSource, DeviceMemory, ModuleBlob, Needs, Region, Vendor
+from tvmrt.ir import CSource, DeviceMemory, ModuleBlob, Needs, Packaged, Region, Vendor
 
 from .base import Annotation, Context, Device, Refusal
 from .expr_visitor import ExprVisitor
@@ -17,6 +17,7 @@ __all__ = [
     "DeviceMemory",
     "ModuleBlob",
     "Needs",
+    "Packaged",
     "PythonDevice",
     "Refusal",
     "Region",

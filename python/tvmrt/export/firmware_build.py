@@ -20,6 +20,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 # tests/python/export/test_runtime_files.py asks the compiler whether that is right.
 BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
 SIZED_GRAPH = "sized graph"
+ERRORS = "errors"
 SERVER = "server"  # of remote calls: what MicroTVMRpcServerInit and MicroTVMRpcServerLoop call
 EXECUTOR_FILES = {
     "aot": {
@@ -41,6 +42,8 @@ EXECUTOR_FILES = {
         "modules.c packed.h packed_func.h registry.h remote.h remote_packets.c remote_things.c "
         "remote_timer.c remote_values.c tensor_bytes.c",
     },
+    # what C of devices calls, in packages: TVMAPISetLastError() with TVMGetLastError()
+    ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},
     SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
 }
 

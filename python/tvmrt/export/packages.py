@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvmrt.codegen.operators.custom_files import header_name
 from tvmrt.error import UnsupportedError
+from tvmrt.ir import Packaged
 
-from .firmware_build import runtime_headers
-from .package_texts import texts
+from .firmware_build import ERRORS, runtime_headers, runtime_sources
+from .package_texts import TENSOR_ALIGN_BYTES, texts
+from .vendors import vendor_copies
 
 
 @dataclass(frozen=True)
@@ -30,30 +33,38 @@ class Package:
     sources: list[str]
     headers: list[str]
     hard_floats: bool  # whether the processor computes them
+    needs: list[Packaged]  # what the code of devices calls
+    align_bytes: int  # of tensors
 
 
 @dataclass(frozen=True)
 class Format:
-    """``src`` and ``include``: the folders of the C files and of the headers."""
+    """``src`` and ``include``: the folders of the C files and of the headers. ``names``: whether
+    its metadata can name what code of devices calls, which is copied otherwise."""
 
     src: str
     include: str
+    names: bool = False
 
 
 FORMATS = {
-    "zephyr": Format("src", "include"),
+    "zephyr": Format("src", "include", names=True),
     "arduino": Format("src", "src"),
     "platformio": Format("src", "include"),
     "esp-idf": Format("src", "include"),
-    "cmsis-pack": Format("src", "include"),
+    "cmsis-pack": Format("src", "include", names=True),
 }
+# What C of devices and of custom operators may call of the runtime; packages have it.
+_CALLS = re.compile(r"\bTVM\w+(?=\()")
+_HAS = {"TVMAPISetLastError"}
 
 
 def package_files(library, kind: str) -> dict[str, str]:
     """Texts of a package of that kind by their paths.
 
     Raises ValueError for a kind that there is not and for a network without the C interface,
-    UnsupportedError for what such a package cannot build or call.
+    UnsupportedError for what such a package cannot build or call, CompileError where it copies C of
+    a vendor that the environment does not name.
     """
     if kind not in FORMATS:
         raise ValueError(f"format {kind} is not known; choose {', '.join(FORMATS)}")
@@ -62,6 +73,7 @@ def package_files(library, kind: str) -> dict[str, str]:
     for name, text in sorted(library.sources.files.items()):
         folder = row.include if name.endswith(".h") else row.src
         files[f"{folder}/{name}"] = text
+    _add_called(library, row, files)
     for name, text in sorted(runtime_headers(list(files.values())).items()):
         files[f"{row.include}/{name}"] = text
     files.update(texts(_package(library, files), kind))
@@ -84,17 +96,45 @@ def _check(library) -> None:
             "the example of a package passes inputs and outputs alone; let the image have the "
             "pools (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
         )
-    if any(step.group.root.op in ("custom", "region") for step in library.program.steps):
+    called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS
+    if called:
         raise UnsupportedError(
-            "the network has code that others wrote, for custom operators or devices, which may "
-            "call the backend; write a .tar, which has it"
+            f"the network has code of custom operators or devices that calls {min(called)}() of "
+            "the runtime, which packages do not have; write a .tar"
         )
+
+
+def _foreign(library) -> dict[str, str]:
+    """Texts with code that others wrote, for custom operators or devices, by their files."""
+    roots = [step.group.root for step in library.program.steps]
+    bodies = {header_name(root.attrs["operator"]) for root in roots if root.op == "custom"}
+    return {name: library.sources.files[name] for name in (*library.sources.flags, *bodies)}
+
+
+def _add_called(library, row: Format, files: dict[str, str]) -> None:
+    """What the code of devices calls: where errors go, and C of vendors that cannot be named."""
+    sources = library.sources
+    texts = _foreign(library)
+    if any(name in _CALLS.findall(text) for text in texts.values() for name in _HAS):
+        errors = runtime_sources([ERRORS])
+        files.update({f"{row.src}/runtime/{name}": text for name, text in errors.items()})
+    vendors = {
+        vendor: None
+        for name, vendor in sources.vendors.items()
+        if not (row.names and name in sources.packaged)
+    }
+    for vendor in vendors:
+        headers, code = vendor_copies(vendor)
+        files.update({f"{row.include}/{name}": text for name, text in headers.items()})
+        own = f"{row.src}/{vendor.variable.lower()}"
+        files.update({f"{own}/{name}": text for name, text in code.items()})
 
 
 def _package(library, files: Mapping[str, str]) -> Package:
     prefix = library.sources.prefix
     header = next(Path(f).name for f in files if Path(f).name == f"{prefix.lower()}.h")
     text = next(text for path, text in files.items() if Path(path).name == header)
+    needs = list(dict.fromkeys(library.sources.packaged.values()))
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{library.module_name}_network").strip("_")
     return Package(
         name, header, prefix, library.options.origin or library.module_name,
@@ -103,6 +143,7 @@ def _package(library, files: Mapping[str, str]) -> Package:
         sorted(f for f in files if f.endswith(".c")),
         sorted(f for f in files if f.endswith(".h")),
         "-mfloat-abi=hard" in library.target.flags,
+        needs, max([TENSOR_ALIGN_BYTES, *(each.align_bytes for each in needs)]),
     )  # fmt: skip
 
 

@@ -60,6 +60,25 @@ def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
     return files
 
 
+def vendor_copies(vendor: Vendor) -> tuple[dict[str, str], dict[str, str]]:
+    """Texts of its headers and of its C files with the licence, each by its path below the folder
+    of headers or below that which the environment names. Raises CompileError as vendor_code()."""
+    code = vendor_code([vendor])
+    (folder,) = _folder(vendor)
+    headers = folder / vendor.include
+    licences = [path for path in folder.glob("LICENSE*") if path.is_file()]
+    # a header that lies beside the C files is for them
+    beside = {header for path in code for header in path.parent.glob("*.h")}
+    return (
+        {path.relative_to(headers).as_posix(): _text(path) for path in headers.rglob("*.h")},
+        {path.relative_to(folder).as_posix(): _text(path) for path in (*code, *beside, *licences)},
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 def _folder(vendor: Vendor) -> list[Path]:
     """The folder that the environment names, where it has the header."""
     told = os.environ.get(vendor.variable)

@@ -90,6 +90,18 @@ class Vendor:
 
 
 @dataclass(frozen=True)
+class Packaged:
+    """The same as projects of ecosystems name it: ``kconfig`` are options of Zephyr, ``component``
+    the Cclass, Cgroup and, where it has one, Csub of a component of CMSIS packs, ``pack`` vendor
+    and name of the one that has it. Tensors of what calls it begin at ``align_bytes``."""
+
+    kconfig: tuple[str, ...]
+    component: tuple[str, ...]
+    pack: tuple[str, str]
+    align_bytes: int = 8
+
+
+@dataclass(frozen=True)
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.
 
@@ -97,8 +109,9 @@ class CSource:
     ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
     Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
     the C compiler for this text alone, ``link_flags`` to the linker. ``needs`` has by symbol what a
-    function with pointers wants besides tensors; ``vendor`` is what archives are built with, and
-    ``notes`` by symbol what it says of its regions, their size or time.
+    function with pointers wants besides tensors; ``vendor`` is what archives are built with,
+    ``packaged`` what packages name, and ``notes`` by symbol what it says of its regions, their size
+    or time.
     """
 
     text: str
@@ -107,6 +120,7 @@ class CSource:
     link_flags: tuple[str, ...] = ()
     needs: Mapping[str, Needs] = field(default_factory=dict, compare=False)
     vendor: Vendor | None = None
+    packaged: Packaged | None = None
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:

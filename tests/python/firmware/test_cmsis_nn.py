@@ -290,11 +290,6 @@ def test_a_program_that_has_the_library_already_gets_the_network_alone(small, tm
     assert " T arm_convolve_wrapper_s8" not in symbols
 
 
-def test_packages_say_that_they_do_not_build_it(small, tmp_path):
-    with pytest.raises(UnsupportedError, match=r"which packages do not build|write a \.tar"):
-        small[1].export_package(tmp_path / "package", "zephyr")
-
-
 def test_cmake_builds_it_as_the_page_says(small, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

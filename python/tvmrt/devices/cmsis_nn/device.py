@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvmrt.devices.base import Annotation, Context, Device
 from tvmrt.devices.registry import register
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import CSource, Graph, Node, Region, Vendor
+from tvmrt.ir import CSource, Graph, Node, Packaged, Region, Vendor
 
 from .calls import HEAD, function
 from .composed import composed_layer
@@ -21,6 +21,12 @@ CMSIS_NN = Vendor(
     include="Include",
     header="arm_nnfunctions.h",
     sources=("Source/*/*.c",),
+)
+_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING SOFTMAX"
+PACKAGED = Packaged(
+    kconfig=("CMSIS_NN", *(f"CMSIS_NN_{group}" for group in _GROUPS.split())),
+    component=("CMSIS", "NN Lib"),
+    pack=("ARM", "CMSIS-NN"),
 )
 
 
@@ -69,7 +75,7 @@ class CmsisNN(Device):
             (nodes,) = matches(region.graph)
             text, needs[region.symbol] = function(region, _layer(nodes), context.board)
             texts.append(text)
-        return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN)
+        return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN, packaged=PACKAGED)
 
 
 def _layer(nodes: Sequence[Node]) -> Layer:

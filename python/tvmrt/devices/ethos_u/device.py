@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmrt.error import Remark, UnsupportedError
-from tvmrt.ir import CSource, Needs, Node, Region, Value
+from tvmrt.ir import CSource, Needs, Node, Packaged, Region, Value
 
 from ..base import Context, Device, Refusal
 from ..byte_meanings import BYTES
@@ -18,12 +18,18 @@ from ..region_json import Constants, describe_region
 from ..registry import register
 from ..to_tflite import write_region
 from . import vela
-from .c_text import constants, scratch_bytes, source_text
+from .c_text import ALIGN_BYTES, constants, scratch_bytes, source_text
 from .stream import Left, Stream, read_stream
 
 SOFTMAX = ("dequantize", "softmax", "quantize")
 MOVES = ("concat", "reshape", "transpose")
 ALONE = (*MOVES, *PAIRS, "qadd", "qavg_pool", "qconv", "qmatmul", "qmax_pool", "qmul")
+PACKAGED = Packaged(
+    kconfig=("ARM_ETHOS_U",),
+    component=("Machine Learning", "NPU Support", "Ethos-U Driver"),
+    pack=("Arm", "ethos-u-core-driver"),
+    align_bytes=ALIGN_BYTES,
+)
 HEAVY = frozenset(ALONE).difference(MOVES)
 
 
@@ -94,6 +100,7 @@ class EthosU(Device):
         return CSource(
             source_text(regions, streams, told, accelerator),
             needs=needs,
+            packaged=PACKAGED,
             notes={symbol: _note(stream) for symbol, stream in streams.items()},
         )
 
