@@ -1,4 +1,10 @@
-/* The module that hands constants to accelerators' modules before their first call. */
+/* The module that hands constants to accelerators' modules before their first call.
+ *
+ * Libraries of TVM with parts for accelerators keep the constants of these parts apart: this module
+ * has them by name, and for each function of an import the names that it needs. The first look-up
+ * of such a function calls its initialiser, `__init_<symbol>`, once, with an Array of the
+ * constants. Look-ups may come from several threads; the initialiser is called under the lock, one
+ * at a time, and must not ask this module for functions of its clients. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +40,7 @@ static void const_loader_destroy(tvmrt_module* self) {
   if (loader->has_lock) tvmrt__mutex_free(&loader->init_lock);
 }
 
+/* Borrowed; NULL where there is none. */
 static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
   size_t i;
   for (i = 0; i < loader->consts.count; ++i) {
@@ -42,6 +49,7 @@ static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
   return NULL;
 }
 
+/* Fills an array of NULLs, so that one that is half full may be released. */
 static int gather(const const_loader* loader, const client* c, tvmrt_array* array) {
   size_t i;
   for (i = 0; i < c->num_vars; ++i) {
@@ -56,6 +64,7 @@ static int gather(const const_loader* loader, const client* c, tvmrt_array* arra
   return 0;
 }
 
+/* Initialisers of TVM return an int that is 0 for success, or nothing. */
 static int call_init(tvmrt_func* init, const client* c, tvmrt_array* array) {
   TVMValue arg;
   TVMValue ret;
@@ -85,6 +94,7 @@ static int find_init(const_loader* loader, const client* c, tvmrt_func** out) {
   return rc;
 }
 
+/* Called with the lock held. */
 static int initialise(const_loader* loader, client* c) {
   tvmrt_func* init;
   tvmrt_array* array;
@@ -122,6 +132,8 @@ TVMRT_NATIVE(get_const_vars) {
 #define METHODS(X) X("get_const_var_ndarray", get_const_vars)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
+/* The function itself is the import's, found behind its constants; *out stays empty where the name
+ * is nobody's. */
 static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const_loader* loader = (const_loader*)self;
   client* c = find_client(loader, name);
@@ -137,6 +149,7 @@ static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* 
   return rc;
 }
 
+/* As TVM writes it: constants, symbols, and for each symbol its list of names. */
 static int const_loader_save(tvmrt_module* self, tvmrt_buf* out) {
   const const_loader* loader = (const const_loader*)self;
   size_t i;
@@ -183,6 +196,7 @@ static int take_symbols(const_loader* loader, char** symbols, size_t count) {
   return 0;
 }
 
+/* What was read before a failure belongs to the loader, which frees it. */
 static int read_clients(tvmrt_reader* in, const_loader* loader) {
   char** symbols;
   size_t count;

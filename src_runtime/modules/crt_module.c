@@ -1,4 +1,8 @@
-/* Modules over a firmware image's table of functions. */
+/* Modules over a firmware image's table of functions.
+ *
+ * For programs that are linked with code generated for firmware and with this library: its tables
+ * become modules like others. The table is static data of the program, so nothing is copied and
+ * nothing freed; several modules may stand over one table. */
 #include <tvm/runtime/crt/module.h>
 
 #include "module.h"

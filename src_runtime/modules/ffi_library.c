@@ -22,6 +22,8 @@ static void* bridge; /* its handle, once it was started */
 
 /* ---- the bridge ---- */
 
+/* The bridge lies in the folder of the library that this code is in, found by the address of a
+ * variable of it. Without a path the system looks where it looks for libraries. */
 static int open_bridge(void** out) {
   tvmrt_buf path = {NULL, 0, 0};
   int (*start)(void) = NULL;
@@ -77,6 +79,7 @@ TVMRT_NATIVE(start) {
 
 /* ---- functions ---- */
 
+/* NULL also without memory for the name: the function then counts as missing. */
 static void* own_symbol(const tvmrt_library_source* source, const char* name) {
   tvmrt_buf full = {NULL, 0, 0};
   size_t ignored;
@@ -89,6 +92,8 @@ static void* own_symbol(const tvmrt_library_source* source, const char* name) {
   return symbol;
 }
 
+/* *out is owned; NULL, and 0, where the library has no such function. It holds `owner`, whose code
+ * it calls. */
 int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, const char* name,
                     tvmrt_func** out) {
   static const char maker[] = "tvmrt.tvm_ffi.from_safe_call";
@@ -113,7 +118,8 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
   return rc;
 }
 
-/* What a library of tvm-ffi calls through variables that its loader fills. */
+/* What a library of tvm-ffi calls through variables that its loader fills. A bridge that cannot be
+ * started leaves them NULL: the library's other functions work without. */
 void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
   static const char* const names[] = {"__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIFunctionCall",
                                       "__TVMFFIHandleInitOnce"};
@@ -139,6 +145,7 @@ typedef struct elf_file {
   ElfW(Ehdr) head;
 } elf_file;
 
+/* False where the file ends before: it is then left to the loader to tell. */
 static bool read_at(const elf_file* file, uint64_t at, void* out, size_t bytes) {
   return tvmrt__file_read_at(file->file, at, out, bytes);
 }
@@ -156,7 +163,8 @@ static bool find_segment(const elf_file* file, uint32_t type, uint64_t address, 
   return false;
 }
 
-/* The names of the symbols that a library has or wants, malloc()ed and with a NUL at the end. */
+/* The names of the symbols that a library has or wants, malloc()ed and with a NUL at the end. The
+ * size is the file's word, and bounded before memory is asked for. */
 static char* read_names(const elf_file* file, size_t* out_size) {
   uint64_t at = 0, size = 0, i;
   ElfW(Phdr) dynamic, part;

@@ -1,8 +1,13 @@
-/* Kinds of modules: their loaders, found by name among the global functions. */
+/* Kinds of modules: their loaders, found by name among the global functions.
+ *
+ * A kind named K is read by the global function "runtime.module.loadbinary_K", which rooms,
+ * plug-ins and front ends register; nothing here knows any kind. */
 #include <string.h>
 
 #include "module.h"
 
+/* The common body of loaders: the argument is the reader itself, which TVM's loaders get as a
+ * stream. A new reference is returned. */
 int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValue* out,
                         int* out_code) {
   tvmrt_module* mod = NULL;
@@ -15,6 +20,7 @@ int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValu
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* For the list of what can be loaded, which is told when something cannot. */
 static int append_kind(void* ctx, const char* name) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(ctx, ", "));
   return tvmrt__buf_puts(ctx, name + strlen(TVMRT_LOADER_PREFIX));

@@ -29,6 +29,7 @@ static library_module* find_live(const void* mapping) {
   return lib;
 }
 
+/* Called when the count is 0 already: find_live() passes over such a node. */
 static void remove_live(const library_module* lib) {
   library_module** at;
   tvmrt__lock(&live_lock);
@@ -40,6 +41,7 @@ static void remove_live(const library_module* lib) {
   tvmrt__unlock(&live_lock);
 }
 
+/* Also for libraries whose node is about to go: the handle is still open, and so is the file. */
 bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out) {
   const library_module* lib;
   tvmrt__lock(&live_lock);
@@ -57,6 +59,8 @@ static TVMCPackedFunc as_function(void* symbol) {
   return fn;
 }
 
+/* The source hides what a library is: a file by the system's loader, or a table of a static
+ * program. */
 static void* symbol_of(const library_module* lib, const char* name, size_t* out_size) {
   size_t ignored;
   return lib->source.symbol(lib->source.ctx, name, out_size == NULL ? &ignored : out_size);
@@ -135,6 +139,7 @@ static code_variables find_variables(const tvmrt_library_source* source) {
   return found;
 }
 
+/* Called with the lock held: two threads may load one mapping at once. */
 static void fill_variables(const code_variables* variables, library_module* lib) {
   if (variables->context != NULL) *variables->context = lib;
   for (size_t i = 0; i < kNumSlots; ++i) {
@@ -146,6 +151,8 @@ static void fill_variables(const code_variables* variables, library_module* lib)
   }
 }
 
+/* A library that carries a tree of modules is one node of it; *out is the root. Without one it is
+ * the root itself. *out is owned, `lib` stays the caller's. */
 static int restore(library_module* lib, tvmrt_module** out) {
   size_t size = 0;
   const uint8_t* blob = symbol_of(lib, "__tvm_dev_mblob", &size);
@@ -187,6 +194,8 @@ static bool has_what_it_needs(const tvmrt_library_source* source, char* text, si
   return tvmrt_level_choose(&processor, &needs, 1, NULL, text, text_size) == 0;
 }
 
+/* Before anything of the library runs but the function that tells this: other code may use
+ * instructions that the processor has not. */
 static int check_processor(const tvmrt_library_source* source) {
   char why[512];
   const char* refusal = ask_refusal(source);
@@ -195,6 +204,8 @@ static int check_processor(const tvmrt_library_source* source) {
   return refusal != NULL ? -1 : 0;
 }
 
+/* Takes the source over: it is closed on failure, and where another node has the mapping
+ * already. */
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
   const code_variables variables = find_variables(source);
   library_module* shared;
@@ -222,6 +233,7 @@ static bool is_function(void* ctx, void* symbol) {
   return tvmrt__symbol_is_function(symbol);
 }
 
+/* The size is what the file says of the symbol; 0 where it says none. */
 static void* find_symbol(void* ctx, const char* name, size_t* out_size) {
   void* address = tvmrt__library_symbol(ctx, name);
   *out_size = address == NULL ? 0 : tvmrt__symbol_bytes(address);
@@ -235,6 +247,7 @@ static int check_manifest(const char* path, const tvmrt_library_source* source) 
   return text == NULL || size == 0 ? 0 : tvmrt__manifest_check(path, text, size);
 }
 
+/* The manifest is checked before code of the library runs. */
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
   const tvmrt_opening how = {path, TVMRT_LOAD_LAZILY, "Failed to load dynamic shared library",

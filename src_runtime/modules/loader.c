@@ -1,4 +1,7 @@
-/* Loading modules from files: the format chooses a loader among the global functions. */
+/* Loading modules from files: the format chooses a loader among the global functions.
+ *
+ * Formats are kinds like those inside of libraries: "runtime.module.loadfile_<format>" reads one.
+ * Whoever has no such function may bring it as a plug-in of that name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +13,9 @@ static bool is_kind_name(const char* kind) {
   return kind[0] != '\0' && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-/* What is registered comes first: a program with a loader of its own opens no plug-in for the kind. */
+/* What is registered comes first: a program with a loader of its own opens no plug-in for the kind.
+ * *out is owned, NULL where there is none; an error only where a plug-in is there and cannot be
+ * loaded. */
 int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   bool found = false;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));
@@ -19,6 +24,7 @@ int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   return found ? tvmrt__global_get(loader, out) : 0;
 }
 
+/* Takes `f` over. A loader is somebody's function: what it returns is checked. */
 int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* codes, int num_args,
                        tvmrt_module** out) {
   TVMValue ret;
@@ -52,6 +58,7 @@ static const char* format_of(const char* path, const char* format) {
   return format;
 }
 
+/* *out is owned, NULL on failure. */
 static int load_from_file(const char* path, const char* format, tvmrt_module** out) {
   tvmrt_buf loader = {NULL, 0, 0};
   tvmrt_func* f = NULL;
@@ -91,6 +98,7 @@ int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandl
   return rc;
 }
 
+/* Passes rc on, or returns the module, which it takes over. */
 static int return_module(TVMValue* out, int* out_code, int rc, tvmrt_module* mod) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }

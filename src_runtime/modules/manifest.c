@@ -1,5 +1,10 @@
 /* The manifest of a library: JSON on one line, whose last member is a checksum of what stands before.
- * python/tvmrt/codegen/manifest.py writes it. */
+ * python/tvmrt/codegen/manifest.py writes it.
+ *
+ * It is checked before code of the library is called: a file that was cut or changed on its way, or
+ * is of a newer compiler, is refused with a sentence in place of a crash. Libraries of others have
+ * none and are not checked. No JSON reader is needed: the compiler writes the members in a fixed
+ * order, and the checksum proves that the text is the compiler's. */
 #include "manifest.h"
 
 #include <inttypes.h>
@@ -52,6 +57,8 @@ static const char* tool_of(const char* text, int* out) {
   return tool;
 }
 
+/* What it reads behind is_whole() ends with a NUL, which the checksum's tail has: strstr() and
+ * strtol() stop there. */
 int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
   const char* abi;
   if (!is_whole(text, size)) {

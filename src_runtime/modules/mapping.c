@@ -30,6 +30,8 @@ static int spell(const char* path, unsigned number, tvmrt_buf* out) {
   return tvmrt__buf_puts(out, name);
 }
 
+/* A file that was renamed into place has another inode; one that was written over has another time
+ * or size. */
 static bool same_file(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->device == b->device && a->inode == b->inode;
 }
@@ -51,6 +53,7 @@ enum { OWN_MACHINE = EM_ARM };
 enum { OWN_MACHINE = EM_NONE };
 #endif
 
+/* In the words of this project's targets. */
 static const char* machine_name(unsigned machine) {
   switch (machine) {
     case EM_X86_64:
@@ -164,6 +167,8 @@ static int try_spelling(const char* spelling, const tvmrt_opening* how, bool is_
   return rc;
 }
 
+/* The first spelling is the path as it is, and nearly always right. *out_handle is the caller's to
+ * unload; *out_id belongs to it. A path that is replaced meanwhile is tried again. */
 int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id) {
   tvmrt_buf spelling = {NULL, 0, 0};
   unsigned i;

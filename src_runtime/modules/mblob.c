@@ -13,6 +13,7 @@
 static const char lib_key[] = "_lib";
 static const char tree_key[] = "_import_tree";
 
+/* What is read, in the order of the entries: numbers of the rows are places in `modules`. */
 typedef struct tree {
   tvmrt_module** modules; /* retained */
   size_t num_modules;
@@ -23,6 +24,8 @@ typedef struct tree {
   bool has_library;
 } tree;
 
+/* Also of one that is half read; the root that is wanted has a reference of the caller's by
+ * then. */
 static void free_tree(tree* t) {
   size_t i;
   for (i = 0; i < t->num_modules; ++i) tvmrt__module_release(t->modules[i]);
@@ -41,6 +44,7 @@ static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
   return 0;
 }
 
+/* Takes the reference over, also on failure. */
 static int add_module(tree* t, tvmrt_module* owned) {
   void* modules = t->modules;
   if (tvmrt__grow(&modules, t->num_modules, sizeof(*t->modules)) != 0) {
@@ -52,6 +56,8 @@ static int add_module(tree* t, tvmrt_module* owned) {
   return 0;
 }
 
+/* Another kind's payload is read by its loader, which may be a plug-in's: it leaves the reader
+ * behind its part. */
 static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, tree* t) {
   tvmrt_module* mod;
   if (strcmp(key, tree_key) == 0) {
@@ -129,6 +135,7 @@ static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_ro
   return 0;
 }
 
+/* Children point forward alone, so the first module is the root. */
 static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* library,
                         tvmrt_module** out_root) {
   const tvmrt_module* linked = library->num_imports > 0 ? library : NULL;
@@ -141,6 +148,8 @@ static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* lib
   return link_tree(t, linked, out_root);
 }
 
+/* The library is one of the tree's modules, and may come with imports of an earlier load, which are
+ * then left as they are. *out_root is owned. */
 int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
                          tvmrt_module** out_root) {
   tvmrt_reader in;
@@ -188,6 +197,7 @@ static bool in_library(const tvmrt_module* mod) {
          (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
 }
 
+/* The number of modules where it is none of them. Linear: trees have a handful. */
 static size_t index_of(const packing* p, const tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < p->num_modules && p->modules[i] != mod; ++i) continue;
@@ -295,6 +305,8 @@ static void mark_children(const packing* p, const tvmrt_module* mod, size_t entr
   }
 }
 
+/* `marks` is room of the caller's, one for each entry. Children are written in the order of
+ * entries, each once, whatever number of members imports it. */
 static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_buf* children) {
   size_t i;
   memset(marks, 0, p->num_entries * sizeof(*marks));
@@ -313,6 +325,7 @@ static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_bu
   return 0;
 }
 
+/* Rows are the ends of lists of children, as in a sparse matrix. */
 static int write_tree(const packing* p, tvmrt_buf* out) {
   tvmrt_buf rows = {NULL, 0, 0};
   tvmrt_buf children = {NULL, 0, 0};
@@ -334,6 +347,7 @@ static int write_tree(const packing* p, tvmrt_buf* out) {
   return rc;
 }
 
+/* NULL stands for the library, whose code lies in the file beside the blob. */
 static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
   if (mod == NULL) return tvmrt__write_string(out, lib_key);
   if (mod->type->save == NULL) {
@@ -344,6 +358,7 @@ static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
   return mod->type->save(mod, out);
 }
 
+/* A library alone needs no tree, which older readers would not know. */
 static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
   bool with_tree = root->num_imports != 0 || !in_library(root);
   size_t i;
@@ -355,6 +370,7 @@ static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
   return with_tree ? write_tree(p, out) : 0;
 }
 
+/* `out` is the caller's to free, also on failure. */
 int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out) {
   packing p = {0};
   tvmrt_buf stream = {NULL, 0, 0};

@@ -1,4 +1,9 @@
-/* The module that tells what ahead-of-time compiled code says about itself. */
+/* The module that tells what ahead-of-time compiled code says about itself.
+ *
+ * It stands above a library and asks it for structs of constants, which live as long as the
+ * library. Such structs come from a file: counts and ranks are checked before anything is indexed
+ * by them. Libraries of TVM have the classic struct alone; what this project's front ends ask for
+ * beside is made of it once, and freed with the module. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/metadata.h>
@@ -24,6 +29,7 @@ static void metadata_destroy(tvmrt_module* self) {
 /* More tensors than any function takes: a count above it is none. */
 enum { MAX_TENSORS = 65536, MAX_CONSTANTS = 1 << 24 };
 
+/* A count without a list is refused, too. */
 static int check_count(const char* kind, const void* items, int64_t count, int64_t most) {
   if (count >= 0 && count <= most && (count == 0 || items != NULL)) return 0;
   return tvmrt__fail_value("the library's metadata counts %lld %s%s.", (long long)count, kind,
@@ -74,6 +80,7 @@ static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
   return 0;
 }
 
+/* 0 for a shape whose size does not fit: it is told, nothing is allocated by it. */
 static int64_t info_bytes(const TVMTensorInfo* info) {
   uint64_t bytes;
   if (tvmrt__shape_bytes(info->shape, (int)info->num_shape, info->dtype, &bytes) != 0) return 0;
@@ -90,6 +97,8 @@ static void fill_param(TVMParameterInfo* param, const TVMTensorInfo* info) {
   param->device.device_id = 0;
 }
 
+/* Called with the lock held. A failure leaves a struct of version 0, which the next call makes
+ * anew. */
 static int synthesise(metadata_module* m, const TVMMetadata* classic) {
   TVMFunctionInfo* info = &m->main_info;
   tvmrt_buf name = {NULL, 0, 0};
@@ -131,6 +140,7 @@ static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
   return 0;
 }
 
+/* Always -1. */
 static int missing(const char* name) {
   return tvmrt__fail_value(
       "the library has no function '%s': it was not compiled ahead of "

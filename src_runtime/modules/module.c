@@ -1,4 +1,9 @@
-/* What all modules share: references, imports, function look-up and its cache. */
+/* What all modules share: references, imports, function look-up and its cache.
+ *
+ * A module owns its imports and the functions that it has handed out by name; both kinds of look-up
+ * are remembered, since generated code and front ends ask by name again and again. Each module has
+ * a lock, for its two tables of functions; imports are not locked, as they are added while a tree
+ * is made. No lock is held while foreign code is called. */
 #include "module.h"
 
 #include <stdlib.h>
@@ -7,6 +12,8 @@
 /* More unknown names than this are looked up anew each time, so that asking costs no memory. */
 enum { MAX_CACHED_NAMES = 65536 };
 
+/* Functions of the module's own table have no references left, or the module would be held: they
+ * are freed like memory. Those of the environment are others' and released. */
 static void free_functions(tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < mod->functions.num_slots; ++i) {
@@ -27,6 +34,7 @@ static void free_one(tvmrt_module* mod) {
   free(mod);
 }
 
+/* Gives a reference up; the last one puts the module on the list. */
 static void drop_one(tvmrt_module* mod, tvmrt_module** waiting) {
   if (mod == NULL || !tvmrt__drop(&mod->base)) return;
   mod->next_to_free = *waiting;
@@ -89,6 +97,7 @@ static int append(module_list* list, tvmrt_module* mod) {
   return 0;
 }
 
+/* Linear: trees have a handful of modules. */
 static bool contains(const module_list* list, const tvmrt_module* mod) {
   size_t i;
   for (i = 0; i < list->count; ++i) {
@@ -129,6 +138,7 @@ static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   return rc;
 }
 
+/* `dep` is retained; the caller keeps its own reference. */
 int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep) {
   void* imports = mod->imports;
   TVMRT_RETURN_IF_ERROR(check_no_cycle(mod, dep));
@@ -139,6 +149,7 @@ int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep) {
   return 0;
 }
 
+/* For kinds with a table of functions: *out stays as it is where the name is none of them. */
 int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out) {
   const TVMCPackedFunc* fn = table->functions;
   const char* known = table->names;
@@ -174,6 +185,7 @@ static tvmrt_func* hand_out(tvmrt_func* f) {
   return f;
 }
 
+/* True also where it is known that there is no such function: *out is NULL then. */
 static bool find_cached(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   bool hit;
@@ -203,6 +215,8 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
   return 0;
 }
 
+/* Functions that a kind makes anew each time (`func`), or that may be others tomorrow
+ * (`may_change`), are not remembered. *out is owned; NULL, and 0, where there is none. */
 static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL, false};
   int rc;
@@ -242,6 +256,7 @@ static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** ou
   return 0;
 }
 
+/* `mod` itself goes first. *out is retained, and holds what it needs to be called. */
 int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out) {
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(get_own(mod, name, out));
@@ -273,6 +288,8 @@ int TVMModFree(TVMModuleHandle mod) {
   return 0;
 }
 
+/* What generated code means by a name: the imports of its library first, then what everybody has.
+ * *out is owned. */
 static int find_in_environment(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   if (mod != NULL) TVMRT_RETURN_IF_ERROR(get_from_imports(mod, name, out));
   if (*out != NULL) return 0;
@@ -299,6 +316,7 @@ static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* 
   return rc;
 }
 
+/* Borrowed: the module keeps it as long as it lives. */
 static tvmrt_func* cached_environment(tvmrt_module* mod, const char* name) {
   const tvmrt_strmap_slot* slot;
   tvmrt_func* f;
@@ -309,6 +327,7 @@ static tvmrt_func* cached_environment(tvmrt_module* mod, const char* name) {
   return f;
 }
 
+/* *out is borrowed, as generated code never gives it back. */
 int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out) {
   tvmrt_module* mod = mod_node;
   tvmrt_func* f = NULL;
@@ -331,6 +350,8 @@ int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionH
   return 0;
 }
 
+/* *out NULL, and 0, where there is no such function or it returns no pointer. Pointers are the
+ * library's own data. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out) {
   tvmrt_func* f = NULL;
   TVMValue ret;

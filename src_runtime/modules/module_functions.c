@@ -1,4 +1,7 @@
-/* Global functions over any module. */
+/* Global functions over any module.
+ *
+ * What front ends ask of a module, whatever its kind; names are TVM's. Arguments are borrowed for
+ * the call, results are new references. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +20,7 @@ TVMRT_NATIVE(get_type_key) {
   return tvmrt__ret_str(out, out_code, mod->type->key);
 }
 
+/* A kind without source has an empty one. */
 static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
   tvmrt_module* mod;
   const char* format = "";
@@ -64,6 +68,8 @@ TVMRT_NATIVE(get_import) {
   return tvmrt__ret_object(out, out_code, &mod->imports[index]->base);
 }
 
+/* For whoever wants an import's end at a certain time: the module is as if it had been made
+ * without. */
 TVMRT_NATIVE(clear_imports) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -112,6 +118,8 @@ TVMRT_NATIVE(is_dso_exportable) {
   return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
 }
 
+/* Text where the kind has one, else what a library would carry of it. The file is replaced whole or
+ * not at all. */
 static int write_module(tvmrt_module* mod, const char* path, const char* format) {
   tvmrt_buf bytes = {NULL, 0, 0};
   int rc;

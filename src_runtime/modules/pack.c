@@ -1,9 +1,13 @@
-/* Global functions that turn an import tree into the bytes, or the C text, of `__tvm_dev_mblob`. */
+/* Global functions that turn an import tree into the bytes, or the C text, of `__tvm_dev_mblob`.
+ *
+ * Exporting a library links what these return beside its code; mblob.c reads it when the library is
+ * loaded. */
 #include <ctype.h>
 #include <string.h>
 
 #include "module.h"
 
+/* The blob is the caller's to free, also on failure. */
 static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
   tvmrt_module* root;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, most));
@@ -36,6 +40,7 @@ static int write_bytes(tvmrt_buf* text, const tvmrt_buf* blob) {
   return 0;
 }
 
+/* In a static program the array registers itself before main(). */
 static int write_c(tvmrt_buf* text, const tvmrt_buf* blob, bool system_lib, const char* prefix) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
       text,

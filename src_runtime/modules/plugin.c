@@ -1,4 +1,8 @@
-/* Modules of kinds that plug-ins bring. */
+/* Modules of kinds that plug-ins bring.
+ *
+ * The interface is tvm/runtime/module_plugin.h. A plug-in's table is copied, so that it may lie on
+ * a stack, but the texts in it are borrowed and must stay; `self` is handed over and released with
+ * the module. Its functions are called without any lock held. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/module_plugin.h>
@@ -12,6 +16,8 @@ typedef struct plugin_module {
   void* self;
 } plugin_module;
 
+/* Either a C function with its resource, which lives as long as the module, or a handle of a
+ * reference that the runtime takes over. */
 static int plugin_find(tvmrt_module* mod, const char* name, tvmrt_found* out) {
   const plugin_module* m = (const plugin_module*)mod;
   tvmrt_module_function answer = {NULL, NULL, NULL};
@@ -25,6 +31,7 @@ static int plugin_find(tvmrt_module* mod, const char* name, tvmrt_found* out) {
   return 0;
 }
 
+/* The sink that plug-ins write to, without knowing of buffers. */
 static int write_to_buf(void* sink, const void* data, size_t num_bytes) {
   return tvmrt__buf_append(sink, data, num_bytes);
 }
@@ -47,6 +54,7 @@ static void plugin_destroy(tvmrt_module* mod) {
 /* The table of a module's kind lies in the module itself, which must exist first. */
 static const tvmrt_module_type unfinished = {.key = "plug-in", .find = plugin_find};
 
+/* On failure `self` stays the caller's. */
 int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
                         TVMModuleHandle* out_module) {
   plugin_module* m;
@@ -72,6 +80,7 @@ int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
   return 0;
 }
 
+/* Streams are readers of this library: for plug-ins a pointer that they hand back. */
 int tvmrt_stream_read(void* stream, void* out, size_t num_bytes) {
   const uint8_t* data;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(stream, num_bytes, &data));

@@ -1,4 +1,8 @@
-/* Modules that wait for a compiler: C sources, and object code of a static library. */
+/* Modules that wait for a compiler: C sources, and object code of a static library.
+ *
+ * They run nothing: exporting writes their text to a file and compiles it into the library.
+ * Functions and constants are names that the code says it defines or needs. Kinds and formats of
+ * the bytes are TVM's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +28,7 @@ static void source_destroy(tvmrt_module* self) {
   tvmrt__free_strings(m->consts, m->num_consts);
 }
 
+/* An Array of new Strings. */
 static int return_names(TVMValue* out, int* out_code, char* const* names, size_t count) {
   const char* const* texts = (const void*)names;
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(texts, count));
@@ -88,6 +93,8 @@ static int read_code(tvmrt_reader* in, tvmrt_buf* code) {
   return tvmrt__buf_append(code, text, size);
 }
 
+/* One end for all makers: the module, or nothing and what was made of it released. `m` may be
+ * NULL. */
 static int finish(int rc, source_module* m, tvmrt_module** out) {
   *out = rc == 0 ? &m->base : NULL;
   if (rc != 0) tvmrt__module_release((tvmrt_object*)m);
@@ -132,6 +139,7 @@ static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_
   return 0;
 }
 
+/* What is filled before a failure is the module's. */
 static int fill_source(const tvmrt_args* in, source_module* m) {
   TVMByteArray code;
   const char* format;

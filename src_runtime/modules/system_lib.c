@@ -1,5 +1,10 @@
 /* The system library: symbols that statically linked code registers from its constructors, and the
- * functions of the table that code generated for firmware defines. */
+ * functions of the table that code generated for firmware defines.
+ *
+ * Constructors run before main() and may register from several libraries, so the tables are made at
+ * first use and have a lock. Modules are one for each prefix and are never freed: their code is the
+ * program's. A library that is registered after the module was made is found by names that were not
+ * asked for before. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/crt/module.h>
@@ -21,6 +26,7 @@ int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
   return slot == NULL ? -1 : 0;
 }
 
+/* The lock is not held when the address is used: symbols are never taken out. */
 static void* find_symbol(const char* name) {
   const tvmrt_strmap_slot* slot;
   void* address;
@@ -48,6 +54,8 @@ static const TVMModule* image_module(void) {
 }
 #endif
 
+/* Only an address is wanted, as of a registered symbol. ISO C has no conversion; every host here
+ * has. */
 static void* image_function(const char* name) {
   const TVMModule* image = image_module();
   tvm_function_index_t index;
@@ -81,6 +89,7 @@ static bool is_function(void* ctx, void* symbol) {
   return true;
 }
 
+/* The prefix is the source's context and freed by its close. */
 static int load_system_lib(const char* prefix, tvmrt_module** out) {
   tvmrt_library_source source = {prefixed_symbol, is_function, free, NULL, {0}};
   source.ctx = tvmrt__strdup(prefix);
@@ -88,6 +97,7 @@ static int load_system_lib(const char* prefix, tvmrt_module** out) {
   return tvmrt__library_load(&source, out);
 }
 
+/* Called with the lock held. */
 static tvmrt_module* find_module(const char* prefix) {
   const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&modules, prefix);
   return slot == NULL ? NULL : slot->value;
@@ -111,6 +121,8 @@ static int keep_module(const char* prefix, tvmrt_module** mod) {
   return slot == NULL ? -1 : 0;
 }
 
+/* Loading happens without the lock, since it looks symbols up; who comes second throws its own
+ * away. */
 static int get_system_lib(const char* prefix, tvmrt_module** out) {
   tvmrt__lock(&lock);
   *out = find_module(prefix);

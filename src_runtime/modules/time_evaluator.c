@@ -1,4 +1,9 @@
-/* The time evaluator: a function that times another one. */
+/* The time evaluator: a function that times another one.
+ *
+ * An evaluator is a function object with the timed function and its options as its resource; it
+ * takes the arguments of that function and returns doubles as bytes. Nothing in it changes between
+ * calls, so that threads may share one. Names and argument lists are those of TVM's releases, which
+ * differ by their length. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +29,7 @@ static void free_evaluator(void* resource) {
   free(e);
 }
 
+/* Gives back what the function returns: results are not wanted. */
 static int call_once(tvmrt_func* f, const tvmrt_args* in) {
   TVMValue ret;
   int code;
@@ -32,6 +38,7 @@ static int call_once(tvmrt_func* f, const tvmrt_args* in) {
   return 0;
 }
 
+/* By the wall clock, which is what users wait for. The first failure ends it. */
 static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, double* seconds) {
   double start = tvmrt__seconds();
   int64_t i;
@@ -69,6 +76,7 @@ static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, do
   return 0;
 }
 
+/* The number that was found to last long enough stays for the repeats that follow. */
 static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* results) {
   int64_t number = e->number;
   int64_t i;
@@ -98,6 +106,7 @@ TVMRT_NATIVE(evaluate) {
   return rc;
 }
 
+/* Retained. Without a module the name is a global one. */
 static int read_function(const tvmrt_args* in, tvmrt_func** out) {
   const char* name;
   tvmrt_module* mod;
@@ -154,6 +163,8 @@ static int evaluate_remote(const tvmrt_args* in, TVMValue* out, int* out_code) {
   return rc;
 }
 
+/* Everything that was found is the evaluator's, which frees it also where it cannot be made
+ * whole. */
 TVMRT_NATIVE(time_evaluator) {
   tvmrt_module* mod = NULL;
   evaluator* e;

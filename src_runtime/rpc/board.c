@@ -43,6 +43,7 @@ static int append(void* ctx, const uint8_t* data, size_t bytes) {
   return tvmrt__buf_append(ctx, data, bytes);
 }
 
+/* The codes are copied for each call, since a front end's function may write to its arguments. */
 static int send_text(tvmrt_board* b) {
   TVMByteArray bytes = {b->text.data, b->text.size};
   static const int codes[2] = {kTVMBytes, kTVMNullptr};
@@ -58,6 +59,7 @@ static int send_text(tvmrt_board* b) {
   return 0;
 }
 
+/* The head is the session's id, the type and, in numbered messages, the number of the request. */
 static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* body, size_t bytes) {
   const bool numbered = type == TVMRT_MESSAGE_NUMBERED;
   const uint8_t head[] = {b->session[0], b->session[1], (uint8_t)type, b->number};
@@ -120,6 +122,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
 
 /* ---- messages ---- */
 
+/* What a board says of itself is shown with the next error; the last words count. */
 static void keep_log(tvmrt_board* b, size_t size) {
   size_t bytes = size - TVMRT_MESSAGE_HEAD_BYTES;
   if (bytes > LOG_BYTES) bytes = LOG_BYTES;
@@ -127,10 +130,12 @@ static void keep_log(tvmrt_board* b, size_t size) {
   b->log[bytes] = '\0';
 }
 
+/* A session's first number is never 0, so that nothing is ours before one has begun. */
 static bool is_ours(const tvmrt_board* b) {
   return b->message[0] == b->session[0] && b->message[1] == b->session[1] && b->session[0] != 0;
 }
 
+/* Always -1: what happened, what the board last said, what to look at. */
 static int fail_with_log(const tvmrt_board* b, const char* what, const char* next) {
   const bool has = b->log[0] != '\0';
   return tvmrt__fail("RPCError: %s %s%s%s%s; %s.", b->name, what, has ? "; it last said '" : "",
@@ -140,6 +145,8 @@ static int fail_with_log(const tvmrt_board* b, const char* what, const char* nex
 /* What a message means while an answer is waited for. */
 typedef enum { OTHER, TAKEN, ANSWER, ENDED } meaning;
 
+/* *head is where the answer's packet begins. Answers to requests that were given up carry another
+ * number and are passed over. */
 static meaning read_message(tvmrt_board* b, size_t size, size_t* head) {
   const uint8_t type = b->message[2];
   *head = TVMRT_MESSAGE_HEAD_BYTES;
@@ -203,6 +210,7 @@ static int collect(tvmrt_board* b) {
 
 /* ---- the channel ---- */
 
+/* Answers that nobody has read are collected first: the board takes one request at a time. */
 static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                         size_t tail_bytes) {
   tvmrt_board* b = ch->self;
@@ -215,6 +223,7 @@ static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, 
   return transmit(b);
 }
 
+/* Hands out what is in the inbox, and waits for the answer where that is used up. */
 static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   tvmrt_board* b = ch->self;
   if (b->at == b->inbox.size) {
@@ -293,6 +302,7 @@ static int write_init(tvmrt_buf* out) {
   return 0;
 }
 
+/* Whether the board has a function of the name that stands for numbered messages. */
 static int write_question(tvmrt_buf* out) {
   static const int code = kTVMStr;
   TVMValue name;
@@ -325,6 +335,7 @@ static int try_session(tvmrt_board* b, bool* began) {
   return 0;
 }
 
+/* A board may have been reset or not be ready: everything is tried again until the time is up. */
 static int begin_session(tvmrt_board* b) {
   const double end = tvmrt__seconds() + b->options.start;
   bool began = false;
@@ -345,6 +356,8 @@ static TVMFunctionHandle keep(TVMFunctionHandle f) {
   return f;
 }
 
+/* On failure the line is closed by the caller's function. The nonce begins anywhere, so that two
+ * clients one after the other rarely have the same. */
 int tvmrt__board_open(const tvmrt_board_options* options, tvmrt_board** out) {
   tvmrt_board* b = tvmrt__calloc(1, sizeof(*b));
   *out = NULL;
@@ -376,6 +389,7 @@ static void close_line(TVMFunctionHandle close) {
   free(kept);
 }
 
+/* NULL does nothing. Functions are given back after the line is closed by one of them. */
 void tvmrt__board_free(tvmrt_board* b) {
   if (b == NULL) return;
   if (b->options.close != NULL) close_line(b->options.close);

@@ -1,4 +1,8 @@
-/* Reading from a stream in the sizes of a protocol. */
+/* Reading from a stream in the sizes of a protocol.
+ *
+ * A channel hides what bytes go through: a socket, a pair of functions, a board's line, this
+ * process. Reading is buffered, since packets have short heads; writing is not. A channel belongs
+ * to one thread at a time and owns nothing. */
 #include "channel.h"
 
 #include <stdlib.h>
@@ -12,6 +16,7 @@ void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void
   ch->end = 0;
 }
 
+/* What the buffer has, at most so much. */
 static size_t take(tvmrt_channel* ch, char* out, size_t most) {
   size_t there = ch->end - ch->begin;
   if (there > most) there = most;
@@ -21,7 +26,8 @@ static size_t take(tvmrt_channel* ch, char* out, size_t most) {
 }
 
 /* What is long goes to its place at once, the rest by way of the buffer: one call of the system for
- * a small packet. */
+ * a small packet. `ended` says whether an end before the first byte is no error: between packets it
+ * is the other side's way to go. */
 int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) {
   char* to = out;
   size_t have = take(ch, to, size);
@@ -64,6 +70,8 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
   return 0;
 }
 
+/* "HOST:PORT"; *out_host is the caller's, NULL where nothing was given. The last colon counts, as
+ * addresses may have others. */
 int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port) {
   const char* colon = where == NULL ? NULL : strrchr(where, ':');
   char* end = NULL;
@@ -82,6 +90,7 @@ int tvmrt__socket_place(const char* what, const char* where, char** out_host, in
   return 0;
 }
 
+/* For packets that were refused, so that the next one begins where it should. */
 int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size) {
   char away[4096];
   while (size != 0) {

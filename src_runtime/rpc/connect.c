@@ -1,4 +1,8 @@
-/* The functions by which a session begins, on either side. */
+/* The functions by which a session begins, on either side.
+ *
+ * Clients connect by these functions and get the session's root module; servers run the loop over
+ * what they have accepted. A session belongs to everything that came out of it and ends with the
+ * last of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +12,7 @@
 
 static const double connect_seconds = 60;
 
+/* Takes the session's reference over: the root module has it then. */
 static int return_root(tvmrt_rpc_session* s, TVMValue* out, int* out_code) {
   tvmrt_module* root;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
@@ -20,6 +25,7 @@ static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* ou
   return return_root(s, out, out_code);
 }
 
+/* Time limits hold for greeting alone. */
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
   tvmrt_channel ch;
   char where[300];
@@ -103,6 +109,7 @@ typedef struct function_pair {
   TVMFunctionHandle receive;
 } function_pair;
 
+/* Functions of front ends may send a part and say how much. */
 static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
   while (size != 0) {
     TVMByteArray bytes = {data, size};
@@ -128,6 +135,8 @@ static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes
   return send_part(pair->send, tail, tail_bytes);
 }
 
+/* Bytes are copied and given back before the next call: they may lie in the thread's slot. None
+ * means that the other side has gone. */
 static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   const function_pair* pair = ch->self;
   TVMValue arg;
@@ -149,6 +158,7 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* 
 
 /* ---- the server's functions ---- */
 
+/* Programs may register functions for the begin and the end of serving; none is no error. */
 static int call_hook(const char* name) {
   tvmrt_func* f = NULL;
   TVMValue result;

@@ -1,4 +1,10 @@
-/* The server's side of one session. */
+/* The server's side of one session.
+ *
+ * One endpoint serves one client: it reads packets, does what they say and answers each. The client
+ * is not trusted. It names things by numbers of a table (handles.c) and memory by addresses that
+ * are compared with what it was given; lengths are claims, and limits hold for packets, memory and
+ * handles. Errors of what it calls are answers; a packet that cannot be read to its end closes the
+ * session. */
 #include "endpoint.h"
 
 #include <stdlib.h>
@@ -44,6 +50,7 @@ static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, i
   return tvmrt__rpc_write_seq(&ep->reply, pair, codes, 2);
 }
 
+/* Takes the object over: the table has it from here on, also on failure. */
 static int reply_tensor(tvmrt_rpc_endpoint* ep, tvmrt_object* owned) {
   TVMValue values[3];
   static const int codes[3] = {kTVMArgInt, kTVMDLTensorHandle, kTVMOpaqueHandle};
@@ -87,6 +94,7 @@ static int reply_object(tvmrt_rpc_endpoint* ep, tvmrt_object* owned, int code) {
   return reply_pair(ep, code, &value, kTVMOpaqueHandle);
 }
 
+/* Takes over what the value owns. NULL handles are told as nothing. */
 static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
   tvmrt_object* object = tvmrt__value_object(value, code);
   if (object != NULL) return reply_object(ep, object, code);
@@ -106,6 +114,7 @@ static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code)
 
 /* ---- arguments ---- */
 
+/* Empty tensors without an address pass: there is nothing to read. */
 static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
@@ -113,7 +122,9 @@ static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
   return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, bytes);
 }
 
-/* What the client sent as numbers becomes what this process has under them. */
+/* What the client sent as numbers becomes what this process has under them. Objects are borrowed
+ * from the table; an address must be one of memory that the client has, which may be any byte of
+ * it. */
 static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
   tvmrt_object* object = NULL;
   const uint64_t number = (uint64_t)value->v_int64;
@@ -142,6 +153,7 @@ static int resolve(tvmrt_rpc_endpoint* ep, TVMValue* value, int code) {
 
 /* ---- packets ---- */
 
+/* Versions differ in what travels, so only the same one is spoken. */
 static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   static const TVMValue none = {0};
   uint64_t size;
@@ -162,6 +174,7 @@ static int init_server(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
 }
 
+/* Arguments were read into memory of the endpoint, and stay until the next packet. */
 static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   tvmrt_object* f = NULL;
   TVMValue result;
@@ -181,6 +194,7 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   return rc != 0 ? -1 : reply_result(ep, &result, code);
 }
 
+/* -1 is answered by the error's text; the packet was read whole, so the session goes on. */
 static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
   if (!ep->initialised) {
@@ -194,6 +208,7 @@ static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   return tvmrt__rpc_syscall(ep, code);
 }
 
+/* The tail is sent from where it lies: a copy is not copied again. */
 static int send_reply(tvmrt_rpc_endpoint* ep, const void* tail, size_t tail_bytes) {
   tvmrt__rpc_end(&ep->reply, tail_bytes);
   return tvmrt__channel_send(ep->channel, ep->reply.data, ep->reply.size, tail, tail_bytes);
@@ -215,6 +230,8 @@ static int refuse(tvmrt_rpc_endpoint* ep) {
   return send_error(ep);
 }
 
+/* Long calls may be uploads, which go to their file as they come; what they have read is in the
+ * body already when they turn out to be none. */
 static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
   static const TVMValue none = {0};
   tvmrt_upload upload = TVMRT_UPLOAD_NONE;
@@ -269,6 +286,8 @@ static int read_copy(tvmrt_rpc_endpoint* ep, uint64_t* left, DLTensor* t, uint64
   return tvmrt__rpc_handles_check(&ep->handles, t->device, t->data, t->byte_offset, *out_bytes);
 }
 
+/* Data is read to, or written from, its place. A copy that is refused is skipped, where it is not
+ * longer than any could be. */
 static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
   static const TVMValue none = {0};
   const uint64_t most = ep->limits.packet_bytes > ep->limits.memory_bytes ? ep->limits.packet_bytes
@@ -297,6 +316,7 @@ static int handle_copy(tvmrt_rpc_endpoint* ep, int code, uint64_t left) {
 
 /* ---- the session ---- */
 
+/* -1 ends the session: the connection is broken, or there is no memory to say why. */
 static int serve_one(tvmrt_rpc_endpoint* ep) {
   uint8_t head[8];
   uint64_t bytes;
@@ -336,6 +356,8 @@ void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
   ep->folder.left = limits->memory_bytes;
 }
 
+/* The folder is the thread's while the packet is served: functions that a client calls find it
+ * there. */
 int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   int rc;
   tvmrt__rpc_folder_enter(&ep->folder);

@@ -1,4 +1,9 @@
-/* The folder of a session, and the functions by which a client reaches it. */
+/* The folder of a session, and the functions by which a client reaches it.
+ *
+ * Files of a client lie in a folder of its session, made when it first sends one and removed at the
+ * end. Clients give names, never paths. In a process of its own the server has made the folder
+ * (`lent`); else each thread has that of the session it serves, in a stack, since a session may be
+ * served inside of another. */
 #include "folder.h"
 
 #include <errno.h>
@@ -33,6 +38,7 @@ int tvmrt__rpc_folder_make(char** out) {
 
 void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
 
+/* Once, before anything is served; the path is the caller's. */
 void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
 
 void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
@@ -63,6 +69,8 @@ static int check_name(const char* name) {
       "'%.200s' is no name of a file in the session's folder: give one without folders.", name);
 }
 
+/* Where a file of the name lies, or would lie. Front ends may put another function in this one's
+ * place. */
 TVMRT_NATIVE(workpath) {
   const char* name;
   const char* folder = lent;
@@ -108,6 +116,7 @@ static int path_of(const tvmrt_args* in, char** out) {
   return *out == NULL ? -1 : 0;
 }
 
+/* The file is written aside and renamed, so that a library that is in use stays whole. */
 TVMRT_NATIVE(upload) {
   TVMByteArray bytes;
   char* path;
@@ -125,6 +134,7 @@ TVMRT_NATIVE(upload) {
   return rc;
 }
 
+/* Only this library's own: what a front end has put in its place gets its bytes as an argument. */
 bool tvmrt__rpc_is_upload(const tvmrt_object* function) {
   const tvmrt_func* f = (const tvmrt_func*)(const void*)function;
   return f->base.type_index == TVMRT_TYPE_FUNCTION && f->kind == TVMRT_FUNC_NATIVE &&
@@ -149,6 +159,7 @@ static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
   return rc;
 }
 
+/* *path is the caller's to free, also where there is no file. */
 static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
   FILE* file;
   *path = NULL;
@@ -164,6 +175,8 @@ static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
   return file;
 }
 
+/* -1 only where the channel is broken; a file that cannot be stored is read to its end and told by
+ * *stored. */
 int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool* stored) {
   TVMValue value;
   int code = kTVMStr;
@@ -232,6 +245,7 @@ TVMRT_NATIVE(listdir) {
   return rc;
 }
 
+/* By the suffix of the name, like any file. */
 TVMRT_NATIVE(load_module) {
   TVMModuleHandle mod = NULL;
   char* path;
@@ -244,6 +258,7 @@ TVMRT_NATIVE(load_module) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, mod);
 }
 
+/* Both modules are of this side; the name is TVM's. */
 TVMRT_NATIVE(import_module) {
   tvmrt_module* parent;
   tvmrt_module* child;

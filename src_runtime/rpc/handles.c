@@ -1,4 +1,8 @@
-/* The table of what a client holds. */
+/* The table of what a client holds.
+ *
+ * Numbers that a client holds are a place and how often the place was given: a number that was
+ * freed is told from the next one of its place. Entries are objects, which the table retains, and
+ * memory, which it frees with the session. The table is one session's, which one thread serves. */
 #include "handles.h"
 
 #include <stdlib.h>
@@ -14,6 +18,7 @@ static uint64_t number_of(const tvmrt_rpc_handles* all, size_t i) {
   return ((uint64_t)(all->items[i].generation & 0x7ff) << PLACE_BITS) | (i + 1);
 }
 
+/* A free place first; the table grows up to the session's limit. */
 static int find_place(tvmrt_rpc_handles* all, size_t* out) {
   void* items = all->items;
   if (all->first_free != 0) {
@@ -32,6 +37,8 @@ static int find_place(tvmrt_rpc_handles* all, size_t* out) {
   return 0;
 }
 
+/* Takes the object over, also on failure. The memory of an NDArray is noted, as the client may copy
+ * to and from it. */
 int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned, uint64_t* out) {
   size_t i;
   tvmrt_rpc_handle* h;
@@ -55,6 +62,7 @@ int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned
   return 0;
 }
 
+/* `number` is the client's: a 0 makes a place that is none. */
 static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
   const size_t i = (size_t)(number & ((1u << PLACE_BITS) - 1)) - 1;
   if (i >= all->count || all->items[i].object == NULL || all->items[i].code == FREE ||
@@ -66,6 +74,7 @@ static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) 
   return 0;
 }
 
+/* *out is borrowed, and of the type that is asked for. */
 int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int code,
                             tvmrt_object** out) {
   size_t i = 0;
@@ -87,6 +96,7 @@ static void clear(tvmrt_rpc_handles* all, size_t i) {
   all->first_free = i + 1;
 }
 
+/* The place is free before the object goes, since its end may call for the table. */
 int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
   size_t i = 0;
   tvmrt_object* object;
@@ -111,6 +121,7 @@ int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void*
   return 0;
 }
 
+/* By address, as clients free memory; *out_bytes is what it had. */
 int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uintptr_t data,
                                    uint64_t* out_bytes) {
   size_t i;
@@ -126,6 +137,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
   return tvmrt__fail_value("memory is freed that this session has not allocated.");
 }
 
+/* In an order in which no difference wraps: all but the entry's own numbers are the client's. */
 static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, uint64_t offset,
                   uint64_t bytes) {
   if (h->code != kTVMOpaqueHandle && h->code != kTVMNDArrayHandle) return false;
@@ -134,6 +146,7 @@ static bool holds(const tvmrt_rpc_handle* h, DLDevice device, uintptr_t data, ui
   return bytes <= h->bytes - (data - h->data) - offset;
 }
 
+/* Clients use the same memory again and again: the entry that was found last goes first. */
 int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void* data,
                              uint64_t byte_offset, uint64_t bytes) {
   const uintptr_t at = (uintptr_t)data;

@@ -1,4 +1,8 @@
-/* The first bytes of a connection, before packets. */
+/* The first bytes of a connection, before packets.
+ *
+ * The words and texts are TVM's. A client says what it wants by its key, with options behind it;
+ * the server answers by its own. Nothing of the other side is trusted: a key has a longest length
+ * and is read into memory that grows with what has come. */
 #include "handshake.h"
 
 #include <stdlib.h>
@@ -34,6 +38,7 @@ static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const
   return rc;
 }
 
+/* The client's part. What a server is called is not compared: it has found the key right. */
 int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
   tvmrt_buf theirs = {NULL, 0, 0};
   uint32_t word;
@@ -69,6 +74,7 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
   return true;
 }
 
+/* The server's part. A client of another key is told so before the connection ends. */
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* server_key,
                        double* out_seconds) {
   tvmrt_buf theirs = {NULL, 0, 0};
@@ -86,6 +92,7 @@ int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* serv
   return rc != 0 ? rc : send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
 }
 
+/* A server's first word to a proxy, which answers when a client has come. */
 int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
   return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
 }

@@ -19,6 +19,7 @@ struct tvmrt_rpc_local {
   bytes replies;
 };
 
+/* An empty buffer begins at its front again, so that it does not grow with the session. */
 static int take(bytes* from, void* out, size_t most, size_t* got) {
   const size_t there = from->buf.size - from->at;
   *got = there < most ? there : most;
@@ -58,6 +59,8 @@ static int client_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got
   return take(&((tvmrt_rpc_local*)ch->self)->replies, out, most, got);
 }
 
+/* *out is to be freed after the client's channel is no longer used. It must not move: channels
+ * point to it. */
 int tvmrt__rpc_local_new(tvmrt_channel* channel, tvmrt_rpc_local** out) {
   static const tvmrt_channel_kind server = {server_send, server_receive};
   static const tvmrt_channel_kind client = {client_send, client_receive};

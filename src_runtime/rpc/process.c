@@ -1,4 +1,10 @@
-/* A connection's own process: what a client does there stays there. */
+/* A connection's own process: what a client does there stays there.
+ *
+ * The server starts a process for each connection, over platform/processes.h: a copy of itself
+ * where systems can do that, else a program that finds its task again. What a client breaks is its
+ * own process; time limits are kept from outside. The server and each process share a pair of
+ * sockets, on which the process tells once that its client has the key, and whose end tells that it
+ * has ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +20,7 @@ typedef struct news {
 
 /* ---- in the process ---- */
 
+/* What the client must say differs by the way in which it came. */
 static int greet(const tvmrt_rpc_server* server, tvmrt_channel* ch, bool joined, double* seconds) {
   const char* key = server->options.key;
   if (joined) return tvmrt__rpc_joined(ch, key, seconds);
@@ -41,6 +48,7 @@ static int serve(const tvmrt_rpc_server* server, int fd, bool joined, int out) {
   return tvmrt__rpc_serve(&ch, &server->limits);
 }
 
+/* Does not return: the process ends here. */
 static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2],
                      bool joined) {
   tvmrt__rpc_folder_lend(folder);
@@ -70,6 +78,7 @@ static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p
                            tvmrt__rpc_server_match_key(server), p->folder);
 }
 
+/* Cuts the task's text into its lines, which stay the server's. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
   char* line[4];
   int i;
@@ -103,6 +112,8 @@ static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
   return NULL;
 }
 
+/* On failure nothing is left open but what the caller has given. In the copy this does not
+ * return. */
 static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   int ends[2];
   tvmrt_buf text = {NULL, 0, 0};
@@ -127,6 +138,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   return rc;
 }
 
+/* Takes the connection over, also on failure. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
   tvmrt_rpc_process* p = free_place(server);
   if (p == NULL) {
@@ -189,6 +201,8 @@ void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   }
 }
 
+/* The text, if there is one, is the answer to what the client waits for: it is sent in the
+ * process's place, which is dead by then. */
 void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text) {
   tvmrt_buf packet = {NULL, 0, 0};
   tvmrt_channel ch;

@@ -1,4 +1,7 @@
-/* A server behind a proxy: it connects and waits there, as clients do. */
+/* A server behind a proxy: it connects and waits there, as clients do.
+ *
+ * Kept by the server's loop: tvmrt__rpc_proxy_tend() is called before each wait and does what is
+ * due. A connection on which bytes come is a client's, and is taken out for a process. */
 #include "proxy.h"
 
 #include <stdlib.h>
@@ -14,6 +17,7 @@ int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
   return tvmrt__socket_place("proxy", where, &p->host, &p->port);
 }
 
+/* A descriptor that was opened stays in p->fd also on failure: the caller closes it. */
 static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   tvmrt_channel ch;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
@@ -34,6 +38,7 @@ void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log
   tvmrt__rpc_proxy_rest(p);
 }
 
+/* The connection is the caller's; the next tend() makes another. */
 int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
   const int fd = p->fd;
   p->fd = -1;

@@ -1,4 +1,9 @@
-/* What lives on the other side: functions, objects and tensors, and values on their way. */
+/* What lives on the other side: functions, objects and tensors, and values on their way.
+ *
+ * A ref is a number of the other side with the session that it is of; whatever stands for a remote
+ * thing here owns one, and frees the number over there when it goes. The session lives as long as
+ * any ref. Values are checked before they travel: what the other side could not use is refused
+ * here, with the argument's number. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +16,7 @@ typedef struct remote_object {
   tvmrt_rpc_ref* ref;
 } remote_object;
 
+/* Where this fails the handle stays taken on the other side, until the session ends. */
 int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rpc_ref** out) {
   *out = tvmrt__alloc(sizeof(**out));
   if (*out == NULL) return -1;
@@ -21,6 +27,7 @@ int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rp
   return 0;
 }
 
+/* Also the mark by which ref_of() knows remote functions. */
 void tvmrt__rpc_ref_free(void* resource) {
   tvmrt_rpc_ref* ref = resource;
   if (ref->handle != 0) tvmrt__rpc_free_handle(ref->session, ref->handle, ref->code);
@@ -30,6 +37,7 @@ void tvmrt__rpc_ref_free(void* resource) {
 
 /* ---- arguments ---- */
 
+/* Devices of a session carry its number in their type: others' memory is not there. */
 static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const char* what) {
   const int session = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   if (session == tvmrt__rpc_session_index(s)) return 0;
@@ -61,6 +69,7 @@ static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
   return NULL;
 }
 
+/* Texts and numbers in objects travel as what they are; other objects of this machine cannot. */
 static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object* object,
                           TVMValue* value, int* code) {
   const tvmrt_rpc_ref* ref = ref_of(object);
@@ -129,7 +138,8 @@ static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes,
                             tvmrt__rpc_take_result, result);
 }
 
-/* The caller's arguments stay as they are: they are called with again. */
+/* The caller's arguments stay as they are: they are called with again. Few arguments are copied to
+ * the stack. */
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
   enum { FEW = 16 };
@@ -156,6 +166,7 @@ static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* 
 
 /* ---- results ---- */
 
+/* Owned; NULL with the error text set. */
 tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
   tvmrt_rpc_ref* ref;
   tvmrt_func* f;
@@ -173,6 +184,7 @@ static void free_object(tvmrt_object* obj) {
   free(obj);
 }
 
+/* Takes the ref over, also on failure; the number is then lost to the session. */
 static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
   remote_object* obj = tvmrt__alloc(sizeof(*obj));
   if (obj == NULL) {
@@ -241,6 +253,7 @@ static int take_object(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, int cod
   return tvmrt__ret_object(result->value, result->code, made);
 }
 
+/* Texts are copied: the reply's memory is the session's. */
 static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc_result* result) {
   uint64_t address;
   switch (code) {
@@ -268,6 +281,8 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
   return 0;
 }
 
+/* Called with the session locked, on what the other side has sent: nothing in it is taken for
+ * granted. */
 int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   const int type =
       reply->count >= 1 && reply->codes[0] == kTVMArgInt ? (int)reply->values[0].v_int64 : -1;

@@ -1,4 +1,9 @@
-/* Modules of the other side, and memory there. */
+/* Modules of the other side, and memory there.
+ *
+ * A remote module looks like any other: its functions are found by asking the other side, each
+ * time, as they may change there. The root of a session, of handle 0, has the global functions.
+ * Memory of a session is a memory device whose number says the session; blocks hold the session,
+ * tensors hold blocks. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/memory_device.h>
@@ -12,6 +17,7 @@ typedef struct remote_module {
 
 /* ---- functions ---- */
 
+/* out->func stays NULL where the other side has no such function. */
 static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out) {
   static const int code = kTVMStr;
   TVMValue arg;
@@ -68,6 +74,7 @@ static void destroy(tvmrt_module* self) { tvmrt__rpc_ref_free(((remote_module*)s
 static const tvmrt_module_type remote_type = {
     .key = "rpc", .properties = TVMRT_MODULE_RUNNABLE, .find = find, .destroy = destroy};
 
+/* Takes the ref over, also on failure. */
 tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
   remote_module* mod = tvmrt__module_new(&remote_type, sizeof(*mod));
   if (mod == NULL) {
@@ -83,6 +90,7 @@ const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
   return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
 }
 
+/* Takes the caller's reference to the session over. */
 int tvmrt__rpc_root(tvmrt_rpc_session* s, tvmrt_module** out) {
   tvmrt_rpc_ref* ref;
   int rc = tvmrt__rpc_ref_new(s, 0, kTVMModuleHandle, &ref);
@@ -156,6 +164,7 @@ TVMRT_NATIVE(import_remote) {
 
 static int exists(int device_id) { return device_id >= 0; }
 
+/* The address is the other side's and means nothing here but a number. */
 static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -175,6 +184,7 @@ static int alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   return 0;
 }
 
+/* Posted: nobody waits. The session's reference is that of alloc(). */
 static int free_memory(DLDevice dev, void* ptr) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -210,6 +220,7 @@ static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from,
   return tvmrt__rpc_request(s, TVMRT_RPC_COPY_REMOTE, NULL, args, codes, 3, NULL, NULL);
 }
 
+/* Everything is done when this returns: sessions have no streams of their own. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   const bool is_from = (int)from_dev.device_type >= TVMRT_RPC_SESSION_MASK;
@@ -250,6 +261,8 @@ static const tvmrt_memory_device memory = {
     .stream_sync = synchronise,
 };
 
+/* The struct is static; tensors/memory_device.c asks for it when a device of a session is first
+ * used. */
 TVMRT_NATIVE(memory_device) {
   TVMRT_GLOBAL_ARGS;
   out->v_handle = (void*)(uintptr_t)&memory;
@@ -262,6 +275,7 @@ typedef struct attribute {
   int* code;
 } attribute;
 
+/* An attribute that the device has not is None. */
 static int take_attribute(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   const attribute* to = ctx;
   (void)s;

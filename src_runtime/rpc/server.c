@@ -1,4 +1,8 @@
-/* The server: one process waits, others serve. */
+/* The server: one process waits, others serve.
+ *
+ * The loop waits for connections, for news of its processes, for the wake-up call and for time
+ * limits; it computes nothing for clients and reads nothing from them. stop() may be called from
+ * any thread: it writes a byte. */
 #include "server.h"
 
 #include <stdarg.h>
@@ -33,6 +37,8 @@ static int check_key(const char* key) {
   return tvmrt__fail_value("a key has at most 100 characters and no blank.");
 }
 
+/* Texts are borrowed: they must stay as long as the server. What is not said gets its default
+ * here. */
 static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   tvmrt_rpc_server_options* o = &server->options;
   if (options == NULL || options->struct_bytes < FIRST_BYTES ||
@@ -56,6 +62,7 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
   return check_key(o->key);
 }
 
+/* A process that was started for one session opens no port: it takes its task instead. */
 static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   const tvmrt_rpc_server_options* o = &server->options;
   tvmrt_why why;
@@ -91,6 +98,7 @@ int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_ser
 
 int tvmrt_rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
 
+/* Also of one that was opened half: descriptors that are none are -1. */
 void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
   if (server == NULL) return;
   tvmrt__rpc_tracker_close(&server->tracker);
@@ -133,6 +141,7 @@ static int time_left(const tvmrt_rpc_server* server, bool looks) {
   return least > 1000 ? 1000000 : (int)(least * 1000) + 1;
 }
 
+/* A client that is busy with a call is told why it gets no answer. */
 static void end_late_ones(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
@@ -142,6 +151,7 @@ static void end_late_ones(tvmrt_rpc_server* server) {
   }
 }
 
+/* A client for whom there is no process is let go; the server goes on. */
 static void begin(tvmrt_rpc_server* server, int fd, bool joined) {
   if (fd < 0) return;
   if (tvmrt__rpc_process_start(server, fd, joined) == 0) return;
@@ -195,6 +205,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   return 0;
 }
 
+/* Ends all sessions before it returns. In a session's own process it does not return. */
 int tvmrt_rpc_server_run(tvmrt_rpc_server* server) {
   bool stop = false;
   int rc = 0;

@@ -1,4 +1,10 @@
-/* The client's side of a session: requests and their replies. */
+/* The client's side of a session: requests and their replies.
+ *
+ * One request at a time, under the session's lock, each with its answer; what frees things is
+ * posted without waiting for the answer, which is read before the next one. A failure of the stream
+ * closes the session, since nobody knows where the next packet begins; an error that the other side
+ * reports does not. Sessions are counted by refs and memory blocks, and have a number in a table,
+ * by which devices name them. */
 #include "session.h"
 
 #include <stdatomic.h>
@@ -36,6 +42,7 @@ static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it 
 
 /* ---- the table ---- */
 
+/* At most as many as devices can name. */
 static int enter(tvmrt_rpc_session* s) {
   int i;
   tvmrt__lock(&table_lock);
@@ -54,6 +61,7 @@ static void leave(const tvmrt_rpc_session* s) {
   tvmrt__unlock(&table_lock);
 }
 
+/* Borrowed: whoever has a device of it has something that holds the session. */
 tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev) {
   const int i = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   tvmrt_rpc_session* s = NULL;
@@ -74,6 +82,7 @@ static int broken(tvmrt_rpc_session* s) {
   return -1;
 }
 
+/* The session is closed where sending fails half-way. */
 static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
   if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
   tvmrt__rpc_end(&s->request, tail_bytes);
@@ -98,6 +107,7 @@ static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   return 0;
 }
 
+/* What they say is not looked at: nobody asked. */
 static int read_unread(tvmrt_rpc_session* s) {
   for (; s->unread > 0; --s->unread) {
     int code;
@@ -113,6 +123,7 @@ static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   return read_next(s, out_code, left);
 }
 
+/* Always -1. A time limit keeps its kind; all else is an RPCError with the other side's text. */
 static int raise_remote(const tvmrt_rpc_seq* reply) {
   static const char timeout[] = "RPCSessionTimeoutError: ";
   const char* text = "(no text)";
@@ -159,6 +170,7 @@ static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64
   return tvmrt__write_uint(&s->request, 8, last->size);
 }
 
+/* `on_reply` reads the answer while it is there, still under the lock. */
 static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                     const TVMValue* values, const int* codes, int count,
                     tvmrt_rpc_on_reply* on_reply, void* ctx) {
@@ -204,6 +216,7 @@ static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
   return s->most_bytes - HEAD_BYTES;
 }
 
+/* In packets as long as the other side takes; each is answered. */
 int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                        uint64_t bytes) {
   uint64_t at = 0;
@@ -220,6 +233,7 @@ int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, voi
   return rc;
 }
 
+/* Straight to its place. */
 static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   int code = 0;
   uint64_t left = 0;
@@ -249,6 +263,7 @@ int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, v
   return rc;
 }
 
+/* So many answers wait at most: then this one is waited for, and with it all before. */
 static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values, const int* codes,
                 int count) {
   TVMByteArray tail = {NULL, 0};
@@ -279,6 +294,7 @@ void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
   tvmrt__rpc_post(s, TVMRT_RPC_FREE_HANDLE, values, codes, 2);
 }
 
+/* Asked for once. Two threads may both ask; the second handle is the same function. */
 int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
   static const int code = kTVMStr;
   TVMValue name;
@@ -301,6 +317,7 @@ static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
   return receive_values(s);
 }
 
+/* A board, this process, or a socket: what `begin` was given decides. */
 static int open_channel(tvmrt_rpc_session* s) {
   if (s->board != NULL) {
     tvmrt__board_channel(s->board, &s->channel);
@@ -338,6 +355,8 @@ static int first_packets(tvmrt_rpc_session* s, const tvmrt_args* init) {
   return s->board == NULL ? init_server(s, init) : ask_limit(s);
 }
 
+/* Takes the connection or the board over, also on failure. Until the channel is open it counts as
+ * closed, so that its end sends nothing. */
 static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_session** out) {
   tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
   *out = NULL;
@@ -391,6 +410,7 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
   tvmrt__unlock(&s->lock);
 }
 
+/* NULL does nothing. The last one sends the end without waiting. */
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
   leave(s);

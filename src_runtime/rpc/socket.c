@@ -1,4 +1,6 @@
-/* Channels over sockets, and what goes wrong with them as errors. */
+/* Channels over sockets, and what goes wrong with them as errors.
+ *
+ * The system's part is in platform/sockets.h; what it reports becomes a sentence here. */
 #include "../platform/sockets.h"
 #include "channel.h"
 
@@ -8,6 +10,8 @@ static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
       rc == TVMRT_STREAM_LATE ? "no byte came or went in the time that is allowed" : why->text);
 }
 
+/* Both parts by one call of the system as long as it takes them: a packet's head does not travel
+ * alone. */
 static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                        size_t tail_bytes) {
   tvmrt_part parts[2] = {{head, head_bytes}, {tail, tail_bytes}};
@@ -60,6 +64,7 @@ int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_f
   return tvmrt__fail("RPCError: cannot connect to %s:%d: %s.", host, port, why.text);
 }
 
+/* The first port of the range that is free; *out_port is the one that it got. */
 int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port) {
   const int first = port;
   tvmrt_why why;

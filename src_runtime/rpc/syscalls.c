@@ -1,4 +1,8 @@
-/* The calls that every server has: functions by name, memory, streams. */
+/* The calls that every server has: functions by name, memory, streams.
+ *
+ * Each reads its arguments from the endpoint, does its work and writes the answer. Types are
+ * checked first, since clients of several releases send them; addresses are checked against what
+ * the session has. */
 #include <string.h>
 
 #include "../core/function.h"
@@ -40,6 +44,7 @@ static bool takes_addresses(const char* name) {
          strcmp(name, "runtime.TVMArrayAllocWithScope") == 0;
 }
 
+/* The handle is the client's until it frees it; 0 says that there is none. */
 static int get_global(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMStr};
   tvmrt_func* f = NULL;
@@ -64,6 +69,7 @@ static int free_handle(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
+/* By name, so that this room need not know the room of devices. */
 static int call_global(const char* name, TVMValue* args, int* codes, int count, TVMValue* result,
                        int* out_code) {
   tvmrt_func* f = NULL;
@@ -89,6 +95,7 @@ static int get_attribute(tvmrt_rpc_endpoint* ep) {
   return tvmrt__rpc_reply_value(ep, &result, code);
 }
 
+/* There is nothing to set; a device that does not exist is told. */
 static int set_device(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice};
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));
@@ -96,6 +103,7 @@ static int set_device(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
+/* Limits are checked by a difference, which cannot wrap: what is taken never passes them. */
 static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64_t alignment,
                     DLDataType hint) {
   void* data = NULL;
@@ -137,6 +145,7 @@ static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
   return allocate(ep, t->device, bytes, 0, t->dtype);
 }
 
+/* NULL is free already. */
 static int free_data(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   const TVMValue* v = ep->args.values;

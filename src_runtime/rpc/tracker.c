@@ -1,4 +1,9 @@
-/* A server's line to a tracker: messages of JSON, each with its length before it. */
+/* A server's line to a tracker: messages of JSON, each with its length before it.
+ *
+ * A tracker gives clients the address of a free server of a key. The server announces itself with a
+ * key of its own for one client, made anew for each; it looks from time to time whether somebody
+ * has got it. Kept by the server's loop, which calls tvmrt__rpc_tracker_tend() before each wait;
+ * all that can block has a time limit. */
 #include "tracker.h"
 
 #include <stdio.h>
@@ -49,6 +54,7 @@ static int append_text(tvmrt_buf* out, const char* text) {
   return tvmrt__buf_puts(out, "\"");
 }
 
+/* The tracker's "0". */
 static int expect_success(const tvmrt_buf* answer) {
   if (strcmp(answer->data, "0") == 0) return 0;
   return tvmrt__fail("RPCError: the tracker refuses this server.");
@@ -103,6 +109,7 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   return rc;
 }
 
+/* A key for the next client, which nobody can guess. */
 static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
   tvmrt_buf answer = {NULL, 0, 0};
@@ -136,12 +143,14 @@ static int look(tvmrt_rpc_tracker* t) {
   return rc;
 }
 
+/* What was announced ends with the connection: the tracker forgets it. */
 static void hang_up(tvmrt_rpc_tracker* t) {
   tvmrt__stream_close(t->fd);
   t->fd = -1;
   t->match_key[0] = '\0';
 }
 
+/* *log is a line to be logged, or NULL. An error is no end: the tracker is tried again. */
 void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
                              const char* custom_addr, const char** log) {
   int rc = 0;
@@ -161,6 +170,7 @@ void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
   hang_up(t);
 }
 
+/* The client that got the key is here: the next tend() makes another. */
 void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t) { t->match_key[0] = '\0'; }
 
 void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t) {

@@ -1,4 +1,8 @@
-/* Uploads that do not pass through memory: libraries with their weights are long. */
+/* Uploads that do not pass through memory: libraries with their weights are long.
+ *
+ * Looks at the head of a long call before it is read whole: where it calls this library's upload,
+ * the bytes go to the file by way of a small buffer. What is anything else has lost nothing: the
+ * bytes that were read are the packet's first. */
 #include "endpoint.h"
 
 enum { HEAD_BYTES = 28, MAX_NAME_BYTES = 256 };
@@ -20,6 +24,7 @@ static bool is_upload(const tvmrt_rpc_endpoint* ep, const tvmrt_buf* head, uint6
   return tvmrt__rpc_is_upload(f);
 }
 
+/* -1 only where the channel broke. The name's length is bounded before it is read. */
 int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* out) {
   uint64_t name_bytes = 0;
   uint64_t size = 0;

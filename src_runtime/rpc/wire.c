@@ -1,4 +1,9 @@
-/* The bytes of remote calls. */
+/* The bytes of remote calls.
+ *
+ * Numbers are little-endian; a list of values is their count, their codes, and what belongs to each
+ * code. What is read points into the packet (texts, bytes) or into memory of the list that serves
+ * many packets. Everything is checked as if the other side meant harm: counts against what is left,
+ * ranks against a limit, before memory is asked for. */
 #include "wire.h"
 
 #include <stdlib.h>
@@ -34,6 +39,7 @@ static int read_dtype(tvmrt_reader* in, DLDataType* out) {
   return 0;
 }
 
+/* The address is a number of the other side; nobody has looked yet whether it may be used. */
 int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
   uint64_t data;
   memset(out, 0, sizeof(*out));
@@ -79,6 +85,7 @@ static int read_bytes(tvmrt_reader* in, TVMByteArray* out) {
   return 0;
 }
 
+/* Codes that do not travel fail, so that no value is left unset. */
 static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
   TVMValue* value = &seq->values[i];
   uint64_t number = 0;
@@ -118,6 +125,8 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
   return 0;
 }
 
+/* One block for four arrays, the widest alignment first. What was there is not kept: lists begin
+ * anew. */
 static int make_room(tvmrt_rpc_seq* seq, int count) {
   const size_t n = (size_t)count;
   const size_t each =
@@ -149,6 +158,8 @@ static void finish(tvmrt_rpc_seq* seq) {
   }
 }
 
+/* On failure the list is empty, and may be used again. The packet must have a byte behind its end,
+ * for the NUL of a last text. */
 int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   int32_t count;
   int i;
@@ -182,12 +193,14 @@ int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code) {
   return tvmrt__write_uint(out, 4, (uint64_t)code);
 }
 
+/* `more` is what follows from elsewhere; the length in front counts it. */
 void tvmrt__rpc_end(tvmrt_buf* out, uint64_t more) {
   const uint64_t bytes = out->size - 8 + more;
   int i;
   for (i = 0; i < 8; ++i) out->data[i] = (char)(uint8_t)(bytes >> (8 * i));
 }
 
+/* The other side knows its devices without the session's number. */
 static int write_device(tvmrt_buf* out, DLDevice dev) {
   const int type = (int)dev.device_type % TVMRT_RPC_SESSION_MASK;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)type));
