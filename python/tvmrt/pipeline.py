@@ -274,7 +274,7 @@ def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
         warnings.warn(
             f"target {machine.name} has no instruction that multiplies bfloat16: products of "
             "precision bf16 are computed at the speed of float32, in half the memory for weights; "
-            "choose precision float32, or a processor with AVX512_BF16",
+            "choose precision float32, or a processor with AVX512_BF16 or BFMMLA",
             Remark,
             stacklevel=2,
         )

@@ -121,7 +121,12 @@ def _level(flags: frozenset[str], machine: str) -> str:
     from tvmrt.codegen.target import LEVELS
 
     if machine == "aarch64":
-        return "neon" if "asimddp" not in flags else "dot" if "i8mm" not in flags else "i8mm"
+        found = "neon"
+        for level, word in (("dot", "asimddp"), ("i8mm", "i8mm"), ("bf16", "bf16")):
+            if word not in flags:
+                break
+            found = level
+        return found
     found = ""
     for level in LEVELS["x86-64"] if machine == "x86_64" else ():
         words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]

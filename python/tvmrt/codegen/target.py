@@ -22,9 +22,9 @@ class Target:
     many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
     instructions that kernels for microcontrollers may count on, and is None where those are not
     used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
-    looked up in registers, as far as levels are told apart; ``bf16``: one instruction multiplies
-    pairs of bfloat16. ``triple`` names the cross compiler of another system; it is empty where this
-    system's compiler does.
+    looked up in registers, as far as levels are told apart. ``bf16`` is the kind of tiles by which
+    bfloat16 is multiplied (``tiles_f32``), empty where no instruction does. ``triple`` names the
+    cross compiler of another system; it is empty where this system's compiler does.
 
     ``levels`` are those of a family of processors for which a library has code side by side, the
     narrowest first. The family itself counts on no more than all its processors have, and chooses
@@ -43,7 +43,7 @@ class Target:
     hosted: bool = True
     board: frozenset[str] | None = None
     tables: bool = False
-    bf16: bool = False
+    bf16: str = ""
     levels: tuple[Target, ...] = ()
     widest: Target | None = None
     triple: str = ""
@@ -78,8 +78,8 @@ class Target:
 
 def vectors_of(target: Target) -> str:
     """What the choice of tiles depends on, in words: ``16x32`` is 32 registers of 16 lanes;
-    ``bf16`` where an instruction multiplies pairs of bfloat16; the instructions for bytes."""
-    words = [f"{target.lanes}x{target.registers}", "bf16" if target.bf16 else "", target.int8]
+    the kind of tiles where an instruction multiplies bfloat16; the instructions for bytes."""
+    words = [f"{target.lanes}x{target.registers}", target.bf16, target.int8]
     return " ".join(filter(None, words))
 
 
@@ -122,6 +122,7 @@ _V4 = (
 )
 _VNNI = (*_V4, "-mavx512vnni")
 _VBMI = (*_VNNI, "-mavx512vbmi")
+_BF16 = (*_VBMI, "-mavx512bf16")
 # AVX-VNNI is for those who name it: a sixth copy of products of bytes is more than four times the
 # code of one, GCC knows it from version 11 on, and most processors that have it have AVX-512, too.
 X86_LEVELS = (
@@ -131,7 +132,7 @@ X86_LEVELS = (
     Target("v4", _V4, 16, 32, "avx2", l2_bytes=1 << 20),
     Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
     Target("v4vbmi", _VBMI, 16, 32, "vnni512", 1 << 20, tables=True),
-    Target("v4bf16", (*_VBMI, "-mavx512bf16"), 16, 32, "vnni512", 1 << 20, tables=True, bf16=True),
+    Target("v4bf16", _BF16, 16, 32, "vnni512", 1 << 20, tables=True, bf16="bf16"),
 )
 
 # Levels of AArch64, told by the system. GCC has these instructions from ARMv8.2 on alone.
@@ -140,6 +141,7 @@ ARM_LEVELS = (
     Target("neon", (), 4, 32, "neon"),
     Target("dot", (_DOT,), 4, 32, "neon_dot"),
     Target("i8mm", (f"{_DOT}+i8mm",), 4, 32, "neon_i8mm"),
+    Target("bf16", (f"{_DOT}+i8mm+bf16",), 4, 32, "neon_i8mm", bf16="bf16_mmla"),
 )
 
 # Levels of 32-bit ARM. NEON rounds the smallest numbers to zero (below 1.2e-38).
@@ -283,7 +285,7 @@ def _native() -> Target:
         if "avx512f" in flags and "avx512bw" in flags and "avx512vl" in flags:
             wide = "vnni512" if "avx512_vnni" in flags else "avx2"
             march = ("-march=native", "-mprefer-vector-width=512")
-            bf16 = "avx512_bf16" in flags
+            bf16 = "bf16" if "avx512_bf16" in flags else ""
             return Target("native", march, 16, 32, wide, l2_bytes=1 << 20, bf16=bf16)
         if "avx2" in flags and "fma" in flags:
             return Target("native", ("-march=native",), 8, 16, "avx2")
@@ -291,7 +293,8 @@ def _native() -> Target:
     if machine == "aarch64":
         kind = "neon_dot" if "asimddp" in flags else "neon"
         kind = "neon_i8mm" if kind == "neon_dot" and "i8mm" in flags else kind
-        return Target("native", ("-mcpu=native",), 4, 32, kind)
+        bf16 = "bf16_mmla" if "bf16" in flags else ""
+        return Target("native", ("-mcpu=native",), 4, 32, kind, bf16=bf16)
     return Target("native", ())
 
 

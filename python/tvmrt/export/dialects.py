@@ -22,6 +22,7 @@ ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
 _ZIG = {
     "-march=armv8.2-a+dotprod": "-mcpu=generic+v8_2a+dotprod",
     "-march=armv8.2-a+dotprod+i8mm": "-mcpu=generic+v8_2a+dotprod+i8mm",
+    "-march=armv8.2-a+dotprod+i8mm+bf16": "-mcpu=generic+v8_2a+dotprod+i8mm+bf16",
     "-march=armv7-a+fp": "-mcpu=generic+v7a+vfp3d16",
     "-march=armv7-a+simd": "-mcpu=generic+v7a+neon",
     "-march=rv64gcv": "-mcpu=baseline_rv64+v",

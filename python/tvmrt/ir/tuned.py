@@ -283,4 +283,5 @@ def level_for(layer: Layer, level: str) -> str:
     vectors, *more = level.split()
     if layer.element in BYTES:
         return more[-1]
-    return f"{vectors} bf16" if layer.element == BFLOAT16 and "bf16" in more else vectors
+    kinds = [word for word in more if word.startswith("bf16")] if layer.element == BFLOAT16 else []
+    return " ".join([vectors, *kinds])

@@ -49,7 +49,9 @@ def test_levels_are_those_of_the_psabi():
     assert environment._level(frozenset(fourth), "riscv64") == ""
     told = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
     assert told == ["neon", "dot"]
-    assert environment._level(frozenset({"asimd", "asimddp", "i8mm"}), "aarch64") == "i8mm"
+    third = frozenset({"asimd", "asimddp", "i8mm"})
+    assert environment._level(third, "aarch64") == "i8mm"
+    assert environment._level(third | {"bf16"}, "aarch64") == "bf16"
 
 
 @pytest.mark.parametrize("text", ["exit 3", "echo"])

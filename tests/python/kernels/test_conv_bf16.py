@@ -25,6 +25,8 @@ BUILDS = {
     "avx2-pairs": (
         "gcc", ["-O1", "-mavx2", "-mfma", "-mno-avx512f"], kb.Machine(8, 16), "bf16",
     ),
+    # that of AArch64, likewise
+    "pairs-of-rows": ("gcc", ["-O1", "-mavx2", "-mfma"], kb.Machine(4, 32), "bf16_mmla"),
     "plain": ("gcc", ["-O1"], kb.Machine(1, 12, 0), "bf16_wide"),
     "three-tasks": (
         "gcc", ["-O1", "-march=native", "-DTASKS=3", *kb.PARALLEL, *kb.UNDEFINED],

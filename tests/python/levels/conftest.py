@@ -143,3 +143,32 @@ class Machines:
 @pytest.fixture(scope="session")
 def machines(tmp_path_factory) -> Machines:
     return Machines(tmp_path_factory)
+
+
+LEVEL_IN_USE = """
+#include <stdio.h>
+#include <tvm/runtime/c_runtime_api.h>
+int main(int argc, char** argv) {
+  TVMModuleHandle mod;
+  TVMFunctionHandle f;
+  TVMValue value, ret;
+  int code;
+  (void)argc;
+  if (TVMModLoadFromFile(argv[1], "", &mod) != 0 ||
+      TVMModGetFunction(mod, "get_level", 1, &f) != 0 ||
+      TVMFuncCall(f, &value, &code, 0, &ret, &code) != 0) {
+    printf("%s", TVMGetLastError());
+    return 1;
+  }
+  printf("%s", (const char*)ret.v_handle);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def program(machines) -> Path:
+    """A program for AArch64 that prints the level in use of a library, or why none is."""
+    with machines.serve("aarch64-linux"):
+        pass  # it is built
+    return machines.program("aarch64-linux", "level", LEVEL_IN_USE)

@@ -371,12 +371,10 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
     # AArch64, by AT_HWCAP and AT_HWCAP2 of Cortex-A53, Neoverse N1, a processor with all
     arm_levels = ctypes.CDLL(str(tmp_path / "level.so")).arm_levels
     arm_levels.argtypes = [ctypes.c_uint64] * 2
-    assert [arm_levels(0x8FB, 0), arm_levels(0x119FFB, 0), arm_levels(0x119FFB, 0x2000)] == [
-        1,
-        2,
-        3,
-    ]
-    assert arm_levels(0x8FB, 0x2000) == 1  # no products of four bytes
+    told = [(0x8FB, 0), (0x119FFB, 0), (0x119FFB, 0x2000), (0x119FFB, 0x6000)]
+    assert [arm_levels(*each) for each in told] == [1, 2, 3, 4]
+    assert arm_levels(0x8FB, 0x6000) == 1  # no products of four bytes
+    assert arm_levels(0x119FFB, 0x4000) == 2  # those of bfloat16 without those of bytes
     # by AT_HWCAP of a Tegra 2 and a Cortex-A9, of a SiFive U74 and a SpacemiT X60
     vector_levels = ctypes.CDLL(str(tmp_path / "level.so")).vector_levels
     vector_levels.argtypes = [ctypes.c_uint64] * 2

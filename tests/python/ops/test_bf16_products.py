@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 
+import bf16_network
 import numpy as np
 import onnx
 import pytest
-from ml_dtypes import bfloat16
-from onnx import TensorProto, helper, numpy_helper
+from bf16_network import FEEDS, OUTPUTS, WEIGHTS, model_of
+from onnx import helper
 
 import tvmrt
 from tvmrt import processor
@@ -17,77 +18,20 @@ from tvmrt.cli import main
 from tvmrt.error import Remark
 from tvmrt.runtime.executor import AotModule
 
-RNG = np.random.default_rng(7)
-A = RNG.normal(0, 1, (2, 3, 8, 33)).astype(np.float32)  # odd everywhere
-B = RNG.normal(0, 1, (2, 3, 33, 21)).astype(np.float32)
-IMAGE = RNG.normal(0, 1, (1, 7, 9, 11)).astype(np.float32)
-WEIGHTS = RNG.normal(0, 0.2, (33, 40)).astype(np.float32)
-BATCHED = RNG.normal(0, 0.2, (3, 33, 17)).astype(np.float32)
-KERNEL = RNG.normal(0, 0.2, (12, 7, 3, 3)).astype(np.float32)
-BIAS = RNG.normal(0, 1, 12).astype(np.float32)
-FEEDS = {"a": A, "b": B, "image": IMAGE}
-OUTPUTS = ("constant", "batched", "rows", "columns", "convolved")
+RNG = np.random.default_rng(8)
 needs_levels = pytest.mark.skipif(
     processor.machine() != "x86_64" or "avx2" not in processor.flags(), reason="levels of x86-64"
 )
 
 
-def tensor(name, shape):
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-
-def model_of(nodes, held, inputs, outputs) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [tensor(name, shape) for name, shape in inputs.items()],
-        [tensor(name, None) for name in outputs],
-        [numpy_helper.from_array(x, name) for name, x in held.items()],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    return onnx.shape_inference.infer_shapes(model)
-
-
 @pytest.fixture(scope="module")
 def network() -> onnx.ModelProto:
-    """A product of each kind, from the inputs to an output of its own."""
-    nodes = [
-        helper.make_node("MatMul", ["a", "weights"], ["constant"], "constant"),
-        helper.make_node("MatMul", ["a", "batch"], ["batched"], "batched"),
-        helper.make_node("MatMul", ["a", "b"], ["rows"], "rows"),
-        helper.make_node("Transpose", ["a"], ["turned"], "turn", perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["a", "turned"], ["columns"], "columns"),
-        helper.make_node(
-            "Conv", ["image", "kernel", "bias"], ["convolved"], "conv", pads=[1, 1, 1, 1]
-        ),
-    ]
-    held = {"weights": WEIGHTS, "batch": BATCHED, "kernel": KERNEL, "bias": BIAS}
-    return model_of(nodes, held, {name: x.shape for name, x in FEEDS.items()}, OUTPUTS)
-
-
-def rounded(x):
-    return x.astype(bfloat16).astype(np.float64)
-
-
-def convolved(x, w):
-    """A convolution of 3 x 3 with its padding."""
-    padded = np.pad(x[0], ((0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    return np.einsum("cyxij,ocij->oyx", windows, w)[None]
+    return bf16_network.products()
 
 
 @pytest.fixture(scope="module")
 def right() -> dict[str, np.ndarray]:
-    """The results by numpy, of the rounded numbers."""
-    a = rounded(A)
-    return {
-        "constant": a @ rounded(WEIGHTS),
-        "batched": a @ rounded(BATCHED),
-        "rows": a @ rounded(B),
-        "columns": a @ a.swapaxes(2, 3),
-        "convolved": convolved(rounded(IMAGE), rounded(KERNEL)) + BIAS[:, None, None],
-    }
+    return bf16_network.right()
 
 
 def check(path, right) -> None:

@@ -22,6 +22,7 @@
  *     neon    those of every such processor
  *     dot     products of four bytes (SDOT, UDOT)
  *     i8mm    products of matrices of bytes (SMMLA, UMMLA)
+ *     bf16    products of matrices of bfloat16 (BFMMLA)
  *
  *     32-bit ARM
  *     vfp     floats in registers of their own, one at a time
@@ -147,7 +148,7 @@ static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* ou
 /*!
  * \brief The levels of an AArch64 processor.
  * \param hwcap  Linux's AT_HWCAP, of which bit 20 is ASIMDDP.
- * \param hwcap2 AT_HWCAP2, of which bit 13 is I8MM.
+ * \param hwcap2 AT_HWCAP2, of which bit 13 is I8MM, bit 14 BF16.
  */
 static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_processor* out) {
   memset(out, 0, sizeof(*out));
@@ -155,7 +156,9 @@ static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_pr
   out->levels[out->count++] = "neon";
   if ((hwcap >> 20 & 1) == 0) return;
   out->levels[out->count++] = "dot";
-  if ((hwcap2 >> 13 & 1) != 0) out->levels[out->count++] = "i8mm";
+  if ((hwcap2 >> 13 & 1) == 0) return;
+  out->levels[out->count++] = "i8mm";
+  if ((hwcap2 >> 14 & 1) != 0) out->levels[out->count++] = "bf16";
 }
 
 /*!

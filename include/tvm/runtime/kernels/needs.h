@@ -31,7 +31,10 @@
  *
  * A level that it may use in part is none: it would refuse the very processor that has that part.
  */
-#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && \
+    defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define TVMRT_NEEDS "bf16"
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
 #define TVMRT_NEEDS "i8mm"
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #define TVMRT_NEEDS "dot"

@@ -33,6 +33,7 @@ _DEFINED = {
     "neon": "__ARM_NEON",
     "dot": "__ARM_FEATURE_DOTPROD",
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
+    "bf16": "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
     "vfp": "__ARM_FP",
     "rv64": "__riscv_flen",
     "rvv": "__riscv_vector",

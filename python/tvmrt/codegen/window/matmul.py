@@ -363,8 +363,9 @@ class _MatMulPrinter(_Product):
                 ]
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
+            kind = packing.driver_kind(self.kind)
             product = call(
-                f"tvmrt_matmul_{self.kind}", "&layer", "&tiles", place("a", self.A),
+                f"tvmrt_matmul_{kind}", "&layer", "&tiles", place("a", self.A),
                 place("b", self.B, self.scale), names["bias"],
                 place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
             )  # fmt: skip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
-FLOATS, PAIRS, WIDE = "f32", "bf16", "bf16_wide"  # kinds of tiles
+FLOATS, PAIRS, WIDE, ROWS = "f32", "bf16", "bf16_wide", "bf16_mmla"  # kinds of tiles
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 
 
@@ -45,7 +45,12 @@ class VectorMachine(Protocol):
 
 def bf16_kind(machine: VectorMachine) -> str:
     """The kind of tiles for products in bfloat16."""
-    return PAIRS if getattr(machine, "bf16", False) else WIDE
+    return getattr(machine, "bf16", "") or WIDE
+
+
+def driver_kind(kind: str) -> str:
+    """The kind of tiles whose loops run those of ``kind``: all that read pairs have the same."""
+    return kind if kind in (FLOATS, WIDE) else PAIRS
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +81,8 @@ class Tiles:
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
     wider tiles read, too; 0 for those of a tile. ``kind`` is that of what is multiplied: ``f32``,
-    ``bf16``, pairs of numbers, or ``bf16_wide``, the same where no instruction multiplies those.
+    ``bf16``, pairs of numbers, ``bf16_mmla``, the same where an instruction multiplies two pixels'
+    with those of two channels, or ``bf16_wide``, where none multiplies them.
     """
 
     lanes: int
@@ -131,7 +137,7 @@ def merge_rests(definitions: Collection[str]) -> list[str]:
     same order."""
 
     def merged(text: str) -> str:
-        rest = re.fullmatch(r"TVMRT_DEFINE_REST_(F32|BF16|BF16_WIDE)\((\d+), (\d+), (\d+)\)", text)
+        rest = re.fullmatch(r"TVMRT_DEFINE_REST_(F32|BF16\w*)\((\d+), (\d+), (\d+)\)", text)
         if rest is None or text.replace("_REST_", "_TILE_") not in definitions:
             return text
         kind, size = rest[1].lower(), "x".join(rest.groups()[1:])
@@ -162,25 +168,30 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
 
 
-def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
+def _tile_cycles(vectors: int, width: int, window: int, fma: float, kind: str = FLOATS) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
     """
     multiply = vectors * width * fma
     load = vectors * fma + width * 0.5
+    if kind == ROWS:  # half of it for each pair, an odd pixel as two, and weights are zipped
+        multiply = (vectors * round_up(width, 2) / 2 + vectors) * fma
+        load -= width * 0.25
     issue = (vectors * width + vectors + width) / 5.0
     slow = max(multiply, load, issue)
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
 
 
-def row_cycles(rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float) -> float:
+def row_cycles(
+    rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float, kind: str = FLOATS
+) -> float:
     """Estimated cycles of a row of each of these lengths; see :func:`_tile_cycles`."""
     cycles = 0.0
     for row in rows:
-        cycles += row // width * _tile_cycles(vectors, width, window, fma)
+        cycles += row // width * _tile_cycles(vectors, width, window, fma, kind)
         if row % width:
-            cycles += _tile_cycles(vectors, row % width, window, fma)
+            cycles += _tile_cycles(vectors, row % width, window, fma, kind)
     return cycles
 
 
@@ -282,8 +293,7 @@ class _Candidate:
 @dataclass(frozen=True)
 class _Sizes:
     """What the choice of tiles depends on; see :func:`choose_tiles`. ``shared``: channels of a
-    block of weights, over whose end none may reach; 0 for any. ``widens``: whether halves of pairs
-    take registers."""
+    block of weights, over whose end none may reach; 0 for any."""
 
     lengths: tuple[Whole, ...]
     rows: tuple[int, ...]
@@ -291,7 +301,7 @@ class _Sizes:
     window: int
     x_stride: int
     shared: int
-    widens: bool
+    kind: str
 
     @classmethod
     def of(
@@ -310,7 +320,7 @@ class _Sizes:
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(most(length), 1) for length in lengths)
         sizes = (max(most(out_channels), 1), max(most(window), 1))
-        return cls(lengths, rows, *sizes, x_stride, shared, kind == WIDE)
+        return cls(lengths, rows, *sizes, x_stride, shared, kind)
 
     def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
         """All that fit, half vectors first: where they take as many cycles, some processors run
@@ -332,14 +342,21 @@ class _Sizes:
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = max(1, cache // 2 // block_bytes) if cache else blocks
         thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
-        operands = vectors * (2 if self.widens else 1) + 1
         for width in range(1, min(7 if aliases else 14, max(self.rows)) + 1):
-            if vectors * width + operands > machine.registers:
+            if vectors * width + self._operands(vectors, width) > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
-            cycles = row_cycles(self.rows, vectors, width, self.window, fma)
+            cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind)
             even = open_ and _rests_known(self.lengths, width)
             yield _Candidate(cycles * (blocks * thrashing), tiles, even)
+
+    def _operands(self, vectors: int, width: int) -> int:
+        """Registers beside those of sums: of weights and a pixel, of which ``bf16_wide`` has both
+        halves of pairs, ``bf16_mmla`` two vectors of weights as they are and zipped, and all
+        pixels."""
+        if self.kind == ROWS:
+            return 6 + ceil_div(width, 2)
+        return vectors * (2 if self.kind == WIDE else 1) + 1
 
 
 def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:

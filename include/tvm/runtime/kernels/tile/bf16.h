@@ -20,6 +20,14 @@
  * read both numbers of a pair of the input as floats that were rounded to bfloat16 before, two in
  * place of each word, and widen the weights in registers: the same products of the same rounded
  * numbers, whose sums differ in their last bits, at the speed of floats.
+ *
+ * Tiles ..._MMLA are for an instruction that multiplies two rows of four numbers by two others
+ * (BFMMLA of AArch64, V = 4). Of two neighbouring pixels and a vector of channels such tiles hold
+ *
+ *   p0c0 p0c1 p1c0 p1c1   p0c2 p0c3 p1c2 p1c3
+ *
+ * while they sum, and turn both when they begin and end. Weights of two neighbouring k are put
+ * beside one another in registers, once for all pixels: the packed order is that of all other tiles.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_BF16_H_
@@ -31,6 +39,11 @@
 #define TVMRT_HAS_BF16_DOT 1
 #else
 #define TVMRT_HAS_BF16_DOT 0
+#endif
+#if defined(__aarch64__) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define TVMRT_HAS_BF16_MMLA 1
+#else
+#define TVMRT_HAS_BF16_MMLA 0
 #endif
 
 /* ---- L pairs in a vector; p points to words of any alignment ---- */
@@ -86,10 +99,38 @@ TVMRT_INLINE tvmrt_f32x16 tvmrt_bf16x16_dot(tvmrt_i32x16 a, tvmrt_i32x16 b, tvmr
   return (tvmrt_f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
 #else
+#if TVMRT_HAS_BF16_MMLA
+TVMRT_INLINE tvmrt_f32x4 tvmrt_bf16x4_dot(tvmrt_i32x4 a, tvmrt_i32x4 b, tvmrt_f32x4 sum) {
+  return (tvmrt_f32x4)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
+}
+#else
 TVMRT_DEFINE_BF16_DOT(4)
+#endif
 TVMRT_DEFINE_BF16_DOT(8)
 TVMRT_DEFINE_BF16_DOT(16)
 #endif
+
+/* ---- two rows of two pairs each in a vector ---- */
+
+/* The rows that begin at a and b. */
+TVMRT_INLINE tvmrt_i32x4 tvmrt_bf16x4_rows(const int32_t* a, const int32_t* b) {
+#if TVMRT_HAS_BF16_MMLA
+  return (tvmrt_i32x4)vcombine_s32(vld1_s32(a), vld1_s32(b));
+#else
+  return (tvmrt_i32x4){a[0], a[1], b[0], b[1]};
+#endif
+}
+
+/* sum + the products of each row of a with each of b: a0 b0, a0 b1, a1 b0, a1 b1 */
+TVMRT_INLINE tvmrt_f32x4 tvmrt_bf16x4_mmla(tvmrt_i32x4 a, tvmrt_i32x4 b, tvmrt_f32x4 sum) {
+#if TVMRT_HAS_BF16_MMLA
+  return (tvmrt_f32x4)vbfmmlaq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
+#else
+  const tvmrt_i32x4 first = {a[0], a[0], a[2], a[2]}, second = {a[1], a[1], a[3], a[3]};
+  sum = tvmrt_bf16x4_dot(first, (tvmrt_i32x4){b[0], b[2], b[0], b[2]}, sum);
+  return tvmrt_bf16x4_dot(second, (tvmrt_i32x4){b[1], b[3], b[1], b[3]}, sum);
+#endif
+}
 #endif /* __GNUC__ */
 
 /* ---- floats to pairs ---- */
@@ -118,7 +159,14 @@ TVMRT_INLINE void tvmrt_bf16_round(int32_t* pairs, const float* x, int64_t count
     _mm512_mask_storeu_epi32(pairs + i / 2, (__mmask16)((1u << words) - 1), (__m512i)both);
   }
 #else
-  for (int64_t i = 0; i < count / 2; i++) {
+  int64_t i = 0;
+#if TVMRT_HAS_BF16_MMLA
+  for (; i + 4 <= count / 2; i += 4) {
+    const bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(x + 2 * i));
+    vst1q_s32(pairs + i, (int32x4_t)vcvtq_high_bf16_f32(low, vld1q_f32(x + 2 * i + 4)));
+  }
+#endif
+  for (; i < count / 2; i++) {
     pairs[i] = (int32_t)tvmrt_bf16_pair(x[2 * i], x[2 * i + 1]);
   }
   if (count % 2) pairs[count / 2] = (int32_t)tvmrt_bf16_pair(x[count - 1], 0.0f);
@@ -179,8 +227,13 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
 
 /* ---- the tile ---- */
 
-/* Adds to sums of all pixels the products with the weights of pair u. */
-#define TVMRT_TILE_BF16_STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                           \
+/* Adds to sums of all pixels the products with the weights of pair u; there is one in a step. */
+#define TVMRT_TILE_BF16_STEP(VEC, WORDS, PAIRS, V, OB, WT, u, count)                    \
+  WORDS weight[OB];                                                                     \
+  TVMRT_TILE_F32_EACH(o, OB) {                                                          \
+    weight[o] = WORDS##_load(wk + (u)*w_stride + o * (V));                              \
+    if (kKeep) weight[o] = PAIRS##_keep(weight[o]);                                     \
+  }                                                                                     \
   TVMRT_TILE_F32_EACH(t, WT) {                                                          \
     WORDS pixel = WORDS##_splat(TVMRT_TILE_F32_X(t, u));                                \
     if (kKeep && (OB) > 1) pixel = PAIRS##_keep(pixel);                                 \
@@ -188,11 +241,12 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
     sum[(u) % kChains][t][o] = PAIRS##_dot(pixel, weight[o], sum[(u) % kChains][t][o]); \
   }
 
-#define TVMRT_TILE_BF16_WIDE_STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                    \
+#define TVMRT_TILE_BF16_WIDE_STEP(VEC, WORDS, PAIRS, V, OB, WT, u, count)             \
   VEC first[OB], second[OB];                                                          \
   TVMRT_TILE_F32_EACH(o, OB) {                                                        \
-    first[o] = PAIRS##_first(weight[o]);                                              \
-    second[o] = PAIRS##_second(weight[o]);                                            \
+    const WORDS weight = WORDS##_load(wk + (u)*w_stride + o * (V));                   \
+    first[o] = PAIRS##_first(weight);                                                 \
+    second[o] = PAIRS##_second(weight);                                               \
     if (kKeep) first[o] = VEC##_keep(first[o]), second[o] = VEC##_keep(second[o]);    \
   }                                                                                   \
   TVMRT_TILE_F32_EACH(t, WT) {                                                        \
@@ -206,29 +260,81 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
     sum[(u) % kChains][t][o] = VEC##_fma(pixel, first[o], sum[(u) % kChains][t][o]);  \
   }
 
+/* The same of pairs u and u + 1, or of u alone if `count` is 1. */
+#define TVMRT_TILE_BF16_MMLA_STEP(VEC, WORDS, PAIRS, V, OB, WT, u, count)                 \
+  const int chain = (u) / 2 % kChains, next = (u) + (count)-1;                            \
+  WORDS rows[((WT) + 1) / 2];                                                             \
+  TVMRT_TILE_F32_EACH(p, (WT) / 2) {                                                      \
+    const int32_t *a = &TVMRT_TILE_F32_X(2 * p, u), *b = &TVMRT_TILE_F32_X(2 * p + 1, u); \
+    rows[p] = (count) > 1 ? PAIRS##_rows(a, b) : (WORDS){*a, 0, *b, 0};                   \
+  }                                                                                       \
+  TVMRT_TILE_F32_EACH(o, OB) {                                                            \
+    const WORDS low = WORDS##_load(wk + (u)*w_stride + o * (V));                          \
+    const WORDS high =                                                                    \
+        (count) > 1 ? WORDS##_load(wk + next * w_stride + o * (V)) : WORDS##_splat(0);    \
+    const WORDS two = {low[0], high[0], low[1], high[1]};                                 \
+    const WORDS others = {low[2], high[2], low[3], high[3]};                              \
+    TVMRT_TILE_F32_EACH(t, (WT) / 2 * 2)                                                  \
+    sum[chain][t][o] = PAIRS##_mmla(rows[t / 2], t % 2 ? others : two, sum[chain][t][o]); \
+    TVMRT_TILE_F32_EACH(odd, (WT) % 2) {                                                  \
+      const int t = (WT)-1;                                                               \
+      const WORDS one = WORDS##_splat(TVMRT_TILE_F32_X(t, u));                            \
+      const WORDS other = WORDS##_splat(TVMRT_TILE_F32_X(t, next));                       \
+      sum[chain][t][o] = PAIRS##_dot(one, low, sum[chain][t][o]);                         \
+      if ((count) > 1) sum[chain][t][o] = PAIRS##_dot(other, high, sum[chain][t][o]);     \
+    }                                                                                     \
+  }
+
+/* From sums of pixels to those of rows by rows, and back. */
+#define TVMRT_TILE_BF16_TURN(VEC, OB, WT)                         \
+  TVMRT_TILE_F32_EACH(c, kChains) {                               \
+    TVMRT_TILE_F32_EACH(p, (WT) / 2) {                            \
+      TVMRT_TILE_F32_EACH(o, OB) {                                \
+        const VEC a = sum[c][2 * p][o], b = sum[c][2 * p + 1][o]; \
+        sum[c][2 * p][o] = (VEC){a[0], a[1], b[0], b[1]};         \
+        sum[c][2 * p + 1][o] = (VEC){a[2], a[3], b[2], b[3]};     \
+      }                                                           \
+    }                                                             \
+  }
+#define TVMRT_TILE_BF16_STAY(VEC, OB, WT)
+
 /* clang-format off */
 #define TVMRT_DEFINE_TILE_BF16(V, OB, WT)                                                          \
-  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_##V##x##OB##x##WT, tvmrt_f32x##V, tvmrt_i32x##V,    \
-                               tvmrt_bf16x##V, V, OB, WT, 1, int32_t, TVMRT_TILE_BF16_STEP,        \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_##V##x##OB##x##WT, V, OB, WT, 1, 1,                 \
+                               TVMRT_TILE_BF16_STEP, TVMRT_TILE_BF16_STAY,                         \
                                TVMRT_TILE_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
 #define TVMRT_DEFINE_TILE_BF16_WIDE(V, OB, WT)                                                     \
-  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_wide_##V##x##OB##x##WT, tvmrt_f32x##V,              \
-                               tvmrt_i32x##V, tvmrt_bf16x##V, V, OB, WT, 2, float,                 \
-                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_REST_F32_UNROLL((OB) * (WT)),      \
-                               TVMRT_TILE_F32_FINISH)
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_wide_##V##x##OB##x##WT, V, OB, WT, 2, 1,            \
+                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_TILE_BF16_STAY,                    \
+                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
+#define TVMRT_DEFINE_TILE_BF16_MMLA(V, OB, WT)                                                     \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_mmla_##V##x##OB##x##WT, V, OB, WT, 1, 2,            \
+                               TVMRT_TILE_BF16_MMLA_STEP, TVMRT_TILE_BF16_TURN,                    \
+                               2 * TVMRT_TILE_F32_CHAINS((OB) * (WT)), TVMRT_TILE_F32_FINISH)
 /* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
 #define TVMRT_DEFINE_REST_BF16(V, OB, WT)                                                          \
-  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_##V##x##OB##x##WT, tvmrt_f32x##V, tvmrt_i32x##V,    \
-                               tvmrt_bf16x##V, V, OB, WT, 1, int32_t, TVMRT_TILE_BF16_STEP,        \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_##V##x##OB##x##WT, V, OB, WT, 1, 1,                 \
+                               TVMRT_TILE_BF16_STEP, TVMRT_TILE_BF16_STAY,                         \
                                TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 #define TVMRT_DEFINE_REST_BF16_WIDE(V, OB, WT)                                                     \
-  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_wide_##V##x##OB##x##WT, tvmrt_f32x##V,              \
-                               tvmrt_i32x##V, tvmrt_bf16x##V, V, OB, WT, 2, float,                 \
-                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_REST_F32_UNROLL((OB) * (WT)),      \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_wide_##V##x##OB##x##WT, V, OB, WT, 2, 1,            \
+                               TVMRT_TILE_BF16_WIDE_STEP, TVMRT_TILE_BF16_STAY,                    \
+                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
+#define TVMRT_DEFINE_REST_BF16_MMLA(V, OB, WT)                                                     \
+  TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_rest_bf16_mmla_##V##x##OB##x##WT, V, OB, WT, 1, 2,            \
+                               TVMRT_TILE_BF16_MMLA_STEP, TVMRT_TILE_BF16_TURN,                    \
+                               2 * TVMRT_TILE_F32_CHAINS((OB) * (WT)),                             \
                                TVMRT_TILE_F32_FINISH_IN_TURN)
 
-#define TVMRT_DEFINE_TILE_BF16_NAMED(NAME, VEC, WORDS, PAIRS, V, OB, WT, EACH, ELEMENT, STEP,      \
-                                     UNROLL, FINISH)                                               \
+/* EACH words of the input are a pair, of which a step takes AT_ONCE. */
+#define TVMRT_DEFINE_TILE_BF16_NAMED(NAME, V, OB, WT, EACH, AT_ONCE, STEP, TURN, UNROLL, FINISH)   \
+  TVMRT_DEFINE_TILE_BF16_OF(NAME, tvmrt_f32x##V, tvmrt_i32x##V, tvmrt_bf16x##V,                    \
+                            TVMRT_TILE_BF16_ELEMENT_##EACH, V, OB, WT, EACH, AT_ONCE, STEP, TURN,  \
+                            UNROLL, FINISH)
+#define TVMRT_TILE_BF16_ELEMENT_1 int32_t
+#define TVMRT_TILE_BF16_ELEMENT_2 float
+#define TVMRT_DEFINE_TILE_BF16_OF(NAME, VEC, WORDS, PAIRS, ELEMENT, V, OB, WT, EACH, AT_ONCE,      \
+                                  STEP, TURN, UNROLL, FINISH)                                      \
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
     enum {                                                                                         \
@@ -246,6 +352,7 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
         TVMRT_TILE_F32_EACH(u, kChains - 1) sum[u + 1][t][o] = VEC##_splat(0.0f);                  \
       }                                                                                            \
     }                                                                                              \
+    TURN(VEC, OB, WT)                                                                              \
     for (int64_t s = 0; s < tile->segment_count; s++) {                                            \
       const int32_t* wk = (const int32_t*)(const void*)(w + tile->segments[s].w);                  \
       const ELEMENT* x[kPointers];                                                                 \
@@ -254,26 +361,20 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
         x[p] = (const ELEMENT*)(const void*)tile->segments[s].x + x_offset + 4 * p * x_stride;     \
       for (; k >= kUnroll; k -= kUnroll) {                                                         \
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
-        TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
-          WORDS weight[OB];                                                                        \
-          TVMRT_TILE_F32_EACH(o, OB) {                                                             \
-            weight[o] = WORDS##_load(wk + u * w_stride + o * (V));                                 \
-            if (kKeep && (EACH) == 1) weight[o] = PAIRS##_keep(weight[o]);                         \
-          }                                                                                        \
-          STEP(VEC, WORDS, PAIRS, V, OB, WT, u)                                                    \
+        TVMRT_TILE_F32_EACH(u, kUnroll / (AT_ONCE)) {                                              \
+          STEP(VEC, WORDS, PAIRS, V, OB, WT, u * (AT_ONCE), AT_ONCE)                               \
         }                                                                                          \
         TVMRT_TILE_F32_EACH(p, kPointers) x[p] += kUnroll * (EACH);                                \
         wk += kUnroll * w_stride;                                                                  \
       }                                                                                            \
       for (; k > 0; k--) {                                                                         \
-        WORDS weight[OB];                                                                          \
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
-        TVMRT_TILE_F32_EACH(o, OB) weight[o] = WORDS##_load(wk + o * (V));                         \
-        STEP(VEC, WORDS, PAIRS, V, OB, WT, 0)                                                      \
+        STEP(VEC, WORDS, PAIRS, V, OB, WT, 0, 1)                                                   \
         TVMRT_TILE_F32_EACH(p, kPointers) x[p] += (EACH);                                          \
         wk += w_stride;                                                                            \
       }                                                                                            \
     }                                                                                              \
+    TURN(VEC, OB, WT)                                                                              \
     const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
     FINISH(VEC, V, OB, WT)                                                                         \
   }

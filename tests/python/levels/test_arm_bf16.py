@@ -1,0 +1,84 @@
+"""Products in bfloat16 by BFMMLA, on an emulated processor, and what one without it computes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import bf16_network
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import tvmrt
+from tvmrt.cli import app
+from tvmrt.runtime.executor import AotModule
+
+PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # the level that each takes
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    if shutil.which("aarch64-linux-gnu-gcc") is None:
+        pytest.skip("aarch64-linux-gnu-gcc is not installed")
+    path = tmp_path_factory.mktemp("arm") / "net.so"
+    made = tvmrt.compile(
+        bf16_network.products(), executor="aot", target="aarch64-linux", precision="bf16",
+        levels=list(PROCESSORS),
+    )  # fmt: skip
+    made.export_library(path)
+    return path
+
+
+@pytest.mark.parametrize("level", PROCESSORS)
+def test_every_processor_computes_of_the_rounded_numbers(
+    level, library, machines, program, tmp_path, capsys
+):
+    """That of the instruction has it rounded by the processor, to odd in between; what ``verify``
+    prints there is how far it is from float32."""
+    done = machines.run("aarch64-linux", PROCESSORS[level], program, library)
+    assert (done.returncode, done.stdout) == (0, level)
+    with machines.serve("aarch64-linux", PROCESSORS[level]) as port:
+        session = tvmrt.rpc.connect("127.0.0.1", port)
+        session.upload(library)
+        module = session.load_module(library.name)
+        executor = AotModule(module["default"](session.cpu(0)))
+        for name, array in bf16_network.FEEDS.items():
+            executor.set_input(name, array)
+        executor.run()
+        right = bf16_network.right()
+        for i, name in enumerate(bf16_network.OUTPUTS):
+            found = executor.get_output(i).numpy()
+            np.testing.assert_allclose(found, right[name], rtol=2e-5, atol=2e-5, err_msg=name)
+        del executor, module
+        session.close()
+        if level == "bf16":
+            off = _told_by_verify(port, tmp_path / "net.onnx", capsys)
+            assert all(1e-4 < each < 2**-6 for each in off.values()), off
+
+
+def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
+    """How far results are from float32, of the largest number, by the command line."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
+    held = {"w": bf16_network.WEIGHTS}
+    onnx.save(bf16_network.model_of(nodes, held, {"x": [8, 33]}, ["y"]), path)
+    options = ["--precision", "bf16", "--target", "aarch64-linux"]
+    assert app.run(["verify", str(path), *options, "--rpc", f"127.0.0.1:{port}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return {each["part"]: each["verdict"]["relative"] for each in found["tensors"]}
+
+
+def test_the_instruction_is_in_tiles_of_its_level_alone(library):
+    command = ["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", str(library)]
+    code = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    functions, function = set(), ""
+    for line in code.splitlines():
+        if line.endswith(">:"):
+            function = line.split("<")[1][:-2]
+        elif "\tbfmmla" in line:
+            functions.add(function)
+    assert functions
+    assert all("tile_bf16_mmla" in each for each in functions), functions
