@@ -160,7 +160,7 @@ RULES = (
     Rule(
         "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "
         "choose runtime host",
-        lambda r: r.winograd and r.runtime == "crt",
+        lambda r: bool(r.winograd) and r.runtime == "crt",
         UnsupportedError,
     ),
 )
@@ -168,7 +168,7 @@ RULES = (
 
 def _judges_layers(request: Request) -> bool:
     """Whether layers are judged one by one, and stay as they are beyond an error."""
-    return request.weights is not None or request.winograd
+    return request.weights is not None or bool(request.winograd)
 
 
 def _is_sized(request: Request) -> bool:

@@ -24,7 +24,7 @@ class CompileOptions(TypedDict, total=False):
     precision: str
     weights: str | None
     tuned: str | os.PathLike[str] | Guide | None
-    winograd: bool
+    winograd: bool | None
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]
     device_options: Mapping[str, Mapping[str, Any]] | None

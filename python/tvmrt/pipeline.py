@@ -51,6 +51,7 @@ from tvmrt.transform import (
     narrow_weights,
     optimize,
     reduce_products,
+    squares_within,
     to_fixed_point,
     to_winograd,
 )
@@ -170,10 +171,12 @@ def _tuned(machine: Target, request: Request) -> Target:
 
 def _by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:
     """The convolutions that are computed by fewer multiplications."""
-    if not request.winograd:
-        return []
     measured = None if machine.tuned is None else machine.tuned.square
-    return to_winograd(graph, request.max_error, measured)
+    if request.winograd:
+        return to_winograd(graph, request.max_error, measured)
+    if request.winograd is None and machine.hosted and request.precision == "float32":
+        return squares_within(graph, measured)
+    return []
 
 
 def _narrowed(graph: Graph, request: Request) -> list[NarrowRow]:

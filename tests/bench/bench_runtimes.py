@@ -3,13 +3,14 @@
     TVM_NUM_THREADS=1 python tests/bench/bench_runtimes.py NETWORK.onnx... [--kinds KIND ...]
         [--threads N] [--seconds S] [--cpu] [--keep FOLDER]
 
-Kinds: ``f32`` and ``bf16`` are ours, ``winograd`` is ours with ``--winograd``, ``ort`` is
-onnxruntime, ``ov_f32`` is OpenVINO told to stay in float32, ``ov`` OpenVINO as it comes, which
-computes in bfloat16 where the processor can; quantised networks stay so in all. Weights are those
-of the file, inputs random, numpy arrays in and out, one network in one process. Printed is how many
-times as fast ours is as each other kind: the median over rounds in which all run in turn, and the
-ratio of the fastest runs, which holds beside other work too, and more so by the process's time on
-processors (``--cpu``). ``--keep`` keeps the compiled libraries for the next time.
+Kinds: ``f32`` and ``bf16`` are ours, ``direct`` and ``winograd`` are ours with ``--no-winograd``
+and ``--winograd``, ``ort`` is onnxruntime, ``ov_f32`` is OpenVINO told to stay in float32, ``ov``
+OpenVINO as it comes, which computes in bfloat16 where the processor can; quantised networks stay so
+in all. Weights are those of the file, inputs random, numpy arrays in and out, one network in one
+process. Printed is how many times as fast ours is as each other kind: the median over rounds in
+which all run in turn, and the ratio of the fastest runs, which holds beside other work too, and
+more so by the process's time on processors (``--cpu``). ``--keep`` keeps the compiled libraries for
+the next time.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
@@ -35,12 +36,14 @@ Run = Callable[[], "list[np.ndarray]"]
 
 OURS: dict[str, dict] = {
     "f32": {},
+    "direct": {"winograd": False},
     "winograd": {"winograd": True},
     "bf16": {"precision": "bf16"},
 }
 # What of ours stands beside which of theirs.
 PAIRS = [
     ("f32", "ort"), ("f32", "ov_f32"), ("f32", "ov"), ("winograd", "ort"), ("winograd", "f32"),
+    ("direct", "ort"), ("f32", "direct"),
     ("bf16", "ov"), ("bf16", "f32"),
 ]  # fmt: skip
 
@@ -162,7 +165,7 @@ def main() -> None:
     )
     kinds = [*OURS, "ort", "ov_f32", "ov"]
     parser.add_argument("networks", nargs="+", type=Path)
-    default = [kind for kind in kinds if kind != "winograd"]
+    default = [kind for kind in kinds if kind not in ("direct", "winograd")]
     parser.add_argument("--kinds", nargs="+", choices=kinds, default=default)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each network")

@@ -1,5 +1,6 @@
-"""Convolutional networks directly, by squares (``--winograd``) and in onnxruntime: how many times
-as fast, medians over rounds in which they run in turn, how far apart, bytes of weights.
+"""Convolutional networks directly, by squares as by default and with ``--winograd``, and in
+onnxruntime: how many times as fast, medians over rounds in which they run in turn, how far apart
+(``--winograd`` and onnxruntime), bytes of weights.
 
 Run: ``TVM_NUM_THREADS=1 python tests/bench/bench_winograd.py [NAME ...]``. With ``--layers`` single
 layers of many shapes by each size of squares, from which the compiler's estimate was fitted.
@@ -48,25 +49,27 @@ def seconds(run) -> float:
 
 
 def networks(names: list[str], rounds: int) -> None:
-    print("network      direct ms  by squares  onnxruntime  difference  MB of weights")
+    print("network      direct ms  by default --winograd  onnxruntime  difference  MB of weights")
     for name in names:
         model = BUILDERS[name]()
         shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
         x = np.random.default_rng(1).standard_normal(shape, np.float32)
         session = rival(model)
         with tempfile.TemporaryDirectory() as folder:
-            direct, usual = executor_of(model, x, f"{folder}/direct.so")
-            squares, more = executor_of(model, x, f"{folder}/squares.so", winograd=True)
-            runs = [direct.run, squares.run, lambda s=session, x=x: s.run(None, {"x": x})]
+            ways = {"direct": False, "default": None, "squares": True}
+            ours = [executor_of(model, x, f"{folder}/{n}.so", winograd=w) for n, w in ways.items()]
+            squares = ours[-1][0]
+            runs = [*(each.run for each, _ in ours), lambda s=session, x=x: s.run(None, {"x": x})]
             for run in runs:
                 run()
             times = [[seconds(run) for run in runs] for _ in range(rounds)]
             right = session.run(None, {"x": x})[0]
             apart = np.abs(squares.get_output(0).numpy() - right).max() / np.abs(right).max()
-        gains = [median(row[0] / row[i] for row in times) for i in (1, 2)]
+        gains = [median(row[0] / row[i] for row in times) for i in (1, 2, 3)]
         print(
             f"{name:12} {1e3 * median(row[0] for row in times):9.2f} {gains[0]:10.2f} x "
-            f"{gains[1]:10.2f} x  {apart:10.1e}  {usual / 1e6:.1f} to {more / 1e6:.1f}",
+            f"{gains[1]:8.2f} x {gains[2]:10.2f} x  {apart:10.1e}  "
+            + " to ".join(f"{size / 1e6:.1f}" for _, size in ours),
             flush=True,
         )
 

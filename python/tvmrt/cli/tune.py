@@ -70,8 +70,7 @@ def command(
     threads: int, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
-    in a database for 'compile --tuned'. With --threads, also how many threads should share a layer;
-    with --winograd, also squares."""
+    in a database for 'compile --tuned'; with --threads, also how many threads should share one."""
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.tuning import database
     from tvmrt.tuning.search import Effort, layers_of, missing
@@ -81,11 +80,15 @@ def command(
     path = database.path_of(named)
     known = database.read(path) if path.exists() else []
     os.environ[THREADS_VARIABLE] = str(threads)
-    effort = Effort(candidates, seconds, threads, asked["winograd"], asked["cc"])
+    squares = asked["winograd"]
+    if squares is None:
+        squares = asked["precision"] == "float32"
+    effort = Effort(candidates, seconds, threads, squares, asked["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
         usual = [_compiled(model, None, asked) for model in models]
-        for library in usual:
+        direct = {**asked, "winograd": False}  # a layer by squares has nothing to choose from
+        for library in [_compiled(m, None, direct) for m in models] if squares else usual:
             for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
         wanted = list(layers) if again else missing(layers, known, effort)

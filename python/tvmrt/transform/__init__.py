@@ -6,7 +6,7 @@ from .layouts import infer_layouts
 from .narrow_weights import narrow_weights
 from .optimize import optimize
 from .reduce_products import reduce_products
-from .winograd import to_winograd
+from .winograd import squares_within, to_winograd
 
 __all__ = [
     "expand_composed",
@@ -15,5 +15,6 @@ __all__ = [
     "optimize",
     "reduce_products",
     "to_fixed_point",
+    "squares_within",
     "to_winograd",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.limits import constant_bytes
 from tvmrt.ir.rounding import ceil_div
 from tvmrt.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
 
@@ -22,12 +23,19 @@ PIXEL = 60  # the same of a sum over a window
 NEAR, FAR = 1.5, 4.0  # a weight read from a near cache, and from a far one
 NEAR_BYTES = 4 << 20
 GAIN = 1.15  # a layer has to win more than its larger weights may cost others
-SAMPLES = 48  # squares by which a layer is judged
-CHANNELS = 256  # of the results, by which it is
+SAMPLES = 16  # squares by which a layer is judged
+CHANNELS = 32  # of the results, by which it is
+# What nobody has to ask for: weights that grow by a quarter at most, or by what is little on any
+# host, and results that are off as sums of float32 in another order are.
+GROWTH, LITTLE = 4, 4 << 20
+USUAL_ERROR = 4e-6
 
 
 def to_winograd(
-    graph: Graph, max_error: float | None, chosen: Callable[[Node], int] | None = None
+    graph: Graph,
+    max_error: float | None,
+    chosen: Callable[[Node], int] | None = None,
+    more_bytes: int | None = None,
 ) -> list[WinogradRow]:
     """Replace convolutions.
 
@@ -40,28 +48,77 @@ def to_winograd(
     chosen
         The size of a node's squares as it was measured: 1 where it is faster directly, 0 where it
         is not known, which leaves it to the estimate.
+    more_bytes
+        By how much weights may grow: the layers come first that win most for a byte. None: by as
+        much as the fastest sizes take.
 
     Returns
     -------
-    A row for each layer that would be faster, in the order of the network.
+    A row for each layer that would be faster, in the order of the network; those for which no
+    bytes are left have none.
     """
-    rows: list[WinogradRow] = []
+    found = [each for node in graph.nodes for each in _found(node, max_error, chosen)]
+    taken = _affordable(found, more_bytes)
+    kept = [each for each in found if each.row.size == 1]
+    rows = {id(each.node): each.row for each in (*kept, *taken)}
 
     def replaced(b: Builder, node: Node) -> Value | None:
-        if not _fits(node):
-            return None
-        size, error = 0, 0.0
-        for size, gain in _wanted(node, chosen(node) if chosen else 0):
-            error = error_of(node.inputs[1].data, size)
-            if max_error is None or error <= max_error:
-                rows.append(WinogradRow(node.name, size, gain, error))
-                return _squares(b, node, size)
-        if size:
-            rows.append(WinogradRow(node.name, 1, 1.0, error))
-        return None
+        row = rows.get(id(node))
+        return None if row is None or row.size == 1 else _squares(b, node, row.size)
 
+    order = [rows[id(node)] for node in graph.nodes if id(node) in rows]
     rewrite(graph, replaced)
-    return rows
+    return order
+
+
+def squares_within(graph: Graph, chosen: Callable[[Node], int] | None = None) -> list[WinogradRow]:
+    """:func:`to_winograd` where nobody asks for it: little more memory, and little error."""
+    more_bytes = max(constant_bytes(graph) // GROWTH, LITTLE)
+    return to_winograd(graph, USUAL_ERROR, chosen, more_bytes)
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A layer by squares of one size: what it wins, in multiply-adds, and what its weights take
+    more. Of size 1, where all that would be faster are off too far."""
+
+    node: Node
+    row: WinogradRow
+    wins: float = 0.0
+    more_bytes: int = 0
+
+
+def _found(
+    node: Node, max_error: float | None, chosen: Callable[[Node], int] | None
+) -> list[_Option]:
+    """The sizes that make a layer faster and are exact enough, the fastest first."""
+    if not _fits(node):
+        return []
+    options, error = [], 0.0
+    weights = node.inputs[1]
+    for size, gain in _wanted(node, chosen(node) if chosen else 0):
+        error = error_of(weights.data, size)
+        if max_error is None or error <= max_error:
+            wins = _shape(node).direct() * (1 - 1 / gain)
+            more = weights.type.nbytes * ((size + TAPS - 1) ** 2 - TAPS**2) // TAPS**2
+            options.append(_Option(node, WinogradRow(node.name, size, gain, error), wins, more))
+    if error and not options:
+        options.append(_Option(node, WinogradRow(node.name, 1, 1.0, error)))
+    return options
+
+
+def _affordable(found: Sequence[_Option], more_bytes: int | None) -> list[_Option]:
+    """One option a layer: the fastest, or as fast as weights that grow by so much allow."""
+    taken: dict[int, _Option] = {}
+    left = float("inf") if more_bytes is None else more_bytes
+    offered = [each for each in found if each.row.size > 1]
+    for each in sorted(offered, key=lambda each: -each.wins / max(1, each.more_bytes)):
+        before = taken.get(id(each.node))
+        more = each.more_bytes - (before.more_bytes if before else 0)
+        if more <= left and (before is None or each.wins > before.wins):
+            taken[id(each.node)] = each
+            left -= more
+    return list(taken.values())
 
 
 @dataclass(frozen=True)
@@ -116,9 +173,13 @@ def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
 
 def _gains(node: Node) -> dict[int, float]:
     """How many times as fast each size of squares should be."""
-    x, y = node.inputs[0].shape, node.output.shape
-    shape = _Shape(x[0], y[2], y[3], x[1], y[1])
+    shape = _shape(node)
     return {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+
+
+def _shape(node: Node) -> _Shape:
+    x, y = node.inputs[0].shape, node.output.shape
+    return _Shape(x[0], y[2], y[3], x[1], y[1])
 
 
 def _faster(node: Node) -> Iterator[tuple[int, float]]:

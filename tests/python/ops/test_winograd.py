@@ -92,11 +92,56 @@ def test_results_are_those_of_onnxruntime(shape, target, tmp_path):
 
 def test_there_are_fewer_multiplications(tmp_path):
     model = convolution((64, 64), (32, 32))
-    usual = compiled(model, tmp_path / "usual.so")
+    usual = compiled(model, tmp_path / "usual.so", winograd=False)
     squares = compiled(model, tmp_path / "squares.so", winograd=True)
     direct, fewer = (sum(op.macs for op in s.operators) for s in (usual, squares))
     assert fewer == pytest.approx(direct / 4)  # 36 products for 16 pixels in place of 144
     assert squares.weights_bytes == pytest.approx(4 * usual.weights_bytes, rel=0.01)
+
+
+def deep(channels: int, layers: int, extent: int):
+    """A chain of 3x3 convolutions."""
+    rng, shape = np.random.default_rng(3), (channels, channels, 3, 3)
+    held, nodes, last = [], [], "x"
+    for i in range(layers):
+        w = rng.standard_normal(shape, np.float32) / np.float32(3 * channels**0.5)
+        held.append(numpy_helper.from_array(w, f"w{i}"))
+        nodes.append(helper.make_node("Conv", [last, f"w{i}"], [f"y{i}"], f"c{i}", pads=[1] * 4))
+        last = f"y{i}"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels, extent, extent])
+    y = helper.make_tensor_value_info(last, TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "deep", [x], [y], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("layers", "most"),
+    [
+        pytest.param(1, 4 << 20, id="little-on-any-host"),
+        pytest.param(8, 8 * 9 * 512 * 512 * 4 // 4, id="a-quarter"),
+    ],
+)
+def test_by_default_weights_grow_by_little(layers, most, tmp_path):
+    model = deep(512, layers, 8)
+    usual, default, all_ = (
+        tvmrt.compile(model, winograd=asked).summary for asked in (False, None, True)
+    )
+    assert usual.winograd == [] and len(all_.winograd) == layers
+    assert default.weights_bytes - usual.weights_bytes <= most * 1.01
+    assert all_.weights_bytes - usual.weights_bytes > most
+    assert len(default.winograd) < layers or layers == 1
+
+
+def test_by_default_layers_that_win_most_for_their_bytes_are_computed_by_squares(tmp_path, capsys):
+    model, path = convolution(), tmp_path / "net.onnx"
+    onnx.save(model, path)
+    assert main(["compile", str(path), "-o", str(tmp_path / "net.so"), "--executor", "aot"]) == 0
+    assert "2 convolutions" in capsys.readouterr().out
+    x = inputs_of(model)
+    assert_near_onnxruntime(run(tmp_path / "net.so", x), model, x)
+    for asked in ("--no-winograd", "--precision=bf16"):
+        assert main(["compile", str(path), "-o", str(tmp_path / "no.so"), asked]) == 0
+        assert "by squares" not in capsys.readouterr().out
 
 
 @pytest.mark.skipif(processor.machine() != "x86_64", reason="levels of x86-64")
@@ -132,7 +177,7 @@ def test_every_level_reads_the_same_weights(tmp_path, monkeypatch):
 def test_other_layers_stay_as_they_are(shape, tmp_path):
     model = convolution(**shape)
     x = inputs_of(model)
-    compiled(model, tmp_path / "usual.so")
+    compiled(model, tmp_path / "usual.so", winograd=False)
     assert compiled(model, tmp_path / "net.so", winograd=True).winograd == []
     np.testing.assert_array_equal(run(tmp_path / "net.so", x), run(tmp_path / "usual.so", x))
 

@@ -241,7 +241,8 @@ def test_measured_squares_are_taken_in_place_of_the_estimate(digits, write, squa
     path = write({FIRST: Choice()}, square=square)
     summary = compiled(digits, tuned=path, winograd=True).summary
     assert [row.size for row in summary.winograd] == found
-    assert not compiled(digits, tuned=path).summary.winograd
+    assert [row.size for row in compiled(digits, tuned=path).summary.winograd] == found
+    assert not compiled(digits, tuned=path, winograd=False).summary.winograd
 
 
 SEARCHED = [
