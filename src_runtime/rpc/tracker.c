@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/json.h"
 #include "../base/stream.h"
 #include "../platform/system.h"
 
@@ -40,20 +41,6 @@ static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   return tvmrt__channel_append(&t->channel, size, out);
 }
 
-/* JSON text in quotes. */
-static int append_text(tvmrt_buf* out, const char* text) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
-  for (; *text != '\0'; ++text) {
-    const unsigned char c = (unsigned char)*text;
-    if (c < ' ' || c == '"' || c == '\\') {
-      TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, "\\u%04x", c));
-    } else {
-      TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, text, 1));
-    }
-  }
-  return tvmrt__buf_puts(out, "\"");
-}
-
 /* The tracker's "0". */
 static int expect_success(const tvmrt_buf* answer) {
   if (strcmp(answer->data, "0") == 0) return 0;
@@ -63,22 +50,22 @@ static int expect_success(const tvmrt_buf* answer) {
 /* Tell where the server is. */
 static int write_info(tvmrt_buf* out, const char* key, int port, const char* custom_addr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[5, {\"key\": "));
-  TVMRT_RETURN_IF_ERROR(append_text(out, key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, key));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ", \"addr\": ["));
   TVMRT_RETURN_IF_ERROR(custom_addr == NULL ? tvmrt__buf_puts(out, "null")
-                                            : append_text(out, custom_addr));
+                                            : tvmrt__json_write_string(out, custom_addr));
   return tvmrt__buf_printf(out, ", %d]}]", port);
 }
 
 static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int port,
                      const char* custom_addr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[3, "));
-  TVMRT_RETURN_IF_ERROR(append_text(out, key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, key));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, ", [%d, ", port));
-  TVMRT_RETURN_IF_ERROR(append_text(out, match_key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, match_key));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "], "));
   TVMRT_RETURN_IF_ERROR(custom_addr == NULL ? tvmrt__buf_puts(out, "null")
-                                            : append_text(out, custom_addr));
+                                            : tvmrt__json_write_string(out, custom_addr));
   return tvmrt__buf_puts(out, "]");
 }
 
