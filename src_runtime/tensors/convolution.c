@@ -2,6 +2,7 @@
  * not. A row of the result at a time is a product of the weights and of what each of its pixels sees. */
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/kernels/scalar/half.h>
 
 #include "../core/function.h"
 #include "products.h"
@@ -113,27 +114,17 @@ static int take(const tvmrt_args* in, convolution* c) {
 
 static float read_element(const DLTensor* t, int64_t i) {
   const char* data = tvmrt__tensor_data(t);
-  uint16_t half;
-  uint32_t bits;
-  float value;
   if (t->dtype.bits == 32) return ((const float*)(const void*)data)[i];
-  half = ((const uint16_t*)(const void*)data)[i];
-  bits = (uint32_t)half << 16;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
+  return tvmrt_bfloat16_to_f32(((const uint16_t*)(const void*)data)[i]);
 }
 
-/* bfloat16: the nearest, of two equally near the even one. */
 static void write_element(const DLTensor* t, int64_t i, float value) {
   char* data = tvmrt__tensor_data(t);
-  uint32_t bits;
   if (t->dtype.bits == 32) {
     ((float*)(void*)data)[i] = value;
-    return;
+  } else {
+    ((uint16_t*)(void*)data)[i] = tvmrt_f32_to_bfloat16(value);
   }
-  memcpy(&bits, &value, sizeof(bits));
-  bits = value != value ? bits | 1u << 22 : bits + 0x7FFFu + (bits >> 16 & 1u);
-  ((uint16_t*)(void*)data)[i] = (uint16_t)(bits >> 16);
 }
 
 /* Elements lie by (batch, channel, row, column), or with channels last. */
