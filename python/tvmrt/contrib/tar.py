@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from tvmrt.runtime.link import unpack
 
 __all__ = ["tar", "untar"]
 
@@ -63,14 +64,4 @@ def untar(tar_file: str | os.PathLike[str], directory: str | os.PathLike[str]) -
     OSError, tarfile.TarError
         If it cannot be read, or the files cannot be written.
     """
-    root = Path(directory).resolve()
-    with tarfile.open(tar_file) as archive:
-        for member in archive.getmembers():
-            path = (root / member.name).resolve()
-            if not (member.isfile() or member.isdir()) or not path.is_relative_to(root):
-                raise ValueError(f"{tar_file}: {member.name} is no file inside of the archive")
-            (path if member.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
-            source = archive.extractfile(member)
-            if source is not None:
-                with source, open(path, "wb") as out:
-                    shutil.copyfileobj(source, out)
+    unpack(tar_file, Path(directory))

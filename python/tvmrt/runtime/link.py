@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvmrt import libinfo
 
-__all__ = ["link_shared"]
+__all__ = ["link_shared", "unpack"]
 
 _COMPILED = (".c", ".cc", ".cpp", ".o")
 
@@ -28,7 +28,7 @@ def link_shared(file: str) -> str:
     """
     path, library = Path(file), Path(f"{file}.so")
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        inputs = _unpack(path, Path(folder)) if path.suffix == ".tar" else [path]
+        inputs = _to_compile(path, Path(folder)) if path.suffix == ".tar" else [path]
         output = Path(folder) / library.name
         headers = sorted({header.parent for header in Path(folder).rglob("*.h")})
         includes = [f"-I{include}" for include in [*headers, *libinfo.find_include_path()]]
@@ -39,19 +39,32 @@ def link_shared(file: str) -> str:
     return str(library)
 
 
-def _unpack(archive: Path, folder: Path) -> list[Path]:
+def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
+    """Write the files of an archive into a folder, which is made if it is not there.
+
+    Raises
+    ------
+    ValueError
+        If a member of it is neither a file nor a folder, or lies outside.
+    OSError, tarfile.TarError
+        If it cannot be read, or the files cannot be written.
+    """
+    root = folder.resolve()
+    with tarfile.open(archive) as tar:
+        for member in tar.getmembers():
+            path = (root / member.name).resolve()
+            if not (member.isfile() or member.isdir()) or not path.is_relative_to(root):
+                raise ValueError(f"{archive}: {member.name} is no file inside of the archive")
+            (path if member.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
+            source = tar.extractfile(member)
+            if source is not None:
+                with source, open(path, "wb") as out:
+                    shutil.copyfileobj(source, out)
+
+
+def _to_compile(archive: Path, folder: Path) -> list[Path]:
     try:
-        with tarfile.open(archive) as tar:
-            files = [member for member in tar.getmembers() if member.isfile()]
-            for member in files:
-                target = (folder / member.name).resolve()
-                if not target.is_relative_to(folder.resolve()):
-                    raise ValueError(
-                        f"{archive}: the member {member.name} leads out of the archive"
-                    )
-                target.parent.mkdir(parents=True, exist_ok=True)
-                content = tar.extractfile(member)
-                target.write_bytes(content.read() if content is not None else b"")
+        unpack(archive, folder)
     except (tarfile.TarError, RecursionError) as error:  # a call deeper an extended header
         raise ValueError(f"{archive} is no readable archive: {error}") from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
