@@ -1,4 +1,8 @@
-/* NVIDIA's libraries, loaded at run time; they stay loaded, as the driver's threads do. */
+/* NVIDIA's libraries, loaded at run time; they stay loaded, as the driver's threads do.
+ *
+ * The device is built without NVIDIA's headers and libraries: nvidia.h has the few types and calls,
+ * and the lists there give both the structs of functions and the names that are looked up here. So
+ * one build serves machines with and without a GPU, and several versions of the libraries. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +12,8 @@
 
 #define MAX_PATH_BYTES 4096
 
-/* From the folders of TVMRT_CUDA_PATH, else where the system's loader looks. */
+/* From the folders of TVMRT_CUDA_PATH, else where the system's loader looks. The first failure is
+ * kept in `problem`, since it is of the library that was wanted most. */
 static void* open_one(const char* name, char* problem, size_t problem_bytes) {
   const char* at = getenv("TVMRT_CUDA_PATH");
   void* found;
@@ -35,6 +40,8 @@ typedef struct {
   const char* const* symbols; /* in the order of the struct of functions */
 } library;
 
+/* `out` is a struct of function pointers and nothing else: it is filled as an array. NULL symbols
+ * are refused, so that no call needs a look. */
 static int load(const library* of, void* out) {
   char problem[512] = "";
   char* at = out;

@@ -1,9 +1,14 @@
-/* Which GPU serves the process. */
+/* Which GPU serves the process.
+ *
+ * One context serves the process: the GPU's primary one, which other libraries in the process use
+ * as well, so it is entered and left around each use and never made the thread's for good. Copies
+ * outside of regions have a stream of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cuda.h"
 
+/* The sentence has the driver's own name of the error, which is what people search for. */
 int cuda_check(const cuda_context* c, int status, const char* call) {
   const char *name = NULL, *text = NULL;
   if (status == CUDA_SUCCESS) return 0;
@@ -20,6 +25,7 @@ int cuda_enter(const cuda_context* c) {
   return cuda_check(c, c->driver.cuCtxPushCurrent_v2(c->context), "cuCtxPushCurrent");
 }
 
+/* Nothing can be done about a failure; what was current before is current again. */
 void cuda_leave(const cuda_context* c) {
   CUcontext last;
   (void)c->driver.cuCtxPopCurrent_v2(&last);
@@ -33,6 +39,8 @@ static int choose_device(cuda_context* c) {
   return cuda_check(c, c->driver.cuDeviceGet(&c->device, 0), "cuDeviceGet");
 }
 
+/* Everything that makes a compiled program another one: it goes into the key under which programs
+ * are kept. */
 static int describe_device(cuda_context* c) {
   int major = 0, minor = 0, driver = 0, compiler_major = 0, compiler_minor = 0;
   char name[256] = "";
@@ -75,6 +83,7 @@ static int create_objects(cuda_context* c) {
   return rc;
 }
 
+/* The list of programs is opened first, for cuda_context_free() closes it in any case. */
 int cuda_context_create(cuda_context** out) {
   cuda_context* c = calloc(1, sizeof(*c));
   int rc;
@@ -94,6 +103,8 @@ int cuda_context_create(cuda_context** out) {
   return rc;
 }
 
+/* Also of one that was made half; NULL does nothing. Programs go while the context is current,
+ * which they belong to. */
 void cuda_context_free(cuda_context* c) {
   bool entered;
   if (c == NULL) return;

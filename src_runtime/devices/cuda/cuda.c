@@ -1,9 +1,15 @@
-/* The device "cuda": regions of a network on NVIDIA's GPUs, by libraries that are loaded at run time. */
+/* The device "cuda": regions of a network on NVIDIA's GPUs, by libraries that are loaded at run
+ * time.
+ *
+ * The slots of tvm/runtime/device.h. The runtime calls them for one region from one thread at a
+ * time; regions are independent of each other. Slots that call the driver enter the context and
+ * leave it. */
 #include "cuda.h"
 
 int register_cuda_device(void);
 int unregister_cuda_device(void);
 
+/* Global functions that were registered before a failure stay, and fail when they are called. */
 static int init(tvmrt_device* device) {
   cuda_context* c = NULL;
   int rc = cuda_context_create(&c);
@@ -25,6 +31,8 @@ static int release_device(tvmrt_device* device) {
   return 0;
 }
 
+/* The new plan is whole before the old one goes: a region that cannot be prepared anew keeps
+ * running as it did. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const cuda_plan* base = region->base == NULL ? NULL : region->base->device_graph;
   cuda_plan* fresh = NULL;
@@ -51,6 +59,7 @@ static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) 
   return rc;
 }
 
+/* Waits for a run that was given up; nothing where there is none. */
 static int post_run(tvmrt_device* device, tvmrt_region* region) {
   if (region->device_graph == NULL) return 0;
   if (cuda_enter(device->privacy) != 0) return -1;

@@ -1,4 +1,8 @@
-/* Memory of tensors on the GPU: their addresses are the driver's. */
+/* Memory of tensors on the GPU: their addresses are the driver's.
+ *
+ * Addresses are the driver's and are never read here. The list of blocks has a lock of its own, as
+ * tensors are made and freed on any thread; streams are the caller's. All functions outlive the
+ * device: once it is gone they fail. */
 #include <stdint.h>
 
 #include "../shared/blocks.h"
@@ -35,6 +39,7 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   return rc;
 }
 
+/* Taken off the list first: of two threads that free one address the second is told. */
 static int release_block(DLDevice dev, void* address) {
   memory_block found;
   int rc;
@@ -48,6 +53,8 @@ static int release_block(DLDevice dev, void* address) {
   return rc;
 }
 
+/* Without a stream the copy is over when this returns; with one it is in that stream's order, and
+ * host memory must stay until it is waited for. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   const CUdeviceptr source = (CUdeviceptr)(uintptr_t)from, target = (CUdeviceptr)(uintptr_t)to;
@@ -92,6 +99,7 @@ static int free_stream(DLDevice dev, TVMStreamHandle stream) {
   return rc;
 }
 
+/* A device that is gone has nothing left to wait for. */
 static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   int rc;
   (void)dev;
@@ -139,6 +147,8 @@ int cuda_memory_register(cuda_context* c) {
   return told_register_memory("device_api.cuda", &api);
 }
 
+/* Blocks that are still held lose their memory: who frees them later is told that the address is
+ * none. */
 void cuda_memory_close(void) {
   const bool entered = owner != NULL && cuda_enter(owner) == 0;
   memory_block b;

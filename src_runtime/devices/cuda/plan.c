@@ -1,8 +1,11 @@
-/*
- * A region as kernels, products and places in the GPU's memory. Its nodes are kernels ("custom_cuda",
- * whose attributes hold source and sizes), products ("custom_cuda_product"), and reshapes, which only give a
- * place another name: the compiler's half makes them out of the network's operators.
- */
+/* A region as kernels, products and places in the GPU's memory. Its nodes are kernels
+ * ("custom_cuda", whose attributes hold source and sizes), products ("custom_cuda_product"), and
+ * reshapes, which only give a place another name: the compiler's half makes them out of the
+ * network's operators.
+ *
+ * A plan has its own stream, arena and steps, so that regions run side by side; weights are on the
+ * GPU once for all plans of a region. All memory is taken while the plan is made, but what tensors
+ * of the host pass through, which a run takes when it first needs it. */
 #include "plan.h"
 
 #include <stdint.h>
@@ -15,7 +18,9 @@ static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
 }
 
-/* The constants behind each other, then the buffers, then what borders of the host pass through. */
+/* The constants behind each other, then the buffers, then what borders of the host pass through.
+ * Offsets are multiples of 256, as region_place_bytes() rounds: every tensor begins where wide
+ * loads want it. */
 static void place_all(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -37,7 +42,8 @@ static void place_all(cuda_plan* p) {
 
 /* Kernels --------------------------------------------------------------------------------------- */
 
-/* The kernel's tensors, then its scalars. */
+/* The kernel's tensors, then its scalars. `parameters` points into `values`, once and for all; runs
+ * write addresses there. Nodes' -1 stands for an operand that is left out. */
 static int set_parameters(const tvmrt_region_node* node, step* s) {
   const int32_t scalars = kernel_num_scalars(node);
   const size_t total = (size_t)kernel_num_tensors(node) + (size_t)scalars;
@@ -62,12 +68,14 @@ static int set_parameters(const tvmrt_region_node* node, step* s) {
   return 0;
 }
 
+/* 0 for what is no size: the kernel's node is then refused. */
 static int64_t only_size(const tvmrt_region_node* node, const char* key) {
   int32_t count = 0;
   const int64_t* sizes = tvmrt_node_ints(node, key, &count);
   return count == 1 && sizes[0] > 0 && sizes[0] <= INT32_MAX ? sizes[0] : 0;
 }
 
+/* The program is the context's and borrowed; kernels of it need no end of their own. */
 static int create_kernel(cuda_plan* p, const tvmrt_region_node* node, step* s) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
@@ -90,6 +98,7 @@ static int create_kernel(cuda_plan* p, const tvmrt_region_node* node, step* s) {
   return device_fail("the CUDA source of %s has no kernel %s", text.who, function);
 }
 
+/* Counted before it is filled: what a step has is freed with the plan also where filling fails. */
 static int enter_node(cuda_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   step* s = &p->steps[p->num_steps];
@@ -105,6 +114,7 @@ static int enter_node(cuda_plan* p, int32_t number) {
 
 /* The GPU's memory ------------------------------------------------------------------------------ */
 
+/* A byte for nothing, as the driver refuses 0. */
 static int allocate(cuda_plan* p, size_t bytes, CUdeviceptr* out) {
   const int status = p->context->driver.cuMemAlloc_v2(out, bytes == 0 ? 1 : bytes);
   if (status != CUDA_SUCCESS) *out = 0;
@@ -144,6 +154,7 @@ static int create_queue(cuda_plan* p) {
   return cuda_check(p->context, rc, "cuEventCreate");
 }
 
+/* The runtime is told by failed_node at which node it failed, and hands that to the user. */
 static int build(cuda_plan* p, const cuda_plan* base) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -158,6 +169,7 @@ static int build(cuda_plan* p, const cuda_plan* base) {
   return allocate(p, p->arena_bytes, &p->arena);
 }
 
+/* *out is NULL on failure, with nothing left behind. */
 int cuda_plan_create(cuda_context* c, tvmrt_region* region, const cuda_plan* base,
                      cuda_plan** out) {
   cuda_plan* p = calloc(1, sizeof(*p));
@@ -189,6 +201,7 @@ int cuda_plan_create(cuda_context* c, tvmrt_region* region, const cuda_plan* bas
   return rc;
 }
 
+/* Behind the stream's last work, and with the context entered. */
 static void free_objects(cuda_plan* p) {
   const cuda_driver* d = &p->context->driver;
   if (p->stream != NULL) (void)d->cuStreamSynchronize(p->stream);
@@ -201,6 +214,8 @@ static void free_objects(cuda_plan* p) {
   if (p->pinned != NULL) (void)d->cuMemFreeHost(p->pinned);
 }
 
+/* NULL does nothing. Where the context cannot be entered, which the process's end may do, the
+ * driver's objects stay. */
 void cuda_plan_free(cuda_plan* p) {
   int32_t i;
   if (p == NULL) return;

@@ -8,6 +8,7 @@ static const char* const NO_FIT = "a product reaches beyond a tensor";
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
+/* Two plans may be made at once: the library is loaded by one of them. */
 static int load_library(cuda_context* c) {
   int rc = 0;
   (void)pthread_mutex_lock(&loading);
@@ -32,6 +33,8 @@ static int create_handle(cuda_plan* p) {
   return status == 0 ? 0 : device_fail("cublasSetStream failed with status %d", status);
 }
 
+/* Four numbers from `least` to INT32_MAX, which also bounds the products of two of them below
+ * 2^63. */
 static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t least,
                         int64_t* out) {
   int32_t count = 0, i;
@@ -44,6 +47,8 @@ static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t 
   return 0;
 }
 
+/* The last element that the product reads must lie within the tensor; `lead` must not let rows
+ * overlap. */
 static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_t operand,
                        const char* key, const int64_t extents[2], int64_t count, matrix* out) {
   const int32_t tensor = node->inputs[operand];
@@ -62,6 +67,7 @@ static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_
   return 0;
 }
 
+/* The result is written without gaps, so its size must agree exactly. */
 int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) {
   int64_t sizes[4] = {0, 0, 0, 0}, of_a[2], of_b[2];
   int32_t k;
@@ -95,6 +101,7 @@ static const float* begin(const cuda_plan* p, int32_t tensor, int64_t offset) {
   return (const float*)(uintptr_t)cuda_address(p, tensor) + offset;
 }
 
+/* Queued on the plan's stream; errors of the computation come with the run's end. */
 int cuda_product_launch(cuda_plan* p, const step* s) {
   static const float one = 1.0f, zero = 0.0f;
   const tvmrt_region_node* node = &p->region->nodes[s->node];

@@ -1,4 +1,8 @@
-/* Programs of NVRTC. */
+/* Programs of NVRTC.
+ *
+ * What the shared list of programs (shared/programs.h) asks for: building from source, loading what
+ * was built, releasing. Sources are the compiler's half's text behind a prelude; they are compiled
+ * for this GPU alone, so that the driver need not compile again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +16,7 @@
 
 static const program_store disk = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
 
+/* Always -1: the beginning of the compiler's log is told, where its first error stands. */
 static int build_error(const cuda_context* c, const char* who, nvrtcProgram program, int status) {
   char log[MAX_LOG_BYTES] = "";
   char* whole = NULL;
@@ -32,6 +37,7 @@ static int build_error(const cuda_context* c, const char* who, nvrtcProgram prog
   return device_fail("the CUDA source of %s does not compile (%d):\n%s", who, status, log);
 }
 
+/* The caller's to free; NULL with the error text set. */
 static void* get_binary(const cuda_context* c, nvrtcProgram program, size_t* out_bytes) {
   void* bytes = NULL;
   if (c->compiler.nvrtcGetCUBINSize(program, out_bytes) != 0 || *out_bytes == 0) {
@@ -98,6 +104,7 @@ static void* compile(const cuda_context* c, const program_text* of, size_t* out_
   return bytes;
 }
 
+/* NULL without an error: it is then built again, as of another driver. */
 static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
   CUmodule module = NULL;
   (void)text;
@@ -106,6 +113,7 @@ static void* load(void* context, const program_text* text, const void* bytes, si
                                                                                            : NULL;
 }
 
+/* Bytes that were made stay the caller's also where the driver does not take them. */
 static void* build(void* context, const program_text* text, void** out_bytes, size_t* out_size) {
   const cuda_context* c = context;
   CUmodule module = NULL;

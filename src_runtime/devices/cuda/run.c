@@ -10,6 +10,7 @@ static moved_bytes moved;
 
 moved_bytes* cuda_moved(void) { return &moved; }
 
+/* Of a border only once bind() has said where it lies in this run. */
 CUdeviceptr cuda_address(const cuda_plan* p, int32_t tensor) {
   const region_place* at = &p->plan.places[tensor];
   if (at->kind == PLACE_CONSTANT) return p->weights + p->weight_offsets[tensor];
@@ -31,6 +32,8 @@ static CUdeviceptr gpu_address(const cuda_plan* p, int32_t tensor) {
   return (CUdeviceptr)(uintptr_t)region_memory(p->region, tensor);
 }
 
+/* At the first run that brings a tensor of the host; both parts or, on failure, what was there
+ * before. */
 static int create_staging(cuda_plan* p) {
   const cuda_driver* d = &p->context->driver;
   void* memory = NULL;
@@ -46,6 +49,8 @@ static int create_staging(cuda_plan* p) {
   return cuda_check(p->context, status, "cuMemAllocHost");
 }
 
+/* An output that shares memory with another border is computed aside and copied when all is
+ * read. */
 static int bind(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -58,6 +63,7 @@ static int bind(cuda_plan* p) {
   return 0;
 }
 
+/* By way of pinned memory: the caller's may change as soon as this returns. */
 static int bring_inputs(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -78,6 +84,7 @@ static int bring_inputs(cuda_plan* p) {
   return 0;
 }
 
+/* Queued behind the kernels; what goes to the host is given to the caller by give_outputs(). */
 static int send_output(cuda_plan* p, int32_t tensor) {
   const size_t bytes = bytes_of(p, tensor);
   const CUdeviceptr from = cuda_address(p, tensor);
@@ -108,6 +115,7 @@ static void give_outputs(const cuda_plan* p) {
 
 /* Runs ------------------------------------------------------------------------------------------ */
 
+/* Addresses are read when the kernel is queued: the values may change after that. */
 static int launch(cuda_plan* p, const step* s) {
   int32_t i;
   p->region->failed_node = s->node;
@@ -135,6 +143,7 @@ static int enqueue(cuda_plan* p) {
                     "cuEventRecord");
 }
 
+/* Where it fails all that was queued has ended: the caller's memory is his again. */
 int cuda_plan_start(cuda_plan* p, tvmrt_region* region) {
   p->region = region;
   p->runs = true;
@@ -149,6 +158,7 @@ void cuda_plan_stop(cuda_plan* p) {
   p->runs = false;
 }
 
+/* An error of any kernel of the run is told here, by the driver's words. */
 int cuda_plan_wait(cuda_plan* p, int try_wait) {
   const cuda_driver* d = &p->context->driver;
   const int status = try_wait ? d->cuEventQuery(p->done) : d->cuEventSynchronize(p->done);

@@ -16,6 +16,7 @@ static int make_memory(opencl_plan* p, buffer* b) {
   return opencl_check(status, "clCreateBuffer");
 }
 
+/* The memory of the border itself stays, for the next tensor of the host. */
 static void unbind(buffer* b) {
   if (b->bound != NULL) clReleaseMemObject(b->bound);
   b->bound = NULL;
@@ -28,6 +29,7 @@ typedef struct {
   size_t offset, bytes;
 } part;
 
+/* An address that no block has is an error: it would be read as something else. */
 static int find_part(const opencl_plan* p, int32_t tensor, part* out) {
   const DLTensor* t = p->region->data[tensor];
   out->memory = NULL;
@@ -51,6 +53,7 @@ static void bind_part(buffer* b, const part* of) {
   b->offset = of->offset;
 }
 
+/* `changed` says that kernels must be told: they keep a parameter until it is set again. */
 static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   buffer* b = opencl_buffer(p, tensor);
   bool shared;
@@ -88,6 +91,7 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, co
   return 0;
 }
 
+/* Before each run; most runs bring the same tensors and change nothing. */
 int opencl_borders_bind(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   bool changed = false;
@@ -105,6 +109,7 @@ int opencl_borders_bind(opencl_plan* p) {
   return 0;
 }
 
+/* All buffers of a plan, those of constants and of the arena, too. */
 void opencl_borders_free(opencl_plan* p) {
   int32_t i;
   for (i = 0; i < p->num_buffers; ++i) {

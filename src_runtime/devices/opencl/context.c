@@ -1,4 +1,7 @@
-/* Which OpenCL device serves the process. */
+/* Which OpenCL device serves the process.
+ *
+ * One device serves the process, the best that there is or that the user has named; it is chosen
+ * when the device is first used. Copies outside of regions have a queue of their own, in order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,7 @@ int opencl_check(cl_int status, const char* call) {
   }
 }
 
+/* Cut to MAX_NAME; empty where the driver does not tell. */
 static void device_text(cl_device_id device, cl_device_info what, char* out) {
   out[0] = '\0';
   if (clGetDeviceInfo(device, what, MAX_NAME - 1, out, NULL) != CL_SUCCESS) out[0] = '\0';
@@ -72,6 +76,7 @@ static int choose_device(opencl_context* c) {
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
+/* Part of the key of programs: another driver compiles anew. */
 static int describe_device(opencl_context* c) {
   static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   size_t i;
@@ -122,6 +127,7 @@ int opencl_context_create(opencl_context** out) {
   return rc;
 }
 
+/* Also of one that was made half; NULL does nothing. */
 void opencl_context_free(opencl_context* c) {
   if (c == NULL) return;
   programs_close(&c->programs);

@@ -36,6 +36,7 @@ static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* o
   }
 }
 
+/* One for each operand and plan, filled anew in each run. */
 static int create_image(opencl_plan* p, const char* who, bool has_layers, picture* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[out->tensor];
   const cl_image_format format = {CL_R, channel_type(t->dtype)};
@@ -73,6 +74,7 @@ static int add_picture(opencl_plan* p, const char* who, const char* word, int32_
                       "setting an image");
 }
 
+/* Operands that are left out have no parameter and no word. */
 int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* at = tvmrt_node_text(node, "images", "");
   const char* who = tvmrt_node_text(node, "operator", node->op);
@@ -93,6 +95,7 @@ int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* 
   return 0;
 }
 
+/* In the order of the queue: in front of the kernel, or behind it. */
 int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   const size_t origin[3] = {0, 0, 0};
   int32_t i;

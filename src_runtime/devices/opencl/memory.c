@@ -1,8 +1,9 @@
-/*
- * Memory of tensors on the device. The address of such a tensor is a range of the process's address
+/* Memory of tensors on the device. The address of such a tensor is a range of the process's address
  * space that cannot be touched; a list says which buffer stands for it, so that addresses inside (byte
  * offsets) work as on the host.
- */
+ *
+ * Handles are counted by the driver, so a buffer that a run still uses outlives the block that is
+ * freed. The list of blocks has a lock; everything here may be called from any thread. */
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -48,6 +49,7 @@ static int release_block(DLDevice dev, void* address) {
   return 0;
 }
 
+/* Borrowed: the tensor that has the address holds the block. */
 cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
   memory_block found;
   if (!blocks_find(&blocks, address, &found)) return NULL;
@@ -55,6 +57,7 @@ cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
   return found.handle;
 }
 
+/* Everything is done when this returns: there are no streams. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   size_t from_offset = 0, to_offset = 0;
@@ -99,6 +102,8 @@ int opencl_memory_register(opencl_context* c) {
   return told_register_memory("device_api.opencl", &api);
 }
 
+/* Blocks that are still held lose their memory: who frees them later is told that the address is
+ * none. */
 void opencl_memory_close(void) {
   memory_block b;
   while (blocks_take(&blocks, NULL, &b)) free_block(&b);

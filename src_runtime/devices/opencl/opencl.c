@@ -1,4 +1,8 @@
-/* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader. */
+/* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader.
+ *
+ * The slots of tvm/runtime/device.h. The runtime calls them for one region from one thread at a
+ * time; the driver is safe for threads but for the arguments of a kernel, which belong to a
+ * plan. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -7,6 +11,7 @@
 int register_opencl_device(void);
 int unregister_opencl_device(void);
 
+/* (): a line for each kernel, see opencl.h. */
 static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                         void* resource) {
   TVMValue value;
@@ -29,6 +34,8 @@ static int register_told(void) {
   return told_register("device.opencl.profile", give_profile, NULL);
 }
 
+/* Where the device works in the host's memory, weights are read in the library and nothing is kept
+ * of them. */
 static int init(tvmrt_device* device) {
   opencl_context* c = NULL;
   int rc = opencl_context_create(&c);

@@ -1,8 +1,10 @@
-/*
- * A region as buffers and kernels. Its nodes are kernels (operator "custom_opencl", whose attributes
- * hold source and sizes) and reshapes, which only give a buffer another name: the compiler's half makes
- * them out of the network's operators.
- */
+/* A region as buffers and kernels. Its nodes are kernels (operator "custom_opencl", whose
+ * attributes hold source and sizes) and reshapes, which only give a buffer another name: the
+ * compiler's half makes them out of the network's operators.
+ *
+ * Buffers are the driver's objects, of which kernels are told as parameters; a queue for each plan
+ * keeps their order. Constants are shared by the plans of a region. A plan holds everything that a
+ * run needs but the memory of borders on the host, which is made with the first. */
 #include "plan.h"
 
 #include <stdint.h>
@@ -55,6 +57,7 @@ static void enter_border(opencl_plan* p, int32_t tensor) {
   b->border = tensor;
 }
 
+/* Places of constants and borders are numbered by tensors, behind the arena's buffers. */
 static int enter_buffers(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_int status = CL_SUCCESS;
@@ -76,6 +79,8 @@ static int enter_buffers(opencl_plan* p) {
 
 /* Kernels --------------------------------------------------------------------------------------- */
 
+/* The number of sizes; 0 where there are none or too many. A size that is none becomes 0, which
+ * read_launch() refuses. */
 static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t* out) {
   int32_t count = 0, i;
   const int64_t* sizes = tvmrt_node_ints(node, key, &count);
@@ -91,6 +96,8 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
                      (unsigned)index, (int)s->type_length, s->type, (int)status);
 }
 
+/* Buffers first, then scalars, as the compiler's half prints the kernel. The count is compared,
+ * since drivers tell a missing one only when the kernel is queued. */
 static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const launch* l) {
   cl_kernel kernel = l->kernel;
   const int32_t scalars = kernel_num_scalars(node);
@@ -115,6 +122,7 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const la
   return 0;
 }
 
+/* What a node says is checked here, once: a run sets nothing but borders. */
 static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
@@ -149,6 +157,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   return set_arguments(p, node, l);
 }
 
+/* Counted before it is read: what a launch has is freed with the plan also where reading fails. */
 static int enter_node(opencl_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   launch* l = &p->launches[p->num_launches];
@@ -163,6 +172,7 @@ static int enter_node(opencl_plan* p, int32_t number) {
   return read_launch(p, node, l);
 }
 
+/* failed_node tells the user at which node it failed. */
 static int build(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_command_queue_properties properties = p->profile ? CL_QUEUE_PROFILING_ENABLE : 0;
@@ -204,6 +214,7 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
   return 0;
 }
 
+/* Also of one that was made half; NULL does nothing. A run that is under way is waited for. */
 void opencl_plan_free(opencl_plan* p) {
   int32_t i;
   if (p == NULL) return;
@@ -223,6 +234,7 @@ void opencl_plan_free(opencl_plan* p) {
 
 /* Running --------------------------------------------------------------------------------------- */
 
+/* Images are copied on the device, in the queue's order. */
 static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
   if (opencl_images_copy(p, l, true) != 0) return -1;
@@ -268,6 +280,7 @@ static void forget_run(opencl_plan* p, bool well) {
   p->done = NULL;
 }
 
+/* Where it fails nothing touches the caller's memory any more. */
 int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
   p->region = region;
   if (enqueue(p) == 0) return 0;
@@ -280,6 +293,7 @@ void opencl_plan_stop(opencl_plan* p) {
   forget_run(p, false);
 }
 
+/* An error of a kernel comes as the state of the last event, negative. */
 int opencl_plan_wait(opencl_plan* p, int try_wait) {
   cl_int state = CL_COMPLETE;
   int rc;

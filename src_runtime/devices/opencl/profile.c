@@ -1,4 +1,7 @@
-/* Times of kernels, by region and node. */
+/* Times of kernels, by region and node.
+ *
+ * Plans that were prepared with the option "profile" stand in a list, under a lock of the process;
+ * their times add up over runs until the plan goes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +31,7 @@ void opencl_profile_remove(const opencl_plan* p) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
+/* A driver that does not tell leaves the kernel out of the count. */
 static void add_time(launch* l) {
   cl_ulong begin = 0, end = 0;
   if (clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
@@ -52,6 +56,8 @@ void opencl_profile_end_run(opencl_plan* p, bool well) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
+/* Room is measured first, under the same lock as the writing: the list does not change in
+ * between. */
 char* opencl_profile_text(void) {
   const opencl_plan* p;
   size_t size = 1, used = 0;

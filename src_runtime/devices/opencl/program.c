@@ -1,4 +1,7 @@
-/* Programs of the driver's compiler. */
+/* Programs of the driver's compiler.
+ *
+ * What the shared list of programs (shared/programs.h) asks for: building from source, loading what
+ * was built, releasing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 
 static const program_store disk = {"TVMRT_OPENCL_CACHE", "opencl", "clbin"};
 
+/* NULL without an error: the program is then built from its source. */
 static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
   const opencl_context* c = context;
   const unsigned char* view = bytes;
@@ -42,6 +46,7 @@ static void* get_binary(cl_program program, size_t* out_size) {
   return NULL;
 }
 
+/* Always -1: the beginning of the driver's log is told, where its first error stands. */
 static int build_error(const opencl_context* c, const char* who, cl_program program,
                        cl_int status) {
   char log[MAX_LOG_BYTES] = "";
@@ -57,6 +62,7 @@ static int build_error(const opencl_context* c, const char* who, cl_program prog
   return device_fail("the OpenCL source of %s does not compile (%d):\n%s", who, (int)status, log);
 }
 
+/* Bytes to be kept are a favour: a program without any works as well. */
 static void* build(void* context, const program_text* text, void** out_bytes, size_t* out_size) {
   const opencl_context* c = context;
   const char* source = text->source;

@@ -1,3 +1,5 @@
+/* Few and looked up rarely: a list, the last one first. The lock is held for the look-up alone,
+ * never while a driver is called. */
 #include "blocks.h"
 
 #include <stdint.h>

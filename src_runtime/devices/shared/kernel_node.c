@@ -1,3 +1,5 @@
+/* Attributes of nodes are text that the compiler's half has written and a library has carried: each
+ * is checked where it is read. Lists of words are separated by one blank or several. */
 #include "kernel_node.h"
 
 #include <stdbool.h>
@@ -47,6 +49,7 @@ static bool set_value(double given, kernel_scalar* s) {
   return true;
 }
 
+/* Numbers travel as doubles, which hold every int, uint and float; a half travels as its bits. */
 int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   const tvmrt_attr* all = tvmrt_node_attr(node, "scalars");
@@ -77,6 +80,7 @@ static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
   return true;
 }
 
+/* A region whose extents runs choose may come with others than the kernel's text has. */
 int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node) {
   const char* word = tvmrt_node_text(node, "types", "");
   int32_t k;

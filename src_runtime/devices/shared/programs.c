@@ -163,6 +163,7 @@ static void* keep(program_list* list, const program_text* text, void* made) {
   return made;
 }
 
+/* By source and options; the device and the driver are the same for all of a list. */
 static void* find(const program_list* list, const program_text* text) {
   const struct program* p;
   for (p = list->first; p != NULL; p = p->next) {
@@ -173,6 +174,7 @@ static void* find(const program_list* list, const program_text* text) {
   return NULL;
 }
 
+/* NULL without an error where the driver does not take the bytes. */
 static void* load(const program_list* list, const program_text* text, const entry* on_disk) {
   size_t size = 0;
   void* bytes = read_entry(on_disk, &size);
@@ -191,6 +193,8 @@ static void* build(const program_list* list, const program_text* text, const ent
   return made;
 }
 
+/* Called with the lock held, also while it compiles: who wants the same program waits and gets
+ * it. */
 static void* find_or_make(program_list* list, const program_text* text, const char* const* key) {
   entry of_key;
   const entry* on_disk;

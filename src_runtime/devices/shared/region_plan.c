@@ -1,3 +1,7 @@
+/* Tensors between nodes get buffers as their lives allow: a buffer is free again behind the last
+ * node that reads what lies there. Nodes run in order, which the queue or stream of the device
+ * keeps, so nothing else has to be known. Constants stay where the library has them, inputs and
+ * outputs where the caller has them. */
 #include "region_plan.h"
 
 #include <stdint.h>
@@ -68,6 +72,7 @@ static void claim_outputs(planner* p) {
   }
 }
 
+/* An alias gets its operand's place by place_alias() instead. */
 static void set_place(planner* p, int32_t tensor, int kind, int32_t number) {
   region_place* at = &p->plan->places[tensor];
   at->kind = kind;
@@ -117,6 +122,7 @@ static int place_alias(planner* p, const tvmrt_region_node* node) {
   return 0;
 }
 
+/* An operand without a place is one that no earlier node has made. */
 static int place_node(planner* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   int32_t k;
@@ -131,6 +137,7 @@ static int place_node(planner* p, int32_t number) {
   return 0;
 }
 
+/* Leaves failed_node at the node that is wrong, or at -1. */
 static int place_all(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -149,6 +156,7 @@ static int place_all(planner* p) {
   return 0;
 }
 
+/* Arrays have a place more than there are tensors, so that none is empty. */
 int region_plan_make(tvmrt_region* region, region_plan* out) {
   const size_t tensors = (size_t)region->num_tensors + 1;
   planner p = {.region = region, .plan = out};
@@ -187,6 +195,7 @@ char* region_memory(const tvmrt_region* region, int32_t tensor) {
   return (char*)t->data + t->byte_offset;
 }
 
+/* By address, as callers may bind tensors that overlap in part. */
 bool region_is_shared(const tvmrt_region* region, int32_t output) {
   const uintptr_t begin = (uintptr_t)region_memory(region, output);
   const uintptr_t end = begin + (uintptr_t)region->tensors[output].num_bytes;

@@ -1,3 +1,5 @@
+/* Devices use the public C interface alone, as a plug-in of a vendor would; so errors are set and
+ * functions registered by it. */
 #include "told.h"
 
 #include <inttypes.h>
@@ -15,6 +17,7 @@ int device_fail(const char* format, ...) {
   return -1;
 }
 
+/* Replaces what an earlier registration of the device has left. The registry holds the function. */
 int told_register(const char* name, TVMPackedCFunc function, void* resource) {
   TVMFunctionHandle handle = NULL;
   int rc;
