@@ -1,4 +1,8 @@
-/* Memory for many small things that are freed together: a list of chunks, used from their ends. */
+/* Memory for many small things that are freed together: a list of chunks, used from their ends.
+ *
+ * What is read of a library's regions lives as long as the library and is never freed one by one.
+ * Memory comes zeroed and aligned to 16 bytes; addresses stay. Not locked: it is filled while a
+ * library is loaded. */
 #include "arena.h"
 
 #include <stdint.h>
@@ -16,6 +20,7 @@ typedef struct tvmrt_arena_chunk {
   char bytes[];
 } tvmrt_arena_chunk;
 
+/* What was left of the chunk before stays unused. */
 static int add_chunk(tvmrt_arena* arena, size_t bytes) {
   size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
   tvmrt_arena_chunk* chunk = tvmrt__calloc(1, sizeof(*chunk) + size);
@@ -26,6 +31,7 @@ static int add_chunk(tvmrt_arena* arena, size_t bytes) {
   return 0;
 }
 
+/* NULL with the error text set. Nothing may have no bytes an item. */
 void* tvmrt__arena_alloc(tvmrt_arena* arena, size_t count, size_t bytes) {
   size_t size;
   if (count > SIZE_MAX / 2 / bytes) {
@@ -44,12 +50,14 @@ void* tvmrt__arena_copy(tvmrt_arena* arena, const void* data, size_t bytes) {
   return copy;
 }
 
+/* The NUL behind it is the zero that the memory comes with. */
 char* tvmrt__arena_text(tvmrt_arena* arena, const char* text, size_t size) {
   char* copy = tvmrt__arena_alloc(arena, size + 1, 1);
   if (copy != NULL && size != 0) memcpy(copy, text, size);
   return copy;
 }
 
+/* The arena is empty afterwards, and may be used again. */
 void tvmrt__arena_free(tvmrt_arena* arena) {
   while (arena->chunks != NULL) {
     tvmrt_arena_chunk* next = arena->chunks->next;

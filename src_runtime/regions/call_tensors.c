@@ -1,10 +1,15 @@
-/* The tensors of one call of a region: where they belong, and whether they fit. */
+/* The tensors of one call of a region: where they belong, and whether they fit.
+ *
+ * A context has a table of tensors, of which constants are always there and those of a call take
+ * their places while it lasts. Ranks, types, extents, strides and memory are checked at each call,
+ * since devices are not asked to. */
 #include "../tensors/tensor.h"
 #include "loaded_region.h"
 
 typedef tvmrt_loaded_region loaded;
 typedef tvmrt_region_context context;
 
+/* Always -1. */
 int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
   return tvmrt__fail_value("region '%.100s': tensor '%.80s' %s.", region->symbol,
                            region->tensors[tensor].name, what);
@@ -18,6 +23,8 @@ static bool can_reach(const loaded* self, DLDevice at) {
          own->device.device_id == at.device_id;
 }
 
+/* Extents may be anything from least to most where a run chooses them, and are the same where none
+ * does. */
 static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
                        int code) {
   const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
@@ -45,6 +52,7 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
   return 0;
 }
 
+/* *out lies in the tensor that the call brings, NULL where the region's sizes are fixed. */
 int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
                       const int64_t** out) {
   const tvmrt_region* region = &self->unused;
@@ -59,6 +67,7 @@ int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes
   return tvmrt__sizes_of_call(&self->sizes, region->symbol, &args[count], codes[count], out);
 }
 
+/* On failure some are bound: the caller unbinds all. */
 int tvmrt__context_bind(const loaded* self, context* c, const TVMValue* args, const int* codes) {
   const tvmrt_region* region = &c->region;
   int32_t i;
@@ -97,6 +106,8 @@ static char* hold_tensor(char* at, DLTensor** tensor) {
   return at + sizeof(*to) + 2 * bytes;
 }
 
+/* Copies the descriptions of tensors, not their data, into memory that the context keeps for later
+ * runs. */
 int tvmrt__context_hold(context* c) {
   const tvmrt_region* r = &c->region;
   size_t bytes = 1;

@@ -25,6 +25,8 @@ static void* library_with(const void* data, size_t size) {
   return NULL;
 }
 
+/* Where the bytes lie in no library, or are not aligned, they are copied. A handle of the library
+ * is held, so that its pages stay mapped as long as regions read them. */
 int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size) {
   const bool is_aligned = (uintptr_t)data % TVMRT_CONSTANT_ALIGN_BYTES == 0;
   memset(out, 0, sizeof(*out));
@@ -45,6 +47,7 @@ void tvmrt__constants_free(tvmrt_constants* self) {
   memset(self, 0, sizeof(*self));
 }
 
+/* For devices that have copies of their own by now: pages that nobody touches need no memory. */
 void tvmrt__constants_give_back(const tvmrt_constants* self) {
   if (self->library != NULL) tvmrt__leave_pages(self->data, self->size);
 }

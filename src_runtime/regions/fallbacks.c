@@ -33,6 +33,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
                 self->first.region.symbol, reason);
 }
 
+/* With the region's lock: runs on other threads may be counted meanwhile. */
 static int write_region(const tvmrt_loaded_region* region, const char* device, tvmrt_buf* text) {
   tvmrt_loaded_region* self = (tvmrt_loaded_region*)(uintptr_t)region;
   int rc = tvmrt__buf_puts(text, text->size > 1 ? ", {\"region\": " : "{\"region\": ");
@@ -49,6 +50,8 @@ static int write_region(const tvmrt_loaded_region* region, const char* device, t
   return rc == 0 ? tvmrt__buf_puts(text, "}") : rc;
 }
 
+/* Elements of a JSON list; `text` begins with its bracket, by which a comma is known to be
+ * needed. */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text) {
   size_t i;

@@ -1,4 +1,8 @@
-/* Global functions about devices: tvmrt.device.*, and device.<name>.* of devices written in C. */
+/* Global functions about devices: tvmrt.device.*, and device.<name>.* of devices written in C.
+ *
+ * What compilers and tools ask of devices. A device that is asked is held for the time of the
+ * question, so that it cannot be unregistered under it. Regions come as the JSON that libraries
+ * carry, and are read by the same reader. */
 #include <stdlib.h>
 
 #include "../base/json.h"
@@ -77,6 +81,7 @@ TVMRT_NATIVE(set_options) {
   return tvmrt__device_set_options(name, options);
 }
 
+/* A tensor that is none becomes -1, which tvmrt_region_reshape() refuses with its own words. */
 static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
                       tvmrt_region_shape* out) {
   const tvmrt_shape* shape;
@@ -137,6 +142,7 @@ static int write_list(tvmrt_buf* out, const char* key, const char* const* list) 
   return tvmrt__buf_puts(out, "]");
 }
 
+/* What the planner needs to know to put tensors there. */
 static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
   if (memory == NULL) return 0;
   return tvmrt__buf_printf(
@@ -172,6 +178,7 @@ typedef struct question {
   tvmrt_buf text;
 } question;
 
+/* Must be ended by end_question(), also where it fails. */
 static int begin_question(question* q, const char* name) {
   memset(q, 0, sizeof(*q));
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(name, &q->device));
@@ -324,6 +331,7 @@ TVMRT_NATIVE(optimize_graph) {
   X("optimize_graph", optimize_graph)
 static const tvmrt_builtins device_functions = TVMRT_BUILTINS(SLOTS);
 
+/* The function's resource is a copy of the device's name, which it frees. */
 static int enter_function(const char* device, const char* slot, TVMCPackedFunc fn) {
   tvmrt_buf name = {NULL, 0, 0};
   char* resource = tvmrt__strdup(device);
@@ -339,6 +347,7 @@ static int enter_function(const char* device, const char* slot, TVMCPackedFunc f
   return rc;
 }
 
+/* Where it fails some are there: the caller removes all. */
 int tvmrt__device_enter_functions(const char* name) {
   const TVMCPackedFunc* fn = device_functions.functions;
   const char* slot = device_functions.names;

@@ -15,6 +15,7 @@ static char unknown_failure[] =
     "MemoryError: the region could not be prepared for its shapes, and there was no memory to keep "
     "the reason; reshape it again.";
 
+/* Always -1: the slot's own words, with device, region and node before them. */
 static int failed(const loaded* self, const context* c, const char* slot) {
   return tvmrt__slot_failed(self->device, slot, &c->region);
 }
@@ -88,6 +89,7 @@ static void post_run(const loaded* self, context* c) {
   }
 }
 
+/* A failure leaves what release() takes back. */
 static int allocate(const loaded* self, context* c) {
   const tvmrt_device_allocator* allocator = self->device->allocator;
   if (allocator != NULL) {
@@ -169,6 +171,7 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   return prepare(self);
 }
 
+/* The static text is nobody's to free. */
 static void forget_failure(loaded* self) {
   if (self->failure != unknown_failure) free(self->failure);
   self->failure = NULL;
@@ -238,6 +241,7 @@ int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   return 0;
 }
 
+/* TVMRT_DEVICE_BUSY only where it only looks. */
 int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
   int rc;
   if (!c->is_started) return 0;
@@ -271,6 +275,7 @@ static context* make_context(loaded* self) {
   return NULL;
 }
 
+/* With the lock. */
 static context* idle_context(loaded* self) {
   context* c = &self->first;
   while (c != NULL && c->is_taken) c = c->next;
@@ -335,6 +340,7 @@ static void begin_reshape(loaded* self) {
   while (self->calls != 0) tvmrt__wait(&self->returned, &self->lock);
 }
 
+/* With the lock; calls that waited look again. */
 static void end_reshape(loaded* self) {
   self->is_reshaping = false;
   tvmrt__wake_all(&self->returned);
@@ -357,6 +363,7 @@ static int prepare_shapes(loaded* self, int rc) {
   return rc;
 }
 
+/* With the lock, under which they change. */
 static bool has_sizes(const loaded* self, const int64_t* sizes) {
   const size_t bytes = (size_t)self->sizes.count * sizeof(*sizes);
   return bytes == 0 || memcmp(self->sizes.now, sizes, bytes) == 0;
@@ -424,6 +431,8 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return 0;
 }
 
+/* With the lock from the check to the end: nobody sees shapes half set. Shapes are inferred twice,
+ * first without setting any, so that what cannot be leaves the region as it is. */
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                          int32_t num_shapes) {
   loaded* self = region->runtime;

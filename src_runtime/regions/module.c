@@ -1,7 +1,10 @@
 /* Modules of kind "device_region": the regions of one device in one library.
  *
  * Payload: string of JSON (region_set.h), string of constants.
- */
+ *
+ * A library may have several, one for each device. The module holds the text and the constants, of
+ * which regions use parts, and the device, which therefore cannot be unregistered while the library
+ * is loaded. */
 #include "../modules/module.h"
 
 #include <stdlib.h>
@@ -89,6 +92,7 @@ static const tvmrt_module_type region_type = {
     .destroy = region_destroy,
 };
 
+/* Always -1: which region needs it, and where a plug-in would have been found. */
 static int missing_device(const region_module* m) {
   tvmrt_buf folders = {NULL, 0, 0};
   const char* region = m->set.num_regions == 0 ? "" : m->set.regions[0].region.symbol;
@@ -103,6 +107,7 @@ static int missing_device(const region_module* m) {
   return -1;
 }
 
+/* A newer device runs what an older one's compiler wrote; not the other way round. */
 static int check_version(const region_module* m) {
   if (m->set.device_version <= (int64_t)m->device->version) return 0;
   return tvmrt__fail_value(
@@ -124,6 +129,7 @@ static int or_fall_back(const region_module* m, int rc, char** out_failure) {
   return *out_failure == NULL ? -1 : 0;
 }
 
+/* Without a device each region keeps the reason, and fails with it when it is called. */
 static int load_region(region_module* m, size_t i, const char* why_no_device) {
   tvmrt_loaded_region* region = &m->regions[i];
   const tvmrt_region_draft* draft = &m->set.regions[i];
@@ -156,6 +162,8 @@ static int load_regions(region_module* m) {
   return rc;
 }
 
+/* Copies both: what they lie in may be gone once the library is loaded, unless constants lie in a
+ * mapped file. */
 static int make_module(const void* json, size_t json_size, const void* constants,
                        size_t constants_size, tvmrt_module** out) {
   region_module* m = tvmrt__module_new(&region_type, sizeof(*m));
@@ -180,6 +188,8 @@ static int read_regions(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_regions)
 
+/* Borrowed: it lives as long as the module. Functions are compared, since others may have a
+ * region's name. */
 int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
   tvmrt_func* f;
   *out_region = NULL;

@@ -1,5 +1,8 @@
 /* Regions on other devices than their own, between which schedulers choose: each is read and prepared
- * as if its library had been compiled for that device. */
+ * as if its library had been compiled for that device.
+ *
+ * A region that a scheduler sends to another device is loaded for it once, with all that loading
+ * checks, and stays until the region goes. Constants are shared; the other device is held. */
 #include <stdlib.h>
 
 #include "loaded_region.h"
@@ -31,6 +34,7 @@ void tvmrt__others_free(loaded* self) {
   }
 }
 
+/* By its name, so that a pointer that is none is told and not followed further than to that. */
 static int hold_device(other_device* o, tvmrt_device* device) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(device->name, &o->device));
   if (o->device == device) return 0;
@@ -39,6 +43,7 @@ static int hold_device(other_device* o, tvmrt_device* device) {
       "gives.");
 }
 
+/* The region's text as its library has it, in the frame of a library for the other device. */
 static int read_again(other_device* o, const loaded* self) {
   const tvmrt_constants* constants = self->constants;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
@@ -51,6 +56,7 @@ static int read_again(other_device* o, const loaded* self) {
                                 &o->set);
 }
 
+/* Tensors are laid out as the own device wants them, and calls do not turn them. */
 static int check_layout(const other_device* o, const loaded* self) {
   const tvmrt_region* r = &self->unused;
   int32_t i;
@@ -97,6 +103,7 @@ static bool is_reshaped(const other_device* o, const loaded* self) {
   return false;
 }
 
+/* What fails is freed by the caller, as far as it came. */
 static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
   TVMRT_RETURN_IF_ERROR(hold_device(o, device));
   TVMRT_RETURN_IF_ERROR(read_again(o, self));
@@ -148,6 +155,8 @@ int tvmrt__region_on_cpu(const loaded* self) {
       self->unused.symbol);
 }
 
+/* One that cannot be prepared for these shapes fails when it is called; the region itself has
+ * them. */
 void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
   other_device* o;
   for (o = self->others; o != NULL; o = o->next) {

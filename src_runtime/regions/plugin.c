@@ -1,4 +1,8 @@
-/* Plug-ins: shared objects that bring a device. */
+/* Plug-ins: shared objects that bring a device.
+ *
+ * A plug-in that was found to be one stays mapped: what it has started may run on. The list has a
+ * lock that is not held while its code is called, as that registers devices and may look for other
+ * plug-ins. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -39,6 +43,7 @@ static bool file_of(const void* handle, tvmrt_file_id* out) {
     memcpy((out), &symbol_, sizeof(symbol_));                \
   } while (0)
 
+/* Before any other function of it is called. */
 static int check_abi(void* handle, const char* path) {
   int32_t (*abi)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_abi", &abi);
@@ -58,6 +63,7 @@ static int check_abi(void* handle, const char* path) {
   return 0;
 }
 
+/* What it says of its failure is told on, behind its path. */
 static int enter_plugin(void* handle, const char* path) {
   int (*enter)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_register", &enter);
@@ -72,6 +78,7 @@ static int enter_plugin(void* handle, const char* path) {
   return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
 }
 
+/* Takes the handle over, also on failure. */
 static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
   plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
   *out = p;
@@ -150,6 +157,7 @@ static int append_name(void* names, const char* file) {
   return tvmrt__buf_printf(out, "%.*s\n", (int)(size - skip - (sizeof(suffix) - 1)), file + skip);
 }
 
+/* From the names of files alone: nothing is loaded. */
 int tvmrt__plugin_names(tvmrt_buf* out) {
   tvmrt_buf folders = {NULL, 0, 0};
   char* at;
@@ -178,6 +186,8 @@ static int try_folder(const char* folder, size_t size, const char* name, bool* o
   return rc;
 }
 
+/* In the order of the folders; the first file of the name is the one, also where it cannot be
+ * loaded. */
 int tvmrt__plugin_find(const char* name, bool* out_found) {
   tvmrt_buf folders = {NULL, 0, 0};
   const char* at;

@@ -1,4 +1,8 @@
-/* Regions as packed functions, and what a scheduler may want of them. */
+/* Regions as packed functions, and what a scheduler may want of them.
+ *
+ * Three functions for each region: one that computes, and two that start and wait. A call takes a
+ * context, which has the device's graph for one run, binds its tensors, runs and gives it back, on
+ * every way out. */
 #include "../core/region_request.h"
 #include "loaded_region.h"
 
@@ -13,6 +17,7 @@ static tvmrt_region_request* take_request(void) {
   return request;
 }
 
+/* Waits for the end in any case. */
 static int run(const loaded* self, context* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c, true));
   return tvmrt__context_finish(self, c, false);
@@ -24,6 +29,7 @@ static int start_held(const loaded* self, context* c) {
   return tvmrt__context_start(self, c, false);
 }
 
+/* The context is given back with the run's end, and not used after it. */
 static int end_started(void* started, bool only_look) {
   context* c = started;
   loaded* self = c->region.runtime;
@@ -78,6 +84,7 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
   return rc;
 }
 
+/* Returns a handle of the run, or nothing where it has ended already. */
 int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
                                int* out_code, void* resource) {
   loaded* self = resource;
@@ -93,6 +100,7 @@ int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValu
   return c == NULL ? -1 : tvmrt__context_return(self, c, rc);
 }
 
+/* The handle must be one that start has returned, once: generated code sees to it. */
 int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   const loaded* self = resource;

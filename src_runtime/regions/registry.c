@@ -33,6 +33,7 @@ static void lock_registry(void) {
 
 static void unlock_registry(void) { tvmrt__unlock_again(&lock); }
 
+/* With the lock. */
 static entry* find_entry(const char* name) {
   entry* e = first;
   while (e != NULL && strcmp(e->device.name, name) != 0) e = e->next;
@@ -101,6 +102,7 @@ static int check_memory(const tvmrt_device* d) {
       d->name, (int)m->device.device_type, m->struct_bytes, m->align_bytes);
 }
 
+/* Everything that slots are called for without a look later on. */
 static int check_device(const tvmrt_device* d) {
   if (d == NULL || d->struct_bytes < FIRST_BYTES) {
     return tvmrt__fail_value(
@@ -191,6 +193,7 @@ static void copy_device(entry* e, const tvmrt_device* device) {
   if (d->optimizer != NULL) d->optimizer = &e->optimizer;
 }
 
+/* With the lock, which the device's init() may take again. */
 static int add_device(const tvmrt_device* device) {
   entry* e;
   int rc;
@@ -232,6 +235,7 @@ static int no_device(const char* name) {
   return tvmrt__fail_value("there is no device '%.60s' to unregister.", name == NULL ? "" : name);
 }
 
+/* With the lock. A device that modules hold stays. */
 static int remove_device(const char* name) {
   entry* e = name == NULL ? NULL : find_entry(name);
   if (e == NULL) return no_device(name);
@@ -280,6 +284,7 @@ static int find_or_add_scripted(const char* name, entry** out) {
   return *out != NULL ? 0 : add_scripted(name, out);
 }
 
+/* With the lock. *out NULL, and 0, where there is no such device. */
 static int find_or_load(const char* name, entry** out) {
   bool found; /* the plug-in may also bring a kind of modules, and no device */
   *out = NULL;
@@ -320,6 +325,7 @@ static int find_or_ask(const char* name, entry** out) {
   return rc == 0 ? find_or_add_scripted(name, out) : rc;
 }
 
+/* Borrowed, and not held: it may be unregistered by whoever has the right to. */
 int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
   entry* e;
   int rc;
@@ -330,6 +336,7 @@ int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
   return rc;
 }
 
+/* Held until tvmrt__device_put(). */
 int tvmrt__device_take(const char* name, tvmrt_device** out) {
   entry* e;
   int rc;

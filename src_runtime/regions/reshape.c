@@ -1,4 +1,9 @@
-/* Which shapes the tensors of a region get when some change, and whether they belong together. */
+/* Which shapes the tensors of a region get when some change, and whether they belong together.
+ *
+ * Regions are compiled for shapes, and devices are prepared for them anew when a user wants others.
+ * What operators of a region may be is known here for those that follow a rule; a region with any
+ * other, whose tensors would change, is refused. Nothing is changed before all nodes have been
+ * found to fit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +36,7 @@ static bool is_pointwise(const char* op) {
   return *name != '\0';
 }
 
+/* No extents at all are equal, and may be NULL. */
 static bool equal_extents(const int64_t* a, const int64_t* b, int32_t count) {
   return count <= 0 || memcmp(a, b, (size_t)count * sizeof(*a)) == 0;
 }
@@ -51,6 +57,7 @@ static bool broadcasts_to(const sized* t, const sized* y) {
   return true;
 }
 
+/* NULL for one that is left out. */
 static const sized* input(const sized* all, const tvmrt_region_node* node, int32_t i) {
   return i < node->num_inputs && node->inputs[i] >= 0 ? &all[node->inputs[i]] : NULL;
 }
@@ -108,6 +115,7 @@ static bool window_attr(const tvmrt_region_node* node, const char* key, int32_t 
   return true;
 }
 
+/* One more extent for each step of the stride that the padded input has room for. */
 static bool fits_windows(const tvmrt_region_node* node, const sized* x, const int64_t* kernel,
                          const sized* y) {
   const int32_t rank = x->ndim - 2;
@@ -162,6 +170,7 @@ static int64_t broadcast_extent(const sized* all, const tvmrt_region_node* node,
   return extent;
 }
 
+/* Leaves alone what is no product: fits_matmul() refuses it. */
 static void infer_matmul(const sized* all, const tvmrt_region_node* node, const sized* y) {
   const sized* a = input(all, node, 0);
   const sized* b = input(all, node, 1);
@@ -174,6 +183,7 @@ static void infer_matmul(const sized* all, const tvmrt_region_node* node, const 
   y->room[y->ndim - 1] = b->shape[b->ndim - 1];
 }
 
+/* As infer_matmul(). All terms stay below 2^63, as each is at most INT32_MAX. */
 static void infer_conv(const sized* all, const tvmrt_region_node* node, const sized* y) {
   const sized* x = input(all, node, 0);
   const sized* w = input(all, node, 1);
@@ -233,6 +243,7 @@ static bool is_touched(const sized* all, const tvmrt_region_node* node) {
   return false;
 }
 
+/* Each tensor with the shape that it has, or that it is given. */
 static void fill(sized* all, int64_t* room, const tvmrt_region* region,
                  const tvmrt_region_shape* shapes, int32_t num_shapes) {
   int32_t i;
@@ -250,6 +261,7 @@ static void fill(sized* all, int64_t* room, const tvmrt_region* region,
   }
 }
 
+/* Always -1. */
 static int refuse(const tvmrt_region* region, const tvmrt_region_node* node) {
   return tvmrt__fail_value(
       "region '%.100s' cannot be reshaped: the shapes that node '%.80s' (%.40s) would get do not "

@@ -67,6 +67,7 @@ static int scripted_release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
+/* One for each context, so that runs side by side have arguments of their own. */
 static int make_graph(tvmrt_region* region) {
   const size_t count = (size_t)region->num_inputs + (size_t)region->num_outputs + 1;
   scripted_graph* g = tvmrt__calloc(1, sizeof(*g));
@@ -111,6 +112,7 @@ static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
   tvmrt__release(found);
 }
 
+/* `constants` and the text are valid during the call alone. */
 static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options) {
   const tvmrt_loaded_region* loaded = region->runtime;
   TVMByteArray constants = {loaded->constants->data, loaded->constants->size};
@@ -130,6 +132,7 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
   return rc;
 }
 
+/* Called again at other shapes: the graph stays, its functions may change. */
 static int scripted_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   tvmrt_func* f;
   int rc = 0;
@@ -165,6 +168,7 @@ static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
   return call(g->run, g->args, g->codes, set_args(g, region));
 }
 
+/* Without a function to wait by the run has ended. */
 static int scripted_async_run(tvmrt_device* device, tvmrt_region* region) {
   scripted_graph* g = region->device_graph;
   TVMValue ret;
@@ -239,6 +243,8 @@ static int has_slot(const tvmrt_device* device, const char* slot, bool* out) {
   return 0;
 }
 
+/* `name` is borrowed by the device and stays the registry's. *out_found says whether there is
+ * one. */
 int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found) {
   static const tvmrt_device_interface blocking = {
       .pre_run = scripted_pre_run,

@@ -26,6 +26,7 @@ static walk* walk_of(tvmrt_parser* in) { return (walk*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
+/* A region begins with the most of each size: devices are prepared for that when it is loaded. */
 int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const char* tensors,
                       tvmrt_arena* arena) {
   int32_t i;
@@ -41,6 +42,8 @@ int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const c
   return 0;
 }
 
+/* The sizes that the generated code has read from the network's inputs; checked, as they choose
+ * memory. */
 int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
                          int code, const int64_t** out) {
   const DLTensor* t = value->v_handle;
@@ -128,6 +131,7 @@ static bool evaluate(const walk* w, char* text, int64_t* out) {
   return true;
 }
 
+/* Shapes of all tensors have room for the most dimensions: no axis leaves its own. */
 static int add_extent(tvmrt_parser* in, void* into) {
   walk* w = walk_of(in);
   const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
@@ -141,6 +145,7 @@ static int add_extent(tvmrt_parser* in, void* into) {
   return 0;
 }
 
+/* Tensors without "extents" keep their shapes. */
 static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   walk* w = walk_of(in);
   const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
@@ -172,6 +177,8 @@ static int set_shapes(const walk* w) {
   return 0;
 }
 
+/* The text was read once when the library was loaded, so what fails here is a size that makes no
+ * shape. */
 int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
                        const tvmrt_region* region) {
   walk w;
@@ -216,6 +223,7 @@ static int write_extents(tvmrt_buf* out, const tvmrt_region_tensor* t, const int
   return tvmrt__buf_puts(out, "]");
 }
 
+/* What is neither shape nor least extents is copied as it stands, with what lies before it. */
 static int write_member(tvmrt_parser* in, void* into, const char* key) {
   writer* w = into;
   const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];

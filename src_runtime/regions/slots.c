@@ -1,6 +1,7 @@
 /* Calling a device's slots: defaults for those that are NULL, and sentences for those that fail. */
 #include "registry.h"
 
+/* Always -1. The device's own words stand last, with what the runtime knows in front. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region) {
   const char* reason = TVMGetLastError();
   if (reason[0] == '\0') reason = "it gave no reason.";
@@ -16,6 +17,7 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
                      region->symbol, reason);
 }
 
+/* *out is all zeros where the device describes nothing: it can then run nothing by default. */
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) {
   memset(out, 0, sizeof(*out));
   out->struct_bytes = sizeof(*out);

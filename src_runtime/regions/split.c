@@ -30,6 +30,7 @@ static bool has_type(const tvmrt_device_description* can, const tvmrt_region_ten
   return is_listed(can->dtypes == NULL ? by_default : can->dtypes, text);
 }
 
+/* By names of operators and types; the device may still refuse the group as a whole. */
 static bool can_run(const tvmrt_device_description* can, const tvmrt_region* graph,
                     const tvmrt_region_node* node) {
   int32_t i;
@@ -43,6 +44,7 @@ static bool can_run(const tvmrt_device_description* can, const tvmrt_region* gra
   return true;
 }
 
+/* The stack has a place for each group, which comes there once. */
 static void push(split* s, int32_t* depth, int32_t group) {
   if (s->seen[group]) return;
   s->seen[group] = 1;
@@ -77,6 +79,7 @@ static bool has_detour(split* s, int32_t early, int32_t late) {
   return false;
 }
 
+/* Two rings become one; all nodes of the second get the first one's number. */
 static void join(split* s, int32_t into, int32_t group) {
   int32_t node = group;
   int32_t next = s->next[into];
@@ -88,6 +91,7 @@ static void join(split* s, int32_t into, int32_t group) {
   s->next[group] = next;
 }
 
+/* In both directions, since either group may have nodes behind the other. */
 static void join_sources(split* s, int32_t node) {
   const tvmrt_region_node* n = &s->graph->nodes[node];
   int32_t i;
@@ -102,6 +106,7 @@ static void join_sources(split* s, int32_t node) {
   }
 }
 
+/* What was made before a failure is freed by the caller. */
 static int make_split(split* s, const tvmrt_region* graph) {
   const size_t nodes = (size_t)graph->num_nodes;
   int32_t i;
