@@ -1,4 +1,7 @@
-/* files.h on POSIX systems. */
+/* files.h on POSIX systems.
+ *
+ * Calls of the system and little else: errors are told by errno, which callers turn into
+ * sentences. */
 #define _XOPEN_SOURCE 700 /* walks over folders */
 #define _DARWIN_C_SOURCE  /* macOS: folders of temporary names */
 #include <dirent.h>
@@ -19,6 +22,7 @@ const char* tvmrt__file_name(const char* path) {
 
 FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
 
+/* "x" is C11's: fails where the file is there. */
 FILE* tvmrt__create_file(const char* path) { return fopen(path, "wbx"); }
 
 int tvmrt__replace_file(const char* from, const char* to) { return rename(from, to); }
@@ -32,6 +36,7 @@ char* tvmrt__temporary_folder(void) {
 
 int tvmrt__make_unique_folder(char* path) { return mkdtemp(path) == NULL ? -1 : 0; }
 
+/* What cannot be removed is left, and the walk goes on. */
 static int remove_one(const char* path, const struct stat* status, int kind, struct FTW* where) {
   (void)status;
   (void)kind;
@@ -40,6 +45,7 @@ static int remove_one(const char* path, const struct stat* status, int kind, str
   return 0;
 }
 
+/* From inside out, and never through links to elsewhere. */
 void tvmrt__remove_folder(const char* path) {
   (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -60,6 +66,7 @@ tvmrt_file tvmrt__file_open(const char* path) { return open(path, O_RDONLY | O_C
 
 void tvmrt__file_close(tvmrt_file file) { (void)close((int)file); }
 
+/* False also where the file ends earlier. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
   const off_t place = (off_t)at;
   if (place < 0 || (uint64_t)place != at) return false;

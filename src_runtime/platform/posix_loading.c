@@ -1,4 +1,7 @@
-/* loading.h by dlopen(). */
+/* loading.h by dlopen().
+ *
+ * Handles are dlopen()'s and counted by it. What only glibc knows (sizes and kinds of symbols) has
+ * a guess for other C libraries, good enough for the symbols of generated libraries. */
 #define _GNU_SOURCE      /* glibc: symbols' sizes, what all libraries see */
 #define _DARWIN_C_SOURCE /* macOS: libraries of addresses */
 #include <dlfcn.h>
@@ -27,6 +30,8 @@ const char* tvmrt__library_error(void) {
   return text == NULL ? "unknown reason" : text;
 }
 
+/* Opened again under the path that the loader knows it by, as global; the count that this adds is
+ * never given back. */
 bool tvmrt__library_show(void* handle) {
 #if defined(__linux__)
   struct link_map* map = NULL;

@@ -1,4 +1,7 @@
-/* processes.h on POSIX systems. */
+/* processes.h on POSIX systems.
+ *
+ * A process for a task is a copy of this one: fork() returns in both, and `*out` tells which one
+ * this is. Only the server of remote calls starts any. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,17 +32,20 @@ bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   return false;
 }
 
+/* A key press that ends the server must not end its sessions with a trace: the server ends them. */
 void tvmrt__process_begin_task(void) {
   (void)signal(SIGINT, SIG_IGN);
   (void)signal(SIGTERM, SIG_DFL);
 }
 
+/* Without functions that run at exit, which belong to the copied program. */
 void tvmrt__process_leave(int status) { _exit(status); }
 
 long tvmrt__process_number(tvmrt_process process) { return (long)process; }
 
 void tvmrt__process_kill(tvmrt_process process) { (void)kill((pid_t)process, SIGKILL); }
 
+/* -1 with the signal's number for one that was ended by it. */
 int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
   int status = 0;
   while (waitpid((pid_t)process, &status, 0) < 0 && errno == EINTR) continue;

@@ -23,6 +23,7 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
 
 void tvmrt__aligned_free(void* memory) { free(memory); }
 
+/* Whole pages inside of the range alone: their neighbours may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
 #if defined(__linux__)
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -35,6 +36,8 @@ void tvmrt__leave_pages(const void* begin, size_t bytes) {
 #endif
 }
 
+/* For keys of sessions; without the system's source it is a number that differs from others, no
+ * more. */
 uint64_t tvmrt__random_number(void) {
   uint64_t bits = 0;
   FILE* file = fopen("/dev/urandom", "rb");

@@ -1,10 +1,15 @@
-/* sockets.h: POSIX and Windows have most of it in common. */
+/* sockets.h: POSIX and Windows have most of it in common.
+ *
+ * What both systems call alike stands here; what differs is a function net_*() in posix_net.h or
+ * windows_net.h. Errors are numbers of the system until they are told, as a text in `why`.
+ * Descriptors are the caller's. */
 #if defined(_WIN32)
 #include "windows_net.h"
 #else
 #include "posix_net.h"
 #endif
 
+/* A time limit that has passed is no error of the connection. */
 static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
   if (net_is_late(error)) return TVMRT_STREAM_LATE;
   net_explain(error, why);
@@ -18,6 +23,7 @@ static void prepare(int fd) {
   net_keep(fd);
 }
 
+/* *out is to be freed by freeaddrinfo() where this succeeds. */
 static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct addrinfo** out,
                                tvmrt_why* why) {
   struct addrinfo hints;
@@ -51,6 +57,7 @@ static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   return 0;
 }
 
+/* Every address of the name in turn; the last error is told. */
 tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds, int* out,
                                       tvmrt_why* why) {
   struct addrinfo* list = NULL;
@@ -112,6 +119,7 @@ int tvmrt__stream_accept(int listener) {
   return fd;
 }
 
+/* Neither end waits: they are for waking up and short news. */
 tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
   int error = net_start();
   int i;
@@ -158,6 +166,7 @@ void tvmrt__stream_set_timeout(int fd, double seconds) {
 
 void tvmrt__stream_shut_down(int fd) { net_shut_down(fd); }
 
+/* For signal handlers, too: nothing but a call of the system, and errno as it was. */
 void tvmrt__stream_wake(int fd) {
   const tvmrt_part parts[2] = {{"", 1}, {NULL, 0}};
   const int error = errno;

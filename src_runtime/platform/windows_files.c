@@ -1,4 +1,7 @@
-/* files.h on Windows. */
+/* files.h on Windows.
+ *
+ * Paths are UTF-8 and may have either slash. errno is set as on other systems, since callers tell
+ * it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <io.h>
@@ -83,6 +86,7 @@ static bool set_aside(const wchar_t* path) {
   return done;
 }
 
+/* A file that is in use as a library is moved aside first: then the new one takes its place. */
 int tvmrt__replace_file(const char* from, const char* to) {
   wchar_t* old = wide_path(from);
   wchar_t* new = wide_path(to);
@@ -169,6 +173,7 @@ static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
   free(path);
 }
 
+/* What cannot go, a library in use, is left where it is. */
 static void remove_tree(const wchar_t* folder) {
   const size_t most = wcslen(folder) + 3;
   wchar_t* pattern = malloc(most * sizeof(*pattern));
@@ -200,6 +205,7 @@ bool tvmrt__is_readable(const char* path) {
   return true;
 }
 
+/* Files that were set aside are not shown. */
 static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
   WIN32_FIND_DATAW row;
   HANDLE search = FindFirstFileW(pattern, &row);

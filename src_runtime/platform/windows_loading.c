@@ -1,4 +1,6 @@
-/* loading.h on Windows. */
+/* loading.h on Windows.
+ *
+ * Texts of errors and paths are the thread's, until its next call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@ static _Thread_local char path_text[MAX_PATH * 3 + 1];
 #define OWN_PROCESSOR "this processor"
 #endif
 
+/* The system's own sentence, without its end; the one that everybody meets is said better. */
 static void keep_error(void) {
   const DWORD code = GetLastError();
   wchar_t text[200];

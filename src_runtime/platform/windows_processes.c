@@ -15,6 +15,7 @@ enum { PIPE_BYTES = 16384 }; /* more than any task has: writing it waits for nob
 static const DWORD killed = 0xE0545652u;
 static const DWORD first_exception = 0xC0000000u;
 
+/* Before other calls, which change the system's last error. */
 static void explain(tvmrt_why* why, const char* what) {
   (void)snprintf(why->text, sizeof(why->text), "%s: error %lu of Windows", what, GetLastError());
 }
@@ -76,6 +77,7 @@ static bool send_task(HANDLE to, HANDLE process, const tvmrt_task* task) {
          WriteFile(to, task->text, bytes, &done, NULL) && done == bytes;
 }
 
+/* The pipe holds the whole task, so writing it does not wait for the other process. */
 int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
                          tvmrt_why* why) {
   SECURITY_ATTRIBUTES inherited = {sizeof(inherited), NULL, TRUE};

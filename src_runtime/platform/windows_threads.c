@@ -104,6 +104,7 @@ typedef struct start {
   void* argument;
 } start;
 
+/* Frees what thread_start() made, before the body, which may never return. */
 static unsigned __stdcall run(void* argument) {
   start s = *(start*)argument;
   free(argument);

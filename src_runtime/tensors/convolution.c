@@ -1,5 +1,10 @@
-/* Convolution by the name of a library that TVM calls: what it compiled with -libs=dnnl runs where that is
- * not. A row of the result at a time is a product of the weights and of what each of its pixels sees. */
+/* Convolution by the name of a library that TVM calls: what it compiled with -libs=dnnl runs where
+ * that is not. A row of the result at a time is a product of the weights and of what each of its
+ * pixels sees.
+ *
+ * Right for any shape and not fast: libraries of this project's compiler bring kernels of their
+ * own. Everything is checked before the first write; the scratch memory is one block of the
+ * call's. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
@@ -27,6 +32,7 @@ typedef struct {
 
 /* ---- what is asked for ---- */
 
+/* Strides are not asked for by what TVM compiles, and are refused. */
 static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
   DLTensor* t;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
@@ -42,6 +48,8 @@ static int take_tensor(const tvmrt_args* in, int i, const DLTensor** out) {
   return tvmrt__fail_value("%s: argument %d must be of float32 or bfloat16.", in->who, i);
 }
 
+/* Weights are (filters, channels, rows, columns), or (rows, columns, channels, filters) with
+ * channels last. */
 static void take_shapes(convolution* c) {
   const int64_t *x = c->in->shape, *w = c->weights->shape, *y = c->out->shape;
   const int last = c->channels_last;
@@ -64,6 +72,7 @@ static int64_t pixels(int64_t extent, int64_t before, int64_t after, int64_t ker
   return room < 0 ? -1 : room / stride + 1;
 }
 
+/* The result's shape is the caller's: it must be what the convolution gives. */
 static int check_shapes(const convolution* c) {
   const int axis = c->channels_last ? 3 : 1;
   const int64_t* p = c->pads;
@@ -112,6 +121,7 @@ static int take(const tvmrt_args* in, convolution* c) {
 
 /* ---- elements ---- */
 
+/* Elements are widened and narrowed one by one; the product is float32's. */
 static float read_element(const DLTensor* t, int64_t i) {
   const char* data = tvmrt__tensor_data(t);
   if (t->dtype.bits == 32) return ((const float*)(const void*)data)[i];
@@ -164,6 +174,7 @@ static void copy_seen(const convolution* c, int64_t n, int64_t channel, int64_t 
   }
 }
 
+/* Filters by pixels: the product of the group's weights and what the row sees. */
 static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row, const scratch* s) {
   const int64_t first = group * c->filters, all = c->filters * c->groups;
   const float* from = s->row;

@@ -1,4 +1,9 @@
-/* Exchange of tensors by DLPack, both ways, without copying. */
+/* Exchange of tensors by DLPack, both ways, without copying.
+ *
+ * A tensor that goes out holds the NDArray until the other side deletes it; one that comes in is
+ * deleted when the last reference to the NDArray goes. Nothing is copied, so both sides see each
+ * other's writes. A tensor of this runtime that comes back becomes a view of what went out, and no
+ * chain of wrappers grows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +11,7 @@
 
 static void release_imported(tvmrt_tensor* t) { TVMDLManagedTensorCallDeleter(t->owner); }
 
+/* The tensor stays the caller's where this fails. */
 static int check_import(const DLManagedTensor* from) {
   const DLTensor* t;
   char text[TVMRT_TENSOR_TEXT_BYTES];
@@ -29,6 +35,7 @@ static int check_import(const DLManagedTensor* from) {
   return 0;
 }
 
+/* On whichever thread the other side is done. */
 static void delete_exported(DLManagedTensor* self) {
   tvmrt__tensor_release(self->manager_ctx);
   free(self);
@@ -53,6 +60,7 @@ static tvmrt_tensor* take_back(DLManagedTensor* from) {
   return t;
 }
 
+/* Shape and strides are copied; the data is deleted with the NDArray. */
 static tvmrt_tensor* take_over(DLManagedTensor* from) {
   tvmrt_tensor* t = tvmrt__tensor_borrow(&from->dl_tensor);
   if (t == NULL) return NULL;
@@ -61,6 +69,7 @@ static tvmrt_tensor* take_over(DLManagedTensor* from) {
   return t;
 }
 
+/* On success the tensor is the runtime's. Bools are a byte each, which TVM calls uint1. */
 int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
   tvmrt_tensor* t;
   *out = NULL;
@@ -75,6 +84,7 @@ int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
   return 0;
 }
 
+/* The caller deletes it by its own deleter. The shape lies in the NDArray, which is held. */
 int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
   DLManagedTensor* managed;
   *out = NULL;

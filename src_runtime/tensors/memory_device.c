@@ -1,4 +1,9 @@
-/* Memory devices: the CPU, and the C functions for memory and streams. */
+/* Memory devices: the CPU, and the C functions for memory and streams.
+ *
+ * Tensors may lie in memory of any device that registers functions for it; the CPU is the only one
+ * that is always there. A device is known by its type's number, as DLPack has it. Nothing here is
+ * locked: structs of devices are static and stay, also after their device has gone, whose functions
+ * fail then. */
 #include "memory_device.h"
 
 #include <stdint.h>
@@ -14,6 +19,7 @@ enum { REMOTE_TYPES = 128 };
 
 static int cpu_exists(int device_id) { return device_id >= 0; }
 
+/* Never NULL for nothing: tensors without elements have an address. */
 static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   (void)dev;
   if (align < sizeof(void*)) align = sizeof(void*);
@@ -29,6 +35,7 @@ static int cpu_free(DLDevice dev, void* ptr) {
   return 0;
 }
 
+/* memmove(), since views of one tensor may overlap. */
 static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                     TVMStreamHandle stream) {
   (void)from_dev;
@@ -47,6 +54,7 @@ static const tvmrt_memory_device cpu_api = {
     .copy = cpu_copy,
 };
 
+/* Names are TVM's; "unknown" for what is none. */
 const char* tvmrt__memory_device_name(int device_type) {
   static const char* const names[TVMDeviceExtType_End] = {
       [kDLCPU] = "cpu",
@@ -93,6 +101,7 @@ static const tvmrt_memory_device* find_api(int device_type) {
   return code == kTVMOpaqueHandle ? found.v_handle : NULL;
 }
 
+/* NULL with the error text set. The struct is the device's own. */
 const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
   const tvmrt_memory_device* api;
   if (device_type == kDLCPU) return &cpu_api;
@@ -167,6 +176,7 @@ int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? 0 : api->free(dev, ptr);
 }
 
+/* By name: the room of remote calls lies above this one. */
 static int ask_remote(TVMValue* args, int* codes, int count, TVMValue* out, int* out_code) {
   tvmrt_func* f = NULL;
   int rc;
@@ -186,6 +196,8 @@ static bool device_exists(int device_type, int device_id) {
   return result;
 }
 
+/* Other attributes than existence are None, as callers of TVM expect of a device that does not
+ * tell. */
 TVMRT_NATIVE(get_device_attr) {
   int64_t type;
   int64_t id;
@@ -210,6 +222,8 @@ TVMRT_NATIVE(set_stream) {
   return TVMSetStream((int)type, (int)id, args[2].v_handle);
 }
 
+/* Generated code calls it before each function; memory needs no current device, so only its
+ * existence is checked. */
 TVMRT_NATIVE(set_device) {
   int64_t type;
   TVMRT_GLOBAL_ARGS;

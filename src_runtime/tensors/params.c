@@ -1,9 +1,14 @@
-/* Tensors and named tensors as bytes: the params format. */
+/* Tensors and named tensors as bytes: the params format.
+ *
+ * The format is TVM's: names, then tensors, each with a head. Params are names with retained
+ * tensors; whoever has a struct of them frees it. Files are not trusted: what is read is bounded by
+ * what is there before memory is asked for. */
 #include "params.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* The order is that of tvmrt__bytes_tensor(), which reads it in firmware, too. */
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   uint64_t bytes;
   int i;
@@ -36,6 +41,7 @@ static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
   return tvmrt__reader_fail(in, "a data type has no bits or no lanes");
 }
 
+/* Owned, and aligned, as the bytes may lie anywhere. NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   static const DLDevice host = {kDLCPU, 0};
   tvmrt_tensor_head head;
@@ -58,6 +64,7 @@ tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   return t;
 }
 
+/* Grows the lists: only for params that were made so from the beginning. */
 int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* tensor) {
   void* names = params->names;
   void* tensors = params->tensors;
@@ -102,6 +109,8 @@ static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tv
   return 0;
 }
 
+/* `count_first` is the layout inside of modules, which counts tensors in front of the names. *out
+ * is empty on failure. */
 int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
   tvmrt_reader names = *in;
   size_t num_names;
@@ -143,6 +152,7 @@ int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params) {
   return tvmrt__params_write(out, false, params);
 }
 
+/* `what` names the argument for the error. */
 int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what) {
   size_t i;
   for (i = 0; i < map->size; ++i) {
@@ -156,6 +166,7 @@ int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char
   return 0;
 }
 
+/* A Map of Strings to the same tensors, not to copies. */
 int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code) {
   tvmrt_map* map = tvmrt__map_new();
   size_t i;

@@ -1,5 +1,8 @@
 /* Products of matrices by the names of libraries that TVM calls: what it compiled with -libs=cblas, mkl
- * or dnnl runs where none of them is. */
+ * or dnnl runs where none of them is.
+ *
+ * Right for any strides, and fast enough for small networks: libraries of this project's compiler
+ * bring kernels of their own. A call runs on its thread alone. */
 #include "products.h"
 
 #include <stdlib.h>
@@ -37,6 +40,7 @@ static int64_t stride_of(const DLTensor* t, int axis) {
   return step;
 }
 
+/* Views with any strides may be operands; a transposed one is read by swapped strides. */
 static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, matrix* out) {
   DLTensor* t;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
@@ -54,11 +58,13 @@ static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, m
   return 0;
 }
 
+/* alpha and beta are there in some releases. */
 static int take_scale(const tvmrt_args* in, int i, double missing, double* out) {
   *out = missing;
   return i < in->count ? tvmrt__arg_number(in, i, out) : 0;
 }
 
+/* A single matrix may be taken for all of a batch. */
 static int check_shapes(product* p) {
   const matrix *a = &p->a, *b = &p->b, *c = &p->c;
   const int64_t most = a->batches > b->batches ? a->batches : b->batches;
@@ -157,6 +163,7 @@ void tvmrt__product_f32(int64_t height, int64_t depth, int64_t width, const floa
   product_f32(&p, a, b, c, work);
 }
 
+/* One block for the copied part of the right matrix, which all of the batch use. */
 static int run_floats(const product* p) {
   const bool wide = p->c.tensor->dtype.bits == 64;
   const char* a = tvmrt__tensor_data(p->a.tensor);
@@ -182,6 +189,7 @@ static int run_floats(const product* p) {
   return 0;
 }
 
+/* One type for all three: nothing is converted. */
 static int float_product(const tvmrt_args* in, int ndim) {
   product p;
   int bits;

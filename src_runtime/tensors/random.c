@@ -1,4 +1,7 @@
-/* Small functions that operators and tools call by name: filling a tensor with random numbers. */
+/* Small functions that operators and tools call by name: filling a tensor with random numbers.
+ *
+ * For tools that measure: numbers that are no zeros, as denormals and zeros may take other times.
+ * Each thread has its own sequence, the same in each process. */
 #include <stdlib.h>
 #include <string.h>
 

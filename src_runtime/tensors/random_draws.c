@@ -1,4 +1,7 @@
-/* Random numbers of a distribution, as compiled networks call them by name. */
+/* Random numbers of a distribution, as compiled networks call them by name.
+ *
+ * Draws differ from run to run and from thread to thread: networks that want the same numbers bring
+ * them. Not for secrets. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

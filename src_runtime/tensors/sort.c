@@ -1,6 +1,12 @@
-/* Sorting, as compiled networks call it by name: detection networks, top-k, argsort. */
+/* Sorting, as compiled networks call it by name: detection networks, top-k, argsort.
+ *
+ * A tensor is cut into slices along the axis, each of which is copied, sorted by key with its
+ * indices, and written out. Keys are doubles or whole numbers, which hold every type that may be
+ * sorted without loss. Sorting is stable, so that equal elements keep their order, as TVM has it.
+ * Everything is checked before the first write. */
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/kernels/scalar/half.h>
 
 #include "../core/function.h"
 #include "tensor.h"
@@ -28,19 +34,7 @@ typedef struct {
 
 static size_t size_of(DLDataType type) { return type.bits / 8u; }
 
-static double half_to_double(uint16_t half) {
-  uint64_t sign = (uint64_t)(half >> 15) << 63, bits;
-  uint64_t exponent = (half >> 10) & 31u, fraction = half & 1023u;
-  double value;
-  if (exponent == 0) { /* a multiple of 2^-24 */
-    value = (double)fraction * (1.0 / 16777216.0);
-    return sign != 0 ? -value : value;
-  }
-  bits = sign | (exponent == 31 ? 2047u : exponent + 1008u) << 52 | fraction << 42;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
+/* check_type() has let no other types through. */
 static void read_key(const char* from, DLDataType type, item* out) {
   union {
     float f32;
@@ -53,7 +47,7 @@ static void read_key(const char* from, DLDataType type, item* out) {
   } v;
   memcpy(&v, from, size_of(type));
   if (type.code == kDLFloat) {
-    out->key.real = type.bits == 64 ? v.f64 : type.bits == 32 ? v.f32 : half_to_double(v.f16);
+    out->key.real = type.bits == 64 ? v.f64 : type.bits == 32 ? v.f32 : tvmrt_float16_to_f32(v.f16);
   } else if (type.code == kDLUInt) {
     out->key.whole = v.u8;
   } else {
@@ -61,6 +55,7 @@ static void read_key(const char* from, DLDataType type, item* out) {
   }
 }
 
+/* Indices go into tensors of any wide type, as TVM's networks ask for float ones, too. */
 static void write_index(char* to, DLDataType type, int64_t value) {
   union {
     float f32;
@@ -152,6 +147,7 @@ static int check_type(const char* who, const char* what, DLDataType type, const 
   return tvmrt__fail("%s: Unsupported %s dtype: %s; give one of %s.", who, what, name, known);
 }
 
+/* Also makes sure that the products of extents do not wrap. */
 static int check_tensor(const char* who, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
@@ -184,6 +180,7 @@ static int64_t product(const DLTensor* t, int first, int end) {
   return (int64_t)all;
 }
 
+/* Fails before memory is asked for. */
 static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types) {
   const DLTensor* t = s->in;
   s->who = in->who;
@@ -201,6 +198,7 @@ static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types)
   return 0;
 }
 
+/* Room for one slice, its other half of the merge, and its elements; freed by s->items. */
 static int take_scratch(slices* s) {
   size_t each = 2 * sizeof(item) + size_of(s->in->dtype), count = (size_t)s->count;
   s->items = NULL;
@@ -243,6 +241,7 @@ static int order(const tvmrt_args* in, int first, slices* s, int64_t* axis) {
   return 0;
 }
 
+/* Values are written as they came. */
 static int same_type(const slices* s, const DLTensor* out) {
   char a[TVMRT_DTYPE_TEXT_BYTES], b[TVMRT_DTYPE_TEXT_BYTES];
   if (tvmrt__same_dtype(s->in->dtype, out->dtype)) return 0;

@@ -1,4 +1,7 @@
-/* Which stream of a device a thread uses. */
+/* Which stream of a device a thread uses.
+ *
+ * A short list of each thread; devices that were never set have their default stream, NULL. Streams
+ * are the caller's, who unsets one before he frees it. */
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../base/error.h"
@@ -24,6 +27,7 @@ TVMStreamHandle tvmrt_current_stream(int device_type, int device_id) {
   return i < count ? streams[i].stream : NULL;
 }
 
+/* `old` may be NULL. Without room nothing changes. */
 int tvmrt_swap_stream(int device_type, int device_id, TVMStreamHandle stream,
                       TVMStreamHandle* old) {
   const int i = find(device_type, device_id);

@@ -1,4 +1,8 @@
-/* Counted tensors: making, viewing, comparing, copying. */
+/* Counted tensors: making, viewing, comparing, copying.
+ *
+ * A tensor owns its memory, holds another tensor whose memory it shows, or borrows memory whose
+ * owner is known to its maker: `release` tells which. Handles of the ABI are addresses of the
+ * DLTensor inside. References are counted and may go on any thread; the data is not locked. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -44,6 +48,7 @@ static size_t alignment_of(DLDataType dtype) {
   return align;
 }
 
+/* Memory is not cleared. NULL with the error text set. */
 tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev) {
   uint64_t bytes;
   tvmrt_tensor* t;
@@ -58,6 +63,8 @@ tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dty
   return t;
 }
 
+/* A view must lie within its base by bytes; the base need not be compact, as only its beginning is
+ * used. */
 tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
                                  DLDataType dtype, uint64_t byte_offset) {
   uint64_t bytes;
@@ -82,6 +89,8 @@ tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int n
   return t;
 }
 
+/* The shape is copied, the data is not held: the caller makes sure that it stays, or sets
+ * `release`. */
 tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
   uint64_t bytes;
   tvmrt_tensor* t;
@@ -92,6 +101,8 @@ tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
   return t;
 }
 
+/* The one place where sizes of tensors are computed and bounded: whatever passes fits into
+ * ptrdiff_t. */
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
   const uint64_t element = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
   uint64_t bytes = element == 0 ? 1 : element;
@@ -125,6 +136,7 @@ int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes) {
   return tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, out_bytes);
 }
 
+/* Extents of 1 have any stride; a tensor without elements is compact. */
 bool tvmrt__is_compact(const DLTensor* t) {
   int64_t expected = 1;
   int i;
@@ -147,11 +159,13 @@ static bool is_bool(DLDataType t) {
   return t.lanes == 1 && ((t.code == kDLUInt && t.bits == 1) || (t.code == kDLBool && t.bits == 8));
 }
 
+/* Bools are equal in both of their spellings. */
 bool tvmrt__same_dtype(DLDataType a, DLDataType b) {
   if (a.code == b.code && a.bits == b.bits && a.lanes == b.lanes) return true;
   return is_bool(a) && is_bool(b);
 }
 
+/* For errors: "float32 (1, 3, ...)", cut where there is no room. */
 const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]) {
   size_t used;
   int i;
@@ -187,6 +201,8 @@ static void copy_strided(const DLTensor* from, char* to) {
 
 static bool is_host(DLDevice dev) { return dev.device_type == kDLCPU; }
 
+/* The shapes need not be equal: the size was compared, or is the same by construction. Copies
+ * between two devices are the source's business. */
 int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream) {
   const tvmrt_memory_device* api;
   uint64_t bytes;
@@ -214,6 +230,7 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
                    (size_t)bytes, stream);
 }
 
+/* Handles come from outside. */
 static int check_tensor(TVMArrayHandle handle, const char* who) {
   if (handle == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
   return tvmrt__check_type(tvmrt__tensor_of(handle), TVMRT_TYPE_NDARRAY, who);
@@ -300,6 +317,7 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shap
   return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
 }
 
+/* Sizes decide, not shapes: reshaping copies are TVM's habit. */
 static int check_copy(const DLTensor* from, const DLTensor* to) {
   uint64_t from_bytes;
   uint64_t to_bytes;

@@ -1,4 +1,8 @@
-/* Workspaces on hosts: each thread keeps the blocks it has used and takes the best fitting one. */
+/* Workspaces on hosts: each thread keeps the blocks it has used and takes the best fitting one.
+ *
+ * The blocks are the thread's and freed when it ends (base/error.c calls free_all()), so nothing is
+ * locked. A network's run asks for the same sizes again and again: from the second run on no memory
+ * is asked of the system. Blocks may be given back in any order. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,6 +36,7 @@ static bool same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }
 
+/* The smallest that is large enough; few blocks, so all are looked at. */
 static block* best_free(const tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   block* best = NULL;
   block* b;
@@ -59,6 +64,7 @@ static void drop_largest_free(tvmrt_thread* thread, DLDevice dev) {
   free(b);
 }
 
+/* NULL with the error text set. */
 static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   static const DLDataType byte = {kDLUInt, 8, 1};
   block* b = tvmrt__calloc(1, sizeof(*b));
@@ -100,6 +106,7 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   return b->data;
 }
 
+/* By the thread that took it, as generated code does. */
 int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   const tvmrt_thread* thread = tvmrt__thread();
   block* b = thread == NULL ? NULL : thread->workspace;
