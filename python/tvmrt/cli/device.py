@@ -114,8 +114,8 @@ def test(
     libraries, memory, threads.
 
     Every operator that the device claims is compared with onnxruntime or, where that is missing,
-    with ONNX's own evaluator. Each check runs in a process of its own. Exit code 1 if the device
-    fails one.
+    with ONNX's own evaluator. Each check runs in a process of its own. Of a device for firmware
+    alone only the operators are tested. Exit code 1 if the device fails one.
     """
     from tvmrt.conformance import CHECKS, run_checks
 

@@ -89,6 +89,7 @@ def _seconds(text: str = "") -> Schema:
     return _said({"type": "number", "minimum": 0}, text)
 
 
+COST = {"seconds": _or_null(_seconds()), "joules": _or_null(_number())}
 WORDS = _list(_text())
 SHAPE = _list(
     {"type": ["integer", "string"]}, "Extents; one that a run chooses by its name or expression."
@@ -398,12 +399,10 @@ FORMS: dict[str, Schema] = {
         manual=_or_null(_text(), "After which, by memory, clock and flash are."),
         wait_states=_number("Cycles of a line of flash that is not cached."), scale=_number(),
         clock_hz=_or_null(_number()), picojoules=_or_null(_number(), "Of a cycle."),
-        ram_bytes=_or_null(_bytes(), "That the board has, in all regions; null for a processor."),
-        flash_bytes=_or_null(_bytes(), "That the board has."),
+        ram_bytes=_or_null(_bytes(), "The board's, all regions."), flash_bytes=_or_null(_bytes()),
         networks=_by_name(
             _record(
-                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Of the cycles."),
-                seconds=_or_null(_seconds()), joules=_or_null(_number()),
+                instructions=_whole(), cycles=_whole(), wait_cycles=_whole("Of cycles."), **COST,
                 ram=_record(
                     arena_bytes=_bytes(), input_bytes=_bytes(), output_bytes=_bytes(),
                     static_bytes=_bytes("Variables."), stack_bytes=_or_null(_bytes()),
@@ -414,8 +413,7 @@ FORMS: dict[str, Schema] = {
                 layers=_list(
                     _record(
                         name=_text(), nodes=WORDS, instructions=_whole(), cycles=_whole(),
-                        wait_cycles=_whole(), seconds=_or_null(_seconds()),
-                        joules=_or_null(_number()),
+                        wait_cycles=_whole(), **COST,
                     ),
                     "In the order of a run; the last row is what is between them.",
                 ),

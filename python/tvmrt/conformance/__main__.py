@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+from . import firmware
 from .kit import CHECKS, as_json
 from .subject import open_device
 
@@ -19,7 +20,11 @@ def main() -> None:
         device = open_device(target)
     except Exception as problem:  # reported by the process that started this one
         raise SystemExit(str(problem)) from None
-    print(as_json(module.check(device, float(tolerance), tuple(only))))
+    if firmware.is_for_firmware(device):
+        found = firmware.check(device, check, float(tolerance), tuple(only))
+    else:
+        found = module.check(device, float(tolerance), tuple(only))
+    print(as_json(found))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,15 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     """One finding an operator; one for all if the device claims nothing."""
     claimed = claims(device, only)
     if not claimed:
-        return [Finding(CHECK, "claims", False, "the device takes nothing of all the cases")]
+        reason = device.absent() or "the device takes nothing of all the cases"
+        return [Finding(CHECK, "claims", False, reason)]
     results = _results([claim for claim in claimed if claim.regions], device)
+    return judge(claimed, results, tolerance)
+
+
+def judge(claimed: Sequence[Claim], results: dict, tolerance: float) -> list[Finding]:
+    """One finding an operator of the claims, of what the device gave by case: arrays, or a text
+    where it failed."""
     found = []
     for operator in dict.fromkeys(claim.operator for claim in claimed):
         own = [claim for claim in claimed if claim.operator == operator]

@@ -91,7 +91,7 @@ def claims(device: Device, only: Sequence[str] = ()) -> list[Claim]:
     One that it fails over is claimed, too, so that the failure is seen."""
     cases = [c for c in all_cases() if not only or c.name.startswith(tuple(only))]
     try:
-        return [c for c in _regions_of(cases, device) if c.regions]
+        return [c for c in regions_of(cases, device) if c.regions]
     except _FAILURES:
         return [claim for case in cases for claim in _claim(case, device)]
 
@@ -99,9 +99,9 @@ def claims(device: Device, only: Sequence[str] = ()) -> list[Claim]:
 _FAILURES = (TVMError, ValueError, TypeError, KeyError, NotImplementedError)
 
 
-def _regions_of(cases: list[Case], device: Device) -> list[Claim]:
-    """The regions of every case, from compiling them together."""
-    summary = tvmrt.compile(joined(cases).model(), devices=[device]).summary
+def regions_of(cases: list[Case], device: Device, **options: Any) -> list[Claim]:
+    """The regions of every case, from compiling them together with these options."""
+    summary = tvmrt.compile(joined(cases).model(), devices=[device], **options).summary
     if device.name == "cpu":  # the network itself is its region
         return [Claim(case, [[node.op_type for node in case.nodes]]) for case in cases]
     found = [Claim(case) for case in cases]
@@ -113,7 +113,7 @@ def _regions_of(cases: list[Case], device: Device) -> list[Claim]:
 
 def _claim(case: Case, device: Device) -> list[Claim]:
     try:
-        return [claim for claim in _regions_of([case], device) if claim.regions]
+        return [claim for claim in regions_of([case], device) if claim.regions]
     except _FAILURES:
         return [Claim(case)]
 

@@ -1,0 +1,156 @@
+"""Devices for firmware alone: layers of bytes, built by this machine's C compiler and run by a call
+where all that their code calls is at hand."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import helper
+
+import tvmrt
+from tvmrt.devices import Context, Device
+from tvmrt.error import CompileError
+
+from .cases import Case
+from .finding import Finding
+from .operators import CHECK, judge
+from .subject import Claim, joined, regions_of
+
+SCALES = {"x": (0.05, 3), "z": (0.031, -7), "w": (0.01, 0), "y": (0.2, -4)}
+SOFTMAX = (1 / 256, -128)  # the range of its results
+FIRMWARE = {"target": "host", "runtime": "crt", "executor": "aot", "interface_api": "c"}
+ALIGN_BYTES = 16  # of tensors, which hardware may ask for
+
+
+def is_for_firmware(device: Device) -> bool:
+    """Whether the device serves firmware and nothing that runs here."""
+    return bool(device.refuses(Context())) and not device.refuses(Context(**_asked()))
+
+
+def _asked() -> dict[str, str]:
+    return {name: FIRMWARE[name] for name in ("target", "runtime", "executor")}
+
+
+def check(device: Device, check: str, tolerance: float, only: tuple[str, ...]) -> list[Finding]:
+    """Findings for each operator; of the other checks that they are left out."""
+    if check != CHECK:
+        return [Finding(check, "firmware", True, "left out: the device is for firmware alone")]
+    cases = [c for c in byte_cases() if not only or c.name.startswith(tuple(only))]
+    claimed = [claim for claim in regions_of(cases, device, **FIRMWARE) if claim.regions]
+    if not claimed:
+        return [Finding(CHECK, "claims", False, "the device takes no layer of bytes in firmware")]
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        try:
+            network = _Built([claim.case for claim in claimed], device, Path(folder))
+        except CompileError as problem:
+            return _not_run(claimed, f"not built: {problem}")
+        except subprocess.CalledProcessError as problem:
+            return [Finding(CHECK, "build", False, problem.stderr.decode(errors="replace")[:300])]
+        if network.lacks:
+            return _not_run(claimed, f"built; not run: {network.lacks}")
+        results = network.run()
+    return judge(claimed, results, tolerance)
+
+
+def _not_run(claimed: Sequence[Claim], why: str) -> list[Finding]:
+    names = dict.fromkeys(claim.operator for claim in claimed)
+    return [Finding(CHECK, name, True, f"taken for firmware, {why}") for name in names]
+
+
+class _Built:
+    """Cases as one library of C functions. ``lacks`` is what keeps it from being linked here."""
+
+    def __init__(self, cases: list[Case], device: Device, folder: Path) -> None:
+        self.cases, self.lacks = cases, ""
+        self.library = tvmrt.compile(joined(cases).model(), devices=[device], **FIRMWARE)
+        self.library.export_package(folder / "package", "platformio")
+        sources = sorted((folder / "package/src").rglob("*.c"))
+        objects = [folder / f"{number}.o" for number in range(len(sources))]
+        for source, target in zip(sources, objects):
+            self._cc("-std=gnu11", "-O1", "-fPIC", f"-I{folder}/package/include", "-c", source,
+                     "-o", target)  # fmt: skip
+        self.path = folder / "net.so"
+        try:
+            self._cc("-shared", "-Wl,-z,defs", "-Wl,-Bsymbolic", *objects, "-lm", "-o", self.path)
+        except subprocess.CalledProcessError as problem:
+            words = problem.stderr.decode(errors="replace").partition("undefined reference to ")
+            self.lacks = f"it calls {words[2].split(maxsplit=1)[0][1:-1]}(), which boards have"
+
+    @staticmethod
+    def _cc(*arguments: object) -> None:
+        try:
+            subprocess.run(["cc", *map(str, arguments)], check=True, capture_output=True)
+        except FileNotFoundError:
+            raise CompileError("no C compiler cc is installed") from None
+
+    def run(self) -> dict[str, list[np.ndarray] | str]:
+        """The outputs by case."""
+        feeds = joined(self.cases).feeds
+        given = [_aligned(feeds[t.name]) for t in self.library.summary.inputs]
+        found = [_aligned(np.zeros(t.shape, t.dtype)) for t in self.library.summary.outputs]
+        shared = ctypes.CDLL(str(self.path))
+        code = shared[f"{self.library.sources.prefix}_run"](_pointers(given), _pointers(found))
+        if code != 0:
+            shared.TVMGetLastError.restype = ctypes.c_char_p
+            said = shared.TVMGetLastError().decode(errors="replace")
+            return {case.name: f"the run gave {code}: {said}" for case in self.cases}
+        rest, results = iter(found), {}
+        for case in self.cases:
+            results[case.name] = [next(rest) for _ in case.outputs]
+        return results
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The same numbers where hardware can read them."""
+    room = np.empty(array.nbytes + ALIGN_BYTES, np.uint8)
+    start = -room.ctypes.data % ALIGN_BYTES
+    place = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    place[...] = array
+    return place
+
+
+def _pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array:
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+
+
+def byte_cases() -> Iterator[Case]:
+    """Layers of int8, between scales and zero points."""
+    rng = np.random.default_rng(20)
+
+    def numbers(*shape: int) -> np.ndarray:
+        return rng.integers(-127, 128, shape).astype(np.int8)
+
+    image, row = {"x": numbers(1, 4, 8, 8)}, {"x": numbers(3, 20)}
+    two = {**image, "z": numbers(1, 4, 8, 8)}
+    pads = {"pads": [1, 1, 1, 1]}
+    yield _layer("Conv", "3x3", image, numbers(6, 4, 3, 3), **pads)
+    yield _layer("Conv", "1x1, strides", image, numbers(6, 4, 1, 1), strides=[2, 2])
+    yield _layer("Conv", "depthwise", image, numbers(4, 1, 3, 3), group=4, **pads)
+    yield _layer("MatMul", "weights", row, numbers(20, 7))
+    yield _layer("Add", "two tensors", two)
+    yield _layer("Mul", "two tensors", two)
+    yield _layer("MaxPool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
+    yield _layer("AveragePool", "2x2", image, scale="x", kernel_shape=[2, 2], strides=[2, 2])
+    yield _layer("Softmax", "last axis", row, axis=1)
+
+
+def _layer(op, how, feeds, weights=None, scale="y", **attributes) -> Case:
+    """An operator on floats of bytes whose result becomes bytes."""
+    held = {} if weights is None else {"w": weights}
+    parameters, nodes = dict(held), []
+    meanings = {**SCALES, "y": SOFTMAX if op == "Softmax" else SCALES[scale]}
+    for name in (*feeds, *held, "y"):
+        parameters[f"{name}_s"] = np.float32(meanings[name][0])
+        parameters[f"{name}_z"] = np.int8(meanings[name][1])
+    for name in (*feeds, *held):
+        inputs = [name, f"{name}_s", f"{name}_z"]
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_f"], name=f"d_{name}"))
+    operands = [f"{name}_f" for name in (*feeds, *held)]
+    nodes.append(helper.make_node(op, operands, ["y_f"], name="n", **attributes))
+    nodes.append(helper.make_node("QuantizeLinear", ["y_f", "y_s", "y_z"], ["y"], name="q"))
+    return Case(f"{op}: {how}, int8", nodes, dict(feeds), parameters)

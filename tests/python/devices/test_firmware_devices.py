@@ -1,0 +1,62 @@
+"""``tvmrt device test`` of devices for firmware alone: built and run where that can be."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tvmrt import devices
+from tvmrt.cli import main
+from tvmrt.conformance import firmware
+
+STAND_IN = Path(__file__).parents[2] / "c/cmsis_nn_stand_in"
+OPERATORS = ["Conv", "MatMul", "Add", "Mul", "MaxPool", "AveragePool", "Softmax"]
+
+
+def found(device: str, only: tuple[str, ...] = ()) -> dict[str, firmware.Finding]:
+    rows = firmware.check(devices.get(device), "operators", 1e-3, only)
+    return {row.subject: row for row in rows}
+
+
+def test_those_for_firmware_are_told_from_others():
+    assert firmware.is_for_firmware(devices.get("cmsis-nn"))
+    assert not any(firmware.is_for_firmware(devices.get(name)) for name in ("cpu", "examplejson"))
+
+
+def test_every_operator_is_compared_with_onnxruntime(monkeypatch):
+    monkeypatch.setenv("CMSIS_NN", str(STAND_IN))
+    rows = found("cmsis-nn")
+    assert list(rows) == OPERATORS
+    assert all(row.passed and "largest error" in row.detail for row in rows.values())
+
+
+def test_wrong_results_are_found(monkeypatch, tmp_path):
+    shutil.copytree(STAND_IN, tmp_path / "kernels")
+    file = tmp_path / "kernels/Source/Kernels/elements.c"
+    right = "if (value > found.largest) found.largest = value;"
+    text = file.read_text()
+    assert text.count(right) == 1
+    file.write_text(text.replace(right, "found.largest = value;"))
+    monkeypatch.setenv("CMSIS_NN", str(tmp_path / "kernels"))
+    rows = found("cmsis-nn", ("MaxPool", "Softmax"))
+    assert not rows["MaxPool"].passed and "is off by" in rows["MaxPool"].detail
+    assert rows["Softmax"].passed
+
+
+def test_the_command_fails_for_no_device_that_only_firmware_has(monkeypatch, capsys):
+    monkeypatch.delenv("CMSIS_NN", raising=False)
+    checks = ["--check", "operators", "--check", "threads", "--only", "MaxPool"]
+    assert main(["device", "test", "cmsis-nn", *checks]) == 0
+    said = capsys.readouterr().out
+    assert "taken for firmware, not built: the network calls CMSIS-NN: name the folder" in said
+    assert "left out: the device is for firmware alone" in said
+    assert "2 of 2 passed" in said
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ethosu") is None, reason="needs vela")
+def test_what_only_boards_have_is_named():
+    (row,) = found("ethos-u", ("MaxPool",)).values()
+    assert row.passed and "not run: it calls ethosu_" in row.detail
