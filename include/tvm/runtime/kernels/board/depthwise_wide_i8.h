@@ -5,13 +5,17 @@
  * The ring (board/ring.h) holds rows as int16: [channel][row of the ring][column]. A word is two
  * neighbouring columns, which SMLAD multiplies with two weights of a kernel row. A window begins with
  * the lower column of a word, or, with stride 1, with the upper one: it meets the same words with the
- * weights one column later. Four neighbouring outputs are summed at a time. The sums of a row of four
- * channels lie in scratch in front of the ring: [column, to a multiple of four][4].
+ * weights one column later. Four neighbouring outputs are summed at a time.
  *
- * Packed weights: int8 [channel][kernel row][word][2], in quads (board/i8.h), aligned to 4 bytes.
- * Words are w0 w1, w1 w2, w2 w3 and so on: those of even number are for windows that begin with a
- * lower column, the others for the upper ones. A row has 5 or 7 weights, the last of which may be 0.
+ * Packed weights: int8 [channel][kernel row][word][2], in quads (board/i8.h), aligned to 4 bytes. A row
+ * has 5 or 7 weights, the last of which may be 0. With stride 1 its words are w0 w1, w1 w2, w2 w3 and
+ * so on: those of even number are for windows that begin with a lower column, the others for the upper
+ * ones. With stride 2 they are w0 w1, w2 w3, w4 w5, w6 0.
  * Weights, bias and factors: per channel, to a multiple of four channels.
+ *
+ * In front of the ring lie the sums of a row of four channels, [column, to a multiple of four][4], and
+ * a record of the kernel's rows: where the row lies and its words of weights, widened once for all
+ * outputs of a channel in a row.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_
@@ -21,8 +25,10 @@
 #include "ring.h"
 #include "rows.h"
 
-/*! \brief Most rows of a kernel. */
-#define TVMRT_MICRO_WIDE_ROWS 16
+/*! \brief Words of weights of a kernel row. */
+#define TVMRT_MICRO_WIDE_WORDS(taps, stride) ((stride) == 1 ? (taps)-1 : 4)
+/*! \brief Words behind the record of the last row, as many as are loaded at once. */
+#define TVMRT_MICRO_WIDE_END 3
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_wide {
@@ -30,6 +36,8 @@ typedef struct tvmrt_micro_wide {
   const tvmrt_micro_data* data;
   int16_t* ring;
   int32_t* sums;
+  int32_t*
+      record; /* elements from a plane to the row, or -1 behind the last one; words of weights */
 } tvmrt_micro_wide;
 
 /*! \brief Where columns of four channels are read, and where they go. */
@@ -44,10 +52,14 @@ typedef struct tvmrt_micro_wide_columns {
 TVMRT_NOINLINE void tvmrt_micro_wide_some(tvmrt_micro_wide_columns* at, int32_t n, int32_t channels,
                                           int is_signed) {
   const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
+  const int32_t plane = at->plane;
   for (; n > 0; n--, at->to++, at->x += at->step) {
-    for (int32_t i = 0; i < channels; i++) {
-      at->to[i * at->plane] = (int16_t)((at->x[i] ^ flip) - flip);
-    }
+    const uint8_t *x = at->x, *const end = x + channels;
+    int16_t* to = at->to;
+    do {
+      *to = (int16_t)((*x++ ^ flip) - flip);
+      to += plane;
+    } while (x != end);
   }
 }
 
@@ -92,6 +104,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t 
     at->to = to;
   }
   n &= 1;
+  if (n == 0) return;
 #else
   (void)odd;
 #endif
@@ -127,156 +140,229 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
   }
 }
 
-/*! \brief What four neighbouring sums of a channel are made of. */
-typedef struct tvmrt_micro_wide_window {
-  const int32_t* at; /* elements from x to each kernel row, and -1 */
-  const int16_t* x;  /* of the channel, the first of the columns */
-  const int8_t* w;   /* of the channel */
+/*! \brief Outputs of a channel, whose sums are 4 apart. */
+typedef struct tvmrt_micro_wide_outputs {
+  const int32_t* record;
   int32_t bias;
-} tvmrt_micro_wide_window;
+  int32_t *sums, *end; /* the next ones, and behind the last; fours are written whole */
+} tvmrt_micro_wide_outputs;
 
 /*
- * tvmrt_micro_wide_four(sums, win, taps, stride): four neighbouring sums of a channel, 4 apart.
+ * tvmrt_micro_wide_weights(record, w, taps, stride): writes the weights of a channel into the record;
+ * returns those of the next one.
+ * tvmrt_micro_wide_sums(outputs, x, taps, stride): the sums of a channel.
  */
 #if TVMRT_MICRO_ASM
 
-/* What every kernel row begins and ends with; x is where the row is from its plane on. The first two
- * quads of weights are in p and r. */
-#define TVMRT_MICRO_WIDE_BEGIN \
-  "1:\nadd %[x], %[plane], %[x], lsl #1\nldrd %[p], %[r], [%[w]], #8\nldrd %[u], %[v], [%[x]]\n"
-#define TVMRT_MICRO_WIDE_END "ldr %[x], [%[at], #4]!\ncmp %[x], #0\nbge 1b\n"
-/* Two words of weights of a quad. */
-#define TVMRT_MICRO_WIDE_WORDS(QUAD) "sxtb16 %[q], %[" QUAD "], ror #8\nsxtb16 %[p], %[" QUAD "]\n"
-/* The first two words of weights, and what begins in both halves of words u and v. */
-#define TVMRT_MICRO_WIDE_FIRST                                    \
-  TVMRT_MICRO_WIDE_WORDS("p")                                     \
-  "smlad %[a], %[u], %[p], %[a]\nsmlatb %[b], %[u], %[p], %[b]\n" \
-  "smlad %[c], %[v], %[p], %[c]\nsmlatb %[d], %[v], %[p], %[d]\n" \
-  "ldr %[u], [%[x], #8]\n"                                        \
-  "smlad %[b], %[v], %[q], %[b]\nsmlad %[d], %[u], %[q], %[d]\n"
-/* The next two; word V is in front of U. */
-#define TVMRT_MICRO_WIDE_NEXT(QUAD, U, V, NEXT)                                         \
-  TVMRT_MICRO_WIDE_WORDS(QUAD)                                                          \
-  "smlad %[a], %[" V "], %[p], %[a]\nsmlad %[b], %[" U                                  \
-  "], %[q], %[b]\n"                                                                     \
-  "smlad %[c], %[" U "], %[p], %[c]\nldr %[" V "], [%[x], #" NEXT "]\nsmlad %[d], %[" V \
-  "], %[q], %[d]\n"
-/* The last weight, which the windows of a and c have in the lower halves of U and V. */
-#define TVMRT_MICRO_WIDE_LAST(U, V) \
-  "smlabt %[a], %[" U "], %[q], %[a]\nsmlabt %[c], %[" V "], %[q], %[c]\n"
-/* Stride 2: windows begin with words that follow each other, of which u and v are the first two.
- * p and q are weights that follow each other, too. */
-#define TVMRT_MICRO_WIDE_PAIRS(SECOND, THIRD, MULTIPLY)                                            \
-  "smlad %[a], %[u], %[p], %[a]\n" MULTIPLY                                                        \
-  " %[a], %[v], %[q], %[a]\n"                                                                      \
-  "smlad %[b], %[v], %[p], %[b]\nldrd %[u], %[v], [%[x], #" SECOND "]\n" MULTIPLY                  \
-  " %[b], %[u], %[q], %[b]\nsmlad %[c], %[u], %[p], %[c]\n" MULTIPLY                               \
-  " %[c], %[v], %[q], %[c]\nsmlad %[d], %[v], %[p], %[d]\nldr %[u], [%[x], #" THIRD "]\n" MULTIPLY \
-  " %[d], %[u], %[q], %[d]\n"
-/* The last weight of a row of five. */
-#define TVMRT_MICRO_WIDE_LASTS                                     \
-  "sxtb16 %[q], %[r], ror #8\nldrd %[u], %[v], [%[x], #8]\n"       \
-  "smlabt %[a], %[u], %[q], %[a]\nsmlabt %[b], %[v], %[q], %[b]\n" \
-  "ldrd %[u], %[v], [%[x], #16]\n"                                 \
-  "smlabt %[c], %[u], %[q], %[c]\nsmlabt %[d], %[v], %[q], %[d]\n"
+/* Two quads of weights, and one, to the record. */
+#define TVMRT_MICRO_WIDE_WIDEN_TWO                                  \
+  "ldrd r3, r5, [%[w]], #8\nsxtb16 r4, r3, ror #8\nsxtb16 r3, r3\n" \
+  "sxtb16 r6, r5, ror #8\nsxtb16 r5, r5\nstmia %[to]!, {r3-r6}\n"
+#define TVMRT_MICRO_WIDE_WIDEN_ONE \
+  "ldr r3, [%[w]], #4\nsxtb16 r4, r3, ror #8\nsxtb16 r3, r3\nstmia %[to]!, {r3, r4}\n"
+#define TVMRT_MICRO_WIDE_WIDEN(QUADS)                              \
+  __asm volatile("ldr %[at], [%[to]], #4\n1:\n" QUADS              \
+                 "ldr %[at], [%[to]], #4\ncmp %[at], #0\nbge 1b\n" \
+                 : [at] "=&r"(at), [to] "+r"(record), [w] "+r"(w)  \
+                 :                                                 \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
 
-#define TVMRT_MICRO_WIDE_RUN(ROW)                                                         \
-  __asm volatile(                                                                         \
-      TVMRT_MICRO_WIDE_BEGIN ROW TVMRT_MICRO_WIDE_END                                     \
-      : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [p] "=&r"(p), [q] "=&r"(q),   \
-        [r] "=&r"(r), [u] "=&r"(u), [v] "=&r"(v), [x] "+r"(x), [at] "+r"(at), [w] "+r"(w) \
-      : [plane] "r"(win->x)                                                               \
-      : "cc", "memory")
-
-TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const tvmrt_micro_wide_window* win, int taps,
-                                        int32_t stride) {
-  const int32_t* at = win->at;
-  const int8_t* w = win->w;
-  int32_t a = win->bias, b = a, c = a, d = a, x = *at;
-  uint32_t p, q, r, u, v;
-  if (taps == 5 && stride == 1) {
-    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_FIRST TVMRT_MICRO_WIDE_NEXT("r", "u", "v", "12")
-                             TVMRT_MICRO_WIDE_LAST("u", "v"));
-  } else if (taps == 5) {
-    TVMRT_MICRO_WIDE_RUN("sxtb16 %[p], %[p]\nsxtb16 %[q], %[r]\n" TVMRT_MICRO_WIDE_PAIRS(
-        "8", "16", "smlad") TVMRT_MICRO_WIDE_LASTS);
-  } else if (stride == 1) {
-    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_FIRST TVMRT_MICRO_WIDE_NEXT(
-        "r", "u", "v", "12") "ldr %[r], [%[w]], #4\n" TVMRT_MICRO_WIDE_NEXT("r", "v", "u", "16")
-                             TVMRT_MICRO_WIDE_LAST("v", "u"));
+TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_t* w, int taps,
+                                                    int32_t stride) {
+  int32_t at;
+  if (TVMRT_MICRO_WIDE_WORDS(taps, stride) == 4) {
+    TVMRT_MICRO_WIDE_WIDEN(TVMRT_MICRO_WIDE_WIDEN_TWO);
   } else {
-    TVMRT_MICRO_WIDE_RUN("sxtb16 %[p], %[p]\nsxtb16 %[q], %[r]\n" TVMRT_MICRO_WIDE_PAIRS(
-        "8", "16",
-        "smlad") "ldr %[r], [%[w]], #4\nldrd %[u], %[v], [%[x], #8]\n" TVMRT_MICRO_WIDE_WORDS("r")
-                             TVMRT_MICRO_WIDE_PAIRS("16", "24", "smlabt"));
+    TVMRT_MICRO_WIDE_WIDEN(TVMRT_MICRO_WIDE_WIDEN_TWO TVMRT_MICRO_WIDE_WIDEN_ONE);
   }
-  sums[0] = a;
-  sums[4] = b;
-  sums[8] = c;
-  sums[12] = d;
+  return w;
+}
+
+/* r3 is where the row lies, r4 and r5 are words of weights; what is behind the last row gives a carry.
+ * r6, r8 and r10 are words of columns. */
+#define TVMRT_MICRO_WIDE_ROW "ldmia %[w]!, {r3-r5}\nadds r3, %[x], r3, lsl #1\n"
+#define TVMRT_MICRO_WIDE_WEIGHTS "ldrd r4, r5, [%[w]], #8\n"
+#define TVMRT_MICRO_WIDE_BOTH(SUM, X, W) "smlad %[" SUM "], " X ", " W ", %[" SUM "]\n"
+#define TVMRT_MICRO_WIDE_UPPER(SUM, X, W) "smlatb %[" SUM "], " X ", " W ", %[" SUM "]\n"
+#define TVMRT_MICRO_WIDE_LOWER(SUM, X, W) "smlabt %[" SUM "], " X ", " W ", %[" SUM "]\n"
+
+/* clang-format off */
+/* The first two words of weights, of windows that begin in both halves of X0 and X1. */
+#define TVMRT_MICRO_WIDE_BEGIN(X0, X1) \
+  TVMRT_MICRO_WIDE_EVEN(X0, X1) \
+  TVMRT_MICRO_WIDE_UPPER("b", X0, "r4") TVMRT_MICRO_WIDE_UPPER("d", X1, "r4")
+/* A word of weights of windows that begin with a lower column, and with an upper one. */
+#define TVMRT_MICRO_WIDE_EVEN(X0, X1) \
+  TVMRT_MICRO_WIDE_BOTH("a", X0, "r4") TVMRT_MICRO_WIDE_BOTH("c", X1, "r4")
+#define TVMRT_MICRO_WIDE_ODD(X0, X1) \
+  TVMRT_MICRO_WIDE_BOTH("b", X0, "r5") TVMRT_MICRO_WIDE_BOTH("d", X1, "r5")
+/* The second weight of the last word, which the first windows have, too. */
+#define TVMRT_MICRO_WIDE_LAST(X0, X1) \
+  TVMRT_MICRO_WIDE_LOWER("a", X0, "r5") TVMRT_MICRO_WIDE_LOWER("c", X1, "r5")
+#define TVMRT_MICRO_WIDE_5 \
+  "ldmia r3, {r3, r6, r8, r10}\n" \
+  TVMRT_MICRO_WIDE_BEGIN("r3", "r6") TVMRT_MICRO_WIDE_ODD("r6", "r8") TVMRT_MICRO_WIDE_WEIGHTS \
+  TVMRT_MICRO_WIDE_EVEN("r6", "r8") TVMRT_MICRO_WIDE_ODD("r8", "r10") \
+  TVMRT_MICRO_WIDE_LAST("r8", "r10")
+#define TVMRT_MICRO_WIDE_7 \
+  "ldmia r3, {r6, r8, r10}\n" \
+  TVMRT_MICRO_WIDE_BEGIN("r6", "r8") TVMRT_MICRO_WIDE_ODD("r8", "r10") TVMRT_MICRO_WIDE_WEIGHTS \
+  TVMRT_MICRO_WIDE_EVEN("r8", "r10") "ldrd r6, r8, [r3, #12]\n" \
+  TVMRT_MICRO_WIDE_ODD("r10", "r6") TVMRT_MICRO_WIDE_WEIGHTS \
+  TVMRT_MICRO_WIDE_EVEN("r10", "r6") TVMRT_MICRO_WIDE_ODD("r6", "r8") \
+  TVMRT_MICRO_WIDE_LAST("r6", "r8")
+
+/* Stride 2: two words of weights, and LOAD of the next columns to X0 and X1. */
+#define TVMRT_MICRO_WIDE_TWO(X0, X1, X2, LOAD) \
+  TVMRT_MICRO_WIDE_BOTH("a", X0, "r4") TVMRT_MICRO_WIDE_BOTH("a", X1, "r5") \
+  TVMRT_MICRO_WIDE_BOTH("b", X1, "r4") TVMRT_MICRO_WIDE_BOTH("b", X2, "r5") \
+  TVMRT_MICRO_WIDE_BOTH("c", X2, "r4") LOAD TVMRT_MICRO_WIDE_BOTH("c", X0, "r5") \
+  TVMRT_MICRO_WIDE_BOTH("d", X0, "r4") TVMRT_MICRO_WIDE_BOTH("d", X1, "r5")
+#define TVMRT_MICRO_WIDE_TWO_FIRST \
+  "ldmia r3, {r6, r8, r10}\n" \
+  TVMRT_MICRO_WIDE_TWO("r6", "r8", "r10", "ldrd r6, r8, [r3, #12]\n") TVMRT_MICRO_WIDE_WEIGHTS
+#define TVMRT_MICRO_WIDE_5_BY_TWO \
+  TVMRT_MICRO_WIDE_TWO_FIRST TVMRT_MICRO_WIDE_EVEN("r10", "r8") \
+  TVMRT_MICRO_WIDE_BOTH("b", "r6", "r4") "ldr r6, [r3, #20]\n" \
+  TVMRT_MICRO_WIDE_BOTH("d", "r6", "r4")
+#define TVMRT_MICRO_WIDE_7_BY_TWO \
+  TVMRT_MICRO_WIDE_TWO_FIRST TVMRT_MICRO_WIDE_TWO("r10", "r6", "r8", "ldrd r10, r6, [r3, #20]\n")
+/* clang-format on */
+
+/* The sums of four windows, COLUMNS being what is added of a row. */
+#define TVMRT_MICRO_WIDE_FOUR(COLUMNS) \
+  TVMRT_MICRO_WIDE_ROW "2:\n" COLUMNS TVMRT_MICRO_WIDE_ROW "bcc 2b\n"
+#define TVMRT_MICRO_WIDE_TAKEN "r3", "r4", "r5", "r6", "r8", "r10", "cc", "memory"
+
+#if TVMRT_MICRO_ASM_WIDE
+#define TVMRT_MICRO_WIDE_RUN(COLUMNS) \
+  __asm volatile(                                                                              \
+      "1:\nldrd %[w], %[a], %[in]\nmov %[b], %[a]\nmov %[c], %[a]\nmov %[d], %[a]\n"          \
+      TVMRT_MICRO_WIDE_FOUR(COLUMNS)                                                           \
+      "ldrd r3, r4, %[out]\nadd %[x], %[x], %[step]\n"                                         \
+      "str %[a], [r3], #16\nstr %[b], [r3], #16\nstr %[c], [r3], #16\nstr %[d], [r3], #16\n"    \
+      "str r3, %[out]\ncmp r3, r4\nblo 1b\n"                                                  \
+      : [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d), [w] "=&r"(w), [x] "+r"(x),     \
+        [out] "+m"(out)                                                                        \
+      : [in] "m"(in), [step] "i"(8 * stride)                                                   \
+      : TVMRT_MICRO_WIDE_TAKEN)
+#else
+#define TVMRT_MICRO_WIDE_RUN(COLUMNS)                                                \
+  for (; out.sums < out.end; out.sums += 16, x += 4 * stride) {                      \
+    w = in.record;                                                                   \
+    a = b = c = d = in.bias;                                                         \
+    __asm volatile(TVMRT_MICRO_WIDE_FOUR(COLUMNS)                                    \
+                   : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [w] "+r"(w) \
+                   : [x] "r"(x)                                                      \
+                   : TVMRT_MICRO_WIDE_TAKEN);                                        \
+    out.sums[0] = a;                                                                 \
+    out.sums[4] = b;                                                                 \
+    out.sums[8] = c;                                                                 \
+    out.sums[12] = d;                                                                \
+  }
+#endif
+
+TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const int16_t* x,
+                                        int taps, int32_t stride) {
+  /* on the stack, where no register is needed to find them */
+  const struct {
+    const int32_t* record;
+    int32_t bias;
+  } in = {outputs.record, outputs.bias};
+  struct {
+    int32_t *sums, *end;
+  } out = {outputs.sums, outputs.end};
+  int32_t a, b, c, d;
+  const int32_t* w;
+  if (taps == 5 && stride == 1) {
+    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_5);
+  } else if (taps == 5) {
+    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_5_BY_TWO);
+  } else if (stride == 1) {
+    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_7);
+  } else {
+    TVMRT_MICRO_WIDE_RUN(TVMRT_MICRO_WIDE_7_BY_TWO);
+  }
 }
 #else
-/*! \brief Where a weight of a row is: the first of its word, the last one the second. */
-TVMRT_INLINE int32_t tvmrt_micro_wide_place(int32_t tap, int32_t taps) {
-  if (tap == taps - 1) return 2 * tap - 1;
-  return tap / 2 * 4 + tap % 2;
+TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_t* w, int taps,
+                                                    int32_t stride) {
+  while (*record++ >= 0) {
+    for (int32_t i = TVMRT_MICRO_WIDE_WORDS(taps, stride); i > 0; i -= 2, w += 4) {
+      *record++ = (int32_t)((uint32_t)w[0] & 0xFFFF) + w[2] * 0x10000;
+      *record++ = (int32_t)((uint32_t)w[1] & 0xFFFF) + w[3] * 0x10000;
+    }
+  }
+  return w;
 }
 
-TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const tvmrt_micro_wide_window* win, int taps,
-                                        int32_t stride) {
-  const int8_t* w = win->w;
-  int32_t a = win->bias, b = a, c = a, d = a;
-  for (const int32_t* at = win->at; *at >= 0; at++, w += 2 * (taps - 1)) {
-    const int16_t* x = win->x + *at;
-    for (int32_t tap = 0; tap < taps; tap++, x++) {
-      const int32_t weight = w[tvmrt_micro_wide_place(tap, taps)];
-      a += x[0] * weight;
-      b += x[stride] * weight;
-      c += x[2 * stride] * weight;
-      d += x[3 * stride] * weight;
+/*! \brief A weight of a row: the first of its word, the last one the second; or as they follow. */
+TVMRT_INLINE int32_t tvmrt_micro_wide_weight(const int32_t* words, int32_t tap, int taps,
+                                             int32_t stride) {
+  const int32_t place = stride == 2 ? tap : tap == taps - 1 ? 2 * tap - 1 : 2 * tap;
+  const int32_t word = words[place / 2];
+  return place % 2 ? word >> 16 : (int16_t)word;
+}
+
+/*! \brief Four neighbouring sums. */
+TVMRT_INLINE void tvmrt_micro_wide_four(int32_t* sums, const int32_t* record, const int16_t* x,
+                                        int32_t bias, int taps, int32_t stride) {
+  int32_t a = bias, b = a, c = a, d = a;
+  for (; *record >= 0; record += 1 + TVMRT_MICRO_WIDE_WORDS(taps, stride)) {
+    const int16_t* at = x + *record;
+    for (int32_t tap = 0; tap < taps; tap++, at++) {
+      const int32_t weight = tvmrt_micro_wide_weight(record + 1, tap, taps, stride);
+      a += at[0] * weight;
+      b += at[stride] * weight;
+      c += at[2 * stride] * weight;
+      d += at[3 * stride] * weight;
     }
   }
   sums[0] = a;
   sums[4] = b;
   sums[8] = c;
   sums[12] = d;
+}
+
+TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const int16_t* x,
+                                        int taps, int32_t stride) {
+  for (int32_t* sums = outputs.sums; sums < outputs.end; sums += 16, x += 4 * stride) {
+    tvmrt_micro_wide_four(sums, outputs.record, x, outputs.bias, taps, stride);
+  }
 }
 #endif
 
-/*! \brief The sums of an output row of one channel, whose plane begins with the window's x. */
-TVMRT_INLINE void tvmrt_micro_wide_sums(int32_t* sums, tvmrt_micro_wide_window win, int32_t columns,
-                                        int taps, int32_t stride) {
-  for (; columns > 0; columns -= 4, sums += 16, win.x += 4 * stride) {
-    tvmrt_micro_wide_four(sums, &win, taps, stride);
-  }
-}
-
 /*! \brief The sums of an output row of four channels. */
-TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_wide* d, const int32_t* at,
-                                        int32_t channel, int taps) {
+TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_wide* d, int32_t channel, int taps,
+                                        int32_t stride) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const int32_t plane = s->kept.ring.plane, weights = s->kernel[0] * (taps - 1) * 2;
+  const int32_t weights = s->kernel[0] * TVMRT_MICRO_WIDE_WORDS(taps, stride) * 2;
+  const int8_t* w = (const int8_t*)d->data->weights + channel * weights;
   const int32_t* const bias = d->data->bias + channel;
-  tvmrt_micro_wide_window win = {at, d->ring + channel * plane,
-                                 (const int8_t*)d->data->weights + channel * weights, 0};
-  for (int32_t i = 0; i < 4; i++, win.x += plane, win.w += weights) {
-    win.bias = bias[i];
-    if (s->stride[1] == 1) {
-      tvmrt_micro_wide_sums(d->sums + i, win, s->out[1], taps, 1);
-    } else {
-      tvmrt_micro_wide_sums(d->sums + i, win, s->out[1], taps, 2);
-    }
+  const int16_t* plane = d->ring + channel * s->kept.ring.plane;
+  tvmrt_micro_wide_outputs outputs = {d->record, 0, d->sums, d->sums + s->out[1] * 4};
+  for (int i = 0; i < 4; i++, plane += s->kept.ring.plane) {
+    w = tvmrt_micro_wide_weights(d->record, w, taps, stride);
+    outputs.bias = bias[i];
+    tvmrt_micro_wide_sums(outputs, plane, taps, stride);
+    outputs.sums++;
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_wide* d, const int32_t* at,
-                                            int32_t channel) {
-  tvmrt_micro_wide_quad(d, at, channel, 5);
+TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_wide* d, int32_t channel) {
+  if (d->conv->shape.stride[1] == 1) {
+    tvmrt_micro_wide_quad(d, channel, 5, 1);
+  } else {
+    tvmrt_micro_wide_quad(d, channel, 5, 2);
+  }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_wide* d, const int32_t* at,
-                                            int32_t channel) {
-  tvmrt_micro_wide_quad(d, at, channel, 7);
+TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_wide* d, int32_t channel) {
+  if (d->conv->shape.stride[1] == 1) {
+    tvmrt_micro_wide_quad(d, channel, 7, 1);
+  } else {
+    tvmrt_micro_wide_quad(d, channel, 7, 2);
+  }
 }
 
 /*! \brief The bytes of four channels of an output row. */
@@ -290,18 +376,18 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_wide* d, int32_t row, i
                                        int taps) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_data* const data = d->data;
-  const int32_t pixel = row * s->out[1];
-  int32_t at[TVMRT_MICRO_WIDE_ROWS + 1];
-  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    at[kh] = tvmrt_micro_wide_at(s, slot + kh * s->dilation[0]);
+  const int32_t pixel = row * s->out[1], words = TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
+  int32_t* record = d->record;
+  for (int32_t kh = 0; kh < s->kernel[0]; kh++, record += 1 + words) {
+    *record = tvmrt_micro_wide_at(s, slot + kh * s->dilation[0]);
   }
-  at[s->kernel[0]] = -1;
+  *record = -1;
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
     const int32_t left = s->out_c - channel;
     if (taps == 5) {
-      tvmrt_micro_wide_quad_5(d, at, channel);
+      tvmrt_micro_wide_quad_5(d, channel);
     } else {
-      tvmrt_micro_wide_quad_7(d, at, channel);
+      tvmrt_micro_wide_quad_7(d, channel);
     }
     if (data->epilogue == NULL && left >= 4) {
       uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
@@ -326,10 +412,14 @@ static inline void tvmrt_micro_wide_row_7(const void* layer, int32_t row, int32_
 
 /*! \brief A layer whose scratch begins there. */
 TVMRT_INLINE tvmrt_micro_wide tvmrt_micro_wide_layer(const tvmrt_micro_conv_i8* c,
-                                                     const tvmrt_micro_data* data,
-                                                     uint8_t* scratch) {
-  const int32_t sums = (c->shape.out[1] + 3) / 4 * 64;
-  const tvmrt_micro_wide d = {c, data, (int16_t*)(void*)(scratch + sums), (int32_t*)(void*)scratch};
+                                                     const tvmrt_micro_data* data, uint8_t* scratch,
+                                                     int taps) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  int32_t* const sums = (int32_t*)(void*)scratch;
+  int32_t* const record = sums + (s->out[1] + 3) / 4 * 16;
+  int32_t* const ring = record + TVMRT_MICRO_WIDE_END +
+                        s->kernel[0] * (1 + TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]));
+  const tvmrt_micro_wide d = {c, data, (int16_t*)(void*)ring, sums, record};
   return d;
 }
 
@@ -347,7 +437,7 @@ TVMRT_INLINE int tvmrt_micro_wide_run(const tvmrt_micro_conv_i8* c, const tvmrt_
   const tvmrt_micro_shape* const s = &c->shape;
   uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
   if (scratch == NULL) return -1;
-  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(c, data, scratch);
+  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(c, data, scratch, taps);
   tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
   tvmrt_micro_walk_ring(s, tvmrt_micro_wide_steps(s, taps), &d);
   return tvmrt_scratch_free(scratch);
@@ -359,7 +449,7 @@ TVMRT_INLINE int tvmrt_micro_wide_rows(const tvmrt_micro_conv_i8* whole,
                                        uint8_t* scratch, int taps) {
   const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
   const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(&part, data, scratch);
+  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(&part, data, scratch, taps);
   if (at->first == 0) {
     tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
   }

@@ -51,11 +51,17 @@ TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
   return s->pad[1] > 0 ? s->pad[1] : 0;
 }
 
-/*! \brief Fills a ring with padding, which stays in the columns that no row is copied to. */
+/*!
+ * \brief Fills a ring with padding, which stays in the columns that no row is copied to; as it has
+ * quads of channels, its bytes are a multiple of eight.
+ */
 TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding) {
-  for (uint8_t* at = (uint8_t*)ring; at < (const uint8_t*)end; at += 4) {
+  uint8_t* at = (uint8_t*)ring;
+  do {
     memcpy(TVMRT_ALIGNED(at, 4), &padding, 4);
-  }
+    memcpy(TVMRT_ALIGNED(at + 4, 4), &padding, 4);
+    at += 8;
+  } while (at != (const uint8_t*)end);
 }
 
 /*!

@@ -11,6 +11,8 @@ from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import QUAD_ORDER, MicroLayer
 from ..shape import MOST, Ring
 
+END = 3  # words behind the record of a kernel's rows, TVMRT_MICRO_WIDE_END
+
 
 def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     """The kernel by rows of so many weights, the last of which may be 0."""
@@ -32,16 +34,20 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     def pack(layer: MicroLayer) -> MicroWeights:
         """Weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""
         full = padded(layer.weights.astype(np.int8), 4)
-        rows = np.zeros((len(full), layer.shape.kernel[0], taps), np.int8)
+        rows = np.zeros((len(full), layer.shape.kernel[0], 8), np.int8)
         rows[..., : layer.shape.kernel[1]] = full.reshape(*rows.shape[:2], -1)
-        words = np.stack([rows[..., :-1], rows[..., 1:]], axis=-1)
+        words = rows
+        if layer.shape.stride[1] == 1:
+            words = np.stack([rows[..., : taps - 1], rows[..., 1:taps]], axis=-1)
         return MicroWeights(words.reshape(-1, 4)[:, QUAD_ORDER].reshape(-1), layer.folded(4))
 
     def scratch(layer: MicroLayer) -> Ring:
         shape = layer.shape
         slots = (shape.kernel[0] - 1) * shape.dilation[0] + 1
         plane = slots * columns(layer)
+        words = taps - 1 if shape.stride[1] == 1 else 4  # of a kernel row's weights
         front = round_up(shape.out[1], 4) * 4 * 4  # sums
+        front += (shape.kernel[0] * (1 + words) + END) * 4
         return Ring(slots, columns(layer), plane, shape.whole_quads * plane * 2 + front)
 
     return MicroKernel(
@@ -56,4 +62,4 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
     )
 
 
-KERNEL = wide(5, 1.05)
+KERNEL = wide(5, 0.95)

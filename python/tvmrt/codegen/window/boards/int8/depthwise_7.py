@@ -2,4 +2,4 @@
 
 from .depthwise_5 import wide
 
-KERNEL = wide(7, 0.97)
+KERNEL = wide(7, 0.87)
