@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "compiler.h"
+
 void* memcpy(void* to, const void* from, size_t num_bytes);
 void* memset(void* at, int byte, size_t num_bytes);
 int memcmp(const void* a, const void* b, size_t num_bytes);

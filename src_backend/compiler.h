@@ -2,6 +2,8 @@
 #ifndef TVMRT_SRC_BACKEND_COMPILER_H_
 #define TVMRT_SRC_BACKEND_COMPILER_H_
 
+#include <tvm/runtime/kernels/scalar/counted_loops.h>
+
 /* A declaration of what the image may lack, whose address is NULL then. */
 #if defined(__GNUC__)
 #define TVMRT_WEAK __attribute__((weak))

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "compiler.h"
+
 /* Length of a NUL-terminated text, in bytes. */
 static inline size_t tvmrt__text_length(const char* text) {
   const char* end = text;

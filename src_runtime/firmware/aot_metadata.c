@@ -6,6 +6,8 @@
 
 #include <tvm/runtime/crt/aot_executor.h>
 
+#include "../../src_backend/compiler.h"
+
 int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_inputs;
 }

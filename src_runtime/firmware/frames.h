@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../src_backend/compiler.h"
+
 /* What a payload begins with: the session's id in two bytes, and what kind of message it is. */
 enum { TVMRT_MESSAGE_HEAD_BYTES = 3 };
 

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../src_backend/compiler.h"
+
 typedef struct tvmrt_json {
   const char* at;
   const char* end;

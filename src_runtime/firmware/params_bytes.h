@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../src_backend/compiler.h"
+
 /* The first 8 bytes of a blob, and of each tensor in it. */
 #define TVMRT_PARAMS_MAGIC UINT64_C(0xF7E58D4F05049CB7)
 #define TVMRT_TENSOR_MAGIC UINT64_C(0xDD5E40F096B4A13F)

@@ -115,7 +115,18 @@ def generate(
     if options.params == "flash":
         text = _weight_arrays(prefix, sources, options, places)
         sources.files[f"{prefix}_weights.c"] = head + text
+    for name, text in sources.files.items():
+        sources.files[name] = with_counted_loops(name, text, head, target)
     return sources
+
+
+def with_counted_loops(name: str, text: str, head: str, target: Target) -> str:
+    """The text of a file with what keeps GCC from counting loops, where the target can; behind the
+    comment ``head``, which files that somebody else wrote do not begin with."""
+    if "mve" not in (target.board or ()) or not name.endswith(".c"):
+        return text
+    start = head if text.startswith(head) else ""
+    return start + "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" + text[len(start) :]
 
 
 def _add_level_files(prefix: str, sources: Sources, target: Target, head: str) -> None:

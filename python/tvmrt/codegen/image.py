@@ -8,7 +8,7 @@ from tvmrt.ir.program import MemoryPool
 
 from .c.text import laid_out
 from .c.writer import Function
-from .c_source import LOCAL, PLACEMENT, operator_file
+from .c_source import LOCAL, PLACEMENT, operator_file, with_counted_loops
 from .firmware import seal
 from .firmware.names import header_name
 from .options import Sources, prefix_of
@@ -63,7 +63,8 @@ def share_operators(
     prefix = prefix_of(name)
     head = f"/* Operators of the networks {', '.join(prefixes)}. */\n"
     text = laid_out(head + operator_file(prefixes, functions, target))
-    return f"{prefix}_operators.c", text, files
+    file = f"{prefix}_operators.c"
+    return file, with_counted_loops(file, text, head, target), files
 
 
 def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent) -> str:

@@ -85,8 +85,6 @@ def vectors_of(target: Target) -> str:
 
 _HARD = ("-mthumb", "-mfloat-abi=hard")
 _M4F = ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16")
-# without low-overhead loops: those of GCC 12 at -Os give wrong sums of floats in QEMU 7.2
-_NO_LOOPS = "-fno-branch-count-reg"
 # registers are saved by the compiler library's functions: a twentieth less code for half a percent
 # more instructions
 _SAVED = "-msave-restore"
@@ -100,9 +98,9 @@ FIRMWARE = {
     "cortex-m7": ("-mcpu=cortex-m7", *_HARD, "-mfpu=fpv5-d16"),
     "cortex-m23": ("-mcpu=cortex-m23", "-mthumb"),
     "cortex-m33": ("-mcpu=cortex-m33", *_HARD, "-mfpu=fpv5-sp-d16"),
-    "cortex-m55": ("-mcpu=cortex-m55", *_HARD, _NO_LOOPS),
+    "cortex-m55": ("-mcpu=cortex-m55", *_HARD),
     # by its architecture: GCC knows the processor's name from 13 on
-    "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD, _NO_LOOPS),
+    "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD),
     "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
     "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from boards import BOARDS, MORE_BOARDS, STACK_BYTES, Board, run_image
+from boards import BOARDS, MORE_BOARDS, OWN_LOOPS, STACK_BYTES, Board, run_image
 
 COMPILERS = ("gcc", "clang", "zig")
 LEVELS = ("-O0", "-Og", "-O1", "-Os", "-Oz", "-O2", "-O3")
@@ -63,9 +63,9 @@ class Build:
         board, more = self.board, list(WAYS[self.way])
         if self.way == "trapping":
             more.append(TRAPS.get(self.compiler, "-fsanitize-trap=all"))
+        own = [flag for flag in board.flags if flag != OWN_LOOPS]
         if self.compiler == "gcc":
-            return [board.compiler, *board.flags, "--specs=picolibc.specs", self.level, *more]
-        own = [flag for flag in board.flags if flag != "-fno-branch-count-reg"]
+            return [board.compiler, *own, "--specs=picolibc.specs", self.level, *more]
         triple = f"--target={_TRIPLES[board.tool]}"
         headers = f"-isystem{libc_headers(board.compiler)}"
         command = ["clang"] if self.compiler == "clang" else newer_clang()

@@ -122,7 +122,7 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
         'extern "C"',
         "#endif",
         *wrap(f"{result} {function}{_suffix(number)}", list(parameters) or ["void"], ""),
-        f'    __attribute__((alias("{function}")));',
+        f'    __attribute__((alias("{function}"), nothrow));',
         "#endif",
         "",
         "/* Two networks of one name in a program: the linker complains of this. */",
