@@ -203,3 +203,15 @@ def test_zephyr_takes_it_as_a_module(sources, firmware, tmp_path):
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build")
     run("cmake", "--build", tmp_path / "build")
     assert run(tmp_path / "build" / "app") == "112\n"
+
+
+def test_zephyrs_configuration_offers_the_parts(sources):
+    kconfiglib = pytest.importorskip("kconfiglib")
+    found = kconfiglib.Kconfig(str(sources / "zephyr/Kconfig"))
+    whole, part = found.syms["TVMRT"], found.syms["TVMRT_FIRMWARE"]
+    assert whole.type == part.type == kconfiglib.BOOL and not found.warnings
+    part.set_value("y")  # prj.conf has it without what it depends on
+    assert (whole.str_value, part.str_value) == ("n", "n")
+    whole.set_value("y")
+    assert (whole.str_value, part.str_value) == ("y", "y")
+    assert all(node.prompt and node.help for sym in (whole, part) for node in sym.nodes)
