@@ -207,12 +207,15 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
   *out = NULL;
   if (symbol == NULL) return bridge_fail_memory(sizeof(*symbol));
   *symbol = (Symbol){address, self, NULL};
-  if ((owner != NULL && TVMObjectRetain(owner) != 0) ||
-      TVMFuncCreateFromCFunc(call_symbol, symbol, release_symbol, out) != 0) {
+  if (owner != NULL && TVMObjectRetain(owner) != 0) {
     free(symbol);
     return -1;
   }
   symbol->owner = owner;
+  if (TVMFuncCreateFromCFunc(call_symbol, symbol, release_symbol, out) != 0) {
+    release_symbol(symbol);
+    return -1;
+  }
   return tvmrt_func_set_strided(*out);
 }
 
