@@ -1,4 +1,8 @@
-/* The executors' functions as firmware programs call them, over the executors' modules. */
+/* The executors' functions as firmware programs call them, over the executors' modules.
+ *
+ * Boards have standalone executors under the same names; on hosts the functions go to those of the
+ * whole runtime. Handles are structs of malloc(), freed by their Release function; calls are by
+ * name but for the run itself. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/crt/aot_executor.h>
@@ -50,6 +54,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
   return 0;
 }
 
+/* -1 for whatever is not found, which is no index and no count. */
 static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args) {
   TVMValue ret;
   int code;
@@ -141,6 +146,7 @@ static int show(aot_handle* h, const DLDevice device) {
   return 0;
 }
 
+/* Release takes one that is half made. */
 tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                                       TVMAotExecutor** executor, const char* module_name) {
   aot_handle* h;
@@ -159,6 +165,7 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   return kTvmErrorNoError;
 }
 
+/* The tensors that programs were shown lie in the executor and go with it. */
 tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
   aot_handle* h = (aot_handle*)executor;
   (void)device;

@@ -1,4 +1,6 @@
-/* The start of firmware programs on hosts, and what their packed functions need there. */
+/* The start of firmware programs on hosts, and what their packed functions need there.
+ *
+ * Registration does nothing on hosts: the runtime has registered its executors by itself. */
 #include <tvm/runtime/crt/aot_executor_module.h>
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
@@ -24,6 +26,7 @@ DLDataType String2DLDataType(const char* s) {
   return dtype;
 }
 
+/* What has failed already has its text. */
 int tvmrt__function_missing(const char* name, int rc) {
   return rc != 0 ? rc : tvmrt__fail("Cannot find function %s.", name);
 }

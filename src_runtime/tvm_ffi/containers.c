@@ -1,4 +1,8 @@
-/* Containers are read where they lie on the other side, and by global functions on the classic one. */
+/* Containers are read where they lie on the other side, and by global functions on the classic one.
+ *
+ * Elements are converted one by one, each side's maker or reader doing its own; what is made lives
+ * by itself. Depth is counted per thread over both directions, since a container that holds itself
+ * would not end. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +63,7 @@ static const uint64_t kSmallMap = UINT64_C(1) << 63;
 
 static _Thread_local int depth;
 
+/* depth-- is the caller's, only where this gives 0. */
 static int enter(void) {
   if (depth < MAX_DEPTH) {
     depth++;
@@ -77,6 +82,7 @@ typedef struct {
   size_t count;
 } List;
 
+/* One block of three rows, with room for one at least. list_free() takes one that failed, too. */
 static int list_new(List* list, size_t count) {
   const size_t bytes = sizeof(TVMValue) + sizeof(Owned) + sizeof(int);
   *list = (List){NULL, NULL, NULL, 0};
@@ -93,6 +99,7 @@ static void list_free(List* list) {
   free(list->values);
 }
 
+/* Counted before the conversion, which leaves nothing to release where it fails. */
 static int list_add(List* list, const FfiAny* any) {
   const size_t i = list->count++;
   return bridge_owned_to_classic(any, &list->values[i], &list->codes[i], &list->owned[i]);
@@ -109,6 +116,7 @@ static int call_global(const char* name, TVMValue* values, int* codes, size_t co
   return rc;
 }
 
+/* Makers copy or retain their arguments, so the list is freed afterwards either way. */
 static int make_classic(const char* maker, const List* list, TVMObjectHandle* out) {
   TVMValue value = {.v_handle = NULL};
   int code = kTVMNullptr;
@@ -126,6 +134,7 @@ static int sequence_to_classic(const FfiSeq* from, TVMObjectHandle* out) {
   return rc;
 }
 
+/* In the order of insertion, whichever form the map has. */
 static int map_to_classic(const FfiMap* from, TVMObjectHandle* out) {
   const int small = (from->slots & kSmallMap) != 0;
   uint64_t at = small ? 0 : from->head;
@@ -237,6 +246,7 @@ static int fill_row(const char* getter, TVMObjectHandle object, size_t count, Ff
   return 0;
 }
 
+/* size is set last: until then the deleter has no elements to release. */
 static int sequence_to_ffi(const char* counter, const char* getter, TVMObjectHandle object,
                            FfiObject** out) {
   FfiObject* made;
@@ -306,6 +316,7 @@ static int shape_to_ffi(TVMObjectHandle object, FfiObject** out) {
   return 0;
 }
 
+/* Other keys give *out NULL, for the caller to tell. */
 int bridge_container_to_ffi(TVMObjectHandle object, const char* type_key, FfiObject** out) {
   int rc = 0;
   *out = NULL;

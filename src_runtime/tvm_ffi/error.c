@@ -1,4 +1,6 @@
-/* Errors of the bridge itself, as the classic side keeps them. */
+/* Errors of the bridge itself, as the classic side keeps them.
+ *
+ * Texts are cut at the buffer's size: they are sentences with names of types and files. */
 #include "error.h"
 
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* Finding libtvm_ffi, which another package has loaded. */
+/* Finding libtvm_ffi, which another package has loaded.
+ *
+ * `bridge_api` points to the stand-in until a libtvm_ffi is found, then to that one for ever: a
+ * table that is read without a lock is written before it is shown, and never again. */
 #include "library.h"
 
 #include <stddef.h>
@@ -59,6 +62,7 @@ static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion
 static FfiApi joined;
 static tvmrt_mutex joining = TVMRT_MUTEX_INIT;
 
+/* Whichever thread comes first: others have found the same functions. */
 static void show(const FfiApi* found) {
   tvmrt__lock(&joining);
   if (atomic_load(&bridge_api) == &stand_in_api) {
@@ -83,6 +87,7 @@ int bridge_open(const char* path, FfiVersion* version) {
 
 static const char kName[] = "libtvm_ffi.so";
 
+/* Not loaded from here: the package that has it knows which one is right. */
 int bridge_join_loaded(void) {
   FfiVersion version;
   void* library;
@@ -93,6 +98,7 @@ int bridge_join_loaded(void) {
   return bridge_open(kName, &version) == 0;
 }
 
+/* The library stays loaded by its own users, so the symbol is good after unloading. */
 void* bridge_loaded_symbol(const char* name) {
   void* library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
   void* symbol = library == NULL ? NULL : tvmrt__library_symbol(library, name);

@@ -1,4 +1,7 @@
-/* Which function shows which: a table of the live ones, by the address of what was made. */
+/* Which function shows which: a table of the live ones, by the address of what was made.
+ *
+ * Both directions use it. The lock is held for a few pointers and for `retain`, which only counts.
+ * A link leaves the table before what it shows is released. */
 #include "link.h"
 
 #include <stdint.h>

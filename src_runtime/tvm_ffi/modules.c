@@ -33,6 +33,8 @@ static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
   return rc;
 }
 
+/* The classic name of a main function is not the other side's. Without a function *out stays empty,
+ * which is no error. */
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   FfiAny found = {.type_index = kFfiNone};
   int rc = 0;
@@ -46,6 +48,7 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
 
 static void release(void* self) { ffi_release(self); }
 
+/* Retained last: before, a failure has nothing to give back. */
 int bridge_module_to_classic(FfiObject* module, TVMModuleHandle* out) {
   static const tvmrt_module_vtable table = {
       .struct_bytes = sizeof(table),
@@ -77,8 +80,10 @@ static int get_by_name(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   return rc;
 }
 
+/* The reference that bridge_module_to_ffi() took for the function. */
 static void free_module(void* module) { (void)TVMModFree(module); }
 
+/* From TVMFuncCreateFromCFunc() on the module goes with the function. */
 int bridge_module_to_ffi(TVMModuleHandle module, FfiObject** out) {
   TVMFunctionHandle function;
   int rc;

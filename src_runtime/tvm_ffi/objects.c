@@ -1,4 +1,8 @@
-/* Objects of tvm-ffi that are made here, each with its own deleter: whoever holds one, holds it alike. */
+/* Objects of tvm-ffi that are made here, each with its own deleter: whoever holds one, holds it alike.
+ *
+ * The layout of heads is tvm-ffi's (abi.h). References are counted by atomics, strong and weak ones
+ * in one word: the content ends with the last strong one, the block with the last weak one, and a
+ * deleter is told by flags which of them it is. */
 #include "objects.h"
 
 #include <stdlib.h>
@@ -13,6 +17,7 @@ enum {
   END_BLOCK = 2,
 };
 
+/* Zeroed: a deleter may run before the body is filled. */
 FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)(void*, int)) {
   char* block = calloc(1, PREFIX_BYTES + sizeof(FfiObject) + body_bytes);
   FfiObject* object;
@@ -34,6 +39,7 @@ void ffi_free_object(void* object, int flags) {
 
 /* ---- errors ---- */
 
+/* copy_text() may have failed for any of them: free() takes NULL. */
 static void delete_error(void* object, int flags) {
   const FfiError* error = ffi_body(object);
   if ((flags & END_CONTENT) != 0) {
@@ -46,6 +52,8 @@ static void delete_error(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
+/* With a NUL behind it that is not counted, for readers of C strings. data is NULL without
+ * memory. */
 static TVMByteArray copy_text(const TVMByteArray* first, const TVMByteArray* second) {
   const size_t size = first->size + (second == NULL ? 0 : second->size);
   char* text = malloc(size + 1);
@@ -102,6 +110,8 @@ void ffi_keep_error(void* error) {
   if (old != NULL) ffi_release(old);
 }
 
+/* Without memory there is no error object, and the caller of the failed function is told so by
+ * bridge_catch(). */
 void ffi_raise_text(const char* kind, const char* message) {
   const TVMByteArray name = {kind, strlen(kind)};
   const TVMByteArray text = {message, strlen(message)};
@@ -122,6 +132,7 @@ typedef struct {
   void (*deleter)(void* self);
 } OwnFunction;
 
+/* safe_call's first argument is the function itself; the C function wants its handle. */
 static int call_own(void* function, const FfiAny* args, int32_t num_args, FfiAny* result) {
   const OwnFunction* own = ffi_body(function);
   return own->call(own->self, args, num_args, result);
@@ -152,6 +163,7 @@ int ffi_call_function(void* function, FfiAny* args, int32_t num_args, FfiAny* re
 
 /* ---- text ---- */
 
+/* Up to seven bytes lie in the value and need no object, as libtvm_ffi has it. */
 static int make_text(const TVMByteArray* bytes, int32_t small, int32_t big, FfiAny* out) {
   const int is_small = bytes->size <= MAX_SMALL_BYTES;
   FfiObject* object;
@@ -188,6 +200,7 @@ typedef struct {
   int64_t strides[];        /* where that has none */
 } OwnTensor;
 
+/* The producer's memory goes with the content, the block stays while weak references do. */
 static void delete_tensor(void* object, int flags) {
   const OwnTensor* own = ffi_body(object);
   if ((flags & END_CONTENT) != 0 && own->managed->deleter != NULL) {
@@ -196,7 +209,8 @@ static void delete_tensor(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
-/* Nothing here insists on alignment or gaps: the bridge looks at them itself. */
+/* Nothing here insists on alignment or gaps: the bridge looks at them itself. The shape stays the
+ * producer's. Strides are never missing on the other side. */
 int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous, void** out) {
   const DLTensor* source = &from->dl_tensor;
   const size_t ndim = source->ndim > 0 ? (size_t)source->ndim : 0;
@@ -225,6 +239,7 @@ static void end_shown(DLManagedTensor* shown) {
   free(shown);
 }
 
+/* The consumer's copy holds the tensor until it calls the deleter. */
 int ffi_show_tensor(void* tensor, DLManagedTensor** out) {
   DLManagedTensor* shown = malloc(sizeof(*shown));
   *out = shown;

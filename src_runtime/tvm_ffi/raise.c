@@ -1,4 +1,8 @@
-/* Errors: the classic side has one text, "Kind: message", the other side a kind and a message. */
+/* Errors: the classic side has one text, "Kind: message", the other side a kind and a message.
+ *
+ * A text passes through as it came, so an error that crosses the bridge twice is known again by its
+ * text: the object that was caught is kept per thread and raised as it was, with its lines.
+ * Functions here return -1, so that callers return their result. */
 #include "raise.h"
 
 #include <stdio.h>
@@ -52,6 +56,7 @@ static void set_joined(TVMByteArray first, const char* second, TVMByteArray thir
   free(text);
 }
 
+/* After the kind, which must stay first: "TypeError: argument 1: ...". */
 int bridge_name_argument(int index) {
   const char* text = TVMGetLastError();
   size_t kind = kind_size(text);
@@ -62,6 +67,7 @@ int bridge_name_argument(int index) {
   return -1;
 }
 
+/* A kind that is not written out; also that of errors of other makers that name none. */
 static int is_plain(TVMByteArray kind) {
   size_t size = sizeof(kPlainKind) - 1;
   return kind.size == 0 || (kind.size == size && memcmp(kind.data, kPlainKind, size) == 0);
@@ -71,12 +77,14 @@ static int is_plain(TVMByteArray kind) {
    where it came from above all, and goes back as it is. */
 static _Thread_local void* caught;
 
+/* Takes the reference over. Releasing the old one runs its deleter, so it comes last. */
 static void keep_caught(void* error) {
   void* old = caught;
   caught = error;
   if (old != NULL) ffi_release(old);
 }
 
+/* The text as bridge_catch() writes it; nothing else links a text to its error. */
 static int is_text_of(const void* error, const char* text) {
   const FfiErrorHead* head = ffi_body(error);
   if (!is_plain(head->kind)) {
@@ -107,6 +115,7 @@ static int raise_again(const char* text) {
   return 1;
 }
 
+/* kind[] has room: kind_size() gives less than MAX_KIND_BYTES. */
 int bridge_raise(void) {
   const char* text = TVMGetLastError();
   size_t size = kind_size(text);

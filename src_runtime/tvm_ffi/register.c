@@ -1,4 +1,6 @@
-/* The makers of functions, as global functions of both sides: Python and C reach them alike. */
+/* The makers of functions, as global functions of both sides: Python and C reach them alike.
+ *
+ * Addresses come as opaque pointers and are trusted. What is made is owned by the result. */
 #include "register.h"
 
 #include <string.h>
@@ -11,12 +13,14 @@ enum { MAX_MAKER_ARGS = 3 };
 
 /* ---- for the other side ---- */
 
+/* A pointer, or NULL for None; -1 for anything else. */
 static int ffi_pointer(const FfiAny* args, int32_t num_args, int32_t index, void** out) {
   int given = index < num_args && args[index].type_index == kFfiOpaquePtr;
   *out = given ? args[index].u.v_ptr : NULL;
   return given || (index < num_args && args[index].type_index == kFfiNone) ? 0 : -1;
 }
 
+/* The reference goes with the result. */
 static int give_function(FfiObject* made, FfiAny* result) {
   result->type_index = made->type_index;
   result->small_size = 0;
@@ -54,6 +58,7 @@ static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, 
   return give_function(made, result);
 }
 
+/* Replaces one of the same name, as a library may be joined twice. */
 static int register_ffi(const char* name, FfiSafeCall maker) {
   TVMByteArray bytes = {name, strlen(name)};
   void* function = NULL;
@@ -67,6 +72,7 @@ static int register_ffi(const char* name, FfiSafeCall maker) {
 
 /* ---- for the classic side ---- */
 
+/* The same words as ffi_pointer(). */
 static int classic_pointer(const TVMValue* args, const int* codes, int num_args, int index,
                            void** out) {
   int given = index < num_args && codes[index] == kTVMOpaqueHandle;
@@ -74,6 +80,7 @@ static int classic_pointer(const TVMValue* args, const int* codes, int num_args,
   return given || (index < num_args && codes[index] == kTVMNullptr) ? 0 : -1;
 }
 
+/* The result holds a reference of its own. */
 static int return_function(TVMFunctionHandle made, TVMRetValueHandle ret) {
   TVMValue value = {.v_handle = made};
   int code = kTVMPackedFuncHandle;
@@ -128,6 +135,7 @@ int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   return rc;
 }
 
+/* Needs a libtvm_ffi, which has the registry. */
 int bridge_register_ffi_makers(void) {
   if (register_ffi("tvmrt.from_packed_func", from_packed_func) != 0) return -1;
   return register_ffi("tvmrt.from_c_packed_func", from_c_packed_func);

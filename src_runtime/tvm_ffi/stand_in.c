@@ -1,4 +1,7 @@
-/* The functions of libtvm_ffi that the bridge uses, for processes that have no libtvm_ffi. */
+/* The functions of libtvm_ffi that the bridge uses, for processes that have no libtvm_ffi.
+ *
+ * A process that loads libtvm_ffi afterwards goes over to that one (library.c): objects of either
+ * carry their own deleters, so those made before stay valid. */
 #include "stand_in.h"
 
 #include "objects.h"

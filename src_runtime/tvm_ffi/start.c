@@ -1,4 +1,7 @@
-/* How the runtime begins with this library, and what it asks of it. */
+/* How the runtime begins with this library, and what it asks of it.
+ *
+ * The runtime loads this library when it is needed first (modules/ffi_library.c). Without a
+ * libtvm_ffi it works by the stand-in, until `join` gives the path of one. */
 #include <stdio.h>
 
 #include "convert.h"
@@ -53,6 +56,8 @@ static int lines(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
+/* A libtvm_ffi that cannot be used is no failure: its path may be joined later, with the reason
+ * told. */
 int tvmrt_tvm_ffi_start(void) {
   (void)bridge_join_loaded();
   if (bridge_register_classic("tvmrt.tvm_ffi.join", join) != 0 ||

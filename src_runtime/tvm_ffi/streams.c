@@ -1,4 +1,8 @@
-/* The stream that a thread uses, on the other side for the time of a call. */
+/* The stream that a thread uses, on the other side for the time of a call.
+ *
+ * Each side keeps a stream per device and thread of its own. A call takes the caller's over for the
+ * device of its first tensor and puts the old one back afterwards, also after a failure. NULL is
+ * the default stream and nothing to hand over. */
 #include "streams.h"
 
 #include "raise.h"

@@ -99,6 +99,7 @@ int TVMFFIFunctionGetGlobal(const TVMByteArray* name, void** out) {
 
 /* ---- errors ---- */
 
+/* What was raised here comes first: it was kept before the other library came. */
 void TVMFFIErrorMoveFromRaised(void** out) {
   FIND_LATER(TVMFFIErrorMoveFromRaised);
   *out = ffi_take_error();
@@ -124,6 +125,7 @@ void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
   ffi_raise_text(kind, message);
 }
 
+/* Cut where there is no room, which is no reason to lose the error. */
 void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t n) {
   char text[1024];
   size_t size = 0;
@@ -154,6 +156,7 @@ int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMByteArray* kind, const TV
   return *out == NULL ? -1 : 0;
 }
 
+/* The caller's line alone. The text is the thread's until its next call. */
 const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* function,
                                     int cross_boundary) {
   static _Thread_local char text[512];
@@ -249,6 +252,7 @@ int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   return rc;
 }
 
+/* Of several callers one gets the handle. */
 int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle)) {
   void* old = __atomic_exchange_n(handle, NULL, __ATOMIC_ACQ_REL);
   return old == NULL ? 0 : deinit(old);
@@ -272,6 +276,7 @@ int TVMFFIEnvCheckSignals(void) {
   return 0;
 }
 
+/* A tensor of the runtime, shown by DLPack; the tensor holds the memory from then on. */
 int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out) {
   DLDataType dtype;
   TVMArrayHandle array;

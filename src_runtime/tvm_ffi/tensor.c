@@ -1,4 +1,7 @@
-/* Tensors and element types, both ways; the memory is shared by DLPack. */
+/* Tensors and element types, both ways; the memory is shared by DLPack.
+ *
+ * Nothing is copied but what would outlive its owner. The classic ABI has bools as uint1, 8-bit
+ * floats under numbers of its own, and strides only where a function says so. */
 #include "tensor.h"
 
 #include <stdlib.h>
@@ -56,6 +59,8 @@ DLDataType bridge_dtype_to_ffi(DLDataType dtype) {
 
 /* ---- to the other side ---- */
 
+/* The NDArray is held by DLPack's struct until the Tensor goes. The type is set there, on the copy:
+ * the NDArray keeps its own. */
 int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
   DLManagedTensor* managed;
   void* tensor = NULL;
@@ -105,6 +110,8 @@ static void end_loan(void* what) {
   ffi_release(loan->tensor);
 }
 
+/* A dimension at least, for end_loan(). Freed by free_loan(), through the Tensor's last
+ * reference. */
 static Loan* new_loan(const DLTensor* tensor) {
   size_t room = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
   size_t bytes = sizeof(Loan) + 2 * room * sizeof(int64_t);
@@ -155,6 +162,8 @@ static uint64_t span_bytes(const DLTensor* tensor) {
   return (last + 1) * (((uint64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8);
 }
 
+/* By the address of the first element: a callee returns views of its arguments, or memory of its
+ * own. */
 int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole) {
   uint64_t start = (uintptr_t)tensor->data + tensor->byte_offset;
   uint64_t first = (uintptr_t)whole->data + whole->byte_offset;
@@ -163,6 +172,7 @@ int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole) {
 
 /* ---- to the classic side ---- */
 
+/* Extents of 1 have any stride; a tensor without elements is compact. */
 static int is_compact(const DLTensor* tensor) {
   uint64_t step = 1;
   int compact = 1;
@@ -184,6 +194,7 @@ static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
   return bridge_dtype_to_classic(tensor->dtype, dtype);
 }
 
+/* Functions may rely on an NDArray's alignment; other tensors go as views. */
 static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ARRAY_ALIGN_BYTES == 0;
 }
@@ -205,6 +216,7 @@ int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   return 0;
 }
 
+/* By malloc(), for the caller to free; shape and data stay the tensor's. */
 int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
   DLTensor* view;
   DLDataType dtype;
@@ -219,6 +231,7 @@ int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
   return 0;
 }
 
+/* Owned by the caller; NULL where it fails. */
 int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out) {
   DLTensor from = *view;
   *out = NULL;

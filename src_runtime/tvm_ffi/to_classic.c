@@ -1,4 +1,7 @@
-/* Functions of the other side for classic callers: their arguments, the call, their result. */
+/* Functions of the other side for classic callers: their arguments, the call, their result.
+ *
+ * The mirror of to_ffi.c. Results differ: a classic caller may keep what it gets, so whatever is
+ * borrowed from the call is copied before it returns. */
 #include <stdlib.h>
 
 #include "convert.h"
@@ -26,6 +29,7 @@ typedef struct {
   Owned inline_owned[MAX_INLINE_ARGS];
 } Args;
 
+/* One block, the type that is aligned most first. */
 static int allocate_args(Args* args, int count) {
   size_t bytes = (size_t)count * (sizeof(*args->values) + sizeof(*args->owned));
   args->values = args->inline_values;
@@ -42,6 +46,7 @@ static void free_args(Args* args, int count) {
   if (args->values != args->inline_values) free(args->values);
 }
 
+/* On failure nothing is left to free, and the error names the argument. */
 static int make_args(Args* args, const TVMValue* values, const int* codes, int count) {
   if (allocate_args(args, count) != 0) return -1;
   for (int i = 0; i < count; i++) {
@@ -66,11 +71,13 @@ typedef struct {
 
 static void release_array(void* array) { (void)TVMArrayFree(array); }
 
+/* In this order: the classic value may point into the other one. */
 static void free_result(Result* result) {
   owned_release(&result->owned);
   bridge_release_any(&result->any);
 }
 
+/* *value, a view, is replaced by an NDArray, which *owned has then. */
 static int copy_array(TVMValue* value, int* code, Owned* owned) {
   TVMArrayHandle array;
   if (bridge_copy_to_classic(value->v_handle, &array) != 0) return -1;
@@ -142,6 +149,7 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
   return rc;
 }
 
+/* TVMCFuncSetReturn() takes references or copies of its own. */
 static int call_and_return(const Callee* callee, TVMValue* values, int* codes, int count,
                            TVMRetValueHandle ret) {
   Result result;
@@ -161,10 +169,12 @@ static int call_linked(TVMValue* args, int* type_codes, int num_args, TVMRetValu
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
+/* When the last reference to the classic function goes; on any thread. */
 static void release_linked(void* link) { ffi_release(bridge_link_remove(link)); }
 
 static void retain_function(void* function) { (void)TVMObjectRetain(function); }
 
+/* Strided: functions of tvm-ffi look at strides themselves, so views go through as they are. */
 int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
   BridgeLink* link;
   *out = bridge_link_find(function, retain_function);
@@ -195,6 +205,7 @@ static int call_symbol(TVMValue* args, int* type_codes, int num_args, TVMRetValu
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
+/* The handle `self` is the owner's to free. */
 static void release_symbol(void* resource) {
   Symbol* symbol = resource;
   (void)TVMObjectFree(symbol->owner);

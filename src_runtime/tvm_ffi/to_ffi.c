@@ -1,4 +1,7 @@
-/* Classic functions for the other side: their arguments, the call, their result. */
+/* Classic functions for the other side: their arguments, the call, their result.
+ *
+ * A function shows a handle (with a link, so that it is unwrapped on its way back) or an address.
+ * Calls of up to eight arguments allocate nothing here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +31,7 @@ typedef struct {
   Owned inline_owned[MAX_INLINE_ARGS];
 } Args;
 
+/* One block, the type that is aligned most first. */
 static int allocate_args(Args* args, int count) {
   size_t bytes = (size_t)count * (sizeof(*args->owned) + sizeof(*args->values) + sizeof(int));
   args->owned = args->inline_owned;
@@ -41,11 +45,13 @@ static int allocate_args(Args* args, int count) {
   return 0;
 }
 
+/* The first `count` were made, or have nothing to release. */
 static void free_args(Args* args, int count) {
   while (count > 0) owned_release(&args->owned[--count]);
   if (args->owned != args->inline_owned) free(args->owned);
 }
 
+/* On failure nothing is left to free, and the error names the argument. */
 static int make_args(Args* args, const FfiAny* values, int count) {
   if (allocate_args(args, count) != 0) return -1;
   for (int i = 0; i < count; i++) {
@@ -61,6 +67,7 @@ static int make_args(Args* args, const FfiAny* values, int count) {
 
 /* ---- the call ---- */
 
+/* A callee by address need not set a result, which is None then. */
 static int call_callee(const Callee* callee, Args* args, int count, TVMValue* value, int* code) {
   if (callee->handle != NULL) {
     return TVMFuncCall(callee->handle, args->values, args->codes, count, value, code);
@@ -137,6 +144,7 @@ static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny*
   return call_from_ffi(&callee, args, num_args, result);
 }
 
+/* Of the other side's function, when its last reference goes; on any thread. */
 static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
 
 static void retain_object(void* object) { ffi_retain(object); }
@@ -175,12 +183,14 @@ static int call_symbol(void* self, const FfiAny* args, int32_t num_args, FfiAny*
   return call_from_ffi(&callee, args, num_args, result);
 }
 
+/* Not the resource: whoever made it keeps it alive by the owner. */
 static void release_symbol(void* self) {
   Symbol* symbol = self;
   if (symbol->owner != NULL) ffi_release(symbol->owner);
   free(symbol);
 }
 
+/* The owner is retained before the function is made, since the function may be called at once. */
 int bridge_symbol_to_ffi(TVMCPackedFunc address, void* resource, FfiObject* owner,
                          FfiObject** out) {
   Symbol* symbol = malloc(sizeof(*symbol));

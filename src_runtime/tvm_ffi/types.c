@@ -94,6 +94,8 @@ static const TypeInfo* new_type(const TVMByteArray* key, int32_t index, const Ty
   return type;
 }
 
+/* Under the lock. A key that is there keeps its index, so libraries with copies of a class agree.
+ * Without memory or room the index is that of any object. */
 static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
   int32_t i = 0;
   for (; i < MAX_OWN; i++) {

@@ -35,6 +35,7 @@ void bridge_release_value(TVMValue value, int code) {
 
 /* ---- to the classic side ---- */
 
+/* NULL is None on both sides. */
 static int pointer_to_classic(void* pointer, int code, TVMValue* value, int* out_code) {
   value->v_handle = pointer;
   *out_code = pointer != NULL ? code : kTVMNullptr;
@@ -50,6 +51,8 @@ static int text_to_classic(const char* text, size_t size, TVMValue* value, int* 
   return 0;
 }
 
+/* The bytes lie in the caller's value, which outlives the call; only the pair that points to them
+ * is made. */
 static int small_bytes_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   TVMByteArray* bytes = malloc(sizeof(*bytes));
   if (bytes == NULL) return bridge_fail_memory(sizeof(*bytes));
@@ -69,6 +72,7 @@ static int view_to_classic(const DLTensor* tensor, TVMValue* value, int* code, O
   return pointer_to_classic(view, kTVMDLTensorHandle, value, code);
 }
 
+/* One whose memory an NDArray may not have (its alignment) is shown as a view. */
 static int tensor_to_classic(FfiObject* tensor, TVMValue* value, int* code, Owned* owned) {
   TVMArrayHandle array;
   if (bridge_tensor_to_classic(tensor, &array) != 0) return -1;
@@ -84,6 +88,7 @@ static int function_to_classic(FfiObject* object, TVMValue* value, int* code, Ow
   return pointer_to_classic(function, kTVMPackedFuncHandle, value, code);
 }
 
+/* Always -1. The name of a type may be of any length and has no end. */
 static int no_classic_counterpart(int32_t type_index) {
   const FfiTypeInfoHead* info =
       type_index >= kFfiFirstObject ? ffi.get_type_info(type_index) : NULL;
@@ -112,6 +117,7 @@ static int module_to_classic(FfiObject* object, TVMValue* value, int* code, Owne
   return 0;
 }
 
+/* *owned is set where something was made. */
 static int object_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   const TVMByteArray* bytes = ffi_body(object);
   switch (object->type_index) {
@@ -191,6 +197,7 @@ static int pointer_to_ffi(void* pointer, int32_t type_index, FfiAny* any) {
   return 0;
 }
 
+/* The reference that came is given up by *owned, after the call. */
 static int show_object(FfiObject* object, FfiAny* any, Owned* owned) {
   *owned = (Owned){release_object, object};
   any->type_index = object->type_index;
@@ -254,6 +261,7 @@ static int plain_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
   return 0;
 }
 
+/* Plain values first, then containers, each known by its type's key. */
 static int object_to_ffi(TVMObjectHandle object, FfiAny* any, Owned* owned) {
   unsigned type_index;
   char* type_key;
