@@ -13,6 +13,7 @@ struct plan {
   border* borders;
   struct xnn_external_value* externals; /* what setup is given: an element for each border */
   int32_t num_borders;
+  bool moved; /* an address is another than XNNPACK was told */
 };
 
 static int add_border(plan* p, int32_t tensor, bool is_output) {
@@ -87,17 +88,17 @@ int plan_create(tvmrt_region* region, pthreadpool_t threads, plan** out_plan) {
 }
 
 int plan_run(plan* p, const tvmrt_region* region) {
-  bool moved = false;
   int32_t i;
   for (i = 0; i < p->num_borders; ++i) {
     border* b = &p->borders[i];
     GRAPH_TRY(border_bind(&region->tensors[b->tensor], region->data[b->tensor], b));
-    if (p->externals[i].data != b->bound) moved = true;
+    if (p->externals[i].data != b->bound) p->moved = true;
     p->externals[i].data = b->bound;
   }
-  if (moved) {
+  if (p->moved) {
     GRAPH_TRY(graph_check(xnn_setup_runtime(p->runtime, (size_t)p->num_borders, p->externals),
                           "the call's tensors"));
+    p->moved = false;
   }
   GRAPH_TRY(graph_check(xnn_invoke_runtime(p->runtime), "to run"));
   for (i = 0; i < p->num_borders; ++i) {
