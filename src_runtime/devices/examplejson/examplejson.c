@@ -1,4 +1,8 @@
-/* The module kind "examplejson": a runtime of its own for graphs in the ExampleJSON text. */
+/* The module kind "examplejson": a runtime of its own for graphs in the ExampleJSON text.
+ *
+ * An example of a module kind that is no device: it shows what a library with a runtime of its own
+ * needs, by public headers alone. A graph is read once and not changed after, so calls need no
+ * lock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +25,7 @@ static int fail(const char* type, const char* what, const char* name) {
 
 /* ---- running a subgraph ---- */
 
+/* Extents of 1 have any stride. */
 static int is_dense(const DLTensor* t) {
   int64_t expected = 1;
   if (t->strides == NULL) return 1;
@@ -30,6 +35,7 @@ static int is_dense(const DLTensor* t) {
   return 1;
 }
 
+/* Callers are any code: everything is checked before an address is taken. */
 static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted, TVMValue value,
                 int code, float** out) {
   const DLTensor* t = value.v_handle;
@@ -50,6 +56,7 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
   return 0;
 }
 
+/* Inputs are arguments, the last tensor is the output, all between lie in the scratch memory. */
 static float* place_of(const examplejson_subgraph* s, size_t id, float* const* arguments,
                        float* scratch) {
   const examplejson_tensor* t = &s->tensors[id];
@@ -102,6 +109,7 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
 
 /* ---- the module ---- */
 
+/* A name that is not there leaves *out empty, which is no error. */
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   examplejson_graph* graph = self;
   for (size_t i = 0; i < graph->num_subgraphs; ++i) {
@@ -112,6 +120,7 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
   return 0;
 }
 
+/* As strings are in libraries: the size in 8 bytes, the lowest first, then the text. */
 static int save(void* self, tvmrt_module_write write, void* sink) {
   const examplejson_graph* graph = self;
   uint8_t size[8];
@@ -140,6 +149,7 @@ static const tvmrt_module_vtable kind = {
     .release = release,
 };
 
+/* The graph is the module's as soon as that is made. */
 static int create(const char* text, size_t size, TVMRetValueHandle ret) {
   examplejson_graph* graph = malloc(sizeof(*graph));
   TVMModuleHandle module = NULL;
@@ -230,6 +240,7 @@ static const struct {
 
 enum { NUM_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
+/* Replaces what is there, so that a second copy of the plug-in may be loaded. */
 int register_examplejson_device(void) {
   for (int i = 0; i < NUM_FUNCTIONS; ++i) {
     TVMFunctionHandle handle;

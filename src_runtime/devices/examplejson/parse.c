@@ -4,7 +4,10 @@
  *     input 0 10 10
  *     input 1 10 10
  *     add 2 inputs: 0 1 shape: 10 10
- */
+ *
+ * Texts are not trusted: numbers, ids, shapes and counts are bounded where they are read, so that
+ * running checks only its arguments. What is made belongs to the graph at once; a failure anywhere
+ * frees the graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +39,7 @@ typedef struct {
   size_t line;
 } Reader;
 
+/* -1, with the line's number; words are cut, and have no NUL behind them. */
 static int refuse(const Reader* in, const char* why, const char* word, size_t size) {
   char text[256];
   (void)snprintf(text, sizeof(text), "examplejson: line %zu: %s '%.*s'", in->line, why,
@@ -88,6 +92,7 @@ static void* grown(void* array, size_t count, size_t bytes) {
   return count >= SIZE_MAX / bytes - 1 ? NULL : realloc(array, (count + 1) * bytes);
 }
 
+/* Counted last: one without a name is not freed as one. */
 static int add_subgraph(Reader* in, const char* name, size_t size) {
   examplejson_graph* g = in->graph;
   examplejson_subgraph* all;
@@ -107,6 +112,7 @@ static int add_subgraph(Reader* in, const char* name, size_t size) {
   return 0;
 }
 
+/* Each factor and each product is below 2^31, so nothing wraps in 64 bits. */
 static int read_shape(Reader* in, examplejson_tensor* tensor) {
   size_t size;
   const char* word;
@@ -152,6 +158,7 @@ static int read_input(Reader* in, examplejson_subgraph* s) {
   return read_shape(in, tensor);
 }
 
+/* Two words are expected in the whole format. */
 static int read_word(Reader* in, const char* expected) {
   size_t size;
   const char* word = next_word(in, &size);
@@ -186,6 +193,7 @@ static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_
   return read_word(in, "shape:");
 }
 
+/* The operands are read before the result is made, so an operator cannot read itself. */
 static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* node) {
   examplejson_tensor* result;
   int64_t id;
@@ -215,6 +223,7 @@ static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, s
   return refuse(in, "unknown operator; add, sub and mul are known, not", word, size);
 }
 
+/* The name of a subgraph may have a prefix of its own. Empty lines count and say nothing. */
 static int read_line(Reader* in) {
   examplejson_graph* g = in->graph;
   size_t size;
@@ -242,6 +251,7 @@ static int read_lines(Reader* in, const char* text, size_t size) {
   return 0;
 }
 
+/* The last tensor of a subgraph is its output: it needs a node that makes it. */
 static int check_ends(const Reader* in) {
   const examplejson_graph* g = in->graph;
   if (g->num_subgraphs == 0) return refuse(in, "no subgraph in the text", "", 0);

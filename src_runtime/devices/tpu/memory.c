@@ -1,8 +1,13 @@
-/* Device memory: where tensors lie, and copies between it and the host. */
+/* Device memory: where tensors lie, and copies between it and the host.
+ *
+ * Channels lie innermost, in rows that are filled up to the units' width: an order that no host
+ * has. Extents were checked by tpu_refuses_tensor(), so sums of words do not wrap. */
 #include "tpu.h"
 
 static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TPU_LANES; }
 
+/* Missing axes are 1 in front with stride 0, so all loops have four. num_words counts the
+ * filling. */
 void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   const int missing = TPU_MAX_RANK - from->ndim;
   const int channels = from->ndim == TPU_MAX_RANK ? 1 : TPU_MAX_RANK - 1;
@@ -22,6 +27,7 @@ void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   out->num_words = stride;
 }
 
+/* Two more of the largest: operands in reduced precision lie there. */
 uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t sum = 0;
   uint64_t largest = 0;
@@ -35,6 +41,7 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
   return sum + 2 * largest;
 }
 
+/* Constants are copied once, here; inputs with each run. */
 void tpu_place(tpu_program* program) {
   const tvmrt_region* region = program->region;
   float* at = program->memory;

@@ -65,11 +65,13 @@ static const char* find_option(const char* options, const char* key) {
   return at;
 }
 
+/* To the closing quote: no value is the beginning of another. */
 static bool option_is(const char* options, const char* key, const char* value) {
   const char* at = find_option(options, key);
   return at != NULL && strncmp(at, value, strlen(value)) == 0 && at[strlen(value)] == '"';
 }
 
+/* The region's option is asked for before the environment. */
 static void read_fault(const char* options, char fault[16]) {
   const char* at = find_option(options, "fault");
   const char* environment = getenv("TVMRT_TPU_FAULT");
@@ -81,6 +83,7 @@ static void read_fault(const char* options, char fault[16]) {
   (void)snprintf(fault, 16, "%.*s", (int)(size < 15 ? size : 15), at == NULL ? "" : at);
 }
 
+/* Undone as a whole where it fails. */
 static bool make_lock(accelerator* a) {
   if (pthread_mutex_init(&a->lock, NULL) != 0) return false;
   if (pthread_cond_init(&a->changed, NULL) == 0) return true;
@@ -140,6 +143,7 @@ static int refuse(const char* what, const char* name, const char* why) {
   return fail(text);
 }
 
+/* The whole region: what a device says yes to here, it must run. */
 static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   const char* reason;
   int32_t i;
@@ -241,6 +245,7 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   return 0;
 }
 
+/* A lost device fails until it is registered again, as hardware that needs a reset. */
 static int check_lost(accelerator* a) {
   bool is_lost;
   (void)pthread_mutex_lock(&a->lock);
@@ -249,6 +254,8 @@ static int check_lost(accelerator* a) {
   return is_lost ? fail("the device was lost; unregister it to start it anew.") : 0;
 }
 
+/* Also for other shapes, when the old program goes first: both may not fit into the memory. What is
+ * set to device_graph is freed by release_graph, also after a failure. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const char* duration = find_option(options, "duration_us");
   job* j;
@@ -290,6 +297,7 @@ static struct timespec later(int64_t microseconds) {
   return t;
 }
 
+/* Without the lock; the caller's tensors stay until the run was waited for. */
 static void compute(job* j) {
   const tvmrt_region* region = j->region;
   int32_t i;
@@ -322,6 +330,7 @@ static void run_job(accelerator* a, job* j) {
   a->is_lost = is_lost;
 }
 
+/* The one worker: runs of all regions are one after the other, in the order of the queue. */
 static void* work(void* argument) {
   accelerator* a = argument;
   (void)pthread_mutex_lock(&a->lock);
@@ -348,6 +357,7 @@ static int start_worker(accelerator* a) {
   return 0;
 }
 
+/* The worker starts with the first run, in the process that runs: threads do not survive fork(). */
 static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -368,6 +378,7 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
 
 static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
+/* The state is read under the lock and judged outside of it. */
 static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;

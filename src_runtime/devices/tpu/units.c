@@ -28,6 +28,8 @@ static float largest_magnitude(const tpu_tensor* t) {
   return largest;
 }
 
+/* Reduced once for a node, not for each product. NaN ends as -127 in int8, infinities as the
+ * largest. */
 static operand make_operand(const tpu_tensor* t, tpu_precision precision, float* scratch) {
   operand o = {t, t->words, NULL, 1.0f};
   int64_t i;
@@ -107,6 +109,7 @@ typedef struct convolution {
   int64_t out_channels;
 } convolution;
 
+/* Of one group's channels, which lie innermost in both. */
 static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int64_t ox) {
   const tpu_tensor* x = c->x.t;
   const tpu_tensor* w = c->w.t;
@@ -195,6 +198,7 @@ static bool step(walk* w) {
   return false;
 }
 
+/* Leading axes broadcast by steps of 0. */
 static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* bias =
@@ -219,6 +223,7 @@ static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precis
   }
 }
 
+/* Padding counts for a mean where the node says so, never for a maximum. */
 static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, const window* win,
                          const int64_t at[TPU_MAX_RANK], bool is_max) {
   const bool count_pads = tvmrt_node_int(node, "count_pads", 0) != 0;
@@ -257,6 +262,7 @@ static void run_pool(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
 static float add(float a, float b) { return a + b; }
 static float subtract(float a, float b) { return a - b; }
 static float multiply(float a, float b) { return a * b; }
+/* NaN passes from either side. */
 static float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 static float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
 
@@ -318,6 +324,7 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
   }
 }
 
+/* A node's own word counts before the region's. */
 static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node* node) {
   const char* text = tvmrt_node_text(node, "precision", "");
   if (strcmp(text, "float16") == 0) return TPU_FLOAT16;
@@ -359,6 +366,7 @@ static bool broadcasts(const tpu_tensor* x, const tpu_tensor* y) {
   return true;
 }
 
+/* Bounds that keep the products of meet() within 64 bits. */
 static bool is_window(const tvmrt_region_node* node) {
   const window w = read_window(node);
   int d;
@@ -372,6 +380,7 @@ static bool is_window(const tvmrt_region_node* node) {
   return true;
 }
 
+/* Extents are read only after the division that they are compared with is safe. */
 static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor x = laid_out(region, node->inputs[0]);
   const tpu_tensor w = laid_out(region, node->inputs[1]);
@@ -392,6 +401,7 @@ static bool fits_pool(const tvmrt_region* region, const tvmrt_region_node* node)
   return is_window(node) && x.extent[0] == y.extent[0] && x.extent[1] == y.extent[1];
 }
 
+/* The result's extents must be those of rows and columns, leading ones broadcast. */
 static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* node) {
   tpu_tensor a = laid_out(region, node->inputs[0]);
   tpu_tensor b = laid_out(region, node->inputs[1]);

@@ -1,4 +1,7 @@
-/* Where callers' tensors and XNNPACK's meet. */
+/* Where callers' tensors and XNNPACK's meet.
+ *
+ * A caller's tensor is given to XNNPACK as it is where its elements lie in XNNPACK's order; else a
+ * dense copy is, which the border keeps for the next run. */
 #include "border.h"
 
 #include <stdlib.h>
@@ -26,6 +29,8 @@ static bool may_be_read_beyond(const void* data, size_t bytes) {
   return end != 0 && end + XNN_EXTRA_BYTES <= PAGE_BYTES;
 }
 
+/* An output's old content is not copied: runs write all of it. b->staged is freed by
+ * plan_free(). */
 int border_bind(const tvmrt_region_tensor* tensor, const DLTensor* data, border* b) {
   char* given = (char*)data->data + data->byte_offset;
   size_t dims[GRAPH_MAX_RANK];
@@ -42,6 +47,7 @@ int border_bind(const tvmrt_region_tensor* tensor, const DLTensor* data, border*
   return 0;
 }
 
+/* After a run, where the result lies in a copy. */
 void border_give(const tvmrt_region_tensor* tensor, const DLTensor* data, const border* b) {
   size_t dims[GRAPH_MAX_RANK], count;
   int64_t strides[GRAPH_MAX_RANK];

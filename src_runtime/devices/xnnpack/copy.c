@@ -1,8 +1,11 @@
-/* Copies between dense and strided tensors. */
+/* Copies between dense and strided tensors.
+ *
+ * Strides count elements. The strided side may broadcast by strides of 0 where it is read. */
 #include "copy.h"
 
 #include <string.h>
 
+/* Axes of one element have any stride. */
 bool copy_is_dense(size_t num_dims, const size_t* dims, const int64_t* strides) {
   int64_t step = 1;
   size_t d = num_dims;

@@ -1,4 +1,7 @@
-/* Values of a region in XNNPACK's graph, and their constants. */
+/* Values of a region in XNNPACK's graph, and their constants.
+ *
+ * Ids of values are made with the first node that needs them and remembered by the region's
+ * numbers. Constants are defined for each reader anew: they may lie in another order for each. */
 #include "graph.h"
 
 #include <stdarg.h>
@@ -8,6 +11,7 @@
 
 #include "copy.h"
 
+/* Texts are cut at the buffer's size; the thread's error is the runtime's. */
 void graph_set_error(const char* format, ...) {
   char text[256];
   va_list args;
@@ -52,6 +56,7 @@ void graph_order(int rank, const int64_t* strides, int64_t* out) {
  * lie behind it and hold them. */
 #define MAPPED_BYTES ((size_t)64 << 10)
 
+/* With room behind it, as XNNPACK reads beyond what it needs. NULL without memory. */
 static graph_constant* new_constant(size_t bytes) {
   const size_t whole = sizeof(graph_constant) + bytes + XNN_EXTRA_BYTES;
   graph_constant* made;
@@ -78,6 +83,7 @@ static void free_constants(graph_constant** list) {
   }
 }
 
+/* The list owns the copy from the beginning, so a failure afterwards frees it, too. */
 static int copy_constant(graph_constant** list, const tvmrt_region_tensor* tensor, size_t num_dims,
                          const size_t* dims, const int64_t* strides, void** out) {
   const size_t item = tensor->dtype.bits / 8u;
@@ -108,6 +114,7 @@ int graph_source(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, c
   return 0;
 }
 
+/* Constants of other types have other ways (quantized.c). */
 static int check_floats(const tvmrt_region_tensor* tensor) {
   if (tensor->dtype.code == kDLFloat && tensor->dtype.bits == 32) return 0;
   return graph_fail("%s is not of float32", tensor->name);
@@ -193,6 +200,7 @@ int graph_value(graph* g, int32_t tensor, uint32_t* out_id) {
 
 /* The graph --------------------------------------------------------------------------------------- */
 
+/* calloc() and malloc() of at least one, since NULL means no memory here. */
 int graph_init(graph* g, const tvmrt_region* region) {
   const size_t count = (size_t)region->num_tensors,
                borders = (size_t)region->num_inputs + (size_t)region->num_outputs;

@@ -1,8 +1,13 @@
-/* Operands of a node. */
+/* Operands of a node.
+ *
+ * Networks come from outside: an operand is looked at here before it is given to XNNPACK, which
+ * would check it late or with assertions. */
 #include "node.h"
 
 #include <string.h>
 
+/* No row gives *out_id XNN_INVALID_VALUE_ID, which XNNPACK takes for an operand that is left
+ * out. */
 int node_row(graph* g, int32_t tensor, size_t count, uint32_t* out_id) {
   const tvmrt_region_tensor* row = tensor < 0 ? NULL : node_tensor(g, tensor);
   const int64_t stride = 1;
@@ -21,6 +26,7 @@ int node_same(const graph* g, int32_t a, int32_t b) {
   return graph_fail("%s and %s have different extents", x->name, y->name);
 }
 
+/* XNNPACK packs weights when the runtime is made. */
 int node_weights(const graph* g, const tvmrt_region_node* node, const tvmrt_region_tensor** out) {
   const int32_t number = node_input(node, 1);
   if (number < 0 || !node_tensor(g, number)->is_constant) {

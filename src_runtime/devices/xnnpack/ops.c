@@ -1,4 +1,8 @@
-/* The region's operators as XNNPACK's nodes. */
+/* The region's operators as XNNPACK's nodes.
+ *
+ * Each define function checks what XNNPACK would not: operands and result come from a file. Values
+ * of results are defined by the node that makes them, those of operands are there by then or
+ * constants. */
 #include "ops.h"
 
 #include <math.h>
@@ -19,6 +23,7 @@ static int read_number(const graph* g, int32_t tensor, float* out) {
   return 0;
 }
 
+/* XNNPACK takes extents from the weights alone. */
 static int check_product(const graph* g, const tvmrt_region_node* node,
                          const tvmrt_region_tensor* w) {
   const tvmrt_region_tensor *x = node_tensor(g, node->inputs[0]),
@@ -85,6 +90,7 @@ static int define_unary(graph* g, const tvmrt_region_node* node, unary_function 
   return graph_check(function(g->subgraph, x, y, 0), node->op);
 }
 
+/* By the operand's number, since a bound may be either of two operands. */
 static int define_clamp(graph* g, const tvmrt_region_node* node, int32_t x, float low, float high) {
   uint32_t from, to;
   GRAPH_TRY(node_same(g, x, node->outputs[0]));
@@ -109,6 +115,8 @@ static int check_operand(const graph* g, int32_t operand, int32_t result, bool* 
   return 0;
 }
 
+/* XNNPACK broadcasts by extents; a result with an extent that no operand has would be computed
+ * smaller. */
 static int read_operands(graph* g, const tvmrt_region_node* node, uint32_t* a, uint32_t* b,
                          uint32_t* y) {
   const int rank = node_tensor(g, node->outputs[0])->ndim;
@@ -152,6 +160,7 @@ static int define_bound(graph* g, const tvmrt_region_node* node, bool is_lower) 
   return define_binary(g, node, is_lower ? xnn_define_maximum2 : xnn_define_minimum2);
 }
 
+/* One slope for all is another operator of XNNPACK's. */
 static int define_prelu(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* t = node_tensor(g, node->inputs[0]);
   size_t dims[GRAPH_MAX_RANK], count;
@@ -177,6 +186,7 @@ static bool is_plain(const tvmrt_region_tensor* t) {
   return t->ndim < 3 || t->shape[1] == 1 || (t->shape[2] == 1 && t->shape[t->ndim - 1] == 1);
 }
 
+/* Channels are innermost in XNNPACK's order, so only some reshapes are moves of no element. */
 static int define_reshape(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor *from = node_tensor(g, node->inputs[0]),
                             *to = node_tensor(g, node->outputs[0]);
@@ -203,6 +213,7 @@ static int read_padding(const tvmrt_region_node* node, const char* key, int rank
   return 0;
 }
 
+/* XNNPACK computes the result's extents from these. */
 static int check_padding(const graph* g, const tvmrt_region_node* node, size_t count,
                          const size_t* before, const size_t* after) {
   size_t from[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK], i;

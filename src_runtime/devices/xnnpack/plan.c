@@ -1,4 +1,7 @@
-/* The life of a region's graph: built of its nodes, bound to the tensors of a call, invoked. */
+/* The life of a region's graph: built of its nodes, bound to the tensors of a call, invoked.
+ *
+ * Made by pre_run and freed by release_graph; runs of one region are one after the other, as the
+ * runtime has it, so a plan has no lock. A failure names the node through region->failed_node. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -16,6 +19,7 @@ struct plan {
   bool moved; /* an address is another than XNNPACK was told */
 };
 
+/* A tensor is at the border once, as XNNPACK's values are an input or an output. */
 static int add_border(plan* p, int32_t tensor, bool is_output) {
   graph* g = &p->g;
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
@@ -44,6 +48,8 @@ static int check_node(const tvmrt_region_node* node) {
   return 0;
 }
 
+/* All nodes are checked before scales are looked for, as that reads their operands. -1: no node is
+ * to blame. */
 static int define_nodes(plan* p, tvmrt_region* region) {
   graph* g = &p->g;
   int32_t i;
@@ -63,6 +69,7 @@ static int define_nodes(plan* p, tvmrt_region* region) {
   return 0;
 }
 
+/* On failure the plan is left for plan_free(), which takes one that is half made. */
 static int build(plan* p, tvmrt_region* region, pthreadpool_t threads) {
   const size_t borders = (size_t)region->num_inputs + (size_t)region->num_outputs;
   p->borders = calloc(borders + 1, sizeof(*p->borders));
@@ -87,6 +94,7 @@ int plan_create(tvmrt_region* region, pthreadpool_t threads, plan** out_plan) {
   return 0;
 }
 
+/* XNNPACK keeps the addresses, so it is told of them only where one has changed. */
 int plan_run(plan* p, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < p->num_borders; ++i) {

@@ -1,4 +1,8 @@
-/* 8-bit values: what their numbers mean, and the operators that only they have. */
+/* 8-bit values: what their numbers mean, and the operators that only they have.
+ *
+ * XNNPACK wants scales of tensors, nodes of a region give multipliers of products: scales are first
+ * collected from all nodes (quantized_assign()), then weights get those that make the products
+ * right. */
 #include "quantized.h"
 
 #include <math.h>
@@ -10,6 +14,7 @@ static bool is_byte(const tvmrt_region_tensor* t) {
 
 /* Scales and zero points ---------------------------------------------------------------------------- */
 
+/* Two nodes that disagree are refused: XNNPACK has one scale a tensor. */
 static int set_scale(graph* g, int32_t tensor, float scale) {
   graph_quantization* q = &g->quantizations[tensor];
   if (q->scale != 0 && q->scale != scale) {
@@ -19,6 +24,7 @@ static int set_scale(graph* g, int32_t tensor, float scale) {
   return 0;
 }
 
+/* Nodes also have such attributes of tensors that are no bytes, which do not count. */
 static int set_zero(graph* g, int32_t tensor, const tvmrt_region_node* node, const char* key) {
   const tvmrt_attr* attr = tvmrt_node_attr(node, key);
   const int32_t zero = (int32_t)tvmrt_node_int(node, key, 0);
@@ -57,6 +63,7 @@ static int set_operands(graph* g, int32_t tensor, const tvmrt_region_node* node)
   return 0;
 }
 
+/* Attributes that a node does not have are passed over, so that nodes of floats tell nothing. */
 static int assign_node(graph* g, const tvmrt_region_node* node) {
   const int32_t x = node->inputs[0], y = node->outputs[0];
   if (strcmp(node->op, "quantize") == 0) return set_operands(g, y, node);
@@ -87,6 +94,7 @@ static bool moves(const graph* g, const tvmrt_region_node* node) {
   return strcmp(node->op, "reshape") == 0 || strcmp(node->op, "qmax_pool") == 0;
 }
 
+/* Backwards, then forwards, so that a chain of moves learns it from either end. */
 int quantized_assign(graph* g) {
   const tvmrt_region* region = g->region;
   int32_t i;
@@ -149,6 +157,7 @@ static int define(graph* g, enum xnn_datatype type, int32_t zero, const float* s
       "8-bit weights");
 }
 
+/* A bias counts in units of the product of both scales. Without one *out_id says so. */
 static int define_bias(graph* g, const tvmrt_region_node* node, enum xnn_datatype type,
                        size_t count, uint32_t* out_id) {
   const int32_t number = node_input(node, 3);

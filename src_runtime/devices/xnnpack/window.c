@@ -1,4 +1,7 @@
-/* Convolutions and pooling: operators with windows over images. */
+/* Convolutions and pooling: operators with windows over images.
+ *
+ * Everything that XNNPACK computes extents from is checked against the region's shapes first: it
+ * would take extents of its own for the result, and runs could write beyond the caller's memory. */
 #include "window.h"
 
 #include <math.h>
@@ -59,6 +62,7 @@ static int read_images(const graph* g, const tvmrt_region_node* node, size_t* x,
   return x[0] == y[0] ? 0 : graph_fail("operand and result have different batches");
 }
 
+/* A window of one axis has height 1, step 1 and no padding along the other. */
 static int read_steps(const graph* g, const tvmrt_region_node* node, pair kernel, window* w) {
   const int spatial = node_tensor(g, node->inputs[0])->ndim - 2;
   w->kernel = kernel;
@@ -182,6 +186,7 @@ int window_conv_transpose(graph* g, const tvmrt_region_node* node) {
 
 /* Pooling ----------------------------------------------------------------------------------------- */
 
+/* `from` gets the operand's extents in XNNPACK's order. */
 static int read_pool(graph* g, const tvmrt_region_node* node, window* w, uint32_t* x, uint32_t* y,
                      size_t* from) {
   size_t to[GRAPH_MAX_RANK];
@@ -207,6 +212,7 @@ int window_max_pool(graph* g, const tvmrt_region_node* node) {
       "the maximum");
 }
 
+/* A window over the whole image has an operator of its own, also for 8-bit values. */
 int window_avg_pool(graph* g, const tvmrt_region_node* node) {
   window w;
   uint32_t x, y;

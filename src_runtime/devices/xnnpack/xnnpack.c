@@ -28,6 +28,7 @@ static size_t allowed_threads(void) {
   return rc == 0 && code == kTVMArgInt && result.v_int64 > 0 ? (size_t)result.v_int64 : 1;
 }
 
+/* Without a pool for lack of memory it computes on the caller's thread. */
 static int init(tvmrt_device* device) {
   const size_t threads = allowed_threads();
   library* lib = calloc(1, sizeof(*lib));
@@ -51,6 +52,7 @@ static int release_device(tvmrt_device* device) {
   return 0;
 }
 
+/* Called again for other shapes. The old plan stays where the new one cannot be made. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const library* lib = device->privacy;
   plan* fresh = NULL;
