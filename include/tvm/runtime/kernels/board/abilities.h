@@ -26,12 +26,6 @@
 #define TVMRT_MICRO_ASM 0
 #endif
 #endif
-/*! \brief Whether a block may take 13 registers: clang has fewer for it. */
-#if TVMRT_MICRO_ASM && !defined(__clang__)
-#define TVMRT_MICRO_ASM_WIDE 1
-#else
-#define TVMRT_MICRO_ASM_WIDE 0
-#endif
 
 /*! \brief Whether words may be read and written at any address. */
 #if defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__) || defined(__aarch64__)

@@ -59,9 +59,10 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   const tvmrt_micro_windows* const win = &s->kept.windows;
   const int32_t channels = s->in_c, bytes = win->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  for (int32_t i = win->length - 8; i >= 0; i -= 8) {
-    memcpy(TVMRT_ALIGNED(to + i, 4), &zeros, 4);
-    memcpy(TVMRT_ALIGNED(to + i + 4, 4), &zeros, 4);
+  for (uint8_t* last = to + win->length; last != to;) { /* a multiple of 8 */
+    last -= 8;
+    memcpy(TVMRT_ALIGNED(last, 4), &zeros, 4);
+    memcpy(TVMRT_ALIGNED(last + 4, 4), &zeros, 4);
   }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];

@@ -56,8 +56,8 @@ typedef struct tvmrt_micro_two_rows {
 #endif
 
 /*! \brief Copies four channels of n columns of a pair of rows to the channels' places. */
-static inline void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
-                                        int32_t n, int is_signed) {
+TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
+                                         int32_t n, int is_signed) {
 #if TVMRT_MICRO_ASM
   uint32_t e, f, g, h, t;
   if (n <= 0) return;
@@ -134,7 +134,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
  * rows, from its columns x to end in the ring. `newer` is 1 where the newer pair is the second one
  * in memory.
  */
-#if TVMRT_MICRO_ASM_WIDE
+#if TVMRT_MICRO_ASM
 /* a kernel column and two output rows, or one; the older pair is O, the newer one N, and the first row
  * adds to FROM */
 #define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N, FROM) \
@@ -147,34 +147,35 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   "smlatb %[b], %[" O "], %[" A                   \
   "], %[b]\n"                                     \
   "smlad %[b], %[" N "], %[" B "], %[b]\n"
-#define TVMRT_MICRO_3X3_ONE(AT, A, B, O, N) \
-  "ldrd %[x0], %[x1], [%[x]" AT             \
-  "\n"                                      \
-  "smlad %[a], %[" O "], %[" A              \
-  "], %[a]\n"                               \
+#define TVMRT_MICRO_3X3_ONE(AT, A, B, O, N, FROM) \
+  "ldrd %[x0], %[x1], [%[x]" AT                   \
+  "\n"                                            \
+  "smlad %[a], %[" O "], %[" A "], %[" FROM       \
+  "]\n"                                           \
   "smlabt %[a], %[" N "], %[" B "], %[a]\n"
-/* b is not used by the second */
-#define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                          \
-  "1:\nldr %[b], %[bias]\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N, "b") \
-      TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N, "a") TVMRT_MICRO_3X3_TWO(      \
-          ", #8]", "a2", "b2", O, N,                                            \
-          "a") "str %[b], [%[s], #16]\nstr %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
-#define TVMRT_MICRO_3X3_LOOP_ONE(O, N)                                     \
-  "1:\nldr %[a], %[bias]\n" TVMRT_MICRO_3X3_ONE("], #8", "a0", "b0", O, N) \
-      TVMRT_MICRO_3X3_ONE("], #8", "a1", "b1", O, N) TVMRT_MICRO_3X3_ONE(  \
-          "]", "a2", "b2", O, N) "str %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
-#define TVMRT_MICRO_3X3_RUN(LOOP)                                                               \
-  __asm volatile(                                                                               \
-      LOOP                                                                                      \
-      : [a] "=&r"(a), [b] "=&r"(b), [x0] "=&r"(x0), [x1] "=&r"(x1), [x] "+r"(x), [s] "+r"(sums) \
-      : [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [b0] "r"(b0), [b1] "r"(b1), [b2] "r"(b2),     \
-        [end] "r"(end), [bias] "m"(kept[0])                                                     \
+/* b has the bias, x0 where the columns end */
+#define TVMRT_MICRO_3X3_NEXT "ldrd %[b], %[x0], [%[kept]]\ncmp %[x], %[x0]\nbne 1b\n"
+#define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                     \
+  "1:\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N, "b")               \
+      TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N, "a") TVMRT_MICRO_3X3_TWO( \
+          ", #8]", "a2", "b2", O, N,                                       \
+          "a") "str %[b], [%[s], #16]\nstr %[a], [%[s]], #32\n" TVMRT_MICRO_3X3_NEXT
+#define TVMRT_MICRO_3X3_LOOP_ONE(O, N)                                         \
+  "1:\n" TVMRT_MICRO_3X3_ONE("], #8", "a0", "b0", O, N, "b")                   \
+      TVMRT_MICRO_3X3_ONE("], #8", "a1", "b1", O, N, "a") TVMRT_MICRO_3X3_ONE( \
+          "]", "a2", "b2", O, N, "a") "str %[a], [%[s]], #32\n" TVMRT_MICRO_3X3_NEXT
+#define TVMRT_MICRO_3X3_RUN(LOOP)                                                              \
+  __asm volatile(                                                                              \
+      LOOP                                                                                     \
+      : [a] "=&r"(a), [b] "+r"(b), [x0] "=&r"(x0), [x1] "=&r"(x1), [x] "+r"(x), [s] "+r"(sums) \
+      : [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [b0] "r"(b0), [b1] "r"(b1), [b2] "r"(b2),    \
+        [kept] "r"(&kept)                                                                      \
       : "cc", "memory")
 
 TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_t* x,
                                        const int16_t* end, const int16_t* w, int32_t rows,
                                        int32_t newer) {
-  uint32_t a, b, x0, x1, a0, a1, a2, b0, b1, b2;
+  uint32_t a, b = (uint32_t)bias, x0, x1, a0, a1, a2, b0, b1, b2;
   memcpy(&a0, TVMRT_ALIGNED(w, 4), 4);
   memcpy(&a1, TVMRT_ALIGNED(w + 2, 4), 4);
   memcpy(&a2, TVMRT_ALIGNED(w + 4, 4), 4);
@@ -183,7 +184,10 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
   b0 = a0 >> 16 | x0 << 16;
   __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b1) : "r"(x0), "r"(a1));
   __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b2) : "r"(x1), "r"(a2));
-  const int32_t kept[1] = {bias}; /* on the stack, where no register is needed to find it */
+  const struct {
+    int32_t bias;
+    const int16_t* end;
+  } kept = {bias, end};
   if (rows == 2 && newer) {
     TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_TWO("x0", "x1"));
   } else if (rows == 2) {
@@ -229,14 +233,19 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t
   const int32_t plane = s->kept.ring.plane;
   const int16_t* x = d->ring + channel * plane;
   const int32_t* bias = d->data->bias + channel;
-  const int32_t reach = s->out[1] * s->stride[1] * 4;
-  for (int32_t i = 0; i < 4; i++, w += 10, x += plane) {
-    if (d->rows == 2) {
-      tvmrt_micro_3x3_sums(d->sums + i, bias[i], x, x + reach, w, 2, newer);
+  const int32_t reach = s->out[1] * s->stride[1] * 4, rows = d->rows;
+  int32_t *sums = d->sums, *const end = sums + 4;
+  do {
+    if (rows == 2) {
+      tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 2, newer);
     } else {
-      tvmrt_micro_3x3_sums(d->sums + i, bias[i], x, x + reach, w, 1, newer);
+      tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 1, newer);
     }
-  }
+    sums++;
+    bias++;
+    w += 10;
+    x += plane;
+  } while (sums != end);
 }
 
 /*! \brief The bytes of four channels of an output row. */

@@ -29,7 +29,7 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   return (int32_t)(both - (uint32_t)u) >> 8;
 }
 
-#if TVMRT_MICRO_ASM_WIDE
+#if TVMRT_MICRO_ASM
 /* Two quads of one pixel; LDM loads them into r3 to r6, and their weights into r8 to r11. */
 #define TVMRT_MICRO_JOINT_TWO_QUADS                                  \
   "ldmia %[w]!, {r8-r11}\nldmia %[x]!, {r3-r6}\n"                    \
@@ -38,60 +38,26 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
   "sxtb16 r8, r8\nsxtb16 r9, r9\nsxtb16 r10, r10\nsxtb16 r11, r11\n" \
   "smlad %[u], r3, r8, %[u]\nsmlad %[u], r4, r9, %[u]\n"             \
   "smlad %[u], r5, r10, %[u]\nsmlad %[u], r6, r11, %[u]\n"
+#endif
 
 /*! \brief The sums of channels of one pixel, and n elements of its window. */
 TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
                                         const int16_t* window, int32_t length) {
-  /* on the stack, where no register is needed to find them */
-  const struct {
-    const int16_t* window;
-    int32_t n;
-  } in = {window, length};
-  struct {
-    int32_t* at;
-    const int32_t* end;
-  } out = {sums, end};
-  uint32_t u, b, x, n;
-  __asm volatile(
-      "1:\nldrd %[u], %[b], [%[w]], #8\nldrd %[x], %[n], %[in]\n"
-      "tst %[n], #8\nbne 3f\n"
-      "2:\n" TVMRT_MICRO_JOINT_TWO_QUADS "3:\n" TVMRT_MICRO_JOINT_TWO_QUADS
-      "subs %[n], %[n], #16\nbgt 2b\n"
-      "ldrd r3, r4, %[out]\n"
-      "sub %[b], %[b], %[u]\nasr %[b], %[b], #8\n"
-      "strd %[u], %[b], [r3], #8\n"
-      "str r3, %[out]\ncmp r3, r4\nblo 1b\n"
-      : [u] "=&r"(u), [b] "=&r"(b), [w] "+r"(w), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out)
-      : [in] "m"(in)
-      : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "cc", "memory");
-}
-#else
-#if TVMRT_MICRO_ASM
-/* A quad of one pixel in 9 registers. */
-#define TVMRT_MICRO_JOINT_QUAD_OF_ONE                                \
-  "ldrd %[w0], %[w1], [%[w]], #8\nldrd %[x0], %[x1], [%[x]], #8\n"   \
-  "smlad %[b], %[x0], %[w0], %[b]\nsmlad %[b], %[x1], %[w1], %[b]\n" \
-  "sxtb16 %[w0], %[w0]\nsxtb16 %[w1], %[w1]\n"                       \
-  "smlad %[u], %[x0], %[w0], %[u]\nsmlad %[u], %[x1], %[w1], %[u]\n"
-#endif
-
-TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const int16_t* w,
-                                        const int16_t* window, int32_t length) {
-  for (; sums < end; sums += 2) {
+  do {
     const int16_t* x = window;
+#if TVMRT_MICRO_ASM
+    int32_t u, n = length; /* of an even number of quads */
+    uint32_t b;
+    __asm volatile(
+        "ldrd %[u], %[b], [%[w]], #8\ntst %[n], #8\nbne 2f\n1:\n" TVMRT_MICRO_JOINT_TWO_QUADS
+        "2:\n" TVMRT_MICRO_JOINT_TWO_QUADS "subs %[n], %[n], #16\nbgt 1b\n"
+        : [u] "=&r"(u), [b] "=&r"(b), [w] "+r"(w), [x] "+r"(x), [n] "+r"(n)
+        :
+        : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "cc", "memory");
+#else
     int32_t u = ((const int32_t*)(const void*)w)[0];
     uint32_t b = ((const uint32_t*)(const void*)w)[1];
     w += 4;
-#if TVMRT_MICRO_ASM
-    int32_t n = length; /* of an even number of quads */
-    uint32_t w0, w1, x0, x1;
-    __asm volatile("1:\n" TVMRT_MICRO_JOINT_QUAD_OF_ONE TVMRT_MICRO_JOINT_QUAD_OF_ONE
-                   "subs %[n], %[n], #8\nbgt 1b\n"
-                   : [u] "+r"(u), [b] "+r"(b), [w] "+r"(w), [x] "+r"(x), [n] "+r"(n),
-                     [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
-                   :
-                   : "cc", "memory");
-#else
     for (int32_t n = length; n > 0; n -= 4, x += 4, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
         u += x[i] * *(const int8_t*)(w + i);
@@ -101,11 +67,11 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
 #endif
     sums[0] = u;
     sums[1] = tvmrt_micro_upper(b, u);
-  }
+    sums += 2;
+  } while (sums < end);
 }
-#endif
 
-#if TVMRT_MICRO_ASM_WIDE
+#if TVMRT_MICRO_ASM
 
 /*
  * A quad of both pixels: r3 to r6 are loaded by one instruction; u0 and u1 get the products of u of
@@ -125,20 +91,31 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
   "smlad %[u0], r4, %[w1], %[u0]\n" \
   "smlad %[u1], r6, %[w1], %[u1]\n"
 
+/*! \brief What the block keeps in memory, as registers are few; the offsets below are those of it. */
+typedef struct tvmrt_micro_joint_run {
+  void* at;                  /* sums, or bytes of the first pixel */
+  const void* factors;       /* NULL tells that sums are stored */
+  int32_t half, half_upper;  /* what is added to products with factors */
+  int32_t stride;            /* bytes from a pixel to the next */
+  const void* end;           /* of what `at` goes over */
+  const int16_t* window;     /* of both pixels */
+  int32_t rest;              /* pairs of quads beyond a multiple of eight quads */
+  const int16_t* window_end; /* of both pixels */
+} tvmrt_micro_joint_run;
+
 /*
  * Products of two channels and two windows, eight quads at a time, as many less as make the rest, at
  * first. The table has halves of the distances from itself.
  */
 #define TVMRT_MICRO_JOINT_PRODUCTS                                 \
   "1:\nldrd %[u1], %[b1], [%[w]]\nldrd %[u0], %[b0], [%[w]], #8\n" \
-  "ldrd %[x], %[n], %[in]\n"                                       \
-  "ubfx %[w0], %[n], #3, #2\ntbb [pc, %[w0]]\n"                    \
+  "ldrd %[x], %[w0], [%[run], #24]\ntbb [pc, %[w0]]\n"             \
   "2:\n.byte (3f-2b)/2, (6f-2b)/2, (5f-2b)/2, (4f-2b)/2\n"         \
   "3:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
   "4:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
   "5:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
   "6:\n" TVMRT_MICRO_JOINT_QUAD TVMRT_MICRO_JOINT_QUAD             \
-  "subs %[n], %[n], #32\nbgt 3b\n"                                 \
+  "ldr r3, [%[run], #32]\ncmp %[x], r3\nblo 3b\n"                  \
   "sub %[b0], %[b0], %[u0]\nsub %[b1], %[b1], %[u1]\n"
 
 /*
@@ -147,15 +124,15 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(int32_t* sums, const int32_t* end, const
  * times as much, and so is what is added to their products.
  */
 #define TVMRT_MICRO_JOINT_BYTES                                     \
-  "ldrd r5, r6, %[halves]\nldrd %[w0], %[w1], [r4], #8\n"           \
-  "ldrd %[n], %[x], %[end]\n"                                       \
+  "ldrd %[w0], %[w1], [r4], #8\n"                                   \
   "smmls %[u0], %[u0], %[w0], r5\nsmmls %[b0], %[b0], %[w1], r6\n"  \
   "smmls %[u1], %[u1], %[w0], r5\nsmmls %[b1], %[b1], %[w1], r6\n"  \
+  "ldrd %[w0], %[x], [%[run], #16]\n"                               \
   "ssat %[u0], #8, %[u0], asr #4\nssat %[b0], #8, %[b0], asr #12\n" \
   "ssat %[u1], #8, %[u1], asr #4\nssat %[b1], #8, %[b1], asr #12\n" \
-  "strb %[u1], [r3, %[n]]\nstrb %[u0], [r3], #1\n"                  \
-  "strb %[b1], [r3, %[n]]\nstrb %[b0], [r3], #1\n"                  \
-  "strd r3, r4, %[out]\ncmp r3, %[x]\nblo 1b\n"
+  "strb %[u1], [r3, %[w0]]\nstrb %[u0], [r3], #1\n"                 \
+  "strb %[b1], [r3, %[w0]]\nstrb %[b0], [r3], #1\n"                 \
+  "strd r3, r4, [%[run]]\ncmp r3, %[x]\nblo 1b\n"
 
 /*!
  * \brief The sums of channels of two pixels, [pixel][TVMRT_MICRO_CHUNK]; or, where y is not NULL,
@@ -165,55 +142,37 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
                                         const int16_t* window, int32_t channel, int32_t* sums,
                                         int32_t channels, uint8_t* y) {
   const int16_t* w = tvmrt_micro_joint_weights(c, data, channel);
-  const int32_t half = c->range.zero * 16 + 8;
-  /* on the stack, where no register is needed to find them */
-  const struct {
-    const int16_t* window;
-    int32_t n;
-  } in = {window, c->shape.kept.windows.length};
-  struct {
-    void* at;
-    const void* factors; /* NULL tells that sums are stored */
-  } out = {sums, NULL};
-  struct {
-    int32_t stride;
-    const void* end;
-  } to = {c->shape.y_stride, sums + channels};
-  const int32_t halves[2] = {half, half * 256}; /* what is added to products with factors */
+  const int32_t half = c->range.zero * 16 + 8, n = c->shape.kept.windows.length;
+  tvmrt_micro_joint_run run = {
+      .at = sums,
+      .factors = NULL,
+      .half = half,
+      .half_upper = half * 256,
+      .stride = c->shape.y_stride,
+      .end = sums + channels,
+      .window = window,
+      .rest = (n >> 3) & 3,
+      .window_end = window + 2 * n,
+  };
   if (y != NULL) {
-    out.at = y;
-    out.factors = data->factors;
-    to.end = y + channels;
+    run.at = y;
+    run.factors = data->factors;
+    run.end = y + channels;
   }
-  uint32_t u0, u1, b0, b1, w0, w1, x, n;
+  uint32_t u0, u1, b0, b1, w0, w1, x;
   __asm volatile(TVMRT_MICRO_JOINT_PRODUCTS
-                 "ldrd r3, r4, %[out]\ncbz r4, 7f\n" TVMRT_MICRO_JOINT_BYTES
-                 "b 8f\n7:\nldrd %[n], %[x], %[end]\n"
+                 "ldmia %[run], {r3-r6}\ncbz r4, 7f\n" TVMRT_MICRO_JOINT_BYTES
+                 "b 8f\n7:\nldrd %[w0], %[x], [%[run], #16]\n"
                  "asr %[b0], %[b0], #8\nasr %[b1], %[b1], #8\n"
                  "strd %[u1], %[b1], [r3, #128]\nstrd %[u0], %[b0], [r3], #8\n"
-                 "str r3, %[out]\ncmp r3, %[x]\nblo 1b\n8:\n"
+                 "str r3, [%[run]]\ncmp r3, %[x]\nblo 1b\n8:\n"
                  : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w),
-                   [w0] "=&r"(w0), [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(out)
-                 : [in] "m"(in), [end] "m"(to), [halves] "m"(halves)
+                   [w0] "=&r"(w0), [w1] "=&r"(w1), [x] "=&r"(x)
+                 : [run] "r"(&run)
                  : "r3", "r4", "r5", "r6", "cc", "memory");
 }
 
 #else
-
-#if TVMRT_MICRO_ASM
-/* A quad of both pixels in 11 registers: a word of each pixel at a time, the last one moves x. */
-#define TVMRT_MICRO_JOINT_QUAD_OF_TWO \
-  "ldrd %[w0], %[w1], [%[w]], #8\n"                           \
-  "ldr %[x0], [%[x], #4]\nldr %[x1], [%[x], #12]\n"           \
-  TVMRT_MICRO_JOINT_WORDS("w1") "ldr %[x1], [%[x], #8]\n"     \
-  "ldr %[x0], [%[x]], #16\n" TVMRT_MICRO_JOINT_WORDS("w0")
-#define TVMRT_MICRO_JOINT_WORDS(W)                                \
-  "smlad %[b0], %[x0], %[" W "], %[b0]\nsmlad %[b1], %[x1], %[" W \
-  "], %[b1]\n"                                                    \
-  "sxtb16 %[" W "], %[" W                                         \
-  "]\n"                                                           \
-  "smlad %[u0], %[x0], %[" W "], %[u0]\nsmlad %[u1], %[x1], %[" W "], %[u1]\n"
-#endif
 
 TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         const int16_t* window, int32_t channel, int32_t* sums,
@@ -226,17 +185,6 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
     int32_t u0 = ((const int32_t*)(const void*)w)[0], u1 = u0;
     uint32_t b0 = ((const uint32_t*)(const void*)w)[1], b1 = b0;
     w += 4;
-#if TVMRT_MICRO_ASM
-    int32_t n = c->shape.kept.windows.length; /* of an even number of quads */
-    uint32_t w0, w1, x0, x1;
-    __asm volatile(
-        "1:\n" TVMRT_MICRO_JOINT_QUAD_OF_TWO TVMRT_MICRO_JOINT_QUAD_OF_TWO
-        "subs %[n], %[n], #8\nbgt 1b\n"
-        : [u0] "+r"(u0), [u1] "+r"(u1), [b0] "+r"(b0), [b1] "+r"(b1), [w] "+r"(w), [x] "+r"(x),
-          [n] "+r"(n), [w0] "=&r"(w0), [w1] "=&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)
-        :
-        : "cc", "memory");
-#else
     for (int32_t n = c->shape.kept.windows.length; n > 0; n -= 4, x += 8, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
         const int32_t u = *(const int8_t*)(w + i), both = w[i];
@@ -246,7 +194,6 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_conv_i8* c, const tvmr
         b1 += (uint32_t)(x[4 + i] * both);
       }
     }
-#endif
     at[0] = u0;
     at[1] = tvmrt_micro_upper(b0, u0);
     at[TVMRT_MICRO_CHUNK] = u1;

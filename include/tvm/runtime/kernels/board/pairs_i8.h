@@ -244,7 +244,7 @@ TVMRT_NOINLINE void tvmrt_micro_tile_2(int32_t* sums, const int32_t* bias,
 }
 
 TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int joint) {
-  return TVMRT_MICRO_ASM_WIDE && joint && c->range.direct;
+  return TVMRT_MICRO_ASM && joint && c->range.direct;
 }
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
