@@ -275,7 +275,7 @@ def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
     function = request_options(
-        "devices", "operators", "shapes", "dims", "sequences", "signature", "target", "precision",
-        "winograd", "tuned", "cc",
+        "devices", "operators", "shapes", "dims", "sequences", "signature", "target", "levels",
+        "precision", "winograd", "tuned", "cc",
     )(function)  # fmt: skip
     return request_option("executor", default="graph", show_default=True)(function)

@@ -123,6 +123,7 @@ _VBMI = (*_VNNI, "-mavx512vbmi")
 _BF16 = (*_VBMI, "-mavx512bf16")
 # AVX-VNNI is for those who name it: a sixth copy of products of bytes is more than four times the
 # code of one, GCC knows it from version 11 on, and most processors that have it have AVX-512, too.
+# So is AMX, which has run on no processor yet. Of systems Linux alone is asked for its registers.
 X86_LEVELS = (
     Target("v2", _V2, 4, 16, "sse41"),
     Target("v3", _V3, 8, 16, "avx2"),
@@ -131,7 +132,11 @@ X86_LEVELS = (
     Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
     Target("v4vbmi", _VBMI, 16, 32, "vnni512", 1 << 20, tables=True),
     Target("v4bf16", _BF16, 16, 32, "vnni512", 1 << 20, tables=True, bf16="bf16"),
-)
+    Target(
+        "v4amx", (*_BF16, "-mamx-tile", "-mamx-bf16"), 16, 32, "vnni512", 1 << 20,
+        tables=True, bf16="bf16_amx", named=True,
+    ),
+)  # fmt: skip
 
 # Levels of AArch64, told by the system. GCC has these instructions from ARMv8.2 on alone.
 _DOT = "-march=armv8.2-a+dotprod"
@@ -160,7 +165,7 @@ RISCV_LEVELS = (
 _ANY_PLACE = "-Wa,-muse-unaligned-vector-move"
 WINDOWS_LEVELS = (
     X86_LEVELS[0],
-    *(replace(level, flags=(*level.flags, _ANY_PLACE)) for level in X86_LEVELS[1:]),
+    *(replace(level, flags=(*level.flags, _ANY_PLACE)) for level in X86_LEVELS[1:-1]),
 )
 LEVELS = {
     "x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS, "armv7-linux": ARMV7_LEVELS,

@@ -17,6 +17,7 @@ from tvmrt.codegen.window.layer_f32 import LayerF32
 
 packing = kb.packing
 
+AMX_MODEL = ["-include", str(Path(__file__).parent / "amx_model.h")]
 BUILDS = {
     "avx2": (
         "gcc", ["-O1", "-mavx2", "-mfma", "-mno-avx512f"], kb.Machine(8, 16), "bf16_wide",
@@ -28,6 +29,11 @@ BUILDS = {
     # that of AArch64, likewise
     "pairs-of-rows": ("gcc", ["-O1", "-mavx2", "-mfma"], kb.Machine(4, 32), "bf16_mmla"),
     "plain": ("gcc", ["-O1"], kb.Machine(1, 12, 0), "bf16_wide"),
+    # of AMX, by a model of its registers
+    "amx": (
+        "gcc", ["-O1", "-march=native", "-DTASKS=2", *kb.PARALLEL, *AMX_MODEL],
+        kb.Machine(16, 32, 1 << 20), "bf16_amx",
+    ),
     "three-tasks": (
         "gcc", ["-O1", "-march=native", "-DTASKS=3", *kb.PARALLEL, *kb.UNDEFINED],
         kb.Machine(16, 32, 4096), "bf16",
@@ -66,11 +72,12 @@ def tiles_of(case: Rounded, machine: kb.Machine) -> packing.Tiles:
 
 def source(cases: list[Rounded], machine: kb.Machine) -> str:
     tiles = [tiles_of(case, machine) for case in cases]
-    calls = [function(i, case, tiles[i], "tvmrt_conv_bf16") for i, case in enumerate(cases)]
+    kernel = "conv_bf16_amx" if tiles[0].kind == "bf16_amx" else "conv_bf16"
+    calls = [function(i, case, tiles[i], f"tvmrt_{kernel}") for i, case in enumerate(cases)]
     return "\n".join(
         [
             "#include <math.h>",
-            "#include <tvm/runtime/kernels/conv_bf16.h>",
+            f"#include <tvm/runtime/kernels/{kernel}.h>",
             *kb.unique_definitions(tiles),
             *calls,
         ]

@@ -65,7 +65,7 @@ def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
     held = {"w": bf16_network.WEIGHTS}
     onnx.save(bf16_network.model_of(nodes, held, {"x": [8, 33]}, ["y"]), path)
-    options = ["--precision", "bf16", "--target", "aarch64-linux"]
+    options = ["--precision", "bf16", "--target", "aarch64-linux", "--levels", "bf16"]
     assert app.run(["verify", str(path), *options, "--rpc", f"127.0.0.1:{port}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     return {each["part"]: each["verdict"]["relative"] for each in found["tensors"]}

@@ -311,16 +311,16 @@ DETECTION = """
 #include <stdint.h>
 #include <tvm/runtime/kernels/levels.h>
 int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t l71a, uint32_t ext,
-             uint64_t xcr0) {
-  const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi", "v4bf16"};
-  const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, l71a, ""};
+             uint64_t xcr0, uint32_t l7d) {
+  const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi", "v4bf16", "v4amx"};
+  const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, l71a, l7d, ""};
   tvmrt_processor processor;
   char text[512];
   tvmrt_x86_processor(&x86, &processor);
-  return tvmrt_level_choose(&processor, names, 6, NULL, text, sizeof(text));
+  return tvmrt_level_choose(&processor, names, 7, NULL, text, sizeof(text));
 }
 int has_avx_vnni(uint32_t l1, uint32_t l7b, uint32_t ext, uint64_t xcr0, uint32_t l71) {
-  const tvmrt_x86 x86 = {l1, l7b, 0, ext, xcr0, l71, ""};
+  const tvmrt_x86 x86 = {l1, l7b, 0, ext, xcr0, l71, 0, ""};
   tvmrt_processor processor;
   tvmrt_x86_processor(&x86, &processor);
   return tvmrt_level_is_there(&processor, "v3vnni");
@@ -341,7 +341,7 @@ int vector_levels(uint64_t arm, uint64_t riscv) {
 
 def test_levels_are_told_by_the_registers_of_processors(tmp_path):
     """As CPUID and XGETBV give them: leaf 1 ECX, leaf 7 EBX and ECX, leaf 7.1 EAX, extended
-    ECX, XCR0."""
+    ECX, XCR0, leaf 7 EDX."""
     import ctypes
 
     (tmp_path / "level.c").write_text(DETECTION)
@@ -350,18 +350,22 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
     command += ["level.c", "-o", "level.so"]
     subprocess.run(command, check=True, cwd=tmp_path)
     level_of = ctypes.CDLL(str(tmp_path / "level.so")).level_of
-    level_of.argtypes = [ctypes.c_uint32] * 5 + [ctypes.c_uint64]
+    level_of.argtypes = [*[ctypes.c_uint32] * 5, ctypes.c_uint64, ctypes.c_uint32]
     sapphire, haswell = 0xFFFA3203, 0x7FFAFBFF
-    assert level_of(0x0098E3FD, 0, 0, 0, 0x1, 0) == 0  # Nehalem: no OSXSAVE
-    assert level_of(haswell, 0x3A9, 0, 0, 0x21, 7) == 1
-    assert level_of(haswell, 0x3A9, 0, 0, 0x21, 3) == 0  # the system does not save ymm
-    assert level_of(haswell, 0x3A9 & ~0x100, 0, 0, 0x21, 7) == 0  # BMI2 is hidden
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0xE7) == 5
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x10, 0x121, 0xE7) == 4  # no BF16
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x2, 0x30, 0x121, 0xE7) == 3  # no VBMI
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x30, 0x121, 0xE7) == 2
-    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0x07) == 1  # nor zmm
-    assert level_of(0x1, 0, 0, 0, 0, 0) == -1
+    assert level_of(0x0098E3FD, 0, 0, 0, 0x1, 0, 0) == 0  # Nehalem: no OSXSAVE
+    assert level_of(haswell, 0x3A9, 0, 0, 0x21, 7, 0) == 1
+    assert level_of(haswell, 0x3A9, 0, 0, 0x21, 3, 0) == 0  # the system does not save ymm
+    assert level_of(haswell, 0x3A9 & ~0x100, 0, 0, 0x21, 7, 0) == 0  # BMI2 is hidden
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0xE7, 0) == 5
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x10, 0x121, 0xE7, 0) == 4  # no BF16
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x2, 0x30, 0x121, 0xE7, 0) == 3  # no VBMI
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x30, 0x121, 0xE7, 0) == 2
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121, 0x07, 0) == 1  # nor zmm
+    assert level_of(0x1, 0, 0, 0, 0, 0, 0) == -1
+    # AMX, by leaf 7 EDX: there, without bfloat16, and on a system that does not save its registers
+    first = (sapphire, 0xF1BF07AB, 0x00405FC6, 0x30, 0x121)
+    assert [level_of(*first, 0x600E7, edx) for edx in (0x03D14410, 0x03914410)] == [6, 5]
+    assert level_of(*first, 0xE7, 0x03D14410) == 5
     # AVX-VNNI, by leaf 7.1 EAX: hidden, there, and on a system that saves no ymm
     has_avx_vnni = ctypes.CDLL(str(tmp_path / "level.so")).has_avx_vnni
     has_avx_vnni.argtypes = [*[ctypes.c_uint32] * 3, ctypes.c_uint64, ctypes.c_uint32]

@@ -17,6 +17,7 @@
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
  *     v4bf16  AVX512_BF16
+ *     v4amx   AMX_TILE, AMX_BF16, for which the system is asked             tiles
  *
  *     AArch64 features beyond those of the level before
  *     neon    those of every such processor
@@ -61,6 +62,7 @@ typedef struct tvmrt_x86 {
   uint32_t extended1_ecx;        /*!< Of leaf 0x80000001. */
   uint64_t xcr0;                 /*!< 0 where there is no XGETBV. */
   uint32_t leaf71_eax;           /*!< Of leaf 7, subleaf 1; 0 where there is none. */
+  uint32_t leaf7_edx;            /*!< Of subleaf 0. */
   char name[49];                 /*!< As the maker calls it; "" where it does not say. */
 } tvmrt_x86;
 
@@ -69,25 +71,26 @@ typedef struct tvmrt_x86_level {
   const char* name;
   uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, extended1_ecx;
   uint64_t xcr0;
-  uint32_t leaf71_eax;
+  uint32_t leaf71_eax, leaf7_edx;
 } tvmrt_x86_level;
 
-enum { TVMRT_X86_LEVELS = 7 };
+enum { TVMRT_X86_LEVELS = 8 };
 
 /*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the narrowest. */
 static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
   /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
    * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
-   * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7. 7.1.EAX:
-   * AVX_VNNI 4, BF16 5. */
+   * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7, tiles 17
+   * and 18. 7.1.EAX: AVX_VNNI 4, BF16 5. 7.EDX: AMX_BF16 22, AMX_TILE 24. */
   static const tvmrt_x86_level kLevels[TVMRT_X86_LEVELS] = {
-      {"v2", 0x00982201u, 0, 0, 0x01u, 0, 0},
-      {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0},
-      {"v3vnni", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0x10u},
-      {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6, 0},
-      {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6, 0},
-      {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0},
-      {"v4bf16", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0x20u},
+      {"v2", 0x00982201u, 0, 0, 0x01u, 0, 0, 0},
+      {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0, 0},
+      {"v3vnni", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0x10u, 0},
+      {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6, 0, 0},
+      {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6, 0, 0},
+      {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0, 0},
+      {"v4bf16", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0x20u, 0},
+      {"v4amx", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0x600e6, 0x20u, 0x01400000u},
   };
   return kLevels[number];
 }
@@ -99,7 +102,8 @@ static inline int tvmrt_x86_has(const tvmrt_x86* x86, const tvmrt_x86_level* lev
          (x86->leaf7_ecx & level->leaf7_ecx) == level->leaf7_ecx &&
          (x86->extended1_ecx & level->extended1_ecx) == level->extended1_ecx &&
          (x86->xcr0 & level->xcr0) == level->xcr0 &&
-         (x86->leaf71_eax & level->leaf71_eax) == level->leaf71_eax;
+         (x86->leaf71_eax & level->leaf71_eax) == level->leaf71_eax &&
+         (x86->leaf7_edx & level->leaf7_edx) == level->leaf7_edx;
 }
 
 /*! \brief Asks this processor; all zeros where the program is compiled for another family. */
@@ -111,6 +115,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
     x86->leaf7_ebx = b;
     x86->leaf7_ecx = c;
+    x86->leaf7_edx = d;
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) x86->leaf71_eax = a;
   }
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) x86->extended1_ecx = c;
@@ -198,6 +203,24 @@ static inline void tvmrt_processor_ask(tvmrt_processor* out) {
   tvmrt_x86_ask(&x86);
   tvmrt_x86_processor(&x86, out);
 #endif
+}
+
+/*!
+ * \brief Asks the system for the registers of AMX, which it gives a process only so. Takes v4amx, the
+ * last of a processor's levels, away where it does not.
+ */
+static inline void tvmrt_processor_permit(tvmrt_processor* processor) {
+  long rc = -1;
+  if (processor->count == 0 || strcmp(processor->levels[processor->count - 1], "v4amx") != 0)
+    return;
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+  /* arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA), of which C libraries have no function */
+  __asm__ volatile("syscall"
+                   : "=a"(rc)
+                   : "a"(158L), "D"(0x1023L), "S"(18L)
+                   : "rcx", "r11", "memory");
+#endif
+  if (rc != 0) processor->count--;
 }
 
 /* Adds words to a text, as many as there is room for. */

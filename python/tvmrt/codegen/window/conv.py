@@ -178,7 +178,7 @@ def conv_layer(
 
 def conv_kernel(kind: str) -> str:
     """The kernel by such tiles, which is that of its header, too."""
-    return "conv_f32" if kind == packing.FLOATS else "conv_bf16"
+    return f"conv_{packing.header_kind(kind)}"
 
 
 def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:

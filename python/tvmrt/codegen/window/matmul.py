@@ -321,7 +321,7 @@ class _MatMulPrinter(_Product):
 
         low, high = self.epilogue.bounds()
         self.scale = scale
-        f.include("matmul_bf16.h" if self.reduced else "matmul_f32.h")
+        f.include(f"matmul_{packing.header_kind(self.kind)}.h")
         print_layer(
             f,
             "tvmrt_matmul_f32_layer layer",
@@ -363,7 +363,8 @@ class _MatMulPrinter(_Product):
                 ]
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
-            kind = packing.driver_kind(self.kind)
+            wide, header = packing.WIDE, packing.header_kind(self.kind)
+            kind = wide if self.kind == wide else header
             product = call(
                 f"tvmrt_matmul_{kind}", "&layer", "&tiles", place("a", self.A),
                 place("b", self.B, self.scale), names["bias"],

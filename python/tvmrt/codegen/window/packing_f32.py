@@ -23,7 +23,7 @@ from .tiles_f32 import (
     choose_depthwise,
     choose_tiles,
     depthwise_options,
-    driver_kind,
+    header_kind,
     merge_rests,
     phase_pixels,
     splits_wide,
@@ -34,7 +34,7 @@ from .tiles_f32 import (
 __all__ = [
     "FLOATS", "PAIRS", "WIDE", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
     "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options",
-    "driver_kind", "merge_rests",
+    "header_kind", "merge_rests",
     "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",
     "pad_channels", "phase_pixels", "round_bf16", "splits_wide", "tile_choices", "tile_options",
 ]  # fmt: skip

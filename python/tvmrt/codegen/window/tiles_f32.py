@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
-FLOATS, PAIRS, WIDE, ROWS = "f32", "bf16", "bf16_wide", "bf16_mmla"  # kinds of tiles
+# kinds of tiles
+FLOATS, PAIRS, WIDE, ROWS, AMX = "f32", "bf16", "bf16_wide", "bf16_mmla", "bf16_amx"
+AMX_PIXELS, AMX_VECTORS = 16, 2  # of a register; of a tile
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 
 
@@ -48,9 +50,9 @@ def bf16_kind(machine: VectorMachine) -> str:
     return getattr(machine, "bf16", "") or WIDE
 
 
-def driver_kind(kind: str) -> str:
-    """The kind of tiles whose loops run those of ``kind``: all that read pairs have the same."""
-    return kind if kind in (FLOATS, WIDE) else PAIRS
+def header_kind(kind: str) -> str:
+    """The kind of tiles by which the header is called whose loops run those of ``kind``."""
+    return kind if kind in (FLOATS, AMX) else PAIRS
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +84,8 @@ class Tiles:
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
     wider tiles read, too; 0 for those of a tile. ``kind`` is that of what is multiplied: ``f32``,
     ``bf16``, pairs of numbers, ``bf16_mmla``, the same where an instruction multiplies two pixels'
-    with those of two channels, or ``bf16_wide``, where none multiplies them.
+    with those of two channels, ``bf16_amx``, those of 16 with those of 16, or ``bf16_wide``, where
+    none multiplies them.
     """
 
     lanes: int
@@ -168,19 +171,27 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
 
 
+def _step_cycles(vectors: int, width: int, fma: float, kind: str) -> tuple[float, float, float]:
+    """Estimated cycles of what a tile does for one element of the window: arithmetic, loads, and
+    the beginning of all instructions."""
+    if kind == AMX:  # a row of a register takes a cycle for 16 pairs, in a load half of one
+        registers = ceil_div(width, AMX_PIXELS)
+        return float(vectors * registers), (vectors + registers) * 0.5, 0.0
+    multiply, load = vectors * width * fma, vectors * fma + width * 0.5
+    if kind == ROWS:  # half of it for each pair, an odd pixel as two, and weights are zipped
+        multiply = (vectors * round_up(width, 2) / 2 + vectors) * fma
+        load -= width * 0.25
+    return multiply, load, (vectors * width + vectors + width) / 5.0
+
+
 def _tile_cycles(vectors: int, width: int, window: int, fma: float, kind: str = FLOATS) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
     """
-    multiply = vectors * width * fma
-    load = vectors * fma + width * 0.5
-    if kind == ROWS:  # half of it for each pair, an odd pixel as two, and weights are zipped
-        multiply = (vectors * round_up(width, 2) / 2 + vectors) * fma
-        load -= width * 0.25
-    issue = (vectors * width + vectors + width) / 5.0
+    multiply, load, issue = _step_cycles(vectors, width, fma, kind)
     slow = max(multiply, load, issue)
-    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
+    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * vectors * width * fma
 
 
 def row_cycles(
@@ -326,9 +337,10 @@ class _Sizes:
         """All that fit, half vectors first: where they take as many cycles, some processors run
         them faster."""
         full = machine.lanes
-        for lanes in [full] if full < 8 else [full // 2, full]:
+        most = AMX_VECTORS if self.kind == AMX else 8
+        for lanes in [full] if full < 8 or self.kind == AMX else [full // 2, full]:
             fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
-            for vectors in range(1, min(8, ceil_div(self.out_channels, lanes)) + 1):
+            for vectors in range(1, min(most, ceil_div(self.out_channels, lanes)) + 1):
                 block = lanes * vectors
                 if not self.shared % block or round_up(self.out_channels, block) <= self.shared:
                     yield from self._of_block(machine, lanes, vectors, fma)
@@ -342,8 +354,13 @@ class _Sizes:
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = max(1, cache // 2 // block_bytes) if cache else blocks
         thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
-        for width in range(1, min(7 if aliases else 14, max(self.rows)) + 1):
-            if vectors * width + self._operands(vectors, width) > machine.registers:
+        widths = range(1, min(7 if aliases else 14, max(self.rows)) + 1)
+        if self.kind == AMX:
+            widths = sorted({min(AMX_PIXELS * n, max(self.rows)) for n in (1, 2)})
+        for width in widths:
+            if self.kind != AMX and (
+                vectors * width + self._operands(vectors, width) > machine.registers
+            ):
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
             cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind)

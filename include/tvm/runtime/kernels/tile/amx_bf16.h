@@ -1,0 +1,131 @@
+/*!
+ * \file tile/amx_bf16.h
+ * \brief The register tile over pairs of bfloat16 by AMX: up to 32 pixels times two vectors of 16
+ * output channels.
+ *
+ * All eight registers of AMX have 16 rows of 64 bytes here: sums of 16 pixels by 16 channels, 16
+ * pairs of 16 pixels, or those of 16 channels, which lie in memory as tile/bf16.h packs them. The
+ * numbers of the registers, for pixels from 0 and from 16 on:
+ *
+ *                   channels 0 to 15   16 to 31
+ *   weights                6              7
+ *   pixels 0    4          0              1
+ *   pixels 16   5          2              3
+ *
+ * What is less than a whole register, the last pixels of a row or the end of a run, is copied with
+ * zeros around it. A task begins with tvmrt_amx_begin(), which says so much to the processor, and ends
+ * with tvmrt_amx_end(). The process needs the system's permission, for which levels.h asks.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
+#define TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
+
+#include <immintrin.h>
+
+#include "bf16.h"
+
+enum { TVMRT_AMX_ROWS = 16, TVMRT_AMX_BYTES = 64 };
+
+/*! \brief What LDTILECFG reads. */
+typedef struct {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t bytes[16];
+  uint8_t rows[16];
+} tvmrt_amx_config;
+
+/*! \brief Makes the registers ready on this thread. */
+static inline void tvmrt_amx_begin(void) {
+  static const tvmrt_amx_config kConfig = {
+      1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+  _tile_loadconfig(&kConfig);
+}
+
+/*! \brief Gives them back, so that the system need not save them. */
+static inline void tvmrt_amx_end(void) { _tile_release(); }
+
+/* Copies `rows` rows of `words` words into a register's worth of zeros. */
+TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t* from,
+                                 intptr_t stride, int rows, int words) {
+  memset(part, 0, TVMRT_AMX_ROWS * TVMRT_AMX_BYTES);
+  for (int i = 0; i < rows; i++) memcpy(part[i], from + i * stride, (size_t)words * sizeof(*from));
+  /* GCC's intrinsics do not say that they read memory */
+  __asm__ volatile("" : : "r"(part) : "memory");
+}
+
+/* Loads a register, of which there are so many rows and words. */
+#define TVMRT_AMX_LOAD(number, from, stride, rows, words)                        \
+  if ((rows) >= TVMRT_AMX_ROWS && (words) >= 16) {                               \
+    _tile_loadd(number, from, (stride) * (intptr_t)sizeof(int32_t));             \
+  } else {                                                                       \
+    tvmrt_amx_copy(part, from, stride, (rows) < 16 ? (rows) : 16, (int)(words)); \
+    _tile_loadd(number, part, TVMRT_AMX_BYTES);                                  \
+  }
+
+/* Adds the products of `pairs` pairs, 16 at most, of pixels at x with weights at w. */
+TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intptr_t x_stride,
+                                 const int32_t* w, intptr_t w_stride, int pairs) {
+  int32_t part[TVMRT_AMX_ROWS][16];
+  TVMRT_AMX_LOAD(6, w, w_stride, pairs, 16)
+  if (vectors > 1) {
+    TVMRT_AMX_LOAD(7, w + 16, w_stride, pairs, 16)
+  }
+  TVMRT_AMX_LOAD(4, x, x_stride, pixels, pairs)
+  _tile_dpbf16ps(0, 4, 6);
+  if (vectors > 1) _tile_dpbf16ps(1, 4, 7);
+  if (pixels > TVMRT_AMX_ROWS) {
+    TVMRT_AMX_LOAD(5, x + TVMRT_AMX_ROWS * x_stride, x_stride, pixels - TVMRT_AMX_ROWS, pairs)
+    _tile_dpbf16ps(2, 5, 6);
+    if (vectors > 1) _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+/* Sums of all pixels and channels of a tile, `stride` bytes from pixel to pixel. */
+TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, const tvmrt_tile_f32* tile,
+                                int64_t x_offset, const float* w, float* sums) {
+  const int64_t stride = vectors * TVMRT_AMX_BYTES;
+  const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int64_t s = 0; s < tile->segment_count; s++) {
+    const tvmrt_segment_f32* segment = tile->segments + s;
+    const int32_t* x = (const int32_t*)(const void*)segment->x + x_offset;
+    const int32_t* wk = (const int32_t*)(const void*)(w + segment->w);
+    for (int64_t k = 0; k < tile->run; k += 16) {
+      const int64_t left = tile->run - k;
+      tvmrt_amx_step(vectors, pixels, x + k, x_stride, wk + k * w_stride, w_stride,
+                     left < 16 ? (int)left : 16);
+    }
+  }
+  _tile_stored(0, sums, stride);
+  if (vectors > 1) _tile_stored(1, sums + 16, stride);
+  if (pixels > TVMRT_AMX_ROWS) {
+    float* behind = sums + TVMRT_AMX_ROWS * vectors * 16;
+    _tile_stored(2, behind, stride);
+    if (vectors > 1) _tile_stored(3, behind + 16, stride);
+  }
+}
+
+/* clang-format off */
+#define TVMRT_DEFINE_TILE_BF16_AMX(V, OB, WT)                                                      \
+  TVMRT_DEFINE_TILE_BF16_AMX_NAMED(tvmrt_tile_bf16_amx_##V##x##OB##x##WT, V, OB, WT)
+#define TVMRT_DEFINE_REST_BF16_AMX(V, OB, WT)                                                      \
+  TVMRT_DEFINE_TILE_BF16_AMX_NAMED(tvmrt_rest_bf16_amx_##V##x##OB##x##WT, V, OB, WT)
+#define TVMRT_DEFINE_TILE_BF16_AMX_NAMED(NAME, V, OB, WT)                                          \
+  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
+                           const float* bias, const float* residual, float* out, int channels) {   \
+    float sum[((WT) + 15) / 16 * 16][OB][V];                                                       \
+    const tvmrt_f32x##V lo = tvmrt_f32x##V##_splat(tile->lo);                                      \
+    const tvmrt_f32x##V hi = tvmrt_f32x##V##_splat(tile->hi);                                      \
+    tvmrt_amx_sum(OB, WT, tile, x_offset, w, &sum[0][0][0]);                                       \
+    for (int t = 0; t < (WT); t++) {                                                               \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        tvmrt_f32x##V total = tvmrt_f32x##V##_load(sum[t][o]);                                     \
+        if (bias) total += tvmrt_f32x##V##_load(bias + o * (V));                                   \
+        TVMRT_TILE_F32_STORE(tvmrt_f32x##V, V)                                                     \
+      }                                                                                            \
+    }                                                                                              \
+  }
+/* clang-format on */
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_ */

@@ -1,0 +1,121 @@
+/* A model of AMX's registers in C, by the pseudo-code of Intel's manual: what is included before a
+ * kernel's source takes the place of the compiler's intrinsics. What the processor would refuse ends
+ * the program. */
+#ifndef AMX_MODEL_H_
+#define AMX_MODEL_H_
+#ifndef __ASSEMBLER__
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t bytes[16];
+  uint8_t rows[16];
+} amx_model_config;
+
+typedef struct {
+  int is_ready;
+  amx_model_config config;
+  union {
+    uint8_t bytes[16][64];
+    uint16_t halves[16][32];
+    float floats[16][16];
+  } tile[8];
+} amx_model_state;
+
+static __thread amx_model_state amx_model;
+
+static inline void amx_model_check(int number) {
+  if (!amx_model.is_ready || number < 0 || number > 7) abort();
+}
+
+static inline void amx_model_configure(const void* config) {
+  memset(&amx_model, 0, sizeof(amx_model));
+  memcpy(&amx_model.config, config, sizeof(amx_model.config));
+  if (amx_model.config.palette != 1 || amx_model.config.start_row != 0) abort();
+  for (int i = 0; i < 16; i++) {
+    const int bytes = amx_model.config.bytes[i], rows = amx_model.config.rows[i];
+    if (i < 8 ? bytes > 64 || rows > 16 : bytes != 0 || rows != 0) abort();
+    if (i < 14 && amx_model.config.reserved[i] != 0) abort();
+  }
+  amx_model.is_ready = 1;
+}
+
+static inline void amx_model_load(int number, const void* base, intptr_t stride) {
+  amx_model_check(number);
+  memset(&amx_model.tile[number], 0, sizeof(amx_model.tile[number]));
+  for (int i = 0; i < amx_model.config.rows[number]; i++) {
+    memcpy(amx_model.tile[number].bytes[i], (const uint8_t*)base + i * stride,
+           amx_model.config.bytes[number]);
+  }
+}
+
+static inline void amx_model_store(int number, void* base, intptr_t stride) {
+  amx_model_check(number);
+  for (int i = 0; i < amx_model.config.rows[number]; i++) {
+    memcpy((uint8_t*)base + i * stride, amx_model.tile[number].bytes[i],
+           amx_model.config.bytes[number]);
+  }
+}
+
+static inline void amx_model_zero(int number) {
+  amx_model_check(number);
+  memset(&amx_model.tile[number], 0, sizeof(amx_model.tile[number]));
+}
+
+/* Denormals count as zero, read or made. */
+static inline float amx_model_flushed(float value) {
+  return value < 1.17549435e-38f && value > -1.17549435e-38f ? 0.0f : value;
+}
+
+static inline float amx_model_half(int number, int row, int column) {
+  const uint32_t bits = (uint32_t)amx_model.tile[number].halves[row][column] << 16;
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return amx_model_flushed(value);
+}
+
+/* TDPBF16PS: the first and the second numbers of pairs are summed apart. */
+static inline void amx_model_dot(int c, int a, int b) {
+  amx_model_check(c), amx_model_check(a), amx_model_check(b);
+  const amx_model_config* config = &amx_model.config;
+  const int pairs = config->bytes[a] / 4, columns = config->bytes[c] / 4;
+  if (c == a || c == b || a == b || config->bytes[a] % 4 != 0 || config->bytes[c] % 4 != 0 ||
+      config->rows[a] != config->rows[c] || config->rows[b] != pairs ||
+      config->bytes[b] != config->bytes[c]) {
+    abort();
+  }
+  for (int m = 0; m < config->rows[c]; m++) {
+    float sums[16][2] = {{0}};
+    for (int k = 0; k < pairs; k++) {
+      for (int n = 0; n < columns; n++) {
+        for (int i = 0; i < 2; i++) {
+          const float x = amx_model_half(a, m, 2 * k + i), w = amx_model_half(b, k, 2 * n + i);
+          sums[n][i] = amx_model_flushed(__builtin_fmaf(x, w, sums[n][i]));
+        }
+      }
+    }
+    for (int n = 0; n < columns; n++) {
+      float* sum = &amx_model.tile[c].floats[m][n];
+      *sum =
+          amx_model_flushed(amx_model_flushed(*sum) + amx_model_flushed(sums[n][0] + sums[n][1]));
+    }
+  }
+}
+
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_zero
+#undef _tile_dpbf16ps
+#define _tile_loadconfig amx_model_configure
+#define _tile_release() (void)(amx_model.is_ready = 0)
+#define _tile_loadd amx_model_load
+#define _tile_stored amx_model_store
+#define _tile_zero amx_model_zero
+#define _tile_dpbf16ps amx_model_dot
+
+#endif
+#endif

@@ -1,0 +1,143 @@
+"""The level v4amx, of which no processor and no emulator is at hand.
+
+Its C is compiled with a model of AMX's registers in place of the compiler's intrinsics, and the
+processor is said to have it; compiled by its own flags, objects have the instructions.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import bf16_network
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+import tvmrt
+from tvmrt import processor
+from tvmrt.codegen import target
+from tvmrt.codegen.entries import levels
+from tvmrt.runtime.executor import AotModule
+
+pytestmark = [
+    pytest.mark.skipif("avx512_bf16" not in processor.flags(), reason="no AVX512_BF16 here"),
+    pytest.mark.skipif("amx_bf16" in processor.flags(), reason="this processor has AMX"),
+]
+MODEL = Path(__file__).parents[1] / "kernels" / "amx_model.h"
+NAMES = ["v2", "v4bf16", "v4amx"]
+
+# What is included before all C: whoever asks for the processor is told one level more, and the
+# system, which has no such registers to give, is asked only where a variable says so.
+FAKE = f"""
+#ifndef __ASSEMBLER__
+#include <tvm/runtime/kernels/levels.h>
+static inline void fake_ask(tvmrt_processor* out) {{
+  tvmrt_processor_ask(out);
+  out->levels[out->count++] = "v4amx";
+}}
+static inline void fake_permit(tvmrt_processor* processor) {{
+  if (getenv("AMX_IS_ASKED_FOR")) tvmrt_processor_permit(processor);
+}}
+#define tvmrt_processor_ask fake_ask
+#define tvmrt_processor_permit fake_permit
+#include "{MODEL}"
+#endif
+"""
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Products of small integers, whose sums are exact in any order; nothing fills a register."""
+    rng = np.random.default_rng(3)
+    few = lambda *shape: rng.integers(-8, 9, shape).astype(np.float32)  # noqa: E731
+    feeds = {"a": few(2, 37, 75), "b": few(2, 75, 21), "image": few(1, 7, 9, 43)}
+    held = {"weights": few(75, 50), "kernel": few(50, 7, 3, 3), "bias": few(50)}
+    nodes = [
+        helper.make_node("MatMul", ["a", "weights"], ["constant"]),
+        helper.make_node("MatMul", ["a", "b"], ["computed"]),
+        helper.make_node("Conv", ["image", "kernel", "bias"], ["convolved"], pads=[1] * 4),
+    ]
+    outputs = [node.output[0] for node in nodes]
+    made = bf16_network.model_of(nodes, held, {n: x.shape for n, x in feeds.items()}, outputs)
+    right = onnxruntime.InferenceSession(made.SerializeToString()).run(outputs, feeds)
+    return made, feeds, right
+
+
+def compiled(network, path: Path) -> Path:
+    options = {"executor": "aot", "target": "x86-64", "levels": NAMES, "precision": "bf16"}
+    tvmrt.compile(network[0], **options).export_library(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def modelled(network, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("amx")
+    (folder / "fake.h").write_text(FAKE)
+    own = target.X86_LEVELS[-1]
+    plain = replace(own, flags=tuple(flag for flag in own.flags if "amx" not in flag))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(target.LEVELS, "x86-64", (*target.X86_LEVELS[:-1], plain))
+        patch.setitem(levels._DEFINED, "v4amx", "__AVX512BF16__")
+        patch.setenv("TVMRT_CFLAGS", f"-O1 -include {folder / 'fake.h'}")
+        return compiled(network, folder / "net.so")
+
+
+def load(path: Path, copy: Path):
+    """A mapping of its own, since a level is chosen when a library is loaded."""
+    shutil.copy(path, copy)
+    return tvmrt.runtime.load_module(copy)
+
+
+def check(module, network) -> None:
+    runner = AotModule(module["default"](tvmrt.cpu(0)))
+    runner.run(**network[1])
+    for i, wanted in enumerate(network[2]):
+        np.testing.assert_array_equal(runner.get_output(i).numpy(), wanted)
+
+
+@pytest.mark.parametrize("level", NAMES)
+def test_all_levels_give_the_same_sums_by_the_same_weights(
+    level, modelled, network, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TVMRT_LEVEL", "" if level == "v4amx" else level)
+    module = load(modelled, tmp_path / "net.so")
+    assert module.level == level
+    check(module, network)
+
+
+def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
+    modelled, network, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("AMX_IS_ASKED_FOR", "1")
+    module = load(modelled, tmp_path / "net.so")
+    assert module.level == "v4bf16"
+    check(module, network)
+    monkeypatch.setenv("TVMRT_LEVEL", "v4amx")
+    with pytest.raises(tvmrt.error.TVMError, match="demands v4amx, which the processor lacks: "):
+        load(modelled, tmp_path / "forced.so")
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+def test_its_own_flags_give_its_instructions_and_other_processors_the_next_level(
+    network, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TVMRT_CFLAGS", "-O1")
+    path = compiled(network, tmp_path / "net.so")
+    command = ["objdump", "-d", "--no-show-raw-insn", str(path)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = {name: len(re.findall(rf"\b{name}\b", text)) for name in ("tdpbf16ps", "tileloadd")}
+    assert min(found.values()) > 8
+    assert re.search(r"\bldtilecfg\b", text) and re.search(r"\btilerelease\b", text)
+    module = tvmrt.runtime.load_module(path)
+    assert module.level == "v4bf16"
+    check(module, network)
+
+
+def test_it_is_in_a_library_only_where_it_is_named():
+    assert "v4amx" not in [each.name for each in target.get_target("x86-64", bf16=True).levels]
+    assert "v4amx" not in [each.name for each in target.WINDOWS_LEVELS]
