@@ -49,10 +49,8 @@ void fault(void) {
 }
 
 void start_c(void) {
-#if defined(__riscv_flen)
-  /* mstatus.FS: the floating point unit on */
-  __asm volatile(".option push\n.option arch, +zicsr\ncsrs mstatus, %0\n.option pop" ::"r"(0x2000));
-#endif
+  /* mstatus.FS and VS: the floating point unit and vectors on, where there are some */
+  __asm volatile(".option push\n.option arch, +zicsr\ncsrs mstatus, %0\n.option pop" ::"r"(0x2200));
   memcpy(data_begin, data_in_flash, (size_t)(data_end - data_begin));
   memset(bss_begin, 0, (size_t)(bss_end - bss_begin));
   board_exit(main());

@@ -104,6 +104,8 @@ FIRMWARE = {
     "riscv32": ("-march=rv32imc", "-mabi=ilp32", _SAVED),
     "rv32imac": ("-march=rv32imac", "-mabi=ilp32", _SAVED),
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f", _SAVED),
+    # integers by vectors, as cores without a float unit have them
+    "rv32imac_zve32x": ("-march=rv32imac_zve32x", "-mabi=ilp32", _SAVED),
     # each with a compiler of its own, which knows the processor; calls reach beyond 512 KiB
     "xtensa-lx106": ("-mlongcalls",),
     "xtensa-lx6": ("-mlongcalls",),
@@ -187,11 +189,12 @@ CROSS = {each.name: each for each in _OTHERS}
 _OWN_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
 DEFAULT_VARIABLE = "TVMRT_TARGET"
 
-# instructions beyond those that every processor has: SIMD in registers, and Helium
+# instructions beyond those that every processor has: SIMD in registers, Helium, RISC-V's vectors
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
     "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
     "riscv32": {"rv32"}, "rv32imac": {"rv32"}, "rv32imafc": {"rv32"},
+    "rv32imac_zve32x": {"rv32", "rvv"},
 }  # fmt: skip
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(\S+)\s*(.*)$")
 _REGISTER = re.compile(r"\b(?:[rsdqat]\d+|x\d+|f[ast]\d+|ft\d+|fp|ip|sp|lr|pc|sl|ra|gp|tp|zero)\b")
+# Bits of an element, and registers of a group of RISC-V's vectors.
+_VECTOR_TYPE = re.compile(r"\be(\d+),m(f?\d)")
+_BYTES = re.compile(r"v[ls]\w*?e(\d+)")
 _SPAN = re.compile(r"\b([rsdq])(\d+)-[rsdq](\d+)")
 _WIDTH = re.compile(r"\.[nw]$")
 
@@ -49,6 +52,11 @@ _RISCV = (
     (r"fdiv", "float_div"),
     (r"fsqrt", "float_sqrt"),
     (r"f(?!ence)", "float"),
+    (r"vset", "alu"),
+    (r"v[ls](s|[uo]x)\w*e\w*\d", "vector_gather"),
+    (r"vl(e?\d|m)", "vector_load"),
+    (r"vs(e?\d|m\.)", "vector_store"),
+    (r"v", "vector"),
 )
 _ARM_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _ARM)
 _RISCV_KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RISCV)
@@ -64,8 +72,8 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; ``registers`` counts those of a multiple load or store, ``result`` is its
-    first operand, ``operands`` all registers that are named."""
+    """One instruction; ``registers`` counts those of a multiple load or store, or of a group of
+    RISC-V's vectors, ``result`` is its first operand, ``operands`` all registers that are named."""
 
     address: int
     kind: str
@@ -109,7 +117,7 @@ class Code:
 def read(text: str, riscv: bool) -> Code:
     """Read what ``objdump -d --no-show-raw-insn`` prints."""
     code = Code()
-    before = ""
+    before, vectors = "", (32, 1.0)
     for line in text.splitlines():
         function = _FUNCTION.match(line)
         if function:
@@ -122,6 +130,10 @@ def read(text: str, riscv: bool) -> Code:
         if before:
             code.calls[address] = before
         found = _instruction(address, row[2], row[3], riscv)
+        if riscv and row[2].startswith("vset"):
+            vectors = _vector_type(row[3], vectors)
+        elif riscv and found.kind.startswith("vector"):
+            found = replace(found, registers=_group(row[2], *vectors))
         target = re.search(r"<([^>+]+)>", row[3]) if found.kind == "call" else None
         before = target[1] if target else ""
         code.places[address] = len(code.instructions)
@@ -136,6 +148,25 @@ def _instruction(address: int, name: str, rest: str, riscv: bool) -> Instruction
         count = _listed(operands)
     names = _REGISTER.findall(operands)
     return Instruction(address, kind, count, names[0] if names else "", frozenset(names))
+
+
+def _vector_type(operands: str, before: tuple[int, float]) -> tuple[int, float]:
+    """Bits of an element and registers of a group, of what follows a ``vsetvli`` in the text."""
+    found = _VECTOR_TYPE.search(operands)
+    if found is None:
+        return before
+    group = found[2]
+    return int(found[1]), 1 / int(group[1:]) if group.startswith("f") else float(group)
+
+
+def _group(name: str, bits: int, group: float) -> int:
+    """Registers that an instruction of RISC-V's vectors reads or writes at most."""
+    own = _BYTES.match(name)
+    if own is not None:
+        group *= int(own[1]) / bits
+    elif name.startswith(("vw", "vn", "vfw", "vfn")):
+        group *= 2
+    return max(1, round(group))
 
 
 def kind_of(name: str, operands: str, riscv: bool) -> str:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 class Core:
     """One row.
 
-    ``costs`` has cycles by kind of instruction (``code.kind_of``), ``each`` what a register of a
-    multiple load or store adds, ``taken`` what a jump adds to an instruction that may or may not
-    jump. ``pairs``: two neighbours that do not need each other leave at once. ``overlap``: vector
-    instructions for different units follow each other by one cycle where alone they take two.
+    ``costs`` has cycles by kind of instruction (``code.kind_of``), those of RISC-V's vectors for
+    each register of a group; ``each`` what a register of a multiple load or store adds, ``taken``
+    what a jump adds to an instruction that may or may not jump. ``pairs``: two neighbours that do
+    not need each other leave at once. ``overlap``: vector instructions for different units follow
+    each other by one cycle where alone they take two.
     """
 
     name: str
@@ -86,6 +87,9 @@ CORES = {core.name: core for core in (
          taken=0, pairs=True, overlap=True),
     Core("riscv32", "a core in order with one load port, as in microcontrollers of four stages",
          False, _RISCV, each=0, taken=2),
+    Core("rv32imac_zve32x", "as riscv32; vectors of 128 bits go through units of 64, two cycles "
+         "for each register of a group, eight where its elements lie apart", False,
+         {**_RISCV, **_VECTOR, "vector_gather": 8}, each=0, taken=2),
 )}
 # fmt: on
 

@@ -54,6 +54,8 @@ def _alone(instruction: Instruction, before: Instruction | None, core: Core) -> 
         return min(cost, core.costs.get("load_next", cost))
     if kind in ("multiple", "pop_pc"):
         return cost + core.each * instruction.registers
+    if kind.startswith("vector"):
+        return cost * max(1, instruction.registers)
     return cost
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
-from tvmrt.export.board_image import Board, boards
+from tvmrt.export.board_image import Board, boards, object_commands
 from tvmrt.export.firmware_build import CFLAGS
 from tvmrt.libinfo import find_boards_path
 
@@ -119,7 +119,7 @@ def run(network: Network, target: Target, part: Part, inputs: Sequence[Input], f
     dumper = f"{board.tool}-objdump"
     image = _measured(path, _call([dumper, "-ht", str(path)]), network, inputs)
     text = _call([dumper, "-d", "--no-show-raw-insn", str(path)])
-    read = code.read(text, riscv=board.target == "riscv32")
+    read = code.read(text, riscv="riscv" in board.tool)
     counts = _execute(network, board, image, read, part, folder)
     return Run(_steps(_calls(counts.read_text()), read), read, image)
 
@@ -165,17 +165,20 @@ def _build(
     found = _call([compiler, "-print-file-name=picolibc.specs"]).strip()
     specs = ["--specs=picolibc.specs"] if "/" in found else []
     includes = [*network.includes, places.parent]
-    sources = [*network.sources, main, places / "count.c", places / board.start]
+    usual = [compiler, *specs, "-std=gnu11", *CFLAGS, *(f"-I{path}" for path in includes)]
+    around = board.flags if board.target == target.name else target.flags
     clock = [flag for flag in board.flags if flag.startswith("-D")]
     image = folder / "count.elf"
-    command = [
-        compiler, *specs, "-std=gnu11", *CFLAGS, *target.flags, *clock,
-        *(f"-I{path}" for path in includes), "-nostartfiles", f"-L{places}",
-        "-T", f"{board.target}.ld", "-Wl,--gc-sections", *map(str, sources), "-lm",
-        "-o", str(image),
+    objects = object_commands([*usual, *target.flags], network.sources, folder)
+    sources = [*objects, main, places / "count.c", places / board.start]
+    link = [
+        *usual, *around, *clock, "-nostartfiles", f"-L{places}", "-T", f"{board.target}.ld",
+        "-Wl,--gc-sections", *map(str, sources), "-lm", "-o", str(image),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    for command in (*objects.values(), link):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            continue
         told = [line for line in done.stderr.splitlines() if "overflowed" in line or "RAM:" in line]
         told = told or [line for line in done.stderr.splitlines() if "error" in line]
         reason = "; ".join(told[:3]).strip() or done.stderr.strip()[-500:]

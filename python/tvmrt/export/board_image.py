@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,11 +37,13 @@ _NOTES = ("serve.c", "reset.c", "cycles.c")
 @dataclass(frozen=True)
 class Board:
     """One row of the folder: ``emulator`` is QEMU's command, whose clock goes on by
-    2 ** ``shift`` nanoseconds an instruction."""
+    2 ** ``shift`` nanoseconds an instruction. ``network`` are the options of the network's code:
+    libraries of the compiler may be for a processor that has less."""
 
     target: str
     tool: str
     flags: tuple[str, ...]
+    network: tuple[str, ...]
     start: str
     uart: str
     emulator: tuple[str, ...]
@@ -53,8 +56,9 @@ def boards() -> dict[str, Board]:
     for path in sorted(Path(find_boards_path()).glob("*.mk")):
         told = dict(_LINE.findall(path.read_text(encoding="utf-8")))
         flags = shlex.split(f"{told['CPU']} {told['UART_FLAGS']}")
+        network = shlex.split(told.get("NETWORK_CPU", told["CPU"]))
         found[path.stem] = Board(
-            told["TARGET"], told["TOOL"], tuple(flags), told["START"], told["UART"],
+            told["TARGET"], told["TOOL"], tuple(flags), tuple(network), told["START"], told["UART"],
             tuple(shlex.split(told["EMULATOR"])), int(told["SHIFT"]),
         )  # fmt: skip
     return found
@@ -83,6 +87,17 @@ def read_facts(path: Path) -> dict[str, Any]:
             "--target cortex-m4' writes one"
         )
     return json.loads(data[begin + len(MARK) : end])
+
+
+def object_commands(
+    compiler: Sequence[str], sources: Sequence[Path], folder: Path
+) -> dict[Path, list[str]]:
+    """The commands that make objects of C files, by the objects' paths in ``folder``."""
+    objects = [folder / f"{i}-{source.stem}.o" for i, source in enumerate(sources)]
+    return {
+        made: [*compiler, "-c", str(source), "-o", str(made)]
+        for source, made in zip(sources, objects)
+    }
 
 
 def write_image(library: CompiledLibrary, path: Path) -> None:
@@ -141,10 +156,11 @@ def _facts(library: CompiledLibrary, board: Board) -> dict[str, Any]:
 def _build(
     library: CompiledLibrary, board: Board, facts: dict[str, Any], folder: Path, image: Path
 ) -> None:
-    """Everything in one call of the compiler, so that it needs no make."""
+    """All of it by calls of the compiler, so that it needs no make."""
     places = Path(find_boards_path())
     vendors = list(dict.fromkeys(library.sources.vendors.values()))
-    sources = [*library.write_sources(folder), *vendor_code(vendors)]
+    code = [*library.write_sources(folder), *vendor_code(vendors)]
+    sources = []
     for name, text in runtime_sources(["aot", SERVER], has_foreign_code(library)).items():
         file = folder / "runtime" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -156,11 +172,17 @@ def _build(
     found = _output(compiler, "-print-file-name=picolibc.specs")
     specs = ["--specs=picolibc.specs"] if "/" in found else []
     includes = [folder, *find_include_path(), places.parent, *vendor_includes(vendors)]
-    command = [
+    usual = [
         compiler, *specs, "-std=gnu11", "-Os", "-ffunction-sections", "-fdata-sections",
-        *board.flags, f'-DIMAGE="{facts["image"]}"', *(f"-I{path}" for path in includes),
+        *(f"-I{path}" for path in includes),
+    ]  # fmt: skip
+    objects = object_commands([*usual, *board.network], code, folder)
+    for command in objects.values():
+        _run(command, board)
+    command = [
+        *usual, *board.flags, f'-DIMAGE="{facts["image"]}"',
         "-nostartfiles", f"-L{places}", "-T", f"{board.target}.ld", "-Wl,--gc-sections",
-        *map(str, sources), "-lm", "-o", str(folder / "image.elf"),
+        *map(str, [*objects, *sources]), "-lm", "-o", str(folder / "image.elf"),
     ]  # fmt: skip
     _run(command, board)
     (folder / "facts").write_bytes(MARK + json.dumps(facts).encode() + b"\0")

@@ -197,7 +197,7 @@ def makefile(
     brought = list(dict.fromkeys(vendors.values()))
     others = "".join(map(_vendor_rules, brought))
     built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
-    assembly = "dsp" in (target.board or ()) and _KERNELS in headers
+    assembly = not {"dsp", "rvv"}.isdisjoint(target.board or ()) and _KERNELS in headers
     build, tell = (_COMPILE_ASSEMBLY, _TELL_OF_C) if assembly else (_COMPILE, "")
     return _MAKEFILE % {
         "name": name, "compiler": compiler, "archiver": archiver, "cflags": " ".join(CFLAGS),

@@ -38,7 +38,7 @@ import boards
 import tvmrt
 
 LIMITS = Path(__file__).with_name("limits.json")
-TARGETS = ("cortex-m4", "cortex-m55", "riscv32")
+TARGETS = ("cortex-m4", "cortex-m55", "riscv32", "rv32imac_zve32x")
 SIZED = ("code", "weights", "arena", "stack", "instructions")
 # A compiler of another release may differ by so much.
 SLACK = 1.02

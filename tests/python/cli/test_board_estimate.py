@@ -316,3 +316,17 @@ def test_cycles_of_riscv_code():
         "sw\ta0,0(a1)",
     ]
     assert cycles("riscv32", True, *lines) == 2 + 1 + 18 + 2 + 2 + 1
+
+
+def test_cycles_of_vectors_are_those_of_the_registers_of_a_group():
+    lines = [
+        "vsetvli\ta0,a1,e16,m4,ta,ma",
+        "vle8.v\tv0,(a0)",  # two registers
+        "vsext.vf2\tv4,v0",
+        "vwmacc.vx\tv8,a0,v4",  # eight
+        "vsetvli\tzero,zero,e32,m1,ta,ma",
+        "vse32.v\tv8,(a0)",
+        "vsse32.v\tv8,(a0),a1",
+        "vsub.vv\tv8,v8,v9",
+    ]
+    assert cycles("rv32imac_zve32x", True, *lines) == 1 + 4 + 8 + 16 + 1 + 2 + 8 + 2

@@ -10,7 +10,12 @@ import pytest
 from boards import BOARDS
 
 BENCH = Path(__file__).parents[2] / "bench" / "firmware" / "bench_firmware.py"
-EVERYDAY = [("sine_f32", "cortex-m4"), ("kws_int8", "cortex-m4"), ("kws_f32", "cortex-m55")]
+EVERYDAY = [
+    ("sine_f32", "cortex-m4"),
+    ("kws_int8", "cortex-m4"),
+    ("kws_f32", "cortex-m55"),
+    ("kws_int8", "rv32imac_zve32x"),
+]
 # The large ones in floats do without the board whose emulation takes longest.
 LARGE = ("ic_f32", "vww_f32", "ad_f32")
 ALL = [
@@ -20,6 +25,7 @@ ALL = [
     for target in ("cortex-m4", "cortex-m55", "riscv32")
     if target != "cortex-m55" or f"{name}_{kind}" not in LARGE
 ]
+ALL += [(name, "rv32imac_zve32x") for name in ("ic_int8", "vww_int8")]
 
 
 @pytest.mark.parametrize(

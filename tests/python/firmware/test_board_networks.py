@@ -8,11 +8,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from boards import BOARDS, run_network
+from boards import (
+    BOARDS,
+    VECTORS,
+    build_network,
+    read_outcome,
+    run_image,
+    run_network,
+    write_inputs,
+)
 
 import tvmrt
 
@@ -54,9 +63,12 @@ def test_golden_outputs_on_the_board(name, target, tmp_path):
         module_name="net",
     )  # fmt: skip
     inputs, golden = golden_case.load(MODELS, name)
-    outcome = run_network(board, library, inputs, tmp_path)
+    check(name, run_network(board, library, inputs, tmp_path).outputs, golden)
+
+
+def check(name: str, outputs: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -> None:
     for key, expected in golden.items():
-        found = outcome.outputs[key]
+        found = outputs[key]
         if expected.dtype.kind in "iu":
             np.testing.assert_array_equal(found, expected, err_msg=key)
         elif is_integer(name):
@@ -64,3 +76,23 @@ def test_golden_outputs_on_the_board(name, target, tmp_path):
             np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9, err_msg=key)
         else:
             golden_case.check(key, found, expected, golden_case.noise(MODELS, name))
+
+
+@pytest.mark.parametrize(
+    "name", ["kws_dscnn_int8", pytest.param("resnet8_qlinear", marks=pytest.mark.slow)]
+)
+def test_vectors_of_every_length_give_the_golden_outputs(name, tmp_path):
+    """One image on processors whose vectors have 128, 256 and 1,024 bits."""
+    board = BOARDS["rv32imac_zve32x"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    options = {"interface_api": "c", "unpacked_api": True, "module_name": "net"}
+    library = tvmrt.compile(MODELS / f"{name}.onnx", target=board.target, **options)
+    inputs, golden = golden_case.load(MODELS, name)
+    image = build_network(board, library, tmp_path)
+    write_inputs(library, inputs, tmp_path)
+    for bits in (128, 256, 1024):
+        (tmp_path / "outputs.bin").unlink(missing_ok=True)
+        emulator = (*board.emulator[:-1], VECTORS % bits)
+        run_image(replace(board, emulator=emulator), image, tmp_path)
+        check(name, read_outcome(library, tmp_path).outputs, golden)

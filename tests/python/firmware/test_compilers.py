@@ -1,6 +1,6 @@
 """Firmware by other compilers and options: built in every way, run by QEMU, compared.
 
-A few builds every day, more of them with the slow tests; all 1,092 by
+A few builds every day, more of them with the slow tests; all 1,183 by
 
     python tests/bench/firmware/every_build.py
 """
@@ -38,6 +38,7 @@ EVERY_DAY = (
     Build("gcc", "-O3", "lto", "riscv32"),
     Build("clang", "-O2", "protected", "cortex-m55"),
     Build("zig", "-O1", "frames", "cortex-m33"),
+    Build("clang", "-Os", "plain", "rv32imac_zve32x"),
 )
 PICTURES = 3
 

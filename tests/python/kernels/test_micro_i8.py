@@ -256,7 +256,9 @@ def test_boards_with_its_instructions_give_the_same_bytes(name, target, tmp_path
     assert run_image(board, image, tmp_path) == ""
 
 
-@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+@pytest.mark.parametrize(
+    "target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32", "rv32imac_zve32x"]
+)
 def test_every_layer_has_a_kernel_on_every_board(target):
     for shape in SHAPES.values():
         w = np.full((shape.out_c, shape.in_c // shape.groups, *shape.kernel), 255, np.uint8)
@@ -426,7 +428,7 @@ int main(void) {{
 
 
 @pytest.mark.parametrize("bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0)])
-@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "rv32imac_zve32x"])
 def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
     """Rows of 1 to 12 channels: sums next to ties and huge ones, fixed factors and floats."""
     board, (zero, low, high, whole), most, rows = BOARDS[target], bounds, 12, 240

@@ -23,7 +23,8 @@ class Board:
 
     ``tool`` is the prefix of the compiler's commands; ``slow_flash``, where it is not None, the
     address of more memory, for the weights that the flash does not hold. ``tick_ns`` is the period
-    of the counter at ``counter``; a board without one counts instructions by itself.
+    of the counter at ``counter``; a board without one counts instructions by itself. ``start`` is
+    C that an image has beside its program, for what picolibc's start-up leaves out.
     """
 
     target: str
@@ -37,6 +38,12 @@ class Board:
     slow_flash: int | None = None
     counter: int = 0
     tick_ns: int = 0
+    start: str = ""
+
+    @property
+    def linked(self) -> tuple[str, ...]:
+        """The flags by which the compiler finds its libraries, which are built for no vectors."""
+        return tuple(flag.split("_")[0] for flag in self.flags)
 
     @property
     def compiler(self) -> str:
@@ -65,6 +72,16 @@ def _mps2(target: str, machine: str, *flags: str) -> Board:
     )
 
 
+# A processor with vectors of so many bits, of integers and floats of 32 bits (Zve32f): without what
+# the whole extension has beyond.
+VECTORS = "rv32,Zve32f=true,vext_spec=v1.0,vlen=%d,elen=32"
+VECTORS_ON = """\
+__attribute__((constructor)) static void vectors_on(void) {
+  const unsigned long vs = 0x200;
+  __asm volatile(".option push\\n.option arch, +zicsr\\ncsrs mstatus, %0\\n.option pop" ::"r"(vs));
+}
+"""
+
 BOARDS = {
     board.target: board
     for board in (
@@ -80,6 +97,11 @@ BOARDS = {
               4 * _MIB),
     )
 }  # fmt: skip
+BOARDS["rv32imac_zve32x"] = replace(
+    BOARDS["riscv32"], target="rv32imac_zve32x",
+    flags=("-march=rv32imac_zve32x", "-mabi=ilp32", "-msave-restore"),
+    emulator=(*BOARDS["riscv32"].emulator, "-cpu", VECTORS % 128), start=VECTORS_ON,
+)  # fmt: skip
 
 # Targets for which QEMU has no machine of their own, or that differ little from those above.
 MORE_BOARDS = {
@@ -185,8 +207,14 @@ def link_image(
     if board.slow_flash is not None:
         libraries = [_weights_apart(board, path) for path in libraries]
         placed.append(f"-Wl,--section-start=.weights={board.slow_flash:#x}")
+    sources = objects_of(
+        board,
+        [*sources, *start_files(board, image.parent)],
+        image.parent,
+        [*options, *(f"-I{path}" for path in includes)],
+    )
     subprocess.run(
-        [board.compiler, "-Os", *board.flags, "-ffunction-sections", "-fdata-sections",
+        [board.compiler, "-Os", *board.linked, "-ffunction-sections", "-fdata-sections",
          "--specs=picolibc.specs", f"--crt0={start[0]}", f"--oslib={start[1]}",
          "-DPICOLIBC_INTEGER_PRINTF_SCANF", "-Wl,--gc-sections", *placed, *options,
          *(f"-I{path}" for path in includes), *map(str, sources), *map(str, libraries), "-lm",
@@ -194,6 +222,29 @@ def link_image(
         check=True,
     )  # fmt: skip
     return image
+
+
+def objects_of(
+    board: Board, sources: Sequence[Path], folder: Path, options: Sequence[str]
+) -> Sequence[Path]:
+    """What is linked of C sources: they are, where the libraries are for the same processor."""
+    if board.linked == board.flags:
+        return sources
+    objects = [folder / f"{path.stem}.o" for path in sources]
+    for path, made in zip(sources, objects):
+        command = [board.compiler, "-Os", *board.flags, "-ffunction-sections", "-fdata-sections"]
+        command += ["--specs=picolibc.specs", "-DPICOLIBC_INTEGER_PRINTF_SCANF", *options]
+        subprocess.run([*command, "-c", str(path), "-o", str(made)], check=True)
+    return objects
+
+
+def start_files(board: Board, folder: Path) -> list[Path]:
+    """The C files in ``folder`` that an image of the board has beside its program."""
+    if not board.start:
+        return []
+    path = folder / "start.c"
+    path.write_text(board.start)
+    return [path]
 
 
 def _weights_apart(board: Board, library: Path) -> Path:
@@ -316,14 +367,24 @@ def run_network(
     names.
     """
     image = build_network(board, library, folder, cflags)
-    summary = library.summary
-    arrays = [np.ascontiguousarray(inputs[t.name], t.dtype) for t in summary.inputs]
-    (folder / "inputs.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
+    write_inputs(library, inputs, folder)
     run_image(board, image, folder, counted)
+    outcome = read_outcome(library, folder)
+    return outcome if counted else replace(outcome, instructions=0)
+
+
+def write_inputs(library, inputs: Mapping[str, np.ndarray], folder: Path) -> None:
+    """What the image of :func:`build_network` reads."""
+    arrays = [np.ascontiguousarray(inputs[t.name], t.dtype) for t in library.summary.inputs]
+    (folder / "inputs.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
+
+
+def read_outcome(library, folder: Path) -> Outcome:
+    """What the image has written; instructions are right where it was run with ``counted``."""
     data, outputs, at = (folder / "outputs.bin").read_bytes(), {}, 0
-    for t in summary.outputs:
+    for t in library.summary.outputs:
         flat = np.frombuffer(data[at : at + t.nbytes], t.dtype)
         outputs[t.name] = flat.reshape(t.shape)
         at += t.nbytes
     instructions, stack = np.fromfile(folder / "costs.bin", np.uint32)
-    return Outcome(outputs, int(instructions) if counted else 0, int(stack))
+    return Outcome(outputs, int(instructions), int(stack))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from boards import BOARDS, MORE_BOARDS, OWN_LOOPS, STACK_BYTES, Board, run_image
+from boards import BOARDS, MORE_BOARDS, OWN_LOOPS, STACK_BYTES, Board, run_image, start_files
 
 COMPILERS = ("gcc", "clang", "zig")
 LEVELS = ("-O0", "-Og", "-O1", "-Os", "-Oz", "-O2", "-O3")
@@ -154,9 +154,10 @@ def link(
     layout = {"flash": board.flash, "flash_size": board.flash_size, "ram": board.ram,
               "ram_size": board.ram_size, "stack_size": STACK_BYTES}  # fmt: skip
     more = ["-flto", build.level] if build.way == "lto" else ["-Os"]
+    sources = [program, *start_files(board, folder)]
     _run([
-        board.compiler, *board.flags, "--specs=picolibc.specs", "--crt0=semihost",
-        "--oslib=semihost", *more, *includes, str(program), *map(str, objects), "-Wl,--gc-sections",
+        board.compiler, *board.linked, "--specs=picolibc.specs", "--crt0=semihost",
+        "--oslib=semihost", *more, *includes, *map(str, [*sources, *objects]), "-Wl,--gc-sections",
         *(f"-Wl,--defsym=__{key}={value:#x}" for key, value in layout.items()),
         "-lm", "-o", str(image),
     ])  # fmt: skip

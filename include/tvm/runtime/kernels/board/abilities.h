@@ -18,13 +18,25 @@
 #define TVMRT_MICRO_CAN_DSP 0
 #endif
 
+#if defined(__riscv_zve32x) && __riscv_xlen == 32
+#define TVMRT_MICRO_CAN_RVV 1
+#else
+#define TVMRT_MICRO_CAN_RVV 0
+#endif
+
 #ifndef TVMRT_MICRO_ASM
-#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && defined(__OPTIMIZE__) && \
+#if (TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_CAN_RVV) && defined(__GNUC__) && defined(__OPTIMIZE__) && \
     !(TVMRT_MICRO_CAN_MVE && defined(__clang__))
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
 #endif
+#endif
+/*! \brief Whether RISC-V's vectors are used, which compilers have in assembly alone. */
+#if TVMRT_MICRO_CAN_RVV && TVMRT_MICRO_ASM
+#define TVMRT_MICRO_RVV 1
+#else
+#define TVMRT_MICRO_RVV 0
 #endif
 
 /*! \brief Whether words may be read and written at any address. */

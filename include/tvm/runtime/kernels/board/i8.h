@@ -27,6 +27,7 @@
 #include "../tile/rows_i8.h"
 #include "../tile/simd.h"
 #include "abilities.h"
+#include "rvv.h"
 #include "shape.h"
 
 /*! \brief Whether sums become bytes by Helium, which needs vectors of floats for it. */
@@ -37,7 +38,11 @@
 #endif
 
 /*! \brief Channels of which the sums are kept before they become bytes. */
+#if TVMRT_MICRO_RVV
+#define TVMRT_MICRO_CHUNK 64
+#else
 #define TVMRT_MICRO_CHUNK 32
+#endif
 /*! \brief Sums that are kept, of all pixels together. */
 #define TVMRT_MICRO_SUMS (2 * TVMRT_MICRO_CHUNK)
 
@@ -314,12 +319,30 @@ TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
   }
 }
 
-#if !TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_RVV || !TVMRT_MICRO_HAS_FPU
 /*! \brief The same as a function: what floats need takes registers that fixed factors do not. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {
+#if TVMRT_MICRO_RVV
+  /* bytes of fixed factors are there */
+  uint8_t unsure[TVMRT_MICRO_RVV_SCALED];
+  while (n > 0) {
+    const int32_t most = n < TVMRT_MICRO_RVV_SCALED ? n : TVMRT_MICRO_RVV_SCALED;
+    const tvmrt_micro_strip strip =
+        tvmrt_micro_rvv_scaled(y, sums, factors, most, range->zero, range->lo, range->hi, unsure);
+    for (int32_t i = 0; i < strip.floats; i++) {
+      const int32_t at = unsure[i];
+      tvmrt_micro_requantize_any(y + at, sums + at, factors + at, 1, range);
+    }
+    y += strip.n;
+    sums += strip.n;
+    factors += strip.n;
+    n -= strip.n;
+  }
+#else
   tvmrt_micro_requantize_any(y, sums, factors, n, range);
+#endif
 }
 #endif
 
@@ -339,7 +362,17 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
     n &= 3;
   }
 #endif
-#if !TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_RVV
+  while (n > 0) {
+    const tvmrt_micro_strip strip =
+        tvmrt_micro_rvv_bytes(y, sums, factors, n, range->zero * 16 + 8, range->lo, range->hi);
+    if (strip.floats > 0) tvmrt_micro_requantize_floats(y, sums, factors, strip.n, range);
+    y += strip.n;
+    sums += strip.n;
+    factors += strip.n;
+    n -= strip.n;
+  }
+#elif !TVMRT_MICRO_HAS_FPU
   const tvmrt_micro_range kept = *range;
   const int32_t zero = kept.zero * 16 + 8;
   for (const int32_t* const end = sums + n; sums != end && factors->fixed < 0;) {
@@ -440,6 +473,10 @@ TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_sig
 
 /*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
 TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
+#if TVMRT_MICRO_RVV
+  tvmrt_micro_rvv_copy(to, from, n, 0);
+  return;
+#endif
 #if TVMRT_MICRO_UNALIGNED
   if (n >= 4) { /* words; the last one may lie over the one in front of it */
     const uint8_t* const last = from + n - 4;

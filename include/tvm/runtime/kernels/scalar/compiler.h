@@ -88,7 +88,7 @@
 
 #if defined(__AVX512F__)
 #define TVMRT_SIMD_LANES_F32 16
-#elif defined(__AVX__) || defined(__riscv_vector)
+#elif defined(__AVX__) || defined(__riscv_v)
 #define TVMRT_SIMD_LANES_F32 8
 #elif defined(__GNUC__) &&                       \
     (defined(__SSE2__) || defined(__ARM_NEON) || \

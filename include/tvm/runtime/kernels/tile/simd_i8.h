@@ -101,7 +101,7 @@
 #define TVMRT_I8_CAN_NEON32 0
 #endif
 
-#if defined(__riscv_vector)
+#if defined(__riscv_v)
 #define TVMRT_I8_CAN_RVV 1
 #else
 #define TVMRT_I8_CAN_RVV 0
@@ -176,7 +176,7 @@ TVMRT_INLINE float tvmrt_i8_product(float product) {
   __asm__("" : "+w"(product));
 #elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
   __asm__("" : "+t"(product));
-#elif defined(__GNUC__) && defined(__riscv_vector)
+#elif defined(__GNUC__) && defined(__riscv_v)
   __asm__("" : "+f"(product));
 #elif defined(__GNUC__) && defined(__FP_FAST_FMAF)
   __asm__("" : "+m"(product));

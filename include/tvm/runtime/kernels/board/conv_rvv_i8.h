@@ -1,0 +1,156 @@
+/*!
+ * \file board/conv_rvv_i8.h
+ * \brief Dense layers of 8-bit tensors by RISC-V's vectors, which hold output channels.
+ *
+ * An element of a window is a number that meets a vector of weights, one for each output channel:
+ * both as int16, and the products are added to sums of 32 bits. uint8 activations are moved by 128
+ * while they are copied, which the folded bias undoes. Two pixels share the weights.
+ *
+ * Packed weights: int8 [element of the window][output channel], with elements of zeros to a multiple
+ * of eight. Values, errors and threads: board/conv_walk_i8.h.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_
+
+#include "i8.h"
+
+#define TVMRT_MICRO_GROUP 4
+#define TVMRT_MICRO_UNIT 8
+typedef int8_t tvmrt_micro_element;
+
+TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
+                                                             const uint8_t* from, int32_t n,
+                                                             int is_signed) {
+  const int32_t flip = is_signed ? 0 : 0x80;
+  int32_t groups = n / TVMRT_MICRO_GROUP;
+#if TVMRT_MICRO_RVV
+  if (step == TVMRT_MICRO_GROUP) {
+    tvmrt_micro_rvv_copy((uint8_t*)to, from, n, flip);
+    return to + n;
+  }
+  int32_t some, bytes;
+  __asm volatile(
+      "1:\nvsetvli %[some], %[groups], e32, m8, ta, ma\nslli %[bytes], %[some], 2\n"
+      "vsetvli zero, %[bytes], e8, m8, ta, ma\nvle8.v v8, (%[from])\n"
+      "add %[from], %[from], %[bytes]\nvxor.vx v8, v8, %[flip]\n"
+      "vsetvli zero, %[some], e32, m8, ta, ma\nsub %[groups], %[groups], %[some]\n"
+      "vsse32.v v8, (%[to]), %[step]\nslli %[bytes], %[some], 3\nadd %[to], %[to], %[bytes]\n"
+      "bnez %[groups], 1b\n"
+      : [to] "+r"(to), [from] "+r"(from), [groups] "+r"(groups), [some] "=&r"(some),
+        [bytes] "=&r"(bytes)
+      : [flip] "r"(flip), [step] "r"(step)
+      : TVMRT_MICRO_RVV_CHANGES);
+#else
+  for (; groups > 0; groups--, from += TVMRT_MICRO_GROUP, to += step) {
+    for (int i = 0; i < TVMRT_MICRO_GROUP; i++) to[i] = (int8_t)(from[i] ^ flip);
+  }
+#endif
+  return to;
+}
+
+TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
+
+#if TVMRT_MICRO_RVV
+/* Products of an element of one pixel, and of two, with the weights of all channels in a vector. */
+#define TVMRT_MICRO_RVV_ONE(BYTES, WEIGHTS, AT)                     \
+  "vle8.v " BYTES ", (%[w])\nadd %[w], %[w], %[step]\nlb %[a], " AT \
+  "(%[x])\n"                                                        \
+  "vsext.vf2 " WEIGHTS ", " BYTES "\nvwmacc.vx v8, %[a], " WEIGHTS "\n"
+#define TVMRT_MICRO_RVV_TWO(BYTES, WEIGHTS, AT, OTHER)              \
+  "vle8.v " BYTES ", (%[w])\nadd %[w], %[w], %[step]\nlb %[a], " AT \
+  "(%[x])\n"                                                        \
+  "lb %[b], " OTHER "(%[x])\nvsext.vf2 " WEIGHTS ", " BYTES         \
+  "\n"                                                              \
+  "vwmacc.vx v8, %[a], " WEIGHTS "\nvwmacc.vx v16, %[b], " WEIGHTS "\n"
+
+/*! \brief The sums of some channels of one output pixel, and of two neighbouring ones. */
+TVMRT_NOINLINE void tvmrt_micro_rvv_sums_1(int32_t* sums, const int32_t* bias, const int8_t* window,
+                                           const int8_t* weights, int32_t n, int32_t step,
+                                           int32_t channels) {
+  const int8_t* const end = window + n;
+  while (channels > 0) {
+    const int8_t *x = window, *w = weights;
+    int32_t some, a;
+    __asm volatile(
+        "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n"
+        "vsetvli zero, zero, e16, m4, ta, ma\n"
+        "1:\n" TVMRT_MICRO_RVV_ONE("v0", "v4", "0") TVMRT_MICRO_RVV_ONE("v24", "v28", "1")
+            TVMRT_MICRO_RVV_ONE("v2", "v4", "2") TVMRT_MICRO_RVV_ONE("v26", "v28", "3")
+        "addi %[x], %[x], 4\nbne %[x], %[end], 1b\n"
+        "vsetvli zero, zero, e32, m8, ta, ma\nvse32.v v8, (%[sums])\n"
+        : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a)
+        : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step)
+        : TVMRT_MICRO_RVV_CHANGES);
+    sums += some;
+    bias += some;
+    weights += some;
+    channels -= some;
+  }
+}
+
+TVMRT_NOINLINE void tvmrt_micro_rvv_sums_2(int32_t* sums, const int32_t* bias, const int8_t* window,
+                                           const int8_t* weights, int32_t n, int32_t step,
+                                           int32_t channels) {
+  const int8_t* const end = window + 2 * n;
+  while (channels > 0) {
+    const int8_t *x = window, *w = weights;
+    int32_t some, a, b;
+    __asm volatile(
+        "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\nvmv.v.v v16, v8\n"
+        "vsetvli zero, zero, e16, m4, ta, ma\n"
+        "1:\n" TVMRT_MICRO_RVV_TWO("v0", "v4", "0", "4") TVMRT_MICRO_RVV_TWO("v24", "v28", "1", "5")
+            TVMRT_MICRO_RVV_TWO("v2", "v4", "2", "6") TVMRT_MICRO_RVV_TWO("v26", "v28", "3", "7")
+        "addi %[x], %[x], 8\nbne %[x], %[end], 1b\n"
+        "vsetvli zero, zero, e32, m8, ta, ma\naddi %[a], %[sums], %[chunk]\n"
+        "vse32.v v8, (%[sums])\nvse32.v v16, (%[a])\n"
+        : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a), [b] "=&r"(b)
+        : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step),
+          [chunk] "i"(TVMRT_MICRO_CHUNK * 4)
+        : TVMRT_MICRO_RVV_CHANGES);
+    sums += some;
+    bias += some;
+    weights += some;
+    channels -= some;
+  }
+}
+#endif
+
+TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        int32_t* sums, const tvmrt_micro_element* window,
+                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
+                                        uint8_t* y) {
+  const int32_t n = c->shape.kept.windows.length, step = c->shape.out_c;
+  const int8_t* const w = (const int8_t*)data->weights + channel;
+  const int32_t* const bias = data->bias + channel;
+  (void)tile;
+  (void)y;
+#if TVMRT_MICRO_RVV
+  if (pixels == 2) {
+    tvmrt_micro_rvv_sums_2(sums, bias, window, w, n, step, channels);
+  } else {
+    tvmrt_micro_rvv_sums_1(sums, bias, window, w, n, step, channels);
+  }
+#else
+  for (int32_t p = 0; p < pixels; p++) {
+    for (int32_t i = 0; i < channels; i++) {
+      const int8_t* x = window + p * TVMRT_MICRO_GROUP;
+      int32_t sum = bias[i];
+      for (int32_t k = 0; k < n; k += TVMRT_MICRO_GROUP, x += pixels * TVMRT_MICRO_GROUP) {
+        for (int32_t j = 0; j < TVMRT_MICRO_GROUP; j++) sum += x[j] * w[(k + j) * step + i];
+      }
+      sums[p * TVMRT_MICRO_CHUNK + i] = sum;
+    }
+  }
+#endif
+}
+
+TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
+  (void)c;
+  (void)tile;
+  return 0;
+}
+
+/* the walk, by that tile */
+#include "conv_walk_i8.h"
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_RVV_I8_H_ */

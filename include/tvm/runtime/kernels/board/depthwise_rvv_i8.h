@@ -1,0 +1,224 @@
+/*!
+ * \file board/depthwise_rvv_i8.h
+ * \brief Depthwise 2-D convolution of 8-bit tensors by RISC-V's vectors of channels, for kernels of any
+ * shape.
+ *
+ * The ring (board/ring.h) holds rows as they lie in the input, but without gaps between pixels: [row
+ * of the ring][column][channel]; `plane` is a row's bytes. uint8 activations are moved by 128 while
+ * they are copied, which the folded bias undoes. Two pixels share the weights.
+ *
+ * Packed weights: int16 [kernel row][kernel column][channel].
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_
+
+#include "i8.h"
+#include "ring.h"
+#include "rows.h"
+
+/*! \brief Most rows of a kernel. */
+#define TVMRT_MICRO_RVV_MAX_ROWS 16
+
+/*! \brief What the rows of a layer share. */
+typedef struct tvmrt_micro_rvv_depthwise {
+  const tvmrt_micro_conv_i8* conv;
+  const tvmrt_micro_data* data;
+  int8_t* ring;
+} tvmrt_micro_rvv_depthwise;
+
+/*! \brief n bytes, moved into int8 by `flip`. */
+TVMRT_INLINE void tvmrt_micro_rvv_move(int8_t* to, const uint8_t* from, int32_t n, int32_t flip) {
+#if TVMRT_MICRO_RVV
+  tvmrt_micro_rvv_copy((uint8_t*)to, from, n, flip);
+#else
+  for (int32_t i = 0; i < n; i++) to[i] = (int8_t)(from[i] ^ flip);
+#endif
+}
+
+/*! \brief What padding is in the ring. */
+TVMRT_INLINE uint8_t tvmrt_micro_rvv_padding(const tvmrt_micro_conv_i8* c) {
+  return (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
+}
+
+/*! \brief Where a row, counted from the first row of padding on, lies in the ring. */
+TVMRT_INLINE int8_t* tvmrt_micro_rvv_row(const tvmrt_micro_rvv_depthwise* d, int32_t h) {
+  const tvmrt_micro_ring* const ring = &d->conv->shape.kept.ring;
+  return d->ring + h % ring->slots * ring->plane;
+}
+
+/*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
+TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
+  const tvmrt_micro_rvv_depthwise* const d = (const tvmrt_micro_rvv_depthwise*)layer;
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int32_t at = tvmrt_micro_find_row(s, image, slot), flip = d->conv->x_signed ? 0 : 0x80;
+  int8_t* to = tvmrt_micro_rvv_row(d, slot) + tvmrt_micro_padding(s) * s->in_c;
+  int32_t pixels = s->kept.ring.inside, bytes = s->in_c;
+  if (at < 0) {
+    memset(to, tvmrt_micro_rvv_padding(d->conv), (size_t)(pixels * bytes));
+    return;
+  }
+  if (s->x_stride == bytes) { /* one run */
+    bytes *= pixels;
+    pixels = pixels > 0;
+  }
+  for (const uint8_t* x = (const uint8_t*)d->data->x + at; pixels > 0; pixels--) {
+    tvmrt_micro_rvv_move(to, x, bytes, flip);
+    to += bytes;
+    x += s->x_stride;
+  }
+}
+
+/*! \brief Some channels of one or two neighbouring pixels of an output row; all words, as the
+ * assembly finds them by their places. */
+typedef struct tvmrt_micro_rvv_block {
+  int32_t channels;    /* 0: of the pixels; how many are done at a time is written here */
+  const int32_t* bias; /* 4: of the first channel */
+  int32_t* sums;       /* 8: of the first pixel, and of the second one */
+  int32_t* second;     /* 12 */
+  int32_t taps;        /* 16: of a kernel row */
+  int32_t at;          /* 20: bytes from the rows' starts to the first pixel's window */
+  int32_t next;        /* 24: from there to the second pixel's */
+  int32_t step;        /* 28: from a tap to the next one */
+  int32_t out_c;       /* 32: weights of a tap */
+  const int16_t* w;    /* 36: of the first channel */
+} tvmrt_micro_rvv_block;
+
+/*! \brief The sums of as many of a block's channels as vectors hold; how many. */
+TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
+                                            const int8_t* const* rows, int32_t n) {
+#if TVMRT_MICRO_RVV
+  const int8_t* const* const end = rows + n;
+  int32_t some, w, other, x, step, row, taps;
+  __asm volatile(
+      "lw %[some], 0(%[b])\nlw %[x], 4(%[b])\nvsetvli %[some], %[some], e32, m8, ta, ma\n"
+      "vle32.v v8, (%[x])\nlw %[w], 36(%[b])\nvmv.v.v v16, v8\n"
+      "vsetvli zero, zero, e16, m4, ta, ma\nlw %[step], 28(%[b])\nlw %[row], 32(%[b])\n"
+      "slli %[row], %[row], 1\n"
+      "1:\nlw %[other], 20(%[b])\nlw %[x], 0(%[rows])\nlw %[taps], 16(%[b])\n"
+      "addi %[rows], %[rows], 4\nadd %[x], %[x], %[other]\nlw %[other], 24(%[b])\n"
+      "add %[other], %[other], %[x]\n"
+      "2:\nvle8.v v24, (%[x])\nadd %[x], %[x], %[step]\nvle8.v v26, (%[other])\n"
+      "add %[other], %[other], %[step]\nvle16.v v0, (%[w])\nadd %[w], %[w], %[row]\n"
+      "vsext.vf2 v4, v24\naddi %[taps], %[taps], -1\nvsext.vf2 v28, v26\n"
+      "vwmacc.vv v8, v4, v0\nvwmacc.vv v16, v28, v0\nbnez %[taps], 2b\n"
+      "bne %[rows], %[end], 1b\n"
+      "vsetvli zero, zero, e32, m8, ta, ma\nlw %[x], 12(%[b])\nlw %[w], 8(%[b])\n"
+      "vse32.v v16, (%[x])\nvse32.v v8, (%[w])\n"
+      : [rows] "+r"(rows), [some] "=&r"(some), [w] "=&r"(w), [other] "=&r"(other), [x] "=&r"(x),
+        [step] "=&r"(step), [row] "=&r"(row), [taps] "=&r"(taps)
+      : [b] "r"(b), [end] "r"(end)
+      : TVMRT_MICRO_RVV_CHANGES);
+  return some;
+#else
+  for (int32_t i = 0; i < b->channels; i++) {
+    const int16_t* w = b->w + i;
+    int32_t first = b->bias[i], second = first;
+    for (int32_t kh = 0; kh < n; kh++) {
+      const int8_t* x = rows[kh] + b->at + i;
+      for (int32_t kw = 0; kw < b->taps; kw++, x += b->step, w += b->out_c) {
+        first += x[0] * *w;
+        second += x[b->next] * *w;
+      }
+    }
+    b->sums[i] = first;
+    b->second[i] = second;
+  }
+  return b->channels;
+#endif
+}
+
+/*! \brief All channels of a block. */
+TVMRT_INLINE void tvmrt_micro_rvv_sums(tvmrt_micro_rvv_block b, const int8_t* const* rows,
+                                       int32_t n) {
+  while (b.channels > 0) {
+    const int32_t some = tvmrt_micro_rvv_taps(&b, rows, n);
+    b.channels -= some;
+    b.bias += some;
+    b.sums += some;
+    b.second += some;
+    b.at += some;
+    b.w += some;
+  }
+}
+
+/*! \brief An output row; a step makes one. */
+static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int32_t rows,
+                                            int32_t slot) {
+  const tvmrt_micro_rvv_depthwise* const d = (const tvmrt_micro_rvv_depthwise*)layer;
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int8_t* at[TVMRT_MICRO_RVV_MAX_ROWS];
+  int32_t sums[TVMRT_MICRO_SUMS];
+  (void)rows;
+  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+    at[kh] = tvmrt_micro_rvv_row(d, slot + kh * s->dilation[0]);
+  }
+  for (int32_t first = 0; first < s->out[1]; first += 2) {
+    const int32_t pixel = row * s->out[1] + first, pixels = s->out[1] - first > 1 ? 2 : 1;
+    for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+      const int32_t left = s->out_c - channel;
+      const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+      const tvmrt_micro_rvv_block b = {
+          channels,
+          d->data->bias + channel,
+          sums,
+          sums + (pixels - 1) * TVMRT_MICRO_CHUNK,
+          s->kernel[1],
+          first * s->stride[1] * s->in_c + channel,
+          (pixels - 1) * s->stride[1] * s->in_c,
+          s->dilation[1] * s->in_c,
+          s->out_c,
+          (const int16_t*)d->data->weights + channel,
+      };
+      tvmrt_micro_rvv_sums(b, at, s->kernel[0]);
+      tvmrt_micro_finish(d->conv, d->data, sums, TVMRT_MICRO_CHUNK, pixel, pixels, channel,
+                         channels);
+    }
+  }
+}
+
+/*! \brief A layer whose scratch begins there; `fresh`: nothing is in its ring. */
+TVMRT_INLINE tvmrt_micro_rvv_depthwise tvmrt_micro_rvv_layer(const tvmrt_micro_conv_i8* c,
+                                                             const tvmrt_micro_data* data,
+                                                             uint8_t* scratch, int fresh) {
+  const tvmrt_micro_rvv_depthwise d = {c, data, (int8_t*)scratch};
+  if (fresh) {
+    tvmrt_micro_fill(scratch, scratch + c->shape.scratch, tvmrt_micro_rvv_padding(c) * 0x01010101u);
+  }
+  return d;
+}
+
+/*! \brief What a layer does in a step. */
+TVMRT_INLINE tvmrt_micro_steps tvmrt_micro_rvv_steps(const tvmrt_micro_shape* s) {
+  const tvmrt_micro_steps steps = {tvmrt_micro_rvv_copy_row, tvmrt_micro_rvv_make_row,
+                                   s->kept.ring.slots, s->stride[0], 1};
+  return steps;
+}
+
+/*!
+ * \brief y = depthwise convolution of x.
+ *
+ * \param c    [in] Shape; in_c is out_c.
+ * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
+ *
+ * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
+ */
+static inline int tvmrt_micro_depthwise_rvv_i8_run(const tvmrt_micro_conv_i8* c,
+                                                   const tvmrt_micro_data* data) {
+  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
+  if (scratch == NULL) return -1;
+  const tvmrt_micro_rvv_depthwise d = tvmrt_micro_rvv_layer(c, data, scratch, 1);
+  tvmrt_micro_walk_ring(&c->shape, tvmrt_micro_rvv_steps(&c->shape), &d);
+  return tvmrt_scratch_free(scratch);
+}
+
+/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(). */
+static inline int tvmrt_micro_depthwise_rvv_i8_rows(const tvmrt_micro_conv_i8* whole,
+                                                    const tvmrt_micro_data* data,
+                                                    const tvmrt_micro_rows* at, uint8_t* scratch) {
+  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
+  const tvmrt_micro_rvv_depthwise d = tvmrt_micro_rvv_layer(&part, data, scratch, at->first == 0);
+  tvmrt_micro_walk_rows(&whole->shape, at, tvmrt_micro_rvv_steps(&part.shape), 1, &d);
+  return 0;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_ */
