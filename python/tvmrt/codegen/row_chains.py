@@ -331,7 +331,7 @@ def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPla
     return (
         f"ram of {limit} bytes is {least.ram_bytes - limit} bytes too small for the network, "
         f"layers by rows or not; most lives at operator {made.steps[fullest].name}, "
-        f"{live[fullest]} bytes: give one of {', '.join(reversed(rest))}"
+        f"{live[fullest]} bytes: give {'one of ' * (len(rest) > 1)}{', '.join(reversed(rest))}"
     )
 
 

@@ -131,6 +131,12 @@ ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
 \t@rm -f in-c.stamp
 endif
 """
+# The same of vectors, for processors that have them.
+_TELL_OF_NO_HELIUM = """\
+\t@echo TVMRT_MICRO_CAN_MVE | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
+\ttail -n 1 | grep -qx 1 || echo "note: with these options there is no Helium, for which the" \\
+\t"network was compiled: the results are the same, runs take longer" >&2
+"""
 _KERNELS = "tvm/runtime/kernels/board/i8.h"
 
 _MAKEFILE = """\
@@ -199,6 +205,8 @@ def makefile(
     built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
     assembly = not {"dsp", "rvv"}.isdisjoint(target.board or ()) and _KERNELS in headers
     build, tell = (_COMPILE_ASSEMBLY, _TELL_OF_C) if assembly else (_COMPILE, "")
+    if assembly and "mve" in (target.board or ()):
+        tell += _TELL_OF_NO_HELIUM
     return _MAKEFILE % {
         "name": name, "compiler": compiler, "archiver": archiver, "cflags": " ".join(CFLAGS),
         "flags": flags, "kernels": f"kernels := {_KERNELS}\n" if assembly else "",

@@ -115,14 +115,26 @@ def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_kernels_are_c_where_options_leave_too_few_registers(archives, images, expected, tmp_path):
-    board = BOARDS["cortex-m4"]
+@pytest.mark.parametrize(
+    ("target", "options", "sentence"),
+    [
+        ("cortex-m4", "CFLAGS=-O2 -ffixed-r9 -fno-omit-frame-pointer",
+         "the int8 kernels are C in place of assembly"),
+        ("cortex-m55", "TARGET_FLAGS=-mcpu=cortex-m55+nomve -mthumb -mfloat-abi=hard",
+         "with these options there is no Helium, for which the network was compiled"),
+    ],
+    ids=["registers", "helium"],
+)  # fmt: skip
+def test_options_that_lack_what_kernels_take_are_told_once(
+    archives, images, expected, tmp_path, target, options, sentence
+):
+    board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
-    archive, folder = archives("cortex-m4")[0], tmp_path / "few"
-    done = made(archive, folder, "CFLAGS=-O2 -ffixed-r9 -fno-omit-frame-pointer")
+    archive, folder = archives(target)[0], tmp_path / "few"
+    done = made(archive, folder, options)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("the int8 kernels are C in place of assembly") == 1
+    assert done.stderr.count(sentence) == 1
     assert done.stderr.count("\n") == 1, "the compiler's own words for it are of no use to anybody"
     program = tmp_path / "main.c"
     program.write_text(program_text(["small"], "c", files=("images.bin", "results.bin")))
