@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from boards import BOARDS
+from compilers import Build
 
 BENCH = Path(__file__).parents[2] / "bench" / "firmware" / "bench_firmware.py"
 EVERYDAY = [
@@ -37,5 +38,21 @@ def test_no_cost_has_grown(name, target):
     if BOARDS[target].missing_tool():
         pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
     command = [sys.executable, str(BENCH), name, "--target", target, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+CLANGS = ("clang", pytest.param("zig", marks=pytest.mark.slow))
+
+
+@pytest.mark.parametrize("compiler", CLANGS)
+def test_clang_costs_little_more_than_gcc(compiler):
+    """The limits are GCC's; all int8 loops of this network are assembly that both build."""
+    pytest.importorskip("onnxruntime")
+    build = Build(compiler, "-Oz", "plain", "cortex-m4")
+    if build.missing_tool():
+        pytest.skip(f"{build.missing_tool()} is not installed")
+    command = [sys.executable, str(BENCH), "kws_int8", "--target", build.target, "--check"]
+    command += ["--cc", " ".join(build.command()), "--slack", "1.15"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -176,12 +176,16 @@ static uint32_t stack_used(void) {
 """
 
 
-def build_library(archive: Path, board: Board, folder: Path, cflags: str | None = None) -> Path:
+def build_library(
+    archive: Path, board: Board, folder: Path, cflags: str | None = None, cc: str | None = None
+) -> Path:
     """Unpack an archive into ``folder`` and run its Makefile there; the path of its library."""
     folder.mkdir(parents=True, exist_ok=True)
     unpack(archive, folder)
     command = ["make", "-s"] + ([f"CFLAGS={cflags}"] if cflags else [])
-    if board.tool == _ARM:
+    if cc is not None:
+        command.append(f"CC={cc}")
+    elif board.tool == _ARM:
         command.append(f"CC={board.compiler} --specs=picolibc.specs")  # for math.h
     subprocess.run(command, cwd=folder, check=True)
     (library,) = folder.glob("lib*.a")
@@ -342,11 +346,13 @@ class Outcome:
     stack_bytes: int
 
 
-def build_network(board: Board, library, folder: Path, cflags: str | None = None) -> Path:
+def build_network(
+    board: Board, library, folder: Path, cflags: str | None = None, cc: str | None = None
+) -> Path:
     """The image of :func:`program_text` around a compiled network; its path."""
     folder.mkdir(parents=True, exist_ok=True)
     library.export(folder / "net.tar")
-    archive = build_library(folder / "net.tar", board, folder / "net", cflags)
+    archive = build_library(folder / "net.tar", board, folder / "net", cflags, cc)
     main = folder / "main.c"
     main.write_text(program_text(board, library))
     includes = [folder / "net" / "codegen/host/include", folder / "net" / "runtime/include"]
@@ -360,13 +366,14 @@ def run_network(
     folder: Path,
     counted: bool = False,
     cflags: str | None = None,
+    cc: str | None = None,
 ) -> Outcome:
     """Build a network compiled with ``interface_api="c"`` for a board and run it there once.
 
-    ``cflags`` replaces the options of the archive's Makefile, ``inputs`` goes by the network's
-    names.
+    ``cflags`` and ``cc`` replace the options and the compiler of the archive's Makefile,
+    ``inputs`` goes by the network's names.
     """
-    image = build_network(board, library, folder, cflags)
+    image = build_network(board, library, folder, cflags, cc)
     write_inputs(library, inputs, folder)
     run_image(board, image, folder, counted)
     outcome = read_outcome(library, folder)

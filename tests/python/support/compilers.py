@@ -58,18 +58,22 @@ class Build:
             return "the ziglang package"
         return self.board.missing_tool()
 
+    def command(self) -> list[str]:
+        """The compiler, which finds the C library's headers."""
+        compiler = self.board.compiler
+        if self.compiler == "gcc":
+            return [compiler, "--specs=picolibc.specs"]
+        triple = f"--target={_TRIPLES[self.board.tool]}"
+        command = ["clang"] if self.compiler == "clang" else newer_clang()
+        return [*command, triple, f"-isystem{libc_headers(compiler)}"]
+
     def flags(self) -> list[str]:
         """The compiler's command up to the files."""
-        board, more = self.board, list(WAYS[self.way])
+        more = list(WAYS[self.way])
         if self.way == "trapping":
             more.append(TRAPS.get(self.compiler, "-fsanitize-trap=all"))
-        own = [flag for flag in board.flags if flag != OWN_LOOPS]
-        if self.compiler == "gcc":
-            return [board.compiler, *own, "--specs=picolibc.specs", self.level, *more]
-        triple = f"--target={_TRIPLES[board.tool]}"
-        headers = f"-isystem{libc_headers(board.compiler)}"
-        command = ["clang"] if self.compiler == "clang" else newer_clang()
-        return [*command, triple, headers, *own, self.level, *more]
+        own = [flag for flag in self.board.flags if flag != OWN_LOOPS]
+        return [*self.command(), *own, self.level, *more]
 
 
 def every_build() -> Iterator[Build]:
