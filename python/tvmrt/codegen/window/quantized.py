@@ -33,6 +33,7 @@ from . import packing_i8 as packing
 from .boards import int8 as boards
 from .boards import row_layers
 from .boards.factors import all_fixed, factors
+from .boards.float_rows import print_floats
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.residual import FLOATS, print_sum
@@ -200,6 +201,8 @@ class IntegerProduct(row_layers.CutByKernel):
                 floats = any(each in FLOATS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 added = print_sum(f, step, self.node, after, order, self.scale, floats)
+                if added is None and floats:  # else a function of constants is the smaller one
+                    added = print_floats(f, self.node, after)
             if added is None:
                 f.include("tile/requantize.h")
                 added = self._epilogue(step, f, self.scale)

@@ -30,10 +30,17 @@ TVMRT_NOINLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const
   }
 }
 
+/*! \brief Zeros where a window ends, in front of what is copied: only its last unit has any. */
+TVMRT_INLINE void tvmrt_micro_end_window(uint8_t* end) {
+  const uint32_t zeros = 0;
+  memcpy(TVMRT_ALIGNED(end - 8, 4), &zeros, 4);
+  memcpy(TVMRT_ALIGNED(end - 4, 4), &zeros, 4);
+}
+
 /*! \brief The window of a pointwise layer as bytes, zeros behind it. */
 TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
                                           uint8_t* to) {
-  memset(to + c->shape.kept.windows.length - TVMRT_MICRO_UNIT, 0, TVMRT_MICRO_UNIT);
+  tvmrt_micro_end_window(to + c->shape.kept.windows.length);
   tvmrt_micro_copy_run(to, from, c->shape.in_c);
 }
 
@@ -92,6 +99,11 @@ TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const ui
   const uint8_t* from = x + at.image + at.top * row + at.left * s->x_stride;
   uint8_t* bytes = (uint8_t*)(to + 2 * n);
   const int whole = run * s->kernel[0] == n && run % TVMRT_MICRO_GROUP == 0;
+  uint8_t* const second_bytes = bytes;
+  if (!whole) {
+    tvmrt_micro_end_window(bytes);
+    tvmrt_micro_end_window(bytes + n);
+  }
   for (int32_t kh = s->kernel[0]; kh > 0; kh--, from += row * s->dilation[0]) {
     if (whole) {
       to = tvmrt_micro_widen_two(to, from, second, run / TVMRT_MICRO_GROUP, c->x_signed);
@@ -102,9 +114,7 @@ TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const ui
     }
   }
   if (whole) return 1;
-  bytes -= run * s->kernel[0];
-  for (int32_t i = run * s->kernel[0]; i < n; i++) bytes[i - n] = bytes[i] = 0;
-  tvmrt_micro_widen_two(to, bytes - n, n, n / TVMRT_MICRO_GROUP, c->x_signed);
+  tvmrt_micro_widen_two(to, second_bytes - n, n, n / TVMRT_MICRO_GROUP, c->x_signed);
   return 1;
 }
 
