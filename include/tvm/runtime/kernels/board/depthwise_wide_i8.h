@@ -229,49 +229,20 @@ TVMRT_INLINE const int8_t* tvmrt_micro_wide_weights(int32_t* record, const int8_
   TVMRT_MICRO_WIDE_TWO_FIRST TVMRT_MICRO_WIDE_TWO("r10", "r6", "r8", "ldrd r10, r6, [r3, #20]\n")
 /* clang-format on */
 
-/* The sums of four windows, COLUMNS being what is added of a row. */
-#define TVMRT_MICRO_WIDE_FOUR(COLUMNS) \
-  TVMRT_MICRO_WIDE_ROW "2:\n" COLUMNS TVMRT_MICRO_WIDE_ROW "bcc 2b\n"
-#define TVMRT_MICRO_WIDE_TAKEN "r3", "r4", "r5", "r6", "r8", "r10", "cc", "memory"
-
-#if TVMRT_MICRO_ASM_WIDE
-#define TVMRT_MICRO_WIDE_RUN(COLUMNS) \
-  __asm volatile(                                                                              \
-      "1:\nldrd %[w], %[a], %[in]\nmov %[b], %[a]\nmov %[c], %[a]\nmov %[d], %[a]\n"          \
-      TVMRT_MICRO_WIDE_FOUR(COLUMNS)                                                           \
-      "ldrd r3, r4, %[out]\nadd %[x], %[x], %[step]\n"                                         \
-      "str %[a], [r3], #16\nstr %[b], [r3], #16\nstr %[c], [r3], #16\nstr %[d], [r3], #16\n"    \
-      "str r3, %[out]\ncmp r3, r4\nblo 1b\n"                                                  \
-      : [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d), [w] "=&r"(w), [x] "+r"(x),     \
-        [out] "+m"(out)                                                                        \
-      : [in] "m"(in), [step] "i"(8 * stride)                                                   \
-      : TVMRT_MICRO_WIDE_TAKEN)
-#else
-#define TVMRT_MICRO_WIDE_RUN(COLUMNS)                                                \
-  for (; out.sums < out.end; out.sums += 16, x += 4 * stride) {                      \
-    w = in.record;                                                                   \
-    a = b = c = d = in.bias;                                                         \
-    __asm volatile(TVMRT_MICRO_WIDE_FOUR(COLUMNS)                                    \
-                   : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [w] "+r"(w) \
-                   : [x] "r"(x)                                                      \
-                   : TVMRT_MICRO_WIDE_TAKEN);                                        \
-    out.sums[0] = a;                                                                 \
-    out.sums[4] = b;                                                                 \
-    out.sums[8] = c;                                                                 \
-    out.sums[12] = d;                                                                \
-  }
-#endif
+/* Four sums at a time, COLUMNS being what is added of a row; `run` leads to the outputs. */
+#define TVMRT_MICRO_WIDE_RUN(COLUMNS)                                                        \
+  __asm volatile(                                                                            \
+      "1:\nldrd %[w], %[a], [%[run]]\nmov %[b], %[a]\nmov %[c], %[a]\nmov %[d], "            \
+      "%[a]\n" TVMRT_MICRO_WIDE_ROW "2:\n" COLUMNS TVMRT_MICRO_WIDE_ROW                      \
+      "bcc 2b\nldrd r3, r4, [%[run], #8]\nadd %[x], %[x], %[step]\n"                         \
+      "str %[a], [r3], #16\nstr %[b], [r3], #16\nstr %[c], [r3], #16\nstr %[d], [r3], #16\n" \
+      "str r3, [%[run], #8]\ncmp r3, r4\nblo 1b\n"                                           \
+      : [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d), [w] "=&r"(w), [x] "+r"(x)    \
+      : [run] "r"(&outputs), [step] "i"(8 * stride)                                          \
+      : "r3", "r4", "r5", "r6", "r8", "r10", "cc", "memory")
 
 TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const int16_t* x,
                                         int taps, int32_t stride) {
-  /* on the stack, where no register is needed to find them */
-  const struct {
-    const int32_t* record;
-    int32_t bias;
-  } in = {outputs.record, outputs.bias};
-  struct {
-    int32_t *sums, *end;
-  } out = {outputs.sums, outputs.end};
   int32_t a, b, c, d;
   const int32_t* w;
   if (taps == 5 && stride == 1) {
