@@ -24,10 +24,10 @@ BUILDS = {
     ),
     # the instruction written out, where a compiler does not know it
     "avx2-pairs": (
-        "gcc", ["-O1", "-mavx2", "-mfma", "-mno-avx512f"], kb.Machine(8, 16), "bf16",
+        "gcc", ["-O0", "-mavx2", "-mfma", "-mno-avx512f"], kb.Machine(8, 16), "bf16",
     ),
     # that of AArch64, likewise
-    "pairs-of-rows": ("gcc", ["-O1", "-mavx2", "-mfma"], kb.Machine(4, 32), "bf16_mmla"),
+    "pairs-of-rows": ("gcc", ["-O0"], kb.Machine(4, 32), "bf16_mmla"),
     "plain": ("gcc", ["-O1"], kb.Machine(1, 12, 0), "bf16_wide"),
     # of AMX, by a model of its registers
     "amx": (

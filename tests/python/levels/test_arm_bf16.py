@@ -14,7 +14,9 @@ import pytest
 from onnx import helper
 
 import tvmrt
+from tvmrt import processor
 from tvmrt.cli import app
+from tvmrt.codegen.target import get_target
 from tvmrt.runtime.executor import AotModule
 
 PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # the level that each takes
@@ -69,6 +71,13 @@ def _told_by_verify(port: int, path: Path, capsys) -> dict[str, float]:
     assert app.run(["verify", str(path), *options, "--rpc", f"127.0.0.1:{port}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     return {each["part"]: each["verdict"]["relative"] for each in found["tensors"]}
+
+
+@pytest.mark.parametrize(("word", "kind"), [("bf16", "bf16_mmla"), ("asimd", "")])
+def test_a_library_for_this_very_machine_has_it_where_the_processor_has(word, kind, monkeypatch):
+    monkeypatch.setattr(processor, "machine", lambda: "aarch64")
+    monkeypatch.setattr(processor, "flags", lambda: frozenset({"asimddp", "i8mm", word}))
+    assert get_target("native").bf16 == kind
 
 
 def test_the_instruction_is_in_tiles_of_its_level_alone(library):
