@@ -83,7 +83,7 @@ def network(kind):
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus", "riscv32"])
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus", "riscv32", "rv32imac_zve32x"])
 def test_boards_give_onnxruntimes_bytes(kind, target, tmp_path):
     board = boards.BOARDS[target]
     if board.missing_tool():

@@ -30,12 +30,13 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   }
   int32_t some, bytes;
   __asm volatile(
+      TVMRT_MICRO_RVV_ON
       "1:\nvsetvli %[some], %[groups], e32, m8, ta, ma\nslli %[bytes], %[some], 2\n"
       "vsetvli zero, %[bytes], e8, m8, ta, ma\nvle8.v v8, (%[from])\n"
       "add %[from], %[from], %[bytes]\nvxor.vx v8, v8, %[flip]\n"
       "vsetvli zero, %[some], e32, m8, ta, ma\nsub %[groups], %[groups], %[some]\n"
       "vsse32.v v8, (%[to]), %[step]\nslli %[bytes], %[some], 3\nadd %[to], %[to], %[bytes]\n"
-      "bnez %[groups], 1b\n"
+      "bnez %[groups], 1b\n" TVMRT_MICRO_RVV_OFF
       : [to] "+r"(to), [from] "+r"(from), [groups] "+r"(groups), [some] "=&r"(some),
         [bytes] "=&r"(bytes)
       : [flip] "r"(flip), [step] "r"(step)
@@ -72,12 +73,12 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_sums_1(int32_t* sums, const int32_t* bias, c
     const int8_t *x = window, *w = weights;
     int32_t some, a;
     __asm volatile(
-        "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n"
+        TVMRT_MICRO_RVV_ON "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n"
         "vsetvli zero, zero, e16, m4, ta, ma\n"
         "1:\n" TVMRT_MICRO_RVV_ONE("v0", "v4", "0") TVMRT_MICRO_RVV_ONE("v24", "v28", "1")
             TVMRT_MICRO_RVV_ONE("v2", "v4", "2") TVMRT_MICRO_RVV_ONE("v26", "v28", "3")
         "addi %[x], %[x], 4\nbne %[x], %[end], 1b\n"
-        "vsetvli zero, zero, e32, m8, ta, ma\nvse32.v v8, (%[sums])\n"
+        "vsetvli zero, zero, e32, m8, ta, ma\nvse32.v v8, (%[sums])\n" TVMRT_MICRO_RVV_OFF
         : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a)
         : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step)
         : TVMRT_MICRO_RVV_CHANGES);
@@ -96,13 +97,14 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_sums_2(int32_t* sums, const int32_t* bias, c
     const int8_t *x = window, *w = weights;
     int32_t some, a, b;
     __asm volatile(
+        TVMRT_MICRO_RVV_ON
         "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\nvmv.v.v v16, v8\n"
         "vsetvli zero, zero, e16, m4, ta, ma\n"
         "1:\n" TVMRT_MICRO_RVV_TWO("v0", "v4", "0", "4") TVMRT_MICRO_RVV_TWO("v24", "v28", "1", "5")
             TVMRT_MICRO_RVV_TWO("v2", "v4", "2", "6") TVMRT_MICRO_RVV_TWO("v26", "v28", "3", "7")
         "addi %[x], %[x], 8\nbne %[x], %[end], 1b\n"
         "vsetvli zero, zero, e32, m8, ta, ma\naddi %[a], %[sums], %[chunk]\n"
-        "vse32.v v8, (%[sums])\nvse32.v v16, (%[a])\n"
+        "vse32.v v8, (%[sums])\nvse32.v v16, (%[a])\n" TVMRT_MICRO_RVV_OFF
         : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a), [b] "=&r"(b)
         : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step),
           [chunk] "i"(TVMRT_MICRO_CHUNK * 4)

@@ -90,6 +90,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
   const int8_t* const* const end = rows + n;
   int32_t some, w, other, x, step, row, taps;
   __asm volatile(
+      TVMRT_MICRO_RVV_ON
       "lw %[some], 0(%[b])\nlw %[x], 4(%[b])\nvsetvli %[some], %[some], e32, m8, ta, ma\n"
       "vle32.v v8, (%[x])\nlw %[w], 36(%[b])\nvmv.v.v v16, v8\n"
       "vsetvli zero, zero, e16, m4, ta, ma\nlw %[step], 28(%[b])\nlw %[row], 32(%[b])\n"
@@ -103,7 +104,7 @@ TVMRT_NOINLINE int32_t tvmrt_micro_rvv_taps(const tvmrt_micro_rvv_block* b,
       "vwmacc.vv v8, v4, v0\nvwmacc.vv v16, v28, v0\nbnez %[taps], 2b\n"
       "bne %[rows], %[end], 1b\n"
       "vsetvli zero, zero, e32, m8, ta, ma\nlw %[x], 12(%[b])\nlw %[w], 8(%[b])\n"
-      "vse32.v v16, (%[x])\nvse32.v v8, (%[w])\n"
+      "vse32.v v16, (%[x])\nvse32.v v8, (%[w])\n" TVMRT_MICRO_RVV_OFF
       : [rows] "+r"(rows), [some] "=&r"(some), [w] "=&r"(w), [other] "=&r"(other), [x] "=&r"(x),
         [step] "=&r"(step), [row] "=&r"(row), [taps] "=&r"(taps)
       : [b] "r"(b), [end] "r"(end)

@@ -319,30 +319,16 @@ TVMRT_INLINE void tvmrt_micro_requantize_any(uint8_t* y, const int32_t* sums,
   }
 }
 
-#if TVMRT_MICRO_RVV || !TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_RVV
+#include "bytes_rvv_i8.h"
+#else
+
+#if !TVMRT_MICRO_HAS_FPU
 /*! \brief The same as a function: what floats need takes registers that fixed factors do not. */
 TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
                                                   const tvmrt_micro_factor* factors, int32_t n,
                                                   const tvmrt_micro_range* range) {
-#if TVMRT_MICRO_RVV
-  /* bytes of fixed factors are there */
-  uint8_t unsure[TVMRT_MICRO_RVV_SCALED];
-  while (n > 0) {
-    const int32_t most = n < TVMRT_MICRO_RVV_SCALED ? n : TVMRT_MICRO_RVV_SCALED;
-    const tvmrt_micro_strip strip =
-        tvmrt_micro_rvv_scaled(y, sums, factors, most, range->zero, range->lo, range->hi, unsure);
-    for (int32_t i = 0; i < strip.floats; i++) {
-      const int32_t at = unsure[i];
-      tvmrt_micro_requantize_any(y + at, sums + at, factors + at, 1, range);
-    }
-    y += strip.n;
-    sums += strip.n;
-    factors += strip.n;
-    n -= strip.n;
-  }
-#else
   tvmrt_micro_requantize_any(y, sums, factors, n, range);
-#endif
 }
 #endif
 
@@ -362,17 +348,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
     n &= 3;
   }
 #endif
-#if TVMRT_MICRO_RVV
-  while (n > 0) {
-    const tvmrt_micro_strip strip =
-        tvmrt_micro_rvv_bytes(y, sums, factors, n, range->zero * 16 + 8, range->lo, range->hi);
-    if (strip.floats > 0) tvmrt_micro_requantize_floats(y, sums, factors, strip.n, range);
-    y += strip.n;
-    sums += strip.n;
-    factors += strip.n;
-    n -= strip.n;
-  }
-#elif !TVMRT_MICRO_HAS_FPU
+#if !TVMRT_MICRO_HAS_FPU
   const tvmrt_micro_range kept = *range;
   const int32_t zero = kept.zero * 16 + 8;
   for (const int32_t* const end = sums + n; sums != end && factors->fixed < 0;) {
@@ -385,6 +361,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 #endif
 }
 
+#endif
 #endif
 
 /* Helium's rounding takes more of the stack; what the epilogue needs is not added to it there. */

@@ -30,6 +30,57 @@ typedef struct tvmrt_micro_sum_ctx {
   const void* operand; /*!< May be the result's own place. */
 } tvmrt_micro_sum_ctx;
 
+#if TVMRT_MICRO_RVV
+/*! \brief A layer's numbers as the assembly finds them, all words. */
+typedef struct tvmrt_micro_rvv_sum {
+  int32_t own_flip, other_flip; /* 0, 4: what makes uint8 of int8 */
+  int32_t own, other, add;      /* 8, 12, 16 */
+  int32_t places, lo, hi;       /* 20, 24, 28 */
+} tvmrt_micro_rvv_sum;
+
+/*! \brief n sums of the layer's bytes q and the operand's. */
+TVMRT_NOINLINE void tvmrt_micro_rvv_sum_bytes(const tvmrt_micro_rvv_sum* k, uint8_t* y,
+                                              const uint8_t* q, const uint8_t* b, int32_t n) {
+  int32_t some, t;
+  __asm volatile(
+      TVMRT_MICRO_RVV_ON
+      "1:\nvsetvli %[some], %[n], e8, m2, ta, ma\nvle8.v v0, (%[q])\nadd %[q], %[q], %[some]\n"
+      "vle8.v v2, (%[b])\nadd %[b], %[b], %[some]\nlw %[t], 0(%[k])\nvxor.vx v0, v0, %[t]\n"
+      "lw %[t], 4(%[k])\nvxor.vx v2, v2, %[t]\nvsetvli zero, zero, e32, m8, ta, ma\n"
+      "vzext.vf4 v8, v0\nvzext.vf4 v16, v2\nlw %[t], 8(%[k])\nvmul.vx v8, v8, %[t]\n"
+      "lw %[t], 12(%[k])\nvmacc.vx v8, %[t], v16\nlw %[t], 16(%[k])\nvadd.vx v8, v8, %[t]\n"
+      "lw %[t], 20(%[k])\nvsra.vx v8, v8, %[t]\nlw %[t], 24(%[k])\nvmax.vx v8, v8, %[t]\n"
+      "lw %[t], 28(%[k])\nvmin.vx v8, v8, %[t]\nvsetvli zero, zero, e16, m4, ta, ma\n"
+      "vnsrl.wi v8, v8, 0\nvsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\n"
+      "sub %[n], %[n], %[some]\nvse8.v v8, (%[y])\nadd %[y], %[y], %[some]\nbnez %[n], "
+      "1b\n" TVMRT_MICRO_RVV_OFF
+      : [y] "+r"(y), [q] "+r"(q), [b] "+r"(b), [n] "+r"(n), [some] "=&r"(some), [t] "=&r"(t)
+      : [k] "r"(k)
+      : TVMRT_MICRO_RVV_CHANGES);
+}
+
+/*! \brief An epilogue (tvmrt_i8_epilogue): the bytes of the sums, and what lies beside them. */
+static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
+  const tvmrt_micro_sum* const s = to->sum;
+  const int32_t own = s->range.lo < 0 ? 0x80 : 0, other = s->other_signed ? 0x80 : 0;
+  const tvmrt_micro_rvv_sum k = {
+      own,       other, s->own, s->other, s->add - own * s->own - other * s->other,
+      s->places, s->lo, s->hi};
+  uint8_t q[TVMRT_MICRO_CHUNK];
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    for (int32_t i = 0; i < rows->channels; i += TVMRT_MICRO_CHUNK) {
+      const int32_t left = rows->channels - i, channel = (int32_t)rows->channel + i;
+      const int32_t n = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+      const uint8_t* const b = (const uint8_t*)to->operand + ((int32_t)rows->pixel + p) * s->pixel;
+      tvmrt_micro_requantize(q, rows->acc + p * (int32_t)rows->acc_stride + i,
+                             (const tvmrt_micro_factor*)to->factors + channel, n, &s->range);
+      tvmrt_micro_rvv_sum_bytes(&k, (uint8_t*)rows->y + p * (int32_t)rows->y_stride + i, q,
+                                b + channel, n);
+    }
+  }
+}
+#else
 /*! \brief An epilogue (tvmrt_i8_epilogue): the bytes of the sums, and what lies beside them. */
 static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_micro_sum_ctx* const to = (const tvmrt_micro_sum_ctx*)ctx;
@@ -51,6 +102,7 @@ static inline void tvmrt_micro_sum_rows(const tvmrt_i8_rows* rows, const void* c
     }
   }
 }
+#endif
 
 #if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
 /*! \brief n sums and the operand's bytes become y: a function of its own, as its numbers just fit

@@ -1,0 +1,121 @@
+/*!
+ * \file board/bytes_rvv_i8.h
+ * \brief tvmrt_micro_requantize() by RISC-V's vectors; a part of board/i8.h.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_BYTES_RVV_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_BYTES_RVV_I8_H_
+
+#include "rvv.h"
+
+#if TVMRT_MICRO_RVV
+/*! \brief How many sums have become bytes, and how many of them have no fixed factor. */
+typedef struct tvmrt_micro_strip {
+  int32_t n, floats;
+} tvmrt_micro_strip;
+
+/*!
+ * \brief The bytes of as many of n sums as there are elements in eight registers, by fixed factors;
+ * those of others are wrong.
+ *
+ * \param factors [in] tvmrt_micro_factor of each sum.
+ * \param half    [in] The zero point times 16, and 8.
+ */
+TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_bytes(uint8_t* y, const int32_t* sums,
+                                                     const void* factors, int32_t n, int32_t half,
+                                                     int32_t lo, int32_t hi) {
+  tvmrt_micro_strip strip;
+  __asm volatile(
+      TVMRT_MICRO_RVV_ON
+      "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v16, (%[factors])\nvle32.v v8, (%[sums])\n"
+      "vmsgt.vi v0, v16, -1\nvrsub.vi v16, v16, 0\nvcpop.m %[floats], v0\nvmulh.vv v8, v8, v16\n"
+      "vadd.vx v8, v8, %[half]\nvsra.vi v8, v8, 4\nvmax.vx v8, v8, %[lo]\nvmin.vx v8, v8, %[hi]\n"
+      "vsetvli zero, zero, e16, m4, ta, ma\nvnsrl.wi v8, v8, 0\n"
+      "vsetvli zero, zero, e8, m2, ta, ma\nvnsrl.wi v8, v8, 0\nvse8.v v8, "
+      "(%[y])\n" TVMRT_MICRO_RVV_OFF
+      : [some] "=&r"(strip.n), [floats] "=&r"(strip.floats)
+      : [y] "r"(y), [sums] "r"(sums), [factors] "r"(factors), [n] "r"(n), [half] "r"(half),
+        [lo] "r"(lo), [hi] "r"(hi)
+      : TVMRT_MICRO_RVV_CHANGES);
+  return strip;
+}
+
+/*! \brief Most sums of tvmrt_micro_rvv_scaled(). */
+#define TVMRT_MICRO_RVV_SCALED 64
+
+/*!
+ * \brief The bytes of those of n sums that have floats for factors, for as many as there are elements in
+ * four registers: tvmrt_micro_scaled() by integers.
+ *
+ * \param unsure [out] Places, `floats` of them, of bytes that are wrong where a product is next to a tie.
+ */
+TVMRT_INLINE tvmrt_micro_strip tvmrt_micro_rvv_scaled(uint8_t* y, const int32_t* sums,
+                                                      const void* factors, int32_t n, int32_t zero,
+                                                      int32_t lo, int32_t hi, uint8_t* unsure) {
+  tvmrt_micro_strip strip;
+  __asm volatile(
+      TVMRT_MICRO_RVV_ON
+      "vsetvli %[some], %[n], e32, m4, ta, ma\nvle32.v v8, (%[factors])\nvle32.v v4, (%[sums])\n"
+      /* v16: 150 less the exponent, v8: the factor's digits, v12: the sum without its sign */
+      "vmsgt.vi v0, v8, -1\nvsrl.vi v16, v8, 23\nli %[t], 150\nvrsub.vx v16, v16, %[t]\n"
+      "vsll.vi v8, v8, 9\nvrsub.vi v12, v4, 0\nvsrl.vi v8, v8, 9\nli %[t], 0x800000\n"
+      "vor.vx v8, v8, %[t]\nvmax.vv v12, v12, v4\n"
+      /* the product in 256ths to v20; v8: what is above it */
+      "vmulhu.vv v20, v12, v8\nvmul.vv v24, v12, v8\nvadd.vi v28, v16, -8\nli %[t], 40\n"
+      "vsrl.vv v24, v24, v28\nvrsub.vx v12, v16, %[t]\nvsrl.vv v8, v20, v28\n"
+      "vsll.vv v20, v20, v12\nvor.vv v20, v20, v24\n"
+      /* next to a tie, or shifted by more than a word */
+      "li %[t], 255\nvand.vx v24, v20, %[t]\nli %[t], -126\nvadd.vx v24, v24, %[t]\n"
+      "vmsleu.vi v2, v24, 3\nli %[t], 39\nvmsgt.vx v3, v16, %[t]\nvmor.mm v2, v2, v3\n"
+      "vmand.mm v2, v2, v0\n"
+      /* rounded; large where there is something above; with the sign, in range */
+      "vsrl.vi v20, v20, 7\nli %[t], 1\nvminu.vx v8, v8, %[t]\nvadd.vi v20, v20, 1\n"
+      "vsll.vi v8, v8, 16\nvsrl.vi v20, v20, 1\nvsra.vi v4, v4, 31\nvor.vv v20, v20, v8\n"
+      "vxor.vv v20, v20, v4\nvsub.vv v20, v20, v4\nvadd.vx v20, v20, %[zero]\n"
+      "vmax.vx v20, v20, %[lo]\nvmin.vx v20, v20, %[hi]\n"
+      "vsetvli zero, zero, e16, m2, ta, ma\nvnsrl.wi v20, v20, 0\n"
+      "vsetvli zero, zero, e8, m1, ta, ma\nvnsrl.wi v20, v20, 0\nvse8.v v20, (%[y]), v0.t\n"
+      "vcpop.m %[t], v2\nvid.v v8\nvcompress.vm v12, v8, v2\nvse8.v v12, "
+      "(%[unsure])\n" TVMRT_MICRO_RVV_OFF
+      : [some] "=&r"(strip.n), [t] "=&r"(strip.floats)
+      : [y] "r"(y), [sums] "r"(sums), [factors] "r"(factors), [n] "r"(n), [zero] "r"(zero),
+        [lo] "r"(lo), [hi] "r"(hi), [unsure] "r"(unsure)
+      : TVMRT_MICRO_RVV_CHANGES);
+  return strip;
+}
+
+/*! \brief The bytes of sums whose factors are floats; those of fixed factors are there. */
+TVMRT_NOINLINE void tvmrt_micro_requantize_floats(uint8_t* y, const int32_t* sums,
+                                                  const tvmrt_micro_factor* factors, int32_t n,
+                                                  const tvmrt_micro_range* range) {
+  uint8_t unsure[TVMRT_MICRO_RVV_SCALED];
+  while (n > 0) {
+    const int32_t most = n < TVMRT_MICRO_RVV_SCALED ? n : TVMRT_MICRO_RVV_SCALED;
+    const tvmrt_micro_strip strip =
+        tvmrt_micro_rvv_scaled(y, sums, factors, most, range->zero, range->lo, range->hi, unsure);
+    for (int32_t i = 0; i < strip.floats; i++) {
+      const int32_t at = unsure[i];
+      tvmrt_micro_requantize_any(y + at, sums + at, factors + at, 1, range);
+    }
+    y += strip.n;
+    sums += strip.n;
+    factors += strip.n;
+    n -= strip.n;
+  }
+}
+
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                           const tvmrt_micro_factor* factors, int32_t n,
+                                           const tvmrt_micro_range* range) {
+  while (n > 0) {
+    const tvmrt_micro_strip strip =
+        tvmrt_micro_rvv_bytes(y, sums, factors, n, range->zero * 16 + 8, range->lo, range->hi);
+    if (strip.floats > 0) tvmrt_micro_requantize_floats(y, sums, factors, strip.n, range);
+    y += strip.n;
+    sums += strip.n;
+    factors += strip.n;
+    n -= strip.n;
+  }
+}
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_BYTES_RVV_I8_H_ */
