@@ -17,6 +17,7 @@ import pytest
 from archives import unpack
 from board_layers import layers
 from boards import BOARDS, link_image, run_image
+from boards import program_text as counting_program
 from compilers import (
     COMPILERS,
     Build,
@@ -26,7 +27,7 @@ from compilers import (
     sampled_builds,
     sources_of,
 )
-from firmware_program import program_text
+from firmware_program import DIGITS, program_text
 from varied_networks import varied_networks
 
 import tvmrt
@@ -106,6 +107,26 @@ def test_results_are_right_however_they_are_built(build, archives, images, expec
         pytest.skip(f"{build.missing_tool()} is not installed")
     found = results(build, archives(build.target), images[:PICTURES], tmp_path)
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
+def test_clang_takes_as_many_instructions_as_gcc(target, images, tmp_path):
+    network = tvmrt.compile(DIGITS / "digits_int8.onnx", target=target, interface_api="c",
+                            module_name="net")  # fmt: skip
+    network.export(tmp_path / "net.tar")
+    unpack(tmp_path / "net.tar", tmp_path / "net")
+    program = tmp_path / "main.c"
+    program.write_text(counting_program(BOARDS[target], network))
+    images[0].tofile(tmp_path / "inputs.bin")
+    counts = {}
+    for compiler in ("gcc", "clang"):
+        build = Build(compiler, "-Os", "plain", target)
+        if build.missing_tool():
+            pytest.skip(f"{build.missing_tool()} is not installed")
+        image = build_image(build, program, [tmp_path / "net"], tmp_path / compiler)
+        run_image(build.board, image, tmp_path, counted=True)
+        counts[compiler] = int(np.fromfile(tmp_path / "costs.bin", np.uint32)[0])
+    assert counts["clang"] <= 1.15 * counts["gcc"]
 
 
 def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProcess:

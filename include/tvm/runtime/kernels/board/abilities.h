@@ -25,8 +25,7 @@
 #endif
 
 #ifndef TVMRT_MICRO_ASM
-#if (TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_CAN_RVV) && defined(__GNUC__) && defined(__OPTIMIZE__) && \
-    !(TVMRT_MICRO_CAN_MVE && defined(__clang__))
+#if (TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_CAN_RVV) && defined(__GNUC__) && defined(__OPTIMIZE__)
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
@@ -37,6 +36,14 @@
 #define TVMRT_MICRO_RVV 1
 #else
 #define TVMRT_MICRO_RVV 0
+#endif
+
+/*! \brief Helium's predicate, at the end of what a block of assembly changes. Clang has no name for it:
+ * functions with such a block use no other predicate. */
+#if defined(__clang__)
+#define TVMRT_MICRO_CHANGES_P0
+#else
+#define TVMRT_MICRO_CHANGES_P0 , "p0"
 #endif
 
 /*! \brief Whether words may be read and written at any address. */

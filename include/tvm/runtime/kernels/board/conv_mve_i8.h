@@ -63,32 +63,31 @@ TVMRT_NOINLINE void tvmrt_micro_mve_quads_1(int32_t* sums, const int32_t* bias,
 TVMRT_NOINLINE void tvmrt_micro_mve_quads_2(int32_t* sums, const int32_t* bias,
                                             const int8_t* window, const int8_t* w, int32_t n,
                                             int32_t channels) {
-  /* on the stack, where no register is needed to find them */
+  /* on the stack, where one register finds all of it */
   struct {
     int32_t* sums;
     const int32_t* end;
-  } out = {sums, sums + channels};
-  struct {
     const int8_t* window;
     int32_t n;
-  } in = {window, n};
+    const int32_t* bias;
+  } turn = {sums, sums + channels, window, n, bias};
   int32_t a0, a1, a2, a3, b0, b1, b2, b3;
   const int8_t* x;
   __asm volatile(
-      "1:\nldr %[x], %[bias]\nldrd %[a2], %[a3], [%[x], #8]\nldrd %[a0], %[a1], [%[x]], #16\n"
-      "str %[x], %[bias]\nldrd %[x], %[n], %[in]\n"
+      "1:\nldr %[x], [%[turn], #16]\nldrd %[a2], %[a3], [%[x], #8]\n"
+      "ldrd %[a0], %[a1], [%[x]], #16\nstr %[x], [%[turn], #16]\nldrd %[x], %[n], [%[turn], #8]\n"
       "mov %[b0], %[a0]\nmov %[b1], %[a1]\nmov %[b2], %[a2]\nmov %[b3], %[a3]\n"
       "2:\nvldrb.8 q0, [%[x]], #16\nvldrb.8 q2, [%[x]], #16\n" TVMRT_MICRO_MVE_TWO("a0", "b0")
           TVMRT_MICRO_MVE_TWO("a1", "b1") TVMRT_MICRO_MVE_TWO("a2", "b2")
               TVMRT_MICRO_MVE_TWO("a3", "b3") "subs %[n], %[n], #16\nbgt 2b\n"
-      "ldrd %[x], %[n], %[out]\n"
+      "ldrd %[x], %[n], [%[turn]]\n"
       "strd %[b0], %[b1], [%[x], #128]\nstrd %[b2], %[b3], [%[x], #136]\n"
       "strd %[a2], %[a3], [%[x], #8]\nstrd %[a0], %[a1], [%[x]], #16\n"
-      "str %[x], %[out]\ncmp %[x], %[n]\nblo 1b\n"
+      "str %[x], [%[turn]]\ncmp %[x], %[n]\nblo 1b\n"
       : [a0] "=&Te"(a0), [a1] "=&Te"(a1), [a2] "=&Te"(a2), [a3] "=&Te"(a3), [b0] "=&Te"(b0),
         [b1] "=&Te"(b1), [b2] "=&Te"(b2), [b3] "=&Te"(b3), [x] "=&r"(x), [w] "+r"(w),
-        [n] "=&r"(n), [bias] "+m"(bias), [out] "+m"(out)
-      : [in] "m"(in)
+        [n] "=&r"(n)
+      : [turn] "r"(&turn)
       : "q0", "q1", "q2", "cc", "memory");
 }
 #endif

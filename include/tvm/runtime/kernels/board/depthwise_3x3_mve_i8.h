@@ -60,7 +60,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
         : [left] "+r"(left), [first] "+l"(first), [second] "+l"(second), [at] "+r"(at)
         : [above] "r"(above.channels), [below] "r"(below.channels), [planes] "r"(8 * plane),
           [places] "w"(places), [flips] "w"(flips)
-        : "q0", "q1", "p0", "cc", "memory");
+        : "q0", "q1", "cc", "memory" TVMRT_MICRO_CHANGES_P0);
 #else
     for (; left > 0; left -= 8, at += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE

@@ -32,7 +32,7 @@ TVMRT_INLINE void tvmrt_micro_mve_bytes(const tvmrt_micro_mve_quad* k, uint8_t* 
         : [y] "+l"(y), [s] "+r"(sums), [n] "+r"(n)
         : [bias] "w"(k->bias), [fixed] "w"(k->fixed), [lo] "w"(k->lo), [hi] "w"(k->hi),
           [half] "r"(half), [step] "r"(y_stride), [some] "r"((uint32_t)k->some)
-        : "q0", "cc", "memory", "p0");
+        : "q0", "cc", "memory" TVMRT_MICRO_CHANGES_P0);
     return;
   }
 #endif
