@@ -1,4 +1,8 @@
-/* oneDNN 2: primitives by way of descriptors of operations, layouts are structs. */
+/* oneDNN 2: primitives by way of descriptors of operations, layouts are structs.
+ *
+ * A layout's descriptor is a struct, of which the pool keeps a copy, so that layouts may be copied
+ * and point to it as they do to oneDNN 3's. Operations are described first and then become
+ * primitives; the table has a row for each kind. */
 #include <stdlib.h>
 
 #include "api.h"
@@ -83,6 +87,7 @@ dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* siz
   return keep_if(dnnl_memory_desc_init_submemory(&md, md_of(from), sizes, starts), pool, &md, out);
 }
 
+/* The struct is this version's to change: blocks stay as they are. */
 dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
   /* lint: md_of() gives NULL for no layout only */
   dnnl_memory_desc_t md = *md_of(from);
@@ -288,6 +293,7 @@ dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask
   return dnnl_primitive_attr_set_output_scales(attr, count, mask, scales);
 }
 
+/* The version has the number in the attribute. */
 dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t zero,
                                  bool* is_operand) {
   *is_operand = false;

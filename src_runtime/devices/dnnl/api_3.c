@@ -1,4 +1,7 @@
-/* oneDNN 3: primitives at once, layouts are opaque, numbers of quantisation are arguments. */
+/* oneDNN 3: primitives at once, layouts are opaque, numbers of quantisation are arguments.
+ *
+ * Descriptors are oneDNN's objects: the pool destroys them, and layouts hold what was queried of
+ * them once. */
 #include <stdlib.h>
 
 #include "api.h"
@@ -117,6 +120,7 @@ static dnnl_status_t retype_blocks(api_pool* pool, const layout* from, dnnl_data
   return dnnl_unimplemented;
 }
 
+/* A descriptor cannot be changed, so one is made that has the same order. */
 dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
   if (from->any) {
     return api_by_tag(pool, from->ndims, from->dims, dtype, dnnl_format_tag_any, out);
@@ -334,6 +338,7 @@ dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask
   return dnnl_unimplemented;
 }
 
+/* The number comes as an argument of the primitive, which tells its place. */
 dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t zero,
                                  bool* is_operand) {
   (void)zero;

@@ -1,4 +1,8 @@
-/* Which nodes form a group, and the order in which groups are built. */
+/* Which nodes form a group, and the order in which groups are built.
+ *
+ * Two passes: nodes are sorted into groups by what reads what, without a look at oneDNN, then
+ * groups are built in order. A group that oneDNN cannot do as a whole, or only slowly, loses posts
+ * from its end until it can. */
 #include "build.h"
 
 #include <stdlib.h>
@@ -45,6 +49,7 @@ static const head_row HEADS[] = {
     {"rnn", build_recurrent, false},
 };
 
+/* NULL for pointwise nodes, which post.c knows. */
 static const head_row* find_head(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(HEADS) / sizeof(HEADS[0]); ++i) {
@@ -59,6 +64,7 @@ const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor) {
   return &p->region->tensors[tensor];
 }
 
+/* Optional inputs may be missing at the end or be left out in between. */
 int32_t build_input(const tvmrt_region_node* node, int which) {
   return which < node->num_inputs ? node->inputs[which] : -1;
 }
@@ -83,6 +89,7 @@ int build_set(plan* p, int32_t tensor, const view* v) {
   return 0;
 }
 
+/* Reduced precision concerns floats alone. */
 dnnl_data_type_t build_dtype(plan* p, const tvmrt_region_node* node, int32_t tensor) {
   dnnl_data_type_t dtype = layout_dtype(build_tensor(p, tensor)->dtype);
   bool reduced = strcmp(tvmrt_node_text(node, "precision", ""), "bfloat16") == 0;
@@ -97,6 +104,7 @@ int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int coun
   return plan_fail(p, "attribute %s has %d integers; %d are expected", key, (int)found, count);
 }
 
+/* oneDNN has such numbers in 32 bits, and multiplies some. */
 static bool is_count(int64_t n, int64_t least) { return n >= least && n <= 1 << 28; }
 
 int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int64_t stride,
@@ -127,6 +135,7 @@ typedef struct {
   group* groups;    /* per first node */
 } sorting;
 
+/* Two readers are told apart, since a swish has two; of more only the number counts. */
 static void count_readers(sorting* s) {
   const tvmrt_region* r = s->r;
   int32_t i, k;
@@ -150,7 +159,8 @@ static bool is_op(const sorting* s, int32_t node, const char* op) {
   return node >= 0 && strcmp(s->r->nodes[node].op, op) == 0;
 }
 
-/* x * sigmoid(x) is one operation to oneDNN: the product's node, or -1. */
+/* x * sigmoid(x) is one operation to oneDNN: the product's node, or -1. The sigmoid may have been
+ * taken as the beginning of a group of its own, but by no other. */
 static int32_t find_swish(const sorting* s, int32_t x) {
   int32_t gate = s->first[x], product = s->second[x], squashed;
   if (s->readers[x] != 2 || !is_op(s, gate, "sigmoid") || !is_op(s, product, "mul")) return -1;
@@ -159,6 +169,7 @@ static int32_t find_swish(const sorting* s, int32_t x) {
   return s->readers[squashed] == 1 && s->first[squashed] == product ? product : -1;
 }
 
+/* Both nodes are taken into the group. */
 static int32_t add_swish(sorting* s, group* g, int32_t number, int32_t x, int32_t product) {
   post* out = &g->posts[g->num_posts++];
   memset(out, 0, sizeof(*out));
@@ -173,7 +184,9 @@ static int32_t add_swish(sorting* s, group* g, int32_t number, int32_t x, int32_
   return out->result = s->r->nodes[product].outputs[0];
 }
 
-/* Take what follows the tensor `flow` into the group; the tensor behind, or -1 if nothing fits. */
+/* Take what follows the tensor `flow` into the group; the tensor behind, or -1 if nothing fits. A
+ * value with two readers ends the group: it must be in memory. Three posts are kept free, as one
+ * node may need them. */
 static int32_t extend(sorting* s, group* g, int32_t number, int32_t flow) {
   int32_t next = s->first[flow], product = find_swish(s, flow);
   int count;
@@ -262,6 +275,8 @@ static int sort_node(sorting* s, int32_t number) {
   return 0;
 }
 
+/* The counts of readers also tell, while groups are built, what is read later
+ * (plan_is_last_use()). */
 static int sort_nodes(sorting* s) {
   int32_t i;
   count_readers(s);
@@ -322,6 +337,7 @@ static int build_groups(const sorting* s) {
   return 0;
 }
 
+/* One block of numbers for all lists. */
 int build_nodes(plan* p) {
   size_t tensors = (size_t)p->region->num_tensors + 1, nodes = (size_t)p->region->num_nodes + 1;
   int32_t* numbers = calloc(3 * tensors + 2 * nodes, sizeof(int32_t));

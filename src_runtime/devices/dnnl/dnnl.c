@@ -30,6 +30,7 @@ static int fail(const char* text) {
   return -1;
 }
 
+/* A runtime without the function leaves oneDNN its own number of threads. */
 static int init(tvmrt_device* device) {
   library* lib = calloc(1, sizeof(*lib));
   if (lib == NULL) return fail("out of memory");
@@ -79,6 +80,8 @@ static int set_threads(int count) {
 #endif
 }
 
+/* The old plan stays where a new one cannot be made. The number of threads is set for the build,
+ * too: oneDNN makes primitives for it. */
 static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, bool channels_last,
                      int threads) {
   const library* lib = device->privacy;
@@ -100,6 +103,8 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return make_plan(device, region, false, channels_last, allowed_threads(device->privacy));
 }
 
+/* A plan that was made for a call's tensors is made anew for the next call's, if they lie
+ * otherwise. */
 static int run(tvmrt_device* device, tvmrt_region* region) {
   plan* p = region->device_graph;
   int threads = allowed_threads(device->privacy), before, rc;

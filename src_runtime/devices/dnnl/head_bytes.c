@@ -34,6 +34,7 @@ static int append(plan* p, dnnl_post_ops_t ops, int index, const step* s, fused*
   return plan_status(p, api_append_binary(ops, s->alg, &operand->v.md), "an operation");
 }
 
+/* The attributes copy the list. */
 static int set_steps(plan* p, const step* steps, int count, fused* f) {
   dnnl_post_ops_t ops = NULL;
   int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
@@ -195,6 +196,7 @@ int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, in
   return set_bytes(p, node->outputs[0], &out, to);
 }
 
+/* The first operand becomes floats by itself and is then an operand of the second one's steps. */
 int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   view a, b, term, divisor, out;
@@ -224,7 +226,8 @@ int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int nu
 
 /* Averages -------------------------------------------------------------------------------------- */
 
-/* Whether one window is the whole image: then the sum is exact, and multiplied once. */
+/* Whether one window is the whole image: then the sum is exact, and multiplied once. Attributes of
+ * other lengths are refused later. */
 static bool is_global(const tvmrt_region_node* node, const view* x, int spatial) {
   int32_t count = 0;
   const int64_t* kernel = tvmrt_node_ints(node, "kernel", &count);
@@ -238,6 +241,7 @@ static bool is_global(const tvmrt_region_node* node, const view* x, int spatial)
   return true;
 }
 
+/* One factor for both scales and the number of pixels. */
 static int sum_pixels(plan* p, const tvmrt_region_node* node, const view* x, const int64_t* dims,
                       const step* rest, int count, view* out) {
   double pixels = 1;
@@ -263,6 +267,7 @@ static int sum_pixels(plan* p, const tvmrt_region_node* node, const view* x, con
   return add(p, &op, &row_major, NULL, steps, count + 1, out);
 }
 
+/* build_read_window() fills what op points to. */
 static int average(plan* p, const tvmrt_region_node* node, const view* x, const int64_t* dims,
                    const step* rest, int count, view* out) {
   step steps[MAX_STEPS];

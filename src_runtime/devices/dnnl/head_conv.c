@@ -1,4 +1,8 @@
-/* Convolutions, forward and transposed, of floats and of quantised tensors. */
+/* Convolutions, forward and transposed, of floats and of quantised tensors.
+ *
+ * A convolution is read in three steps: window and extents, operands, and the layouts that the
+ * primitive chooses, into which operands are then brought. Weights are constants as a rule and
+ * converted once. */
 #include <string.h>
 
 #include "build.h"
@@ -30,6 +34,7 @@ static int read_window(plan* p, const tvmrt_region_node* node, int spatial, wind
   return 0;
 }
 
+/* The padding behind follows from the extents; a transposed convolution has them exchanged. */
 static int close_window(plan* p, window* w, const int64_t* larger, const int64_t* smaller,
                         const int64_t* kernel) {
   int i;
@@ -101,6 +106,7 @@ static int read_bias(plan* p, int32_t tensor, operands* o) {
   return 0;
 }
 
+/* x and y are left to the primitive's choice, the bias is one row. */
 static int read_operands(plan* p, const tvmrt_region_node* node, const extents* e,
                          dnnl_data_type_t dtype, int32_t result, operands* o) {
   dnnl_data_type_t y_dtype = build_dtype(p, node, result);
@@ -119,6 +125,7 @@ static int settle(plan* p, dnnl_primitive_desc_t pd, const fused* f, const opera
   return fused_place(p, f, pd, args[0].v.store, &args[2].v);
 }
 
+/* pd is taken over, also where this fails. */
 static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
   plan_arg args[4] = {{DNNL_ARG_SRC, o->x},
                       {DNNL_ARG_WEIGHTS, o->w},

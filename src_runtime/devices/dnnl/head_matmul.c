@@ -1,4 +1,6 @@
-/* Matrix products of floats. */
+/* Matrix products of floats.
+ *
+ * Leading dimensions are flattened into rows where b is one matrix, so that there is one product. */
 #include <string.h>
 
 #include "build.h"
@@ -9,6 +11,7 @@ typedef struct {
   dnnl_dims_t a, b, y;
 } extents;
 
+/* All dimensions but the last. */
 static int64_t rows_of(const tvmrt_region_tensor* t) {
   int64_t rows = 1;
   int i;
@@ -22,6 +25,7 @@ static void pad_front(const tvmrt_region_tensor* t, int ndims, dnnl_dims_t out) 
   for (i = 0; i < ndims; ++i) out[i] = i < lead ? 1 : t->shape[i - lead];
 }
 
+/* Batches broadcast as in NumPy, which oneDNN does by extents of 1. */
 static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
   const tvmrt_region_tensor* a = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* b = build_tensor(p, build_input(node, 1));
@@ -106,6 +110,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   return layout_dense(p, e->ndims, e->y, build_dtype(p, node, result), &o->y_md);
 }
 
+/* pd is taken over, also where this fails. */
 static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
   plan_arg args[4] = {{DNNL_ARG_SRC, o->a},
                       {DNNL_ARG_WEIGHTS, o->b},
@@ -129,6 +134,7 @@ static int settle(plan* p, view* v) {
   return layout_row_major(p, v, v);
 }
 
+/* Weights that are computed at run time are taken as they lie, as repacking them costs each run. */
 int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   api_op op = {.kind = API_MATMUL, .what = "a matrix product"};
   dnnl_primitive_desc_t pd = NULL;

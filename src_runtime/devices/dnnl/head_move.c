@@ -1,4 +1,7 @@
-/* What moves elements: concatenation, views, casts. */
+/* What moves elements: concatenation, views, casts.
+ *
+ * Most of these cost nothing: they make another view of their operand's store. What cannot be
+ * expressed so is copied by layout.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +43,7 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout
   return build_set(p, node->outputs[0], &args[n].v);
 }
 
+/* Any number of parts, so the lists are not of fixed size. */
 int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   size_t n = (size_t)node->num_inputs;
   plan_arg* args = calloc(n + 1, sizeof(*args));
@@ -57,6 +61,7 @@ int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int 
   return rc;
 }
 
+/* A scalar has no axes to slice. */
 static int slice(plan* p, const tvmrt_region_node* node, view* v) {
   const int64_t *starts, *steps, *sizes;
   int n = build_tensor(p, node->inputs[0])->ndim;

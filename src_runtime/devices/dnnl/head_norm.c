@@ -1,4 +1,7 @@
-/* Softmax and normalisations. */
+/* Softmax and normalisations.
+ *
+ * oneDNN normalises rows: layers and groups are brought to that form by reshapes. None takes
+ * posts. */
 #include <string.h>
 
 #include "build.h"
@@ -16,6 +19,7 @@ static int add(plan* p, const tvmrt_region_node* node, const api_op* op, plan_ar
   return rc;
 }
 
+/* In the operand's own order, over any axis. */
 int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   int axis = (int)tvmrt_node_int(node, "axis", -1);
   bool log = tvmrt_node_int(node, "log", 0) != 0;
@@ -81,6 +85,7 @@ static int as_rows(plan* p, const tvmrt_region_node* node, int64_t extent, view*
   return layout_reshape(p, out, 2, dims, out);
 }
 
+/* All axes from `axis` on are one row. */
 int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);
@@ -114,6 +119,8 @@ static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t a
   return add(p, node, &op, args, 3, v);
 }
 
+/* oneDNN's scale and shift would be those of places within a group, the node's are those of
+ * channels. */
 int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);

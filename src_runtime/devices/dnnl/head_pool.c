@@ -26,6 +26,7 @@ static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) 
 
 /* Pooling --------------------------------------------------------------------------------------- */
 
+/* oneDNN counts the gaps between elements of a window, nodes the distances. */
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
                       build_window* w) {
   const int64_t *kernel, *strides, *dilations, *before;
@@ -174,6 +175,7 @@ static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
   return layout_row_major(p, src, src);
 }
 
+/* Pooling reads any layout and takes posts, reductions want their axes last. */
 static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                     const int64_t* dims, const post* posts, int num_posts) {
   build_window w = {.spatial = src->md.ndims - 2, .alg = alg};
@@ -238,6 +240,7 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
   return 0;
 }
 
+/* oneDNN computes places by itself, so only nodes that mean the same ones can be given to it. */
 int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layout dst;
   dnnl_dims_t dims;

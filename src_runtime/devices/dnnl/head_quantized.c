@@ -22,6 +22,7 @@ typedef struct {
   dnnl_data_type_t to;
 } quantization;
 
+/* Sums of 32 bits have no zero point and no bounds. */
 static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) {
   double low = tvmrt_node_float(node, "low", -INFINITY);
   double high = tvmrt_node_float(node, "high", INFINITY);
@@ -41,7 +42,8 @@ static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) 
   return 0;
 }
 
-/* One scale, or one for each of the channels, which are dimension 1. */
+/* One scale, or one for each of the channels, which are dimension 1. A copy,
+ * which build_product() frees. */
 static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* q) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   if (t->data == NULL || t->dtype.code != kDLFloat || t->dtype.bits != 32) {
@@ -75,6 +77,7 @@ static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, c
   return 0;
 }
 
+/* 0 needs no attribute. */
 static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
   plan_arg* operand = &f->args[f->num_args];
   bool is_operand;
@@ -99,6 +102,7 @@ static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims,
   return plan_status(p, api_append_binary(ops, dnnl_binary_mul, &operand->v.md), "scales");
 }
 
+/* In this order: scale, round, clip. */
 static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   dnnl_post_ops_t ops = NULL;
   int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
@@ -116,6 +120,7 @@ static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   return rc;
 }
 
+/* On failure nothing is left to free. */
 static int create_attributes(plan* p, int32_t result, const quantization* q, int ndims,
                              const int64_t* dims, fused* f) {
   int rc;
@@ -127,6 +132,7 @@ static int create_attributes(plan* p, int32_t result, const quantization* q, int
   return rc;
 }
 
+/* Whether all zero points are this number; a missing one is 0. */
 static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   const tvmrt_region_tensor* t;
   const int32_t* zeros;
@@ -212,6 +218,7 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
   return 0;
 }
 
+/* Groups are a dimension of their own in oneDNN's weights. */
 static int conv_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
@@ -257,6 +264,7 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
 
 /* Matrix product -------------------------------------------------------------------------------- */
 
+/* Rows are flattened: weights are one matrix. */
 static int matmul_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
   const tvmrt_region_tensor* t = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);

@@ -1,8 +1,12 @@
-/* Layouts of tensors: which view of a store stands for a reshape, a transpose, a slice. */
+/* Layouts of tensors: which view of a store stands for a reshape, a transpose, a slice.
+ *
+ * Functions give another view of the same store where oneDNN can express it, and otherwise append a
+ * conversion. What they make is valid as long as the plan. */
 #include <string.h>
 
 #include "plan.h"
 
+/* Truth values are bytes. undef for what oneDNN has no elements of. */
 dnnl_data_type_t layout_dtype(DLDataType dtype) {
   if (dtype.lanes != 1) return dnnl_data_type_undef;
   switch (dtype.code * 256 + dtype.bits) {
@@ -79,6 +83,7 @@ static dnnl_format_tag_t channels_last_tag(int ndims) {
   }
 }
 
+/* UNSUITABLE for what is no image. */
 int layout_channels_last(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
                          layout* out) {
   dnnl_format_tag_t tag = channels_last_tag(ndims);
@@ -86,6 +91,7 @@ int layout_channels_last(plan* p, int ndims, const int64_t* dims, dnnl_data_type
   return by_tag(p, ndims, dims, dtype, tag, out);
 }
 
+/* The primitive chooses, unless the user wants channels last. */
 int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   dnnl_dims_t copy;
   dnnl_format_tag_t tag = dnnl_format_tag_any;
@@ -113,6 +119,7 @@ static bool has_dense_borders(const tvmrt_region* r) {
   return r->num_nodes > 0 && strcmp(tvmrt_node_text(&r->nodes[0], "borders", ""), "dense") == 0;
 }
 
+/* Of the call's tensor where one is there, else as the runtime most likely passes it. */
 int layout_border(plan* p, int32_t tensor, layout* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->from_call ? p->region->data[tensor] : NULL;
@@ -137,6 +144,7 @@ int layout_border(plan* p, int32_t tensor, layout* out) {
 
 static bool is_plain(const layout* md) { return md->blocked && md->inner_blocks == 0; }
 
+/* Gaps between elements show in the size; padding of blocks counts as elements. */
 bool layout_is_packed(const layout* md) {
   size_t elements = dnnl_data_type_size(md->data_type);
   int i;
@@ -177,7 +185,8 @@ static bool has_strides(const layout* md, const dnnl_dims_t strides) {
   return true;
 }
 
-/* oneDNN knows layouts by their strides, those of extents of one too: give it the ones it expects. */
+/* oneDNN knows layouts by their strides, those of extents of one too: give it the ones it expects.
+ * Others are copied to row-major order. */
 int layout_packed(plan* p, const view* v, view* out) {
   dnnl_dims_t strides;
   *out = *v;
@@ -190,6 +199,7 @@ int layout_packed(plan* p, const view* v, view* out) {
   return by_strides(p, v->md.ndims, v->md.dims, v->md.data_type, strides, &out->md);
 }
 
+/* In the same order where that can be expressed, since the reader may want it so. */
 int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
   layout md;
   if (v->md.data_type == dtype) {
@@ -219,6 +229,8 @@ static bool same_dims(const layout* md, int ndims, const int64_t* dims) {
   return true;
 }
 
+/* oneDNN's own reshape splits and joins axes of blocked layouts, where it can; a row-major tensor
+ * has strides of the new extents in any case. */
 int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view* out) {
   dnnl_dims_t copy;
   layout md;
@@ -242,6 +254,7 @@ int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view*
   return 0;
 }
 
+/* oneDNN wants where each axis goes, the region says where each comes from. */
 int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   int where[DNNL_MAX_NDIMS], i;
   layout md;
@@ -301,6 +314,8 @@ static int slice_blocks(plan* p, const view* v, const int64_t* starts, const int
   return 0;
 }
 
+/* Views without a copy where they can be. Everything is checked before, since oneDNN checks only
+ * its own layouts. */
 int layout_slice(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
                  const int64_t* sizes, view* out) {
   view plain = *v;

@@ -1,4 +1,8 @@
-/* Where the stores of a plan lie, and the memory objects of its primitives over them. */
+/* Where the stores of a plan lie, and the memory objects of its primitives over them.
+ *
+ * The last part of building a plan: which primitive touches which store is known, so that stores of
+ * the arena that are not needed at the same time share bytes. Afterwards every primitive has its
+ * memory objects; only those at the border get another address with a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +12,8 @@ static bool overlap_in_time(const plan_store* a, const plan_store* b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place at which no store that lives at the same time lies. */
+/* The lowest place at which no store that lives at the same time lies. Stores before it have their
+ * places already. Moves on until nothing is in the way. */
 static size_t lowest_place(const plan* p, int32_t which) {
   const plan_store* s = &p->stores[which];
   size_t place = 0;
@@ -28,6 +33,8 @@ static size_t lowest_place(const plan* p, int32_t which) {
   return place;
 }
 
+/* Scratch memory lies behind the arena, one piece for all primitives, as one runs at a time.
+ * Zeroed, since padding of blocks is read. */
 static int place_stores(plan* p) {
   size_t bytes;
   int32_t i;
@@ -59,6 +66,7 @@ void* plan_address(const plan* p, const view* v) {
   }
 }
 
+/* The memory object is *out's from here on, and freed with the step. */
 static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   plan_binding b = {0};
   PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, plan_address(p, v)), "memory"));

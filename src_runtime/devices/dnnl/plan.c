@@ -1,4 +1,8 @@
-/* Building and running a plan: stores, primitives, the arena. */
+/* Building and running a plan: stores, primitives, the arena.
+ *
+ * Building appends; the order of primitives is the order of execution. Whatever the plan takes is
+ * entered in one of its lists at once and freed by plan_free(), also after a failure. Runs of a
+ * region are one after the other, so that a plan has one arena. */
 #include "plan.h"
 
 #include <stdarg.h>
@@ -12,6 +16,7 @@ struct plan_version {
   view to;
 };
 
+/* The runtime tells the user which node it was. Texts are cut at the buffer's size. */
 int plan_fail(plan* p, const char* format, ...) {
   char text[512];
   va_list args;
@@ -36,6 +41,8 @@ static const char* status_text(dnnl_status_t status) {
   }
 }
 
+/* What oneDNN does not have may be possible in another form, so builders may try that; a lack of
+ * memory ends the region. The text stays for the last of them. */
 int plan_status(plan* p, dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return 0;
   plan_fail(p, "oneDNN answers %s for %s", status_text(status), what);
@@ -43,6 +50,7 @@ int plan_status(plan* p, dnnl_status_t status, const char* what) {
                                                                           : -1;
 }
 
+/* The list stays as it is where this fails. */
 int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
   int32_t larger = *capacity == 0 ? 16 : *capacity * 2;
   void* moved;
@@ -54,6 +62,7 @@ int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t by
   return 0;
 }
 
+/* By number, as the list moves when it grows. */
 static int add_store(plan* p, const plan_store* s, int32_t* out) {
   PLAN_TRY(plan_grow(p, (void**)&p->stores, p->num_stores, &p->cap_stores, sizeof(plan_store)));
   *out = p->num_stores;
@@ -69,6 +78,7 @@ int plan_new_view(plan* p, const layout* md, view* out) {
   return add_store(p, &s, &out->store);
 }
 
+/* The size is a multiple of the alignment, as aligned_alloc() has it, and never 0. */
 int plan_new_constant(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
   int rc;
@@ -83,6 +93,7 @@ int plan_new_constant(plan* p, const layout* md, view* out) {
   return rc;
 }
 
+/* Tensors come in order, so one that is not there was never computed. */
 int plan_source(plan* p, int32_t tensor, view* out) {
   if (tensor < 0 || tensor >= p->region->num_tensors) return plan_fail(p, "an input is missing");
   if (p->views[tensor].store < 0) {
@@ -94,6 +105,7 @@ int plan_source(plan* p, int32_t tensor, view* out) {
 
 void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
 
+/* A store may also be a conversion of another one, which readers of that one get. */
 bool plan_is_last_use(const plan* p, int32_t store) {
   int32_t i;
   if (p->stores[store].kind != STORE_ARENA) return false;
@@ -108,6 +120,7 @@ bool plan_is_last_use(const plan* p, int32_t store) {
   return true;
 }
 
+/* Conversions from or to what is overwritten are no longer true. */
 void plan_overwrite(plan* p, int32_t store) {
   int32_t i, kept = 0;
   for (i = 0; i < p->num_versions; ++i) {
@@ -119,12 +132,14 @@ void plan_overwrite(plan* p, int32_t store) {
 
 /* Primitives ------------------------------------------------------------------------------------ */
 
+/* The step that is being added has the number num_steps. */
 static void touch(plan* p, const view* v) {
   plan_store* s = &p->stores[v->store];
   if (s->first < 0) s->first = p->num_steps;
   s->last = p->num_steps;
 }
 
+/* Scratch memory is the plan's own, so that a primitive takes none at run time. */
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
   layout scratch;
@@ -161,6 +176,7 @@ static void free_step(plan_step* s) {
   free(s->pending);
 }
 
+/* pd is taken over, also where this fails. */
 int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args) {
   plan_step s = {0};
   int rc = plan_grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
@@ -228,6 +244,7 @@ static bool same_view(const view* v, const view* w) {
   return v->store == w->store && v->offset == w->offset && api_equal(&v->md, &w->md);
 }
 
+/* By comparing all: there are few in a region. */
 static const view* find_version(const plan* p, const view* v, const layout* md) {
   int32_t i;
   for (i = 0; i < p->num_versions; ++i) {
@@ -238,6 +255,7 @@ static const view* find_version(const plan* p, const view* v, const layout* md) 
   return NULL;
 }
 
+/* Constants are converted at once, others by a primitive of the plan. */
 int layout_convert(plan* p, const view* v, const layout* md, view* out) {
   struct plan_version version;
   const view* known;
@@ -295,6 +313,7 @@ static int enter_border(plan* p, int32_t tensor, view* out) {
   return add_store(p, &s, &out->store);
 }
 
+/* The region's memory: it outlives the plan, and is not written. */
 static int enter_constant(plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .data = (void*)t->data};
@@ -329,6 +348,8 @@ static bool can_write_directly(const plan* p, const view* v, const layout* md) {
          api_equal(&v->md, md);
 }
 
+/* A tensor that is computed in the right order is written to the caller's memory directly: its
+ * store becomes that. */
 static int leave_output(plan* p, int32_t tensor) {
   layout md;
   view from, to;
@@ -359,6 +380,7 @@ static int build(plan* p, plan_builder build_nodes) {
   return plan_place(p);
 }
 
+/* The text of the error is the thread's; the region's failed_node tells the node. */
 int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
                 plan** out) {
   size_t n = (size_t)region->num_tensors;
@@ -407,7 +429,8 @@ void plan_free(plan* p) {
 
 /* Running --------------------------------------------------------------------------------------- */
 
-/* Whether a tensor lies as the plan assumes; strides of extents of one mean nothing. */
+/* Whether a tensor lies as the plan assumes; strides of extents of one mean nothing. A tensor that
+ * was not bound is told by the run. */
 static bool border_fits(const plan* p, const plan_border* b) {
   const DLTensor* t = p->region->data[b->tensor];
   int64_t dense = 1;
@@ -429,6 +452,7 @@ bool plan_fits_call(const plan* p) {
   return true;
 }
 
+/* oneDNN is told of an address only where it has changed. */
 static int bind_call(plan* p) {
   int32_t i;
   for (i = 0; i < p->num_bindings; ++i) {
@@ -442,6 +466,7 @@ static int bind_call(plan* p) {
   return 0;
 }
 
+/* Results are there when the stream was waited for. */
 int plan_run(plan* p) {
   int32_t i;
   if (bind_call(p) != 0) return -1;

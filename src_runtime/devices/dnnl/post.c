@@ -1,4 +1,8 @@
-/* Pointwise nodes: as post-operations of a primitive, or as primitives of their own. */
+/* Pointwise nodes: as post-operations of a primitive, or as primitives of their own.
+ *
+ * Posts are read without oneDNN (post_read()), then either appended to a head's attributes or built
+ * alone, where the first becomes a primitive and the others its posts. What does not go is told by
+ * UNSUITABLE, and the caller tries with fewer. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,6 +114,7 @@ static bool keeps_extents(const plan* p, const tvmrt_region_node* node, int32_t 
          memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
 }
 
+/* Gives the number of posts, 0 for what oneDNN has not. */
 static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
   const binary_row* row = find_binary(node->op);
   bool first = build_input(node, 0) == flow;
@@ -200,6 +205,7 @@ static int append_prelu(plan* p, dnnl_post_ops_t ops, int index, const post* op,
   return plan_status(p, dnnl_post_ops_append_prelu(ops, 1 << 1), "prelu");
 }
 
+/* The operand is read in its own order, so that it is not copied for it. */
 static int append_binary(plan* p, dnnl_post_ops_t ops, int index, const post* op, int32_t flow,
                          int ndims, const int64_t* dims, fused* f) {
   plan_arg* arg = &f->args[f->num_args];
@@ -263,6 +269,7 @@ static int append_sum(plan* p, dnnl_post_ops_t ops, const post* op, int ndims, c
   return plan_status(p, api_append_sum(ops), "a sum");
 }
 
+/* index counts oneDNN's operations, fewer than posts where clips were joined. */
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
                         int num_posts, int ndims, const int64_t* dims, fused* f) {
   int i, index = 0;
@@ -285,6 +292,7 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
   return 0;
 }
 
+/* On failure nothing is left to free. Scratch memory is the plan's (user mode). */
 int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int ndims,
                  const int64_t* dims, bool may_sum, fused* f) {
   dnnl_post_ops_t ops = NULL;
@@ -331,6 +339,7 @@ bool fused_is_blockwise(const_dnnl_primitive_desc_t pd) {
   return is_named(pd, "brg") || is_named(pd, "brdgmm");
 }
 
+/* The text of the failure names the operation, not its posts. */
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
   char what[64];
@@ -341,6 +350,8 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
   return DNNL_PLAN_UNSUITABLE;
 }
 
+/* What is summed into must have the primitive's layout; a conversion of it is written to
+ * instead. */
 int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out) {
   layout md;
   PLAN_TRY(layout_chosen(p, pd, dnnl_query_dst_md, 0, &md));
@@ -351,6 +362,7 @@ int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t
   return 0;
 }
 
+/* pd is taken over, also where this fails. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst) {
   plan_arg all[2 * DNNL_PLAN_ARGS];
@@ -371,6 +383,7 @@ static bool is_unread(const plan* p, int32_t store, const post* posts, int num_p
   return true;
 }
 
+/* In place where nobody reads the operand afterwards. */
 static int result_place(plan* p, const view* src, const layout* md, const post* posts,
                         int num_posts, view* dst) {
   if (api_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
@@ -464,6 +477,7 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   return rc;
 }
 
+/* As many posts in a primitive as go. more-- counts down to none, with which it must go. */
 int post_build_alone(plan* p, int32_t flow, const post* posts, int num_posts) {
   view src, dst;
   PLAN_TRY(plan_source(p, flow, &src));

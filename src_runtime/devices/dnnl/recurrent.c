@@ -3,7 +3,7 @@
  *
  * The compiler leaves the recurrence alone to the cell: the input's share of the gates is a matrix
  * product in front. oneDNN's cells multiply the input themselves, so they take over that product where
- * it has constant weights (build_find_cell), and get the identity as weights where they cannot.
+ * it has constant weights (build_cell_takes()), and get the identity as weights where they cannot.
  */
 #include <string.h>
 
@@ -38,6 +38,7 @@ static bool is_constant_floats(const tvmrt_region_tensor* t) {
 
 /* The product in front of a cell -----------------------------------------------------------------*/
 
+/* By a walk, once for a cell. NULL for inputs and constants. */
 static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
   int32_t i;
   for (i = 0; i < p->region->num_nodes; ++i) {
@@ -79,6 +80,7 @@ typedef struct {
   const float* hidden_bias; /* [hidden] of a GRU that multiplies before it resets, or NULL */
 } cell;
 
+/* Zeroed, and written by the caller before anything converts it. */
 static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, float** data) {
   layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
@@ -106,6 +108,7 @@ static int layer_weights(plan* p, const cell* c, view* out) {
   return 0;
 }
 
+/* The region has each gate's weights by output, oneDNN by input. */
 static int iteration_weights(plan* p, const cell* c, view* out) {
   dnnl_dims_t dims = {1, 1, c->hidden, c->row->gates, c->hidden};
   int64_t i, g, o;
@@ -121,6 +124,7 @@ static int iteration_weights(plan* p, const cell* c, view* out) {
   return 0;
 }
 
+/* A GRU that multiplies before it resets has one more gate, with the recurrence's own bias. */
 static int biases(plan* p, const cell* c, view* out) {
   dnnl_dims_t dims = {1, 1, c->num_biases, c->hidden};
   int64_t g, o;
@@ -139,6 +143,7 @@ static int biases(plan* p, const cell* c, view* out) {
 
 /* Reading --------------------------------------------------------------------------------------- */
 
+/* Where the product was computed already (another reader needs it), the cell reads its result. */
 static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_node* product = product_of(p, node);
   dnnl_dims_t dims;
@@ -214,6 +219,7 @@ static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int
   return 0;
 }
 
+/* A result, in the order in which the cell writes it. */
 static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg, tensors* t) {
   layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
@@ -223,6 +229,7 @@ static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg,
   return 0;
 }
 
+/* Arguments with arg 0 are left out by add_cell(). */
 static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors* t) {
   dnnl_dims_t states = {1, 1, c->batch, c->hidden}, all = {c->steps, c->batch, c->hidden};
   /* lint: what is not in the table of cells was refused before */
@@ -295,6 +302,7 @@ static int add_cell(plan* p, const api_op* op, tensors* t) {
   return plan_add(p, pd, used, n);
 }
 
+/* A result that the network does not use is computed and dropped. */
 int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   static const int results[] = {Y, HN, CN};
   layout w, r;
