@@ -226,15 +226,15 @@ int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int nu
 
 /* Averages -------------------------------------------------------------------------------------- */
 
-/* Whether one window is the whole image: then the sum is exact, and multiplied once. Attributes of
- * other lengths are refused later. */
+/* Whether one window is the whole image: then the sum is exact, and multiplied once. Not
+ * where a list is missing or short, which build_read_window() tells. */
 static bool is_global(const tvmrt_region_node* node, const view* x, int spatial) {
-  int32_t count = 0;
-  const int64_t* kernel = tvmrt_node_ints(node, "kernel", &count);
-  const int64_t* before = tvmrt_node_ints(node, "pads_before", &count);
-  const int64_t* after = tvmrt_node_ints(node, "pads_after", &count);
+  int32_t counts[3] = {0};
+  const int64_t* kernel = tvmrt_node_ints(node, "kernel", &counts[0]);
+  const int64_t* before = tvmrt_node_ints(node, "pads_before", &counts[1]);
+  const int64_t* after = tvmrt_node_ints(node, "pads_after", &counts[2]);
   int i;
-  if (count != spatial) return false;
+  if (counts[0] != spatial || counts[1] != spatial || counts[2] != spatial) return false;
   for (i = 0; i < spatial; ++i) {
     if (kernel[i] != x->md.dims[i + 2] || before[i] != 0 || after[i] != 0) return false;
   }

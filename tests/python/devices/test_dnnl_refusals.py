@@ -91,10 +91,27 @@ def test_extents_of_nothing_are_bounded_too(shape, dtype):
         load_node("conv", WINDOW, shapes, dtype)
 
 
-def load_node(op: str, attrs: dict, shapes: dict, dtype: str = "float32") -> None:
+@pytest.mark.parametrize("lacking", ["kernel", "pads_before", "pads_after"])
+@pytest.mark.parametrize("value", [None, [4]], ids=["missing", "short"])
+def test_averages_of_bytes_over_windows_without_numbers_are_refused(lacking, value):
+    """As a damaged library may have it: each list is read by as many numbers as there are axes."""
+    window = {**WINDOW, "kernel": [4, 4], "pads_after": [0, 0]} | {lacking: value}
+    attrs = {name: numbers for name, numbers in window.items() if numbers is not None}
+    shapes = {"x": [1, 2, 4, 4], "w": [2, 2, 2, 2], "y": [1, 2, 1, 1]}
+    if lacking == "pads_after":  # only tells whether the window is the whole image
+        load_node("qavg_pool", attrs, shapes, "uint8", "uint8")
+        return
+    with pytest.raises(TVMError, match=f"attribute {lacking} has . integers"):
+        load_node("qavg_pool", attrs, shapes, "uint8", "uint8")
+
+
+def load_node(
+    op: str, attrs: dict, shapes: dict, dtype: str = "float32", result: str = "float32"
+) -> None:
     """Load a region of one node that computes y of x, and of the weights w if it is a conv."""
     tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]
     tensors[0]["dtype"] = dtype
+    tensors[2]["dtype"] = result
     tensors[1] |= {"offset": 0, "bytes": 64}
     inputs = [0, 1] if op == "conv" else [0]
     node = {"op": op, "name": "n", "inputs": inputs, "outputs": [2], "attrs": attrs}
