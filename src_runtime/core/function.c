@@ -99,8 +99,8 @@ static inline bool is_function(const tvmrt_func* f) {
 
 /* A front end's function has its result in a struct on this stack, so that functions which it
  * calls, also on this thread, cannot overwrite it. */
-static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
-                                 TVMValue* ret, int* ret_code) {
+static TVMRT_APART int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                  TVMValue* ret, int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
   const int rc = f->front(args, codes, num_args, &result, f->resource);
   if (rc == 0 && result.text.data == NULL) return 0;
@@ -122,11 +122,11 @@ static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* co
 
 /* A library's function is a jump away, with nothing to be done after it: one comparison tells that the
  * handle is one and of which kind, and what it leaves is the caller's as it is. */
-TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
-                              int num_args, TVMValue* ret_val, int* ret_type_code) {
+TVMRT_OWN_LINE int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
+                               int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
   clear_return(ret_val, ret_type_code);
-  if (!TVMRT_LIKELY(f != NULL) || !TVMRT_LIKELY(f->base.destroy == free_library_function)) {
+  if (!TVMRT_USUALLY(f != NULL) || !TVMRT_USUALLY(f->base.destroy == free_library_function)) {
     return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   return f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
@@ -239,7 +239,7 @@ static inline bool is_plain(int code) {
 
 /* A second result replaces the first, which is released. The value is copied before that, since the
  * caller may pass the very one that is replaced. */
-static TVMRT_COLD int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
+static TVMRT_APART int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
   tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
   TVMValue copy = *value;
   clear_return(result->value, result->code);

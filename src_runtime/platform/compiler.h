@@ -14,30 +14,30 @@
 #define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #endif
 /* Keeps the frames of other paths out of the commonest one. */
-#define TVMRT_COLD __attribute__((noinline))
+#define TVMRT_APART __attribute__((noinline))
 /* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
 #if defined(__clang__)
-#define TVMRT_JUMP TVMRT_COLD
+#define TVMRT_JUMP TVMRT_APART
 #else
 #define TVMRT_JUMP __attribute__((noipa))
 #endif
 /* Also built for size, where its file is built for speed. */
 #define TVMRT_RARE __attribute__((noinline, cold))
 /* A condition that nearly always holds: what follows it is reached without a jump. */
-#define TVMRT_LIKELY(condition) __builtin_expect((condition) != 0, 1)
+#define TVMRT_USUALLY(condition) __builtin_expect((condition) != 0, 1)
 /* A cache line of its own: where it began otherwise would depend on what is linked before it. */
-#define TVMRT_ALIGNED __attribute__((aligned(64)))
+#define TVMRT_OWN_LINE __attribute__((aligned(64)))
 /* A function that runs when the library is unloaded, or the program ends. */
 #define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
 /* The type of a function by its name. */
 #define TVMRT_TYPEOF(name) __typeof__(name)
 #else
 #define TVMRT_PRINTF(fmt, first)
-#define TVMRT_COLD
+#define TVMRT_APART
 #define TVMRT_JUMP
 #define TVMRT_RARE
-#define TVMRT_LIKELY(condition) (condition)
-#define TVMRT_ALIGNED
+#define TVMRT_USUALLY(condition) (condition)
+#define TVMRT_OWN_LINE
 #define TVMRT_AT_UNLOAD
 #endif
 
