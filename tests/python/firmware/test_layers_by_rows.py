@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from functools import lru_cache
 
 import boards
@@ -334,6 +335,30 @@ def test_rows_on_a_board_keep_to_the_stated_stack(name, target, bytes_of, tmp_pa
     bytes_ = bytes_of(name, target)
     library = compile_within(network(name), bytes_, target, pools={"sram": bytes_})
     check(run_on_board(library, inputs, tmp_path), expected)
+
+
+MOVES = """\
+#include <tvm/runtime/kernels/board/chain.h>
+void move(tvmrt_chain_at *at, int32_t kept, uint8_t *place) {
+  tvmrt_chain_make_room(at, kept, place, 512);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["riscv32", "cortex-m0plus", "cortex-m4"])
+def test_rows_move_without_a_call_for_every_few_words(target, tmp_path):
+    """memcpy() of a small C library goes byte by byte."""
+    board = boards.BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    (tmp_path / "moves.c").write_text(MOVES)
+    command = [f"{board.tool}-gcc", "--specs=picolibc.specs", *board.flags, "-std=c99", "-Os"]
+    command += [f"-I{folder}" for folder in tvmrt.libinfo.find_include_path()]
+    subprocess.run([*command, "-c", "moves.c", "-o", "moves.o"], cwd=tmp_path, check=True)
+    listed = subprocess.run(
+        [f"{board.tool}-nm", "-u", "moves.o"], cwd=tmp_path, check=True, capture_output=True
+    )
+    assert b"mem" not in listed.stdout
 
 
 def test_the_plan_of_whole_layers_is_that_without_a_limit_and_patches_say_what_is_done_twice():

@@ -35,8 +35,19 @@ TVMRT_INLINE int32_t tvmrt_chain_least(int32_t a, int32_t b) { return a < b ? a 
 TVMRT_INLINE void tvmrt_chain_move_words(uint8_t* to, const uint8_t* from, int32_t n) {
   uint32_t words[4];
   for (; n >= 16; n -= 16, from += 16, to += 16) {
+#if defined(__arm__)
     memcpy(words, TVMRT_ALIGNED(from, 4), 16);
     memcpy(TVMRT_ALIGNED(to, 4), words, 16);
+#else /* no load of several words: GCC would call memcpy(), which goes by bytes in small libraries */
+    memcpy(&words[0], TVMRT_ALIGNED(from, 4), 4);
+    memcpy(&words[1], TVMRT_ALIGNED(from + 4, 4), 4);
+    memcpy(&words[2], TVMRT_ALIGNED(from + 8, 4), 4);
+    memcpy(&words[3], TVMRT_ALIGNED(from + 12, 4), 4);
+    memcpy(TVMRT_ALIGNED(to, 4), &words[0], 4);
+    memcpy(TVMRT_ALIGNED(to + 4, 4), &words[1], 4);
+    memcpy(TVMRT_ALIGNED(to + 8, 4), &words[2], 4);
+    memcpy(TVMRT_ALIGNED(to + 12, 4), &words[3], 4);
+#endif
     TVMRT_OPAQUE(to); /* or it is made a call of memmove() */
   }
   for (; n > 0; n -= 4, from += 4, to += 4) {
