@@ -42,14 +42,19 @@ def test_no_cost_has_grown(name, target):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-CLANGS = ("clang", pytest.param("zig", marks=pytest.mark.slow))
+# Clang 14 has no short calls on RV32, and does not save registers by functions.
+CLANGS = [
+    ("clang", "cortex-m4"),
+    pytest.param("zig", "cortex-m4", marks=pytest.mark.slow),
+    pytest.param("zig", "riscv32", marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("compiler", CLANGS)
-def test_clang_costs_little_more_than_gcc(compiler):
-    """The limits are GCC's; all int8 loops of this network are assembly that both build."""
+@pytest.mark.parametrize(("compiler", "target"), CLANGS)
+def test_clang_costs_little_more_than_gcc(compiler, target):
+    """The limits are GCC's; the archive's own Makefile chooses the options."""
     pytest.importorskip("onnxruntime")
-    build = Build(compiler, "-Oz", "plain", "cortex-m4")
+    build = Build(compiler, "-Os", "plain", target)
     if build.missing_tool():
         pytest.skip(f"{build.missing_tool()} is not installed")
     command = [sys.executable, str(BENCH), "kws_int8", "--target", build.target, "--check"]

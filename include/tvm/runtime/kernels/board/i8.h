@@ -11,9 +11,9 @@
  *
  * The loops for DSP instructions are written out, as compilers do not find the order in which the
  * registers just suffice. None takes more than 13 of them, nor an operand in memory, for which clang
- * takes one more; so gcc and clang build the same loops, with frame pointers too. Helium's are
- * intrinsics for clang. Code that takes registers away from the compiler (-ffixed-r9, say) may define
- * TVMRT_MICRO_ASM as 0; the Makefile of an archive does so by itself where it has to.
+ * takes one more; so gcc and clang build the same loops, with frame pointers too. Code that takes
+ * registers away from the compiler (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0; the Makefile of
+ * an archive does so by itself where it has to.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_I8_H_
