@@ -31,16 +31,20 @@ class WeightBytes:
         return b"".join(self.chunks())
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """All bytes in order, not many at a time."""
-        at = 0
+        """All bytes in order; no more than a few of them are in memory, and none at the end."""
+        at = read = 0
         for address, array in zip(self.addresses, self._arrays):
             yield bytes(address - at)
             data = memoryview(array.view(np.uint8))
             for begin in range(0, len(data), _CHUNK):
-                yield data[begin : begin + _CHUNK]
-                if len(data) > _CHUNK:
+                part = data[begin : begin + _CHUNK]
+                yield part
+                read += len(part)
+                if read >= _CHUNK:
                     drop_pages()
+                    read = 0
             at = address + len(data)
+        drop_pages()
 
 
 def lay_out(buffers: Sequence[Buffer]) -> WeightBytes:

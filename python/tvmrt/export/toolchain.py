@@ -117,12 +117,15 @@ def build_library(
 
     # the longest first: behind the others it would keep one processor busy alone
     pairs = sorted(zip(sources, objects), key=lambda pair: -pair[0].stat().st_size)
+    assembled = [pair for pair in pairs if pair[0].suffix == ".S"]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         try:
-            list(pool.map(compile_one, pairs))
+            list(pool.map(compile_one, (pair for pair in pairs if pair not in assembled)))
         except BaseException:
             calls.stop()
             raise
+    for pair in assembled:  # all weights are in the assembler's memory: no compiler beside it
+        compile_one(pair)
     parts = [*(str(o) for o in objects), *link_flags, "-lm"]
     link = [*command, "-shared", "-o", str(output), *parts, *LINK_FLAGS[system]]
     calls.call(link, output.parent)

@@ -7,7 +7,12 @@ import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt import processor
 
 LAYERS, WIDTH = 12, 1024
 MEASURE = """
@@ -16,6 +21,14 @@ import tvmrt, tvmrt.pipeline, onnx
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 tvmrt.compile(sys.argv[1]).export_sources(sys.argv[2])
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+# A C compiler that notes the most memory that it takes.
+NOTING = """
+import resource, subprocess, sys
+code = subprocess.run(["cc", *sys.argv[2:]]).returncode
+with open(sys.argv[1], "a") as file:
+    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=file)
+sys.exit(code)
 """
 
 
@@ -43,3 +56,20 @@ def test_the_compiler_takes_little_more_memory_than_the_weights(tmp_path):
     assert taken < 1.0
     stored = tmp_path / "net" / "tvmgen_default_weights.bin"
     assert stored.stat().st_size == sum(w.nbytes for w in weights)
+
+
+def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):
+    """GCC's header of all of them alone takes more than the kernels."""
+    found = subprocess.run(["cc", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    if processor.machine() != "x86_64" or int(found.stdout.partition(".")[0] or 0) < 10:
+        pytest.skip("needs GCC 10 or later for x86-64 as cc")
+    x, w = np.ones((1, 16, 9, 9), np.float32), np.ones((40, 16, 3, 3), np.float32)
+    made = model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": x}, ["y"], {"w": w})
+    (tmp_path / "noting.py").write_text(NOTING)
+    command = f"{sys.executable} {tmp_path / 'noting.py'} {tmp_path / 'taken'}"
+    monkeypatch.setenv("CCACHE_DISABLE", "1")
+    library = tvmrt.compile(made, target="x86-64", levels=["v3", "v4"], cc=command)
+    library.export_library(tmp_path / "net.so")
+    taken = [int(line) for line in (tmp_path / "taken").read_text().split()]
+    assert len(taken) > 3
+    assert max(taken) < 80 << 20

@@ -10,6 +10,7 @@
 #define TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_
 
 #include "../parallel.h"
+#include "../tile/intrinsics.h"
 #include "../tile/simd.h"
 #include "softmax.h"
 

@@ -17,28 +17,36 @@
 
 enum { TVMRT_TRANSPOSE_BLOCK = 8 };
 
-#if defined(__AVX__)
+#if defined(__AVX__) && defined(__GNUC__)
+/* Eight lanes of two vectors, those of the second counted from 8 on. */
+#if defined(__clang__)
+#define TVMRT_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TVMRT_LANES_OF(a, b, ...) __builtin_shuffle(a, b, (tvmrt_i32x8){__VA_ARGS__})
+#endif
 /* Eight rows of eight 32-bit elements through registers. */
 TVMRT_INLINE void tvmrt_transpose_block_32(const void* x, int64_t xs, void* y, int64_t ys) {
-  __m256 a[8], b[8];
+  tvmrt_f32x8 a[8], b[8];
   TVMRT_UNROLL(8)
-  for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps((const float*)x + i * xs);
+  for (int i = 0; i < 8; i++) a[i] = tvmrt_f32x8_load((const float*)x + i * xs);
   TVMRT_UNROLL(4)
   for (int i = 0; i < 4; i++) {
-    b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
-    b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    b[2 * i] = TVMRT_LANES_OF(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    b[2 * i + 1] = TVMRT_LANES_OF(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   TVMRT_UNROLL(2)
   for (int i = 0; i < 2; i++) {
-    a[4 * i] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0x44);
-    a[4 * i + 1] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0xee);
-    a[4 * i + 2] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0x44);
-    a[4 * i + 3] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0xee);
+    a[4 * i] = TVMRT_LANES_OF(b[4 * i], b[4 * i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[4 * i + 1] = TVMRT_LANES_OF(b[4 * i], b[4 * i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    a[4 * i + 2] = TVMRT_LANES_OF(b[4 * i + 1], b[4 * i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[4 * i + 3] = TVMRT_LANES_OF(b[4 * i + 1], b[4 * i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   TVMRT_UNROLL(4)
   for (int i = 0; i < 4; i++) {
-    _mm256_storeu_ps((float*)y + i * ys, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-    _mm256_storeu_ps((float*)y + (i + 4) * ys, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    const tvmrt_f32x8 low = TVMRT_LANES_OF(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    const tvmrt_f32x8 high = TVMRT_LANES_OF(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    tvmrt_f32x8_store((float*)y + i * ys, low);
+    tvmrt_f32x8_store((float*)y + (i + 4) * ys, high);
   }
 }
 #define TVMRT_TRANSPOSE_IN_REGISTERS(TYPE, x, xs, y, ys) \

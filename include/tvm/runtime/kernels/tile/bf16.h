@@ -34,6 +34,7 @@
 
 #include "../scalar/half.h"
 #include "f32.h"
+#include "intrinsics.h"
 
 #if defined(__AVX512BF16__) && defined(__AVX512VL__) && defined(__AVX512BW__)
 #define TVMRT_HAS_BF16_DOT 1

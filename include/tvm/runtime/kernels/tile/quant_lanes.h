@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+#include "intrinsics.h"
 #include "simd.h"
 
 #define TVMRT_DEFINE_WIDEN(N)                                               \

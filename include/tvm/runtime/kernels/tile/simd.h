@@ -32,10 +32,8 @@
 
 #include "../scalar/compiler.h"
 
-#if defined(__AVX2__) || defined(__AVX512F__)
-#include <immintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
+#if defined(__ARM_NEON)
+#include "intrinsics.h"
 #endif
 
 /* ---- one lane: plain C ---- */
@@ -149,6 +147,10 @@ TVMRT_DEFINE_VECTOR(4)
 TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
 
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include "x86_f32.h"
+#endif
+
 /* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
    then loads are short. Vectors of two registers are left alone. */
 #define TVMRT_DEFINE_NO_KEEP(L) \
@@ -173,26 +175,13 @@ TVMRT_DEFINE_NO_KEEP(16)
 /* ---- 4 lanes ---- */
 
 #if defined(__AVX512VL__)
-TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_load_n(const float* p, int n) {
-  return (tvmrt_f32x4)_mm_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
-}
-TVMRT_INLINE void tvmrt_f32x4_store_n(float* p, tvmrt_f32x4 v, int n) {
-  _mm_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), (__m128)v);
-}
+TVMRT_DEFINE_X86_PARTIAL(4)
 #else
 TVMRT_DEFINE_GENERIC_PARTIAL(4)
 #endif
 
 #if defined(__AVX2__) && defined(__FMA__)
-TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
-  return (tvmrt_f32x4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-}
-TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
-  return (tvmrt_f32x4)_mm_max_ps((__m128)bound, (__m128)v);
-}
-TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
-  return (tvmrt_f32x4)_mm_min_ps((__m128)bound, (__m128)v);
-}
+TVMRT_DEFINE_X86_ARITHMETIC(4)
 #elif defined(__ARM_NEON)
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
 #if defined(__ARM_FEATURE_FMA)
@@ -221,36 +210,23 @@ TVMRT_INLINE float tvmrt_f32x4_max_lane(tvmrt_f32x4 v) {
 /* ---- 8 lanes ---- */
 
 #if defined(__AVX512VL__)
-TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_load_n(const float* p, int n) {
-  return (tvmrt_f32x8)_mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
-}
-TVMRT_INLINE void tvmrt_f32x8_store_n(float* p, tvmrt_f32x8 v, int n) {
-  _mm256_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), (__m256)v);
-}
+TVMRT_DEFINE_X86_PARTIAL(8)
 #elif defined(__AVX2__)
-TVMRT_INLINE __m256i tvmrt_f32x8_first(int n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+TVMRT_INLINE tvmrt_i32x8 tvmrt_f32x8_first(int n) {
+  return tvmrt_i32x8_splat(n) > (tvmrt_i32x8){0, 1, 2, 3, 4, 5, 6, 7};
 }
 TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_load_n(const float* p, int n) {
-  return (tvmrt_f32x8)_mm256_maskload_ps(p, tvmrt_f32x8_first(n));
+  return (tvmrt_f32x8)TVMRT_X86_LOAD_WHERE(p, tvmrt_f32x8_first(n));
 }
 TVMRT_INLINE void tvmrt_f32x8_store_n(float* p, tvmrt_f32x8 v, int n) {
-  _mm256_maskstore_ps(p, tvmrt_f32x8_first(n), (__m256)v);
+  TVMRT_X86_STORE_WHERE(p, tvmrt_f32x8_first(n), v);
 }
 #else
 TVMRT_DEFINE_GENERIC_PARTIAL(8)
 #endif
 
 #if defined(__AVX2__) && defined(__FMA__)
-TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_fma(tvmrt_f32x8 a, tvmrt_f32x8 b, tvmrt_f32x8 c) {
-  return (tvmrt_f32x8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
-TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_max(tvmrt_f32x8 v, tvmrt_f32x8 bound) {
-  return (tvmrt_f32x8)_mm256_max_ps((__m256)bound, (__m256)v);
-}
-TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_min(tvmrt_f32x8 v, tvmrt_f32x8 bound) {
-  return (tvmrt_f32x8)_mm256_min_ps((__m256)bound, (__m256)v);
-}
+TVMRT_DEFINE_X86_ARITHMETIC(8)
 #else
 TVMRT_DEFINE_GENERIC_ARITHMETIC(8)
 #endif
@@ -260,21 +236,8 @@ TVMRT_DEFINE_FOLD(8, 4)
 /* ---- 16 lanes ---- */
 
 #if defined(__AVX512F__)
-TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_load_n(const float* p, int n) {
-  return (tvmrt_f32x16)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-}
-TVMRT_INLINE void tvmrt_f32x16_store_n(float* p, tvmrt_f32x16 v, int n) {
-  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
-}
-TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_fma(tvmrt_f32x16 a, tvmrt_f32x16 b, tvmrt_f32x16 c) {
-  return (tvmrt_f32x16)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
-TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_max(tvmrt_f32x16 v, tvmrt_f32x16 bound) {
-  return (tvmrt_f32x16)_mm512_max_ps((__m512)bound, (__m512)v);
-}
-TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_min(tvmrt_f32x16 v, tvmrt_f32x16 bound) {
-  return (tvmrt_f32x16)_mm512_min_ps((__m512)bound, (__m512)v);
-}
+TVMRT_DEFINE_X86_PARTIAL(16)
+TVMRT_DEFINE_X86_ARITHMETIC(16)
 #else
 TVMRT_DEFINE_GENERIC_PARTIAL(16)
 TVMRT_DEFINE_GENERIC_ARITHMETIC(16)

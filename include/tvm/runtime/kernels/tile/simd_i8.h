@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "../scalar/soft.h"
+#include "intrinsics.h"
 #include "simd.h"
 
 /*! \brief Unrolls the following loop completely; its bounds are literals once all is inlined. */
