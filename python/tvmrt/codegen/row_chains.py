@@ -11,7 +11,7 @@ from tvmrt.ir.program import ARENA, Access, Buffer, Group, Program, RowPlan, Ste
 from tvmrt.ir.rounding import round_up
 from tvmrt.planner import live_bytes_of_steps, plan_program
 from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, Walks, plan_chain
-from tvmrt.planner.row_plans import Chain, Choice, Way, frontier, live_bytes
+from tvmrt.planner.row_plans import CORTEX_M, RISCV, Chain, Choice, Way, frontier, live_bytes
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
 from .lowering import same_place
@@ -280,7 +280,8 @@ def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]
     chains = find_chains(program)
     found: list[tuple[RowPlan, Program]] = []
     known = {way: joined.chain for way, joined in chains.items()}
-    for choice in frontier(program, known, ALIGN_BYTES):
+    costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
+    for choice in frontier(program, known, ALIGN_BYTES, costs):
         made = with_chains(program, target, {way: chains[way] for way in choice.chains})
         plan_program(made, align_bytes=ALIGN_BYTES)
         if found and made.arena_bytes >= found[-1][0].ram_bytes:

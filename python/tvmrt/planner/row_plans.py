@@ -14,10 +14,20 @@ from .row_chains import ChainPlan
 
 Way = tuple[int, int, int]  # first and last step, and in how many patches
 
-# What calls by rows take more, in instructions; measured on a Cortex-M4F.
-CALL_INSTRUCTIONS = 450
-WINDOW_CALL_INSTRUCTIONS = 200  # of a layer with windows that are read where the rows lie
-MOVED_INSTRUCTIONS = 0.55  # for a byte that moves to the front
+
+@dataclass(frozen=True)
+class Costs:
+    """What calls by rows take more, in instructions: a ``call``, one of a layer with ``windows``
+    that are read where the rows lie, and for a byte that moves to the front."""
+
+    call: int
+    windows: int
+    moved: float
+
+
+# As measured on a Cortex-M4F, and on RV32IMC, which has no load of several words.
+CORTEX_M = Costs(450, 200, 0.55)
+RISCV = Costs(1300, 200, 1.2)
 
 
 @dataclass(frozen=True)
@@ -34,19 +44,18 @@ class Chain:
     images: int = 1
     surplus_macs: int = 0
 
-    @property
-    def instructions(self) -> int:
+    def instructions(self, costs: Costs) -> int:
         """Those that it takes more than its steps one after the other, estimated."""
-        moved = sum(int(plan.moved_bytes * MOVED_INSTRUCTIONS) for plan in self.plans)
-        calls = sum(_call_instructions(plan) for plan in self.plans)
+        moved = sum(int(plan.moved_bytes * costs.moved) for plan in self.plans)
+        calls = sum(_call_instructions(plan, costs) for plan in self.plans)
         return self.images * (calls + moved) + self.slower
 
 
-def _call_instructions(plan: ChainPlan) -> int:
+def _call_instructions(plan: ChainPlan, costs: Costs) -> int:
     windows = [layer.reach > 1 and not layer.unit for layer in plan.layers]
     by_windows = sum(windows[call.layer] for call in plan.calls)
     others = len(plan.calls) - by_windows
-    return by_windows * WINDOW_CALL_INSTRUCTIONS + others * CALL_INSTRUCTIONS
+    return by_windows * costs.windows + others * costs.call
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,9 @@ class Choice:
     bound_bytes: int
 
 
-def frontier(program: Program, chains: Mapping[Way, Chain], align: int) -> list[Choice]:
+def frontier(
+    program: Program, chains: Mapping[Way, Chain], align: int, costs: Costs = CORTEX_M
+) -> list[Choice]:
     """From no chain at all on, each choice of chains that needs less memory than those before, at
     the least cost for that memory; all sizes are multiples of ``align``."""
     singles = live_bytes_of_steps(program, align)
@@ -67,7 +78,7 @@ def frontier(program: Program, chains: Mapping[Way, Chain], align: int) -> list[
     for way, chain in chains.items():
         nbytes = live_bytes(program, way, chain, align)
         if nbytes < max(singles[way[0] : way[1] + 1]):
-            ways[way] = nbytes, chain.instructions
+            ways[way] = nbytes, chain.instructions(costs)
     found: list[Choice] = []
     limit = max(singles, default=0)
     while True:

@@ -361,6 +361,23 @@ def test_rows_move_without_a_call_for_every_few_words(target, tmp_path):
     assert b"mem" not in listed.stdout
 
 
+@pytest.mark.slow
+def test_rows_cost_about_what_their_plan_says(tmp_path):
+    board = boards.BOARDS["riscv32"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    inputs, _ = example(network("branches"))
+    plans = plans_of("branches", board.target)
+    taken = []
+    for nbytes in (plans[0].ram_bytes, least_at_once("branches", board.target)):
+        library = compile_within(network("branches"), nbytes, board.target)
+        place = tmp_path / str(nbytes)
+        taken.append(boards.run_network(board, library, inputs, place, True).instructions)
+    (plan,) = (p for p in plans if p.ram_bytes == nbytes)
+    assert plan.chains
+    assert taken[1] - taken[0] == pytest.approx(plan.instructions, rel=0.2)
+
+
 def test_the_plan_of_whole_layers_is_that_without_a_limit_and_patches_say_what_is_done_twice():
     whole = compile_within(network("separable"), None).summary
     assert whole.arena_bytes == plans_of("separable")[0].ram_bytes

@@ -11,7 +11,7 @@ from test_layers_by_rows import compile_within, network
 from tvmrt.codegen.operators.patches import Columns, ColumnWindow, find_columns
 from tvmrt.planner import live_bytes_of_steps
 from tvmrt.planner.row_chains import RowSources
-from tvmrt.planner.row_plans import Chain, frontier, live_bytes
+from tvmrt.planner.row_plans import CORTEX_M, Chain, frontier, live_bytes
 
 ALIGN = 16
 
@@ -75,7 +75,7 @@ def test_of_all_choices_that_fit_the_fastest_is_taken(seed):
     choices = list(every_choice(chains))
     for limit, taken in [(c.bound_bytes, c) for c in found]:
         fitting = [
-            sum(chains[way].instructions for way in choice)
+            sum(chains[way].instructions(CORTEX_M) for way in choice)
             for choice in choices
             if bound_of(program, choice, lives) <= limit
         ]
