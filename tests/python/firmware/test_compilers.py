@@ -36,6 +36,7 @@ NETWORKS = {"small": layers(quantised=True), "real": layers(quantised=False)}
 EVERY_DAY = (
     Build("clang", "-Oz", "plain", "cortex-m4"),
     Build("gcc", "-O0", "trapping", "cortex-m7"),
+    Build("gcc", "-Os", "frames", "cortex-m4"),
     Build("gcc", "-O3", "lto", "riscv32"),
     Build("clang", "-O2", "protected", "cortex-m55"),
     Build("zig", "-O1", "frames", "cortex-m33"),

@@ -154,7 +154,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   "]\n"                                           \
   "smlabt %[a], %[" N "], %[" B "], %[a]\n"
 /* b has the bias, x0 where the columns end */
-#define TVMRT_MICRO_3X3_NEXT "ldrd %[b], %[x0], [%[kept]]\ncmp %[x], %[x0]\nbne 1b\n"
+#define TVMRT_MICRO_3X3_NEXT "ldrd %[b], %[x0], %[kept]\ncmp %[x], %[x0]\nbne 1b\n"
 #define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                     \
   "1:\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N, "b")               \
       TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N, "a") TVMRT_MICRO_3X3_TWO( \
@@ -169,7 +169,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
       LOOP                                                                                     \
       : [a] "=&r"(a), [b] "+r"(b), [x0] "=&r"(x0), [x1] "=&r"(x1), [x] "+r"(x), [s] "+r"(sums) \
       : [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [b0] "r"(b0), [b1] "r"(b1), [b2] "r"(b2),    \
-        [kept] "r"(&kept)                                                                      \
+        [kept] "m"(kept)                                                                       \
       : "cc", "memory")
 
 TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_t* x,

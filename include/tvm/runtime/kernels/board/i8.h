@@ -10,8 +10,8 @@
  * more SXTB16 make of four bytes of weights.
  *
  * The loops for DSP instructions are written out, as compilers do not find the order in which the
- * registers just suffice. None takes more than 13 of them, nor an operand in memory, for which clang
- * takes one more; so gcc and clang build the same loops, with frame pointers too. Code that takes
+ * registers just suffice. None takes more than 13 of them, with one for an operand in memory, which
+ * clang wants; so gcc and clang build the same loops, with frame pointers too. Code that takes
  * registers away from the compiler (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0; the Makefile of
  * an archive does so by itself where it has to.
  */
