@@ -14,20 +14,23 @@
 
 /*! \brief The context of tvmrt_micro_float_rows(). */
 typedef struct tvmrt_micro_floats {
-  float sum;      /*!< What sums are multiplied by to be bytes. */
-  float byte;     /*!< What bytes are multiplied by to be results. */
-  int32_t lo, hi; /*!< The least and the greatest byte, without their zero point. */
+  float sum;     /*!< What sums are multiplied by to be bytes. */
+  float byte;    /*!< What bytes are multiplied by to be results. */
+  int32_t least; /*!< The least of all 256 bytes, less the zero point. */
 } tvmrt_micro_floats;
 
 /*! \brief An epilogue (tvmrt_i8_epilogue): sums rounded to bytes, which are scaled to floats. */
 static inline void tvmrt_micro_float_rows(const tvmrt_i8_rows* rows, const void* ctx) {
-  const tvmrt_micro_floats* const by = (const tvmrt_micro_floats*)ctx;
+  const tvmrt_micro_floats by = *(const tvmrt_micro_floats*)ctx;
   const int32_t* acc = rows->acc;
   float* y = (float*)rows->y;
   for (int32_t p = rows->pixels; p > 0; p--) {
-    for (int32_t i = 0; i < rows->channels; i++) {
-      const float sum = tvmrt_times_f32(tvmrt_whole_f32(acc[i]), by->sum);
-      y[i] = tvmrt_dequantize(tvmrt_round_number(sum, 0, by->lo, by->hi), by->byte);
+    const int32_t* from = acc;
+    float* to = y;
+    for (const float* const end = y + rows->channels; to != end;) {
+      const float sum = tvmrt_times_f32(tvmrt_whole_f32(*from++), by.sum);
+      const int32_t above = tvmrt_round_number(sum, -by.least, 0, 255);
+      *to++ = tvmrt_dequantize(above + by.least, by.byte);
     }
     acc += (int32_t)rows->acc_stride;
     y += (int32_t)rows->y_stride;
