@@ -49,6 +49,8 @@ static void free_args(Args* args, int count) {
 /* On failure nothing is left to free, and the error names the argument. */
 static int make_args(Args* args, const TVMValue* values, const int* codes, int count) {
   if (allocate_args(args, count) != 0) return -1;
+  /* a callee that reads one of no arguments finds none */
+  args->inline_values[0] = (FfiAny){.type_index = kFfiNone};
   for (int i = 0; i < count; i++) {
     if (bridge_value_to_ffi(values[i], codes[i], &args->values[i], &args->owned[i]) != 0) {
       free_args(args, i + 1);
