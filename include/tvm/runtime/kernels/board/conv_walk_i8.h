@@ -59,7 +59,8 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   const tvmrt_micro_windows* const win = &s->kept.windows;
   const int32_t channels = s->in_c, bytes = win->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  for (uint8_t* last = to + win->length; last != to;) { /* a multiple of 8 */
+  uint8_t* last = to + win->length;
+  while (last != to) { /* a multiple of 8 */
     last -= 8;
     memcpy(TVMRT_ALIGNED(last, 4), &zeros, 4);
     memcpy(TVMRT_ALIGNED(last + 4, 4), &zeros, 4);

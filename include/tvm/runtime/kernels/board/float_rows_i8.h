@@ -27,7 +27,8 @@ static inline void tvmrt_micro_float_rows(const tvmrt_i8_rows* rows, const void*
   for (int32_t p = rows->pixels; p > 0; p--) {
     const int32_t* from = acc;
     float* to = y;
-    for (const float* const end = y + rows->channels; to != end;) {
+    const int32_t* const end = from + rows->channels;
+    while (from != end) {
       const float sum = tvmrt_times_f32(tvmrt_whole_f32(*from++), by.sum);
       const int32_t above = tvmrt_round_number(sum, -by.least, 0, 255);
       *to++ = tvmrt_dequantize(above + by.least, by.byte);
