@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
+from tvmrt.ir.rounding import ceil_div
+
 if TYPE_CHECKING:
     from .packages import Package
 
@@ -18,7 +20,7 @@ VENDOR = "tvmrt"
 _FILTERS = {
     "comment": lambda text: text.replace("*/", "* /").replace("\n", " "),
     "json": json.dumps,
-    "words": lambda nbytes: max(-(-nbytes // TENSOR_ALIGN_BYTES), 1),
+    "words": lambda nbytes: max(ceil_div(nbytes, TENSOR_ALIGN_BYTES), 1),
     "xml": escape,
     "xml_quoted": quoteattr,
 }

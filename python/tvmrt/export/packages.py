@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from tvmrt.codegen.firmware import names
 from tvmrt.codegen.operators.custom_files import header_name
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Packaged
@@ -131,24 +131,15 @@ def _add_called(library, row: Format, files: dict[str, str]) -> None:
 
 
 def _package(library, files: Mapping[str, str]) -> Package:
-    prefix = library.sources.prefix
-    header = next(Path(f).name for f in files if Path(f).name == f"{prefix.lower()}.h")
-    text = next(text for path, text in files.items() if Path(path).name == header)
+    prefix, program = library.sources.prefix, library.program
     needs = list(dict.fromkeys(library.sources.packaged.values()))
     name = re.sub(r"[^A-Za-z0-9]+", "_", f"{library.module_name}_network").strip("_")
     return Package(
-        name, header, prefix, library.options.origin or library.module_name,
-        _members(text, prefix, "inputs", [t.nbytes for t in library.summary.inputs]),
-        _members(text, prefix, "outputs", [t.nbytes for t in library.summary.outputs]),
+        name, names.header_name(prefix), prefix, library.options.origin or library.module_name,
+        {t.member: t.type.nbytes for t in names.input_tensors(program)},
+        {t.member: t.type.nbytes for t in names.output_tensors(program)},
         sorted(f for f in files if f.endswith(".c")),
         sorted(f for f in files if f.endswith(".h")),
         "-mfloat-abi=hard" in library.target.flags,
         needs, max([TENSOR_ALIGN_BYTES, *(each.align_bytes for each in needs)]),
     )  # fmt: skip
-
-
-def _members(header: str, prefix: str, kind: str, sizes: list[int]) -> dict[str, int]:
-    """The members of a generated struct, in its order, with their bytes."""
-    body = re.search(rf"struct {prefix}_{kind} {{(.*?)}};", header, re.DOTALL)
-    names = re.findall(r"void \*(\w+);", body[1]) if body else []
-    return dict(zip(names, sizes))

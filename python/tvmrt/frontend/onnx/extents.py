@@ -15,6 +15,7 @@ from tvmrt.frontend.extents import Elements, chosen, each, elements_of, equal, t
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Undecided
 from tvmrt.ir.op import normalize_axis
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 
@@ -113,7 +114,7 @@ def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list
     wanted = _numbers(ctx, "split", sizes)
     if wanted is None:
         count, axis = len(ctx.node.output), ctx.attr("axis", 0)
-        size = -(-x.shape[axis] // count)  # the last part may be smaller
+        size = ceil_div(x.shape[axis], count)  # the last part may be smaller
         return np.split(x, [size * i for i in range(1, count)], axis)
     return np.split(x, np.cumsum(wanted)[:-1], ctx.attr("axis", 0))
 

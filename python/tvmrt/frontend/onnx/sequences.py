@@ -15,6 +15,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent
 from tvmrt.ir.op import normalize_axis
+from tvmrt.ir.rounding import ceil_div
 
 from . import run_lists
 from .arithmetic import Numbers, require
@@ -229,7 +230,7 @@ def _sizes(ctx: NodeContext, extent: int) -> list[int]:
         return each
     if each[0] < 1:
         raise ValueError(f"parts of {each[0]} elements do not make up an axis of {extent}")
-    ctx.table_size(-(-extent // each[0]), "the sequence")
+    ctx.table_size(ceil_div(extent, each[0]), "the sequence")
     return [min(each[0], extent - start) for start in range(0, extent, each[0])]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.rounding import ceil_div
 
 from ..context import OpContext
 from ..registry import tflite_op
@@ -58,7 +59,7 @@ def framer(ctx: OpContext) -> list[Value]:
     rows = rows_of(ctx, x)
     if rows.shape[1] % step or rows.shape[1] // step > MAX_FRAMES:
         raise ValueError(f"{x.type} has no whole number of steps of {step} samples")
-    frames, steps = rows.shape[1] // step, -(-size // step)
+    frames, steps = rows.shape[1] // step, ceil_div(size, step)
     whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
     y = ctx.reshape(_joined(ctx, parts, 1), (*x.shape[:-1], frames, size))
