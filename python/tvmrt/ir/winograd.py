@@ -20,6 +20,7 @@ from .op import Op, register
 
 SIZES = (2, 4)
 TAPS = 3
+_CHUNK = 1 << 18  # weights that are transformed at a time, for what they take in float64
 # Roots of 1/2 and 2 lose less than 1 and 2: the powers that sums are made of differ less.
 _POINTS = {
     2: (0.0, 1.0, -1.0),
@@ -70,8 +71,13 @@ def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def transformed_weights(w: np.ndarray, size: int) -> np.ndarray:
     """[OC, IC, 3, 3] to [positions, OC, IC] in float32, rounded once."""
     g = matrices(size)[1]
-    wide = np.einsum("pi,ocij,qj->pqoc", g, w.astype(np.float64), g, optimize=True)
-    return np.ascontiguousarray(wide.reshape(-1, *w.shape[:2]), np.float32)
+    rounded = np.empty((len(g) ** 2, *w.shape[:2]), np.float32)
+    some = max(1, _CHUNK // w[:1].size)
+    for begin in range(0, len(w), some):
+        part = w[begin : begin + some].astype(np.float64)
+        wide = np.einsum("pi,ocij,qj->pqoc", g, part, g, optimize=True)
+        rounded[:, begin : begin + some] = wide.reshape(-1, *part.shape[:2])
+    return rounded
 
 
 def squares_of(x: np.ndarray, w: np.ndarray, size: int) -> np.ndarray:

@@ -88,6 +88,10 @@ class WinogradLayer:
         return round_up(self.at_once * self.out_channels, LINE) + LINE
 
     @property
+    def w_position(self) -> int:
+        return round_up(self.out_channels, self.tiles.packed) * self.in_channels
+
+    @property
     def scratch_bytes(self) -> int:
         """What a task asks of ``tvmrt_scratch_alloc``."""
         return self.positions * (self.x_position + self.y_position) * FLOAT
@@ -100,8 +104,10 @@ class WinogradLayer:
     def pack(self, weights: np.ndarray) -> np.ndarray:
         """[OC, IC, 3, 3] to [position][block][ic][packed], flat."""
         each = transformed_weights(weights, self.size)  # [positions, OC, IC]
-        packed = [packing.pack_conv(one[:, :, None], self.tiles) for one in each]
-        return np.concatenate(packed)
+        packed = np.empty((len(each), self.w_position), np.float32)
+        for place, one in zip(packed, each):
+            place[:] = packing.pack_conv(one[:, :, None], self.tiles)
+        return packed.reshape(-1)
 
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
         """The members of the ``tvmrt_winograd_f32``; bounds of the result as C text."""
@@ -114,7 +120,7 @@ class WinogradLayer:
             "at_once": self.at_once,
             "packed": self.tiles.packed,
             "residual_stride": residual_stride,
-            "w_position": round_up(self.out_channels, self.tiles.packed) * self.in_channels,
+            "w_position": self.w_position,
             "x_position": self.x_position,
             "y_position": self.y_position,
             "scratch": self.scratch_bytes,
