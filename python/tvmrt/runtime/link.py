@@ -53,8 +53,13 @@ def unpack(archive: str | os.PathLike[str], folder: Path) -> None:
     with tarfile.open(archive) as tar:
         for member in tar.getmembers():
             path = (root / member.name).resolve()
-            if not (member.isfile() or member.isdir()) or not path.is_relative_to(root):
-                raise ValueError(f"{archive}: {member.name} is no file inside of the archive")
+            if not path.is_relative_to(root):
+                raise ValueError(f"{archive}: the member {member.name} leads out of the archive")
+            if not (member.isfile() or member.isdir()):
+                raise ValueError(
+                    f"{archive}: the member {member.name} is neither a file nor a folder; pack "
+                    "the file that it stands for"
+                )
             (path if member.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
             source = tar.extractfile(member)
             if source is not None:
