@@ -53,7 +53,7 @@ def can_be_cut(shape: MicroShape, step: Step) -> bool:
     known = all(isinstance(n, int) for n in sizes)
     after = {v for node in step.group.after for v in node.inputs if v is not None}
     plain = step.group.root.inputs[0] not in after and all(of_channels(v) for v in after)
-    held = not shape.depthwise or _reach(shape) >= shape.stride[0]
+    held = not shape.depthwise or shape.ring_rows >= shape.stride[0]
     return known and image and plain and held and shape.pad[0] >= 0
 
 
@@ -61,10 +61,6 @@ def of_channels(value: Value) -> bool:
     """Whether a value is no constant that has rows or columns."""
     pixels = value.shape[-2:] if value.type.rank > 1 else value.shape
     return not value.is_constant or value.type.size == 1 or prod(pixels) == 1
-
-
-def _reach(shape: MicroShape) -> int:
-    return (shape.kernel[0] - 1) * shape.dilation[0] + 1
 
 
 def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) -> RowLayer:
@@ -76,7 +72,7 @@ def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) ->
         shape.out[0],
         shape.in_[1] * shape.x_stride * x_bytes,
         shape.out[1] * shape.y_stride * y_bytes,
-        max(_reach(shape), shape.stride[0]),
+        max(shape.ring_rows, shape.stride[0]),
         shape.stride[0],
         shape.pad[0],
         kernel.unit if shape.depthwise else 0,

@@ -61,7 +61,7 @@ class MicroShape:
         if self.in_ != self.out or self.stride != (1, 1) or self.in_c != self.out_c:
             return False
         if self.depthwise:
-            return self.pad[0] <= (self.kernel[0] - 1) * self.dilation[0]
+            return self.pad[0] < self.ring_rows
         return self.pointwise
 
     @property
@@ -78,6 +78,11 @@ class MicroShape:
     def columns(self) -> int:
         """Columns of a window that lie behind each other in memory: all of them, or one."""
         return self.kernel[1] if self.x_stride == self.in_c and self.dilation[1] == 1 else 1
+
+    @property
+    def ring_rows(self) -> int:
+        """Rows under a window."""
+        return (self.kernel[0] - 1) * self.dilation[0] + 1
 
     @property
     def ring_columns(self) -> Whole:
@@ -176,9 +181,8 @@ def short(value: Whole | str) -> Whole | str:
 
 def ring_of_rows(shape: MicroShape, element: int) -> Ring:
     """All rows under a window; ``element``: bytes of an element."""
-    slots = (shape.kernel[0] - 1) * shape.dilation[0] + 1
-    plane = slots * shape.ring_columns
-    return Ring(slots, shape.ring_columns, plane, shape.whole_quads * plane * element)
+    plane = shape.ring_rows * shape.ring_columns
+    return Ring(shape.ring_rows, shape.ring_columns, plane, shape.whole_quads * plane * element)
 
 
 def flat_shape(window: Window) -> tuple[tuple[int, int], ...] | None:

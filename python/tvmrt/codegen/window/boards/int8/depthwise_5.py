@@ -43,12 +43,11 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
 
     def scratch(layer: MicroLayer) -> Ring:
         shape = layer.shape
-        slots = (shape.kernel[0] - 1) * shape.dilation[0] + 1
-        plane = slots * columns(layer)
+        plane = shape.ring_rows * columns(layer)
         words = taps - 1 if shape.stride[1] == 1 else 4  # of a kernel row's weights
         front = round_up(shape.out[1], 4) * 4 * 4  # sums
         front += (shape.kernel[0] * (1 + words) + END) * 4
-        return Ring(slots, columns(layer), plane, shape.whole_quads * plane * 2 + front)
+        return Ring(shape.ring_rows, columns(layer), plane, shape.whole_quads * plane * 2 + front)
 
     return MicroKernel(
         header="board/depthwise_wide_i8.h",

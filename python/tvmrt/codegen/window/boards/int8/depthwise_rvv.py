@@ -20,9 +20,8 @@ def pack(layer: MicroLayer) -> MicroWeights:
 def scratch(layer: MicroLayer) -> Ring:
     """All rows under a window, as they lie in the input."""
     shape = layer.shape
-    slots = (shape.kernel[0] - 1) * shape.dilation[0] + 1
     row = shape.ring_columns * shape.in_c
-    return Ring(slots, shape.ring_columns, row, round_up(slots * row, 8))
+    return Ring(shape.ring_rows, shape.ring_columns, row, round_up(shape.ring_rows * row, 8))
 
 
 KERNEL = MicroKernel(
