@@ -289,16 +289,17 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
         "",
         *(f"#define {name} {value}" for name, value in macros),
         *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
-        "",
+        *([""] if macros or headers else []),
         *(f'#include "{prefix}_ops.h"' for prefix in prefixes),
         "",
     ]
     for definition in definitions:
         lines += [definition, ""] if "\n" in definition else [definition]
-    lines.append("")
+    if lines[-1]:
+        lines.append("")
     for function in functions:
         lines += [function.text, ""]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:

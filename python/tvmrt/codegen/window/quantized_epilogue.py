@@ -76,7 +76,7 @@ def _one(f, name, product, after, operands, known) -> str:
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
     kind = f"static inline {register_type(result.dtype)}"
     head = wrap(f"{kind} {name}_one", parameters, " {")
-    return "\n".join([*head, *inner.lines, "}", ""])
+    return "\n".join([*head, *inner.lines, "}"])
 
 
 def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
@@ -151,7 +151,7 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     f.include(*inner.includes)
     parameters = ["const tvmrt_i8_rows *rows", "const void *ctx"]
     head = wrap(f"static void {name}", parameters, " {")
-    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}", ""])
+    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}"])
 
 
 def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
