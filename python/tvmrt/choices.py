@@ -166,6 +166,11 @@ RULES = (
 )
 
 
+def takes_squares(winograd: bool | None, precision: str) -> bool:
+    """Whether hosts compute convolutions by squares: as was asked, and unasked in float32."""
+    return precision == "float32" if winograd is None else winograd
+
+
 def _judges_layers(request: Request) -> bool:
     """Whether layers are judged one by one, and stay as they are beyond an error."""
     return request.weights is not None or bool(request.winograd)

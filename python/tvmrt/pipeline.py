@@ -171,12 +171,12 @@ def _tuned(machine: Target, request: Request) -> Target:
 
 def _by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:
     """The convolutions that are computed by fewer multiplications."""
+    if not (machine.hosted and choices.takes_squares(request.winograd, request.precision)):
+        return []
     measured = None if machine.tuned is None else machine.tuned.square
-    if request.winograd:
-        return to_winograd(graph, request.max_error, measured)
-    if request.winograd is None and machine.hosted and request.precision == "float32":
+    if request.winograd is None:
         return squares_within(graph, measured)
-    return []
+    return to_winograd(graph, request.max_error, measured)
 
 
 def _narrowed(graph: Graph, request: Request) -> list[NarrowRow]:

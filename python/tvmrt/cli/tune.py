@@ -71,6 +71,7 @@ def command(
 ) -> None:  # fmt: skip
     """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
     in a database for 'compile --tuned'; with --threads, also how many threads should share one."""
+    from tvmrt.choices import takes_squares
     from tvmrt.cli.session import THREADS_VARIABLE
     from tvmrt.tuning import database
     from tvmrt.tuning.search import Effort, layers_of, missing
@@ -80,9 +81,7 @@ def command(
     path = database.path_of(named)
     known = database.read(path) if path.exists() else []
     os.environ[THREADS_VARIABLE] = str(threads)
-    squares = asked["winograd"]
-    if squares is None:
-        squares = asked["precision"] == "float32"
+    squares = takes_squares(asked["winograd"], asked["precision"])
     effort = Effort(candidates, seconds, threads, squares, asked["cc"])
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
