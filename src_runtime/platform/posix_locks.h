@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 typedef pthread_mutex_t tvmrt_mutex;
-typedef pthread_mutex_t tvmrt_recursive_mutex;
 typedef pthread_rwlock_t tvmrt_rwlock;
 typedef pthread_cond_t tvmrt_cond;
 typedef pthread_once_t tvmrt_once;
@@ -18,12 +17,9 @@ typedef pthread_t tvmrt_thread_id;
 #define TVMRT_ONCE_INIT PTHREAD_ONCE_INIT
 
 static inline int tvmrt__mutex_init(tvmrt_mutex* m) { return pthread_mutex_init(m, NULL); }
-int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m);
 static inline void tvmrt__mutex_free(tvmrt_mutex* m) { (void)pthread_mutex_destroy(m); }
 static inline void tvmrt__lock(tvmrt_mutex* m) { (void)pthread_mutex_lock(m); }
 static inline void tvmrt__unlock(tvmrt_mutex* m) { (void)pthread_mutex_unlock(m); }
-static inline void tvmrt__lock_again(tvmrt_recursive_mutex* m) { (void)pthread_mutex_lock(m); }
-static inline void tvmrt__unlock_again(tvmrt_recursive_mutex* m) { (void)pthread_mutex_unlock(m); }
 
 static inline void tvmrt__lock_read(tvmrt_rwlock* l) { (void)pthread_rwlock_rdlock(l); }
 static inline void tvmrt__unlock_read(tvmrt_rwlock* l) { (void)pthread_rwlock_unlock(l); }

@@ -10,16 +10,6 @@
 #include "system.h"
 #include "threads.h"
 
-int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m) {
-  pthread_mutexattr_t attr;
-  int rc = pthread_mutexattr_init(&attr);
-  if (rc != 0) return rc;
-  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-  rc = pthread_mutex_init(m, &attr);
-  (void)pthread_mutexattr_destroy(&attr);
-  return rc;
-}
-
 static struct timespec time_of(double seconds) {
   struct timespec t;
   t.tv_sec = (time_t)seconds;

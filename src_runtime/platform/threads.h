@@ -2,14 +2,15 @@
  * Threads, locks, conditions.
  *
  *   tvmrt_mutex, TVMRT_MUTEX_INIT      a lock; a static one needs no tvmrt__mutex_init()
- *   tvmrt_recursive_mutex              one that its thread may take again
+ *   tvmrt_recursive_mutex, TVMRT_RECURSIVE_MUTEX_INIT
+ *                                      one that its thread may take again, static
  *   tvmrt_rwlock, TVMRT_RWLOCK_INIT    many readers or one writer
  *   tvmrt_cond                         a condition, waited for under a tvmrt_mutex
  *   tvmrt_once, TVMRT_ONCE_INIT        done once in the process
  *   tvmrt_os_thread                    a thread that was started
  *   tvmrt_thread_id                    the calling thread, to be compared
  *
- *   int tvmrt__mutex_init(m), tvmrt__recursive_mutex_init(m), tvmrt__cond_init(c)
+ *   int tvmrt__mutex_init(m), tvmrt__cond_init(c)
  *                                      0, or not where the system has none left
  *   tvmrt__mutex_free(m), tvmrt__cond_free(c)
  *   tvmrt__lock(m), tvmrt__unlock(m); tvmrt__lock_again(m), tvmrt__unlock_again(m) of recursive ones
@@ -30,6 +31,32 @@
 #else
 #include "posix_locks.h"
 #endif
+
+#include <stdatomic.h>
+
+/* The same on all systems, since those of POSIX would have to be made, which may fail. */
+typedef struct tvmrt_recursive_mutex {
+  tvmrt_mutex lock;
+  _Atomic(tvmrt_thread_id) owner; /* read while depth may change; 0: nobody */
+  unsigned depth;
+} tvmrt_recursive_mutex;
+#define TVMRT_RECURSIVE_MUTEX_INIT \
+  { TVMRT_MUTEX_INIT, 0, 0 }
+
+/* Only the owner finds itself there, whatever others write meanwhile. */
+static inline void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
+  if (!tvmrt__is_thread(atomic_load_explicit(&m->owner, memory_order_relaxed))) {
+    tvmrt__lock(&m->lock);
+    atomic_store_explicit(&m->owner, tvmrt__thread_id(), memory_order_relaxed);
+  }
+  ++m->depth;
+}
+
+static inline void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
+  if (--m->depth != 0) return;
+  atomic_store_explicit(&m->owner, (tvmrt_thread_id)0, memory_order_relaxed);
+  tvmrt__unlock(&m->lock);
+}
 
 /* Run body(argument) on a thread of its own; 0, or the system's number of what went wrong. What it
  * returns is not read. */

@@ -12,11 +12,6 @@ typedef struct tvmrt_mutex {
 typedef struct tvmrt_rwlock {
   void* srw_lock;
 } tvmrt_rwlock;
-typedef struct tvmrt_recursive_mutex {
-  void* srw_lock;
-  _Atomic unsigned long owner; /* id of the thread, 0: nobody */
-  unsigned depth;
-} tvmrt_recursive_mutex;
 typedef struct tvmrt_cond {
   void* variable;
 } tvmrt_cond;
@@ -33,12 +28,9 @@ typedef unsigned long tvmrt_thread_id;
   { NULL }
 
 int tvmrt__mutex_init(tvmrt_mutex* m);
-int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m);
 void tvmrt__mutex_free(tvmrt_mutex* m);
 void tvmrt__lock(tvmrt_mutex* m);
 void tvmrt__unlock(tvmrt_mutex* m);
-void tvmrt__lock_again(tvmrt_recursive_mutex* m);
-void tvmrt__unlock_again(tvmrt_recursive_mutex* m);
 
 void tvmrt__lock_read(tvmrt_rwlock* l);
 void tvmrt__unlock_read(tvmrt_rwlock* l);

@@ -26,29 +26,6 @@ void tvmrt__mutex_free(tvmrt_mutex* m) { (void)m; }
 void tvmrt__lock(tvmrt_mutex* m) { AcquireSRWLockExclusive(SRW(m)); }
 void tvmrt__unlock(tvmrt_mutex* m) { ReleaseSRWLockExclusive(SRW(m)); }
 
-int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m) {
-  InitializeSRWLock(SRW(&m->srw_lock));
-  m->owner = 0;
-  m->depth = 0;
-  return 0;
-}
-
-/* Only the owner finds its own number there, whatever others write meanwhile. */
-void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
-  const unsigned long self = GetCurrentThreadId();
-  if (atomic_load_explicit(&m->owner, memory_order_relaxed) != self) {
-    AcquireSRWLockExclusive(SRW(&m->srw_lock));
-    atomic_store_explicit(&m->owner, self, memory_order_relaxed);
-  }
-  ++m->depth;
-}
-
-void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
-  if (--m->depth != 0) return;
-  atomic_store_explicit(&m->owner, 0, memory_order_relaxed);
-  ReleaseSRWLockExclusive(SRW(&m->srw_lock));
-}
-
 void tvmrt__lock_read(tvmrt_rwlock* l) { AcquireSRWLockShared(SRW(l)); }
 void tvmrt__unlock_read(tvmrt_rwlock* l) { ReleaseSRWLockShared(SRW(l)); }
 void tvmrt__lock_write(tvmrt_rwlock* l) { AcquireSRWLockExclusive(SRW(l)); }

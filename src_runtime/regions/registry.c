@@ -20,17 +20,10 @@ typedef struct entry {
 
 /* One lock for all: devices come and go rarely. It is recursive, because the registering function
  * of a plug-in, which the registry calls, calls the registry. */
-static tvmrt_recursive_mutex lock;
-static tvmrt_once lock_once = TVMRT_ONCE_INIT;
+static tvmrt_recursive_mutex lock = TVMRT_RECURSIVE_MUTEX_INIT;
 static entry* first;
 
-static void make_lock(void) { (void)tvmrt__recursive_mutex_init(&lock); }
-
-static void lock_registry(void) {
-  tvmrt__call_once(&lock_once, make_lock);
-  tvmrt__lock_again(&lock);
-}
-
+static void lock_registry(void) { tvmrt__lock_again(&lock); }
 static void unlock_registry(void) { tvmrt__unlock_again(&lock); }
 
 /* With the lock. */

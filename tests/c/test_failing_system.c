@@ -408,8 +408,22 @@ static void test_asynchronous_runs_need_conditions_and_threads(void** state) {
   assert_ok(tvmrt_device_unregister("copier"));
 }
 
+/* Nothing that is asked for first in the process makes a lock: the registry of devices has one from the
+ * beginning, which the entering of a device takes once more. */
+static void test_devices_are_entered_where_no_lock_can_be_made(void** state) {
+  tvmrt_device* cpu = NULL;
+  (void)state;
+  forever = 1;
+  allowed = 0;
+  const int rc = tvmrt_device_find("cpu", &cpu);
+  allowed = -1;
+  assert_ok(rc);
+  assert_non_null(cpu);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_devices_are_entered_where_no_lock_can_be_made), /* first */
       cmocka_unit_test(test_saving_replaces_files_whole_or_not_at_all),
       cmocka_unit_test(test_loading_says_what_the_system_says),
       cmocka_unit_test(test_libraries_load_or_say_why),

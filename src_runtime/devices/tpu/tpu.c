@@ -108,22 +108,30 @@ static int tpu_init(tvmrt_device* device) {
   return 0;
 }
 
-/* In a child of fork: nobody waits for the condition there, though it remembers who did. */
-static void forget_worker(accelerator* a) {
-  (void)pthread_cond_init(&a->changed, NULL);
+/* A child of fork has no worker, and cannot use the condition that it waited for: that remembers a
+ * thread which never wakes, so that waking all and destroying it would wait for that one. */
+static bool is_parents(const accelerator* a) {
+  return a->worker_process != 0 && a->worker_process != getpid();
+}
+
+/* Where it fails all stays the parent's, so that the next run tries again. */
+static bool forget_worker(accelerator* a) {
+  if (pthread_cond_init(&a->changed, NULL) != 0) return false;
   a->worker_process = 0;
   a->first = NULL;
+  return true;
 }
 
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
-  (void)pthread_mutex_lock(&a->lock);
-  if (a->worker_process != 0 && a->worker_process != getpid()) forget_worker(a);
-  a->is_closing = true;
-  (void)pthread_cond_broadcast(&a->changed);
-  (void)pthread_mutex_unlock(&a->lock); /* which the worker takes once more before it ends */
-  if (a->worker_process == getpid()) (void)pthread_join(a->worker, NULL);
-  (void)pthread_cond_destroy(&a->changed);
+  if (!is_parents(a)) {
+    (void)pthread_mutex_lock(&a->lock);
+    a->is_closing = true;
+    (void)pthread_cond_broadcast(&a->changed);
+    (void)pthread_mutex_unlock(&a->lock); /* which the worker takes once more before it ends */
+    if (a->worker_process != 0) (void)pthread_join(a->worker, NULL);
+    (void)pthread_cond_destroy(&a->changed);
+  }
   (void)pthread_mutex_destroy(&a->lock);
   free(a);
   return 0;
@@ -351,7 +359,7 @@ static void* work(void* argument) {
 /* Called with the lock held. */
 static int start_worker(accelerator* a) {
   if (a->worker_process == getpid()) return 0;
-  if (a->worker_process != 0) forget_worker(a);
+  if (a->worker_process != 0 && !forget_worker(a)) return fail("there is no condition to be had.");
   if (pthread_create(&a->worker, NULL, work, a) != 0) return fail("there is no thread to be had.");
   a->worker_process = getpid();
   return 0;
@@ -409,8 +417,10 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
     j->state = IDLE;
   }
   j->is_stopped = true;
-  (void)pthread_cond_broadcast(&a->changed);
-  while (is_under_way(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
+  if (!is_parents(a)) { /* whose worker gives nothing up here */
+    (void)pthread_cond_broadcast(&a->changed);
+    while (is_under_way(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
+  }
   (void)pthread_mutex_unlock(&a->lock);
   return 0;
 }
