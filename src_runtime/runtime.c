@@ -2,6 +2,8 @@
 #include "core/hooks.h"
 #include "regions/registry.h"
 
+/* Remote calls are an option of the build: where it is off, their tables would be undefined
+ * symbols. */
 #if defined(TVMRT_HAS_RPC)
 #define RPC_TABLES(X) \
   X(rpc_connect)      \
@@ -11,7 +13,9 @@
 #define RPC_TABLES(X)
 #endif
 
-/* The tables stand beside their functions: tvmrt__<name>_builtins. */
+/* The tables stand beside their functions: tvmrt__<name>_builtins. A list, and no constructors:
+ * these would need an order among files, and a linker drops from a static library whatever file
+ * nobody names. */
 #define TABLES(X)  \
   X(aot)           \
   X(aot_factory)   \

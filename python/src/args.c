@@ -7,6 +7,8 @@ _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a 64-bit Python is needed
 
 /* ---- buffers ---- */
 
+/* A call rarely has more than a few arrays, which therefore need no memory of the heap. What was
+   begun and not kept is the caller's to free. */
 static Borrow* borrow_new(Args* args) {
   Borrow* borrow;
   if (args->num_borrows < MAX_INLINE_BORROWS) {
@@ -24,15 +26,18 @@ static Borrow* borrow_new(Args* args) {
   return borrow;
 }
 
+/* From here on args_release() ends it. */
 static void borrow_keep(Args* args, Borrow* borrow) {
   borrow->next = args->borrows;
   args->borrows = borrow;
   args->num_borrows++;
 }
 
-/* The struct module's letter and the item size give the type; byte order must be the machine's. */
+/* The struct module's letter and the item size give the type; byte order must be the machine's. The
+   letters alone do not: "l" has 4 bytes on some systems and 8 on others. */
 static int dtype_of_format(const char* format, Py_ssize_t itemsize, DLDataType* out) {
   int code;
+  /* the buffer protocol's default */
   if (format == NULL) format = "B";
   if (*format == '@' || *format == '=' || *format == (PY_LITTLE_ENDIAN ? '<' : '>')) format++;
   switch (*format) {
@@ -88,6 +93,8 @@ static int show_buffer(const Py_buffer* view, DLTensor* out) {
   return 0;
 }
 
+/* Numbers of `flags` add to what is asked of the buffer: PyBUF_WRITABLE for tensors that C may
+   write to. The view holds the object until it is released. */
 int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
   if (PyObject_GetBuffer(source, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0) return -1;
   if (show_buffer(view, out) == 0) return 0;
@@ -99,6 +106,7 @@ int borrow_tensor(PyObject* source, Py_buffer* view, DLTensor* out, int flags) {
 
 static int pack_value(Args* args, int index, PyObject* value);
 
+/* What the conversion of an argument made must outlive the call, whose values point into it. */
 static int keep_object(Args* args, PyObject* object) {
   if (args->objects == NULL && (args->objects = PyList_New(0)) == NULL) return -1;
   return PyList_Append(args->objects, object);
@@ -145,6 +153,7 @@ static int borrow_strided(Args* args, Borrow* borrow, PyObject* value) {
   return rc;
 }
 
+/* Writable, as nothing in a packed call says which tensors a function writes to. */
 static int pack_buffer(Args* args, int index, PyObject* value) {
   Borrow* borrow = borrow_new(args);
   if (borrow == NULL) return -1;
@@ -159,6 +168,7 @@ static int pack_buffer(Args* args, int index, PyObject* value) {
   return 0;
 }
 
+/* The callee reads the object's own bytes, which cannot be resized while the buffer is held. */
 static int pack_bytes(Args* args, int index, PyObject* value) {
   Borrow* borrow = borrow_new(args);
   if (borrow == NULL) return -1;
@@ -174,6 +184,7 @@ static int pack_bytes(Args* args, int index, PyObject* value) {
   return 0;
 }
 
+/* The function's object holds the handle until the call ends; a callee that keeps it retains it. */
 static int pack_callable(Args* args, int index, PyObject* value) {
   TVMFunctionHandle handle = NULL;
   PyObject* function;
@@ -188,6 +199,7 @@ static int pack_callable(Args* args, int index, PyObject* value) {
   return rc;
 }
 
+/* A view goes as a bare tensor: there is no reference that the callee could keep. */
 static int pack_tensor(Args* args, int index, TensorObject* tensor) {
   if (tensor->tensor == NULL) {
     PyErr_SetString(PyExc_ValueError,
@@ -205,6 +217,7 @@ static int pack_handle(Args* args, int index, void* handle, int code) {
   return 0;
 }
 
+/* Types travel as texts: that is what functions of TVM expect where Python has a type. */
 static int pack_dtype(Args* args, int index, PyObject* value) {
   PyObject* text = PyObject_Str(value);
   int rc = -1;
@@ -217,7 +230,9 @@ static int pack_dtype(Args* args, int index, PyObject* value) {
   return rc;
 }
 
-/* (address,) is a raw pointer; (None, object) gives the callee the object's own reference. */
+/* (address,) is a raw pointer; (None, object) gives the callee the object's own reference. A tuple
+   is never an argument by itself, since the conversion makes Arrays of tuples; so it can stand for
+   what no Python type says. */
 static int pack_special(Args* args, int index, PyObject* tuple) {
   PyObject* moved;
   if (PyTuple_GET_SIZE(tuple) == 1) {
@@ -231,11 +246,13 @@ static int pack_special(Args* args, int index, PyObject* tuple) {
                  Py_TYPE(moved)->tp_name);
     return -1;
   }
+  /* the field, which the callee sets to NULL */
   args->values[index].v_handle = &((HandleObject*)moved)->handle;
   args->codes[index] = kTVMObjectRValueRefArg;
   return 0;
 }
 
+/* Once: what the conversion returns is one of the kinds above, or a tuple for pack_special(). */
 static int pack_converted(Args* args, int index, PyObject* value) {
   PyObject* converted = PyObject_CallFunctionObjArgs(hooks.convert, value, NULL);
   int rc = -1;
@@ -261,6 +278,7 @@ static int pack_string(Args* args, int index, PyObject* value) {
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(value, &length);
   if (text == NULL) return -1;
+  /* C would see its beginning alone */
   if (strlen(text) != (size_t)length) {
     PyErr_SetString(PyExc_ValueError, "a string with a NUL inside cannot be passed; pass bytes");
     return -1;
@@ -270,6 +288,8 @@ static int pack_string(Args* args, int index, PyObject* value) {
   return 0;
 }
 
+/* Subclasses after exact types, and rare types after common ones: a comparison delays all that come
+   after it. */
 static int pack_uncommon(Args* args, int index, PyObject* value) {
   if (PyObject_TypeCheck(value, &TensorType)) {
     return pack_tensor(args, index, (TensorObject*)value);
@@ -299,6 +319,7 @@ static int pack_uncommon(Args* args, int index, PyObject* value) {
   return pack_converted(args, index, value);
 }
 
+/* In the order in which networks are called: numbers and tensors come first. */
 static inline int pack_value(Args* args, int index, PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (type == &PyLong_Type) return pack_int(args, index, value);
@@ -325,6 +346,7 @@ static inline int pack_value(Args* args, int index, PyObject* value) {
 static void name_argument(Py_ssize_t index) {
   PyObject* exception = take_exception();
   PyObject* type = (PyObject*)Py_TYPE(exception);
+  /* to callers a buffer is an argument like any other */
   if (type == PyExc_BufferError) type = PyExc_ValueError;
   if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError) {
     PyErr_Format(type, "argument %zd: %S", index, exception);
@@ -334,6 +356,7 @@ static void name_argument(Py_ssize_t index) {
   }
 }
 
+/* Far below where the sizes of the two arrays overflow. */
 static int args_allocate(Args* args, Py_ssize_t n) {
   if (n > INT_MAX / 16) {
     PyErr_SetString(PyExc_OverflowError, "more arguments than a packed function can take");
@@ -348,6 +371,7 @@ static int args_allocate(Args* args, Py_ssize_t n) {
   return -1;
 }
 
+/* Fields one by one: the struct has room for arrays that need no zeros. */
 int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_ssize_t n) {
   args->values = args->inline_values;
   args->codes = args->inline_codes;
@@ -367,6 +391,7 @@ int args_pack(Args* args, TVMFunctionHandle callee, PyObject* const* values, Py_
   return 0;
 }
 
+/* After the call, or where packing failed half way: lists and counters say how far it came. */
 void args_release(Args* args) {
   while (args->borrows != NULL) {
     Borrow* borrow = args->borrows;

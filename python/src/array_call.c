@@ -27,10 +27,12 @@ typedef struct {
 static PyObject* dtype_name; /* "dtype" */
 
 int init_array_call(void) {
+  /* once: looking an attribute up by a C string makes a text each time */
   dtype_name = PyUnicode_InternFromString("dtype");
   return dtype_name == NULL ? -1 : 0;
 }
 
+/* Shapes are numbers of Python, compared without making new ones. */
 static int fits(const ArrayPort* port, const Py_buffer* view) {
   if (view->ndim != PyTuple_GET_SIZE(port->shape)) return 0;
   for (int i = 0; i < view->ndim; i++) {
@@ -39,6 +41,8 @@ static int fits(const ArrayPort* port, const Py_buffer* view) {
   return 1;
 }
 
+/* Elements were compared by numpy's type object, so no format is asked for, which numpy would have
+   to print. */
 static int take(const ArrayPort* port, PyObject* array, ArraySlot* slot, int flags) {
   if (PyObject_GetBuffer(array, &slot->view, PyBUF_C_CONTIGUOUS | flags) != 0) return -1;
   slot->tensor = (DLTensor){
@@ -63,19 +67,22 @@ static int take_input(const ArrayPort* port, PyObject* value, ArraySlot* slot) {
   return 0;
 }
 
+/* New arrays for each call, since callers keep them. */
 static int make_output(const ArrayPort* port, ArraySlot* slot) {
   PyObject* const args[] = {port->shape, port->array_dtype};
   slot->made = PyObject_Vectorcall(hooks.numpy_empty, args, 2, NULL);
   return slot->made == NULL ? -1 : take(port, slot->made, slot, PyBUF_WRITABLE);
 }
 
+/* By the executor's own functions, which check shapes and place as for any caller. */
 static int copy(const FunctionObject* function, const ArrayPort* port, ArraySlot* slot) {
   TVMValue result, values[2] = {{.v_int64 = port->number}, {.v_handle = &slot->tensor}};
   int code, codes[2] = {kTVMArgInt, kTVMDLTensorHandle};
   return TVMFuncCall(function->handle, values, codes, 2, &result, &code);
 }
 
-/* Without the GIL. */
+/* Without the GIL. One release for three kinds of calls is what makes this fast. The numbers in
+   `values` are borrowed by each call alone. */
 static int run_network(const ArrayCallObject* self, ArraySlot* slots) {
   TVMValue none;
   int rc = 0, code;
@@ -90,6 +97,7 @@ static int run_network(const ArrayCallObject* self, ArraySlot* slots) {
   return rc;
 }
 
+/* One output is given as it is, as networks in Python return it. */
 static PyObject* results_of(const ArrayCallObject* self, const ArraySlot* slots) {
   const Py_ssize_t count = self->num_ports - self->num_inputs;
   PyObject* results;
@@ -101,6 +109,7 @@ static PyObject* results_of(const ArrayCallObject* self, const ArraySlot* slots)
   return results;
 }
 
+/* Slots that were taken are released by the caller, on every way out. */
 static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* values,
                                  ArraySlot* slots) {
   PyThreadState *state, *outer = released_state;
@@ -112,11 +121,13 @@ static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* v
   for (; i < self->num_ports; i++) {
     if (make_output(&self->ports[i], &slots[i]) != 0) return NULL;
   }
+  /* callbacks on this thread take the GIL back by it */
   released_state = state = PyEval_SaveThread();
   rc = run_network(self, slots);
   released_state = outer;
   PyEval_RestoreThread(state);
   if (rc != 0) return raise_last_error();
+  /* of callbacks whose failure C has dealt with */
   if (has_recorded_errors()) forget_python_error();
   return results_of(self, slots);
 }
@@ -127,6 +138,7 @@ static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values
   PyObject* result;
   ArraySlot* slots;
   if (names != NULL || PyVectorcall_NARGS(nargsf) != self->num_inputs) Py_RETURN_NOTIMPLEMENTED;
+  /* zeroed, so that releasing takes slots that were never filled */
   slots = PyMem_Calloc((size_t)self->num_ports + 1, sizeof(*slots));
   if (slots == NULL) return PyErr_NoMemory();
   result = call_with_slots(self, values, slots);
@@ -145,6 +157,7 @@ static int read_port(PyObject* about, ArrayPort* port) {
   long long number;
   if (!PyArg_ParseTuple(about, "LO!OO!:port", &number, &PyTuple_Type, &port->shape,
                         &port->array_dtype, &DataTypeType, &dtype)) {
+    /* borrowed by then, and not to be given back */
     port->shape = port->array_dtype = NULL;
     return -1;
   }
@@ -167,6 +180,7 @@ static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject* about =
         i < num_inputs ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - num_inputs);
+    /* before it is read: freeing takes what is there */
     self->num_ports = i + 1;
     if (read_port(about, &self->ports[i]) != 0) return -1;
   }

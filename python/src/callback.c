@@ -53,6 +53,7 @@ static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   return rc;
 }
 
+/* None is what the caller has set already. */
 static inline int return_to_c(PyObject* result, Return ret) {
   if (PyLong_CheckExact(result)) { /* the commonest of all */
     const long long value = PyLong_AsLongLong(result);
@@ -91,7 +92,8 @@ static TVMRT_NOINLINE int return_past_views(PyObject* result, Return ret, PyObje
   return rc;
 }
 
-/* Call with arguments for which there is room in `objects`. */
+/* Call with arguments for which there is room in `objects`. What fails on the way has an exception,
+   and whatever was made is released. */
 static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* values, int* codes,
                           Py_ssize_t n, Return ret) {
   PyObject* result = NULL;
@@ -120,6 +122,7 @@ static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* valu
   return -2; /* the exception itself is kept on this side */
 }
 
+/* Not inlined, nor are other rare ways: the common one has a small frame, on any thread's stack. */
 static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, int* codes, int n,
                                          Return ret) {
   PyObject** objects = PyMem_New(PyObject*, (size_t)n + 1);
@@ -169,13 +172,15 @@ static int call_python(TVMValue* values, int* codes, int n, TVMValue* ret_value,
   if (state == NULL || PyThreadState_GetUnchecked() == state) {
     return call_from_outside(callable, values, codes, n, ret);
   }
+  /* the thread's own state, which it has let go of in call_packed() */
   PyEval_RestoreThread(state);
   rc = call_with(callable, values, codes, n, ret);
   (void)PyEval_SaveThread();
   return rc;
 }
 
-/* TVMPackedCFuncFinalizer: the last reference of the function is gone. */
+/* TVMPackedCFuncFinalizer: the last reference of the function is gone. It may come from any thread,
+   long after the call that made it, and while Python ends. */
 static void release_callable(void* callable) {
   PyGILState_STATE state;
   if (python_is_gone()) return;
@@ -184,6 +189,7 @@ static void release_callable(void* callable) {
   PyGILState_Release(state);
 }
 
+/* *out has one reference, which is the caller's; the function holds the callable. */
 int function_from_callable(PyObject* callable, TVMFunctionHandle* out) {
   Py_INCREF(callable);
   if (tvmrt_func_create(call_python, callable, release_callable, out) == 0) return 0;

@@ -1,6 +1,7 @@
 /* Device and DataType: the values that Python code makes and C reads. */
 #include "core.h"
 
+/* By the Python class, past its __init__: values from C were checked there. */
 PyObject* make_device(DLDevice device) {
   PyTypeObject* type = (PyTypeObject*)hooks.device_class;
   PyObject* self = type->tp_alloc(type, 0);

@@ -15,6 +15,7 @@ static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ZERO_COPY_ALIGN_BYTES == 0;
 }
 
+/* Extents of 1 may have any stride, and a tensor without elements any at all. */
 static int is_compact(const DLTensor* tensor) {
   int64_t expected = 1;
   if (tensor->strides == NULL) return 1;
@@ -30,6 +31,7 @@ static int is_compact(const DLTensor* tensor) {
    takes a DLTensor. Takes `foreign` over on success. */
 static PyObject* wrap_foreign(DLManagedTensor* foreign) {
   PyObject* self;
+  /* the classic ABI's bool, as in exported_tensor() */
   if (foreign->dl_tensor.dtype.code == kDLBool) {
     foreign->dl_tensor.dtype = (DLDataType){kDLUInt, 1, foreign->dl_tensor.dtype.lanes};
   }
@@ -52,6 +54,7 @@ static PyObject* import_managed(DLManagedTensor* foreign, int* taken) {
     *taken = view != NULL;
     return view;
   }
+  /* It takes what it is given on success alone; what it refuses is still this side's. */
   if (TVMArrayFromDLPack(foreign, &handle) != 0) return raise_last_error();
   *taken = 1;
   return make_tensor(handle);
@@ -82,6 +85,7 @@ static PyObject* import_buffer(PyObject* source) {
     PyMem_Free(manager);
     return NULL;
   }
+  /* the struct itself says all that the deleter needs */
   manager->managed.manager_ctx = NULL;
   manager->managed.deleter = release_buffer;
   result = import_managed(&manager->managed, &taken);
@@ -94,6 +98,7 @@ static PyObject* import_buffer(PyObject* source) {
 
 /* ---- capsules ---- */
 
+/* The outer struct is this side's, the inner one whoever made it ends. */
 static void release_versioned(DLManagedTensor* managed) {
   DLManagedTensorVersioned* versioned = managed->manager_ctx;
   if (versioned->deleter != NULL) versioned->deleter(versioned);
@@ -102,12 +107,14 @@ static void release_versioned(DLManagedTensor* managed) {
 
 /* A capsule whose tensor was taken is renamed, so that nobody takes it again. */
 static PyObject* end_import(PyObject* capsule, const char* used, PyObject* result, int taken) {
+  /* renaming may not be called with an exception set */
   PyObject* exception = result == NULL ? take_exception() : NULL;
   if (taken && PyCapsule_SetName(capsule, used) != 0) Py_CLEAR(result);
   if (exception != NULL) raise_exception(exception);
   return result;
 }
 
+/* The runtime knows unversioned tensors alone, so a struct of that kind stands around it. */
 PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* taken) {
   DLManagedTensor* managed;
   PyObject* result;
@@ -134,6 +141,7 @@ static PyObject* import_versioned(PyObject* capsule) {
   return end_import(capsule, kNewUsed, result, taken);
 }
 
+/* The name says which struct a capsule has, and whether somebody took it. */
 static PyObject* import_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
   PyObject* result;
@@ -161,6 +169,7 @@ static PyObject* ask_for_capsule(PyObject* source) {
   kwargs = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   if (empty != NULL && kwargs != NULL) {
     capsule = PyObject_Call(method, empty, kwargs);
+    /* it may have had another reason, which the second call then gives */
     if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
       PyErr_Clear();
       capsule = PyObject_CallNoArgs(method);
@@ -172,6 +181,7 @@ static PyObject* ask_for_capsule(PyObject* source) {
   return capsule;
 }
 
+/* numpy's arrays by their buffer, without a capsule in between. */
 PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
   PyObject *capsule, *result;
   (void)self;
@@ -217,6 +227,8 @@ DLTensor exported_tensor(PyObject* self) {
   return tensor;
 }
 
+/* What was borrowed for a call ends with it; what came from others by DLPack has an owner that this
+   object keeps. */
 int can_be_exported(PyObject* self) {
   TensorObject* object = (TensorObject*)self;
   if (object->tensor != NULL && (!object->is_view || object->foreign != NULL)) return 1;
@@ -229,6 +241,7 @@ static void release_export(DLManagedTensor* managed) {
   free(managed);
 }
 
+/* A capsule that was taken has another name, and its tensor another owner. */
 static void drop_unused_capsule(PyObject* capsule) {
   DLManagedTensor* managed;
   if (!PyCapsule_IsValid(capsule, kOldName)) return;
@@ -286,6 +299,7 @@ typedef struct {
   int copy;
 } ExportOptions;
 
+/* Options that a newer standard adds are refused, since what they ask for is not done. */
 static int read_export_option(PyObject* name, PyObject* value, ExportOptions* options) {
   if (value == Py_None) return 0;
   if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
@@ -308,12 +322,14 @@ static int read_export_option(PyObject* name, PyObject* value, ExportOptions* op
   return -1;
 }
 
+/* Who reads no versioned tensors gets the old kind, which can tell nobody that it is a copy. */
 static PyObject* export_tensor(PyObject* self, const ExportOptions* options) {
   uint64_t flags = options->copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
   if (options->major >= DLPACK_MAJOR_VERSION) return to_versioned(self, flags);
   return tensor_to_dlpack(self, NULL);
 }
 
+/* By the class's own method, which knows devices; the copy lives as long as its capsule. */
 static PyObject* export_copy(PyObject* self, const ExportOptions* options) {
   PyObject* device = PyObject_GetAttrString(self, "device");
   PyObject* copy = device != NULL ? PyObject_CallMethod(self, "copyto", "O", device) : NULL;

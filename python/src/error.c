@@ -5,8 +5,10 @@
 
 static _Thread_local PyObject* recorded_exception = NULL;
 static _Thread_local PyObject* recorded_text = NULL;
+/* Of all threads: that it is 0, as nearly always, spares calls a look at the thread's own. */
 atomic_int num_recorded_errors = 0;
 
+/* With the GIL. The count first, since ending an exception may run Python code that looks at it. */
 void forget_python_error(void) {
   if (recorded_exception == NULL) return;
   (void)atomic_fetch_sub(&num_recorded_errors, 1);
@@ -18,6 +20,7 @@ void forget_python_error(void) {
 PyObject* take_exception(void) { return PyErr_GetRaisedException(); }
 void raise_exception(PyObject* exception) { PyErr_SetRaisedException(exception); }
 #else
+/* An exception as one object, before Python 3.12 made of three. */
 PyObject* take_exception(void) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -53,6 +56,7 @@ static PyObject* text_of(PyObject* exception) {
   return text;
 }
 
+/* C gets the text; whoever called C from Python gets the exception back, by raise_last_error(). */
 void record_python_error(void) {
   PyObject* exception = take_exception();
   PyObject* text;
@@ -80,6 +84,9 @@ void record_python_error(void) {
   (void)atomic_fetch_add(&num_recorded_errors, 1);
 }
 
+/* Always NULL. Where the text is just what was recorded nobody has added to it, and the exception
+   itself is raised; where it has become part of a longer one it is that one's cause; else it has
+   nothing to do with this error. */
 PyObject* raise_last_error(void) {
   const char* utf8 = TVMGetLastError();
   PyObject* cause = recorded_exception;

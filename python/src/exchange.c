@@ -37,6 +37,7 @@ typedef struct {
 
 /* Blocks that wait for the next call; under the GIL. */
 static Given* waiting[MAX_WAITING + 1];
+/* Others take a tensor for each call and end it soon: blocks in hand spare them malloc(). */
 static int num_waiting;
 
 /* Runs on any thread. */
@@ -56,6 +57,7 @@ static void release_object(DLManagedTensorVersioned* managed) {
   if (took) PyGILState_Release(state);
 }
 
+/* For more dimensions than there is room for, readers have to compute them. */
 static void fill_strides(Given* given) {
   DLTensor* tensor = &given->managed.dl_tensor;
   int64_t step = 1;
@@ -67,6 +69,8 @@ static void fill_strides(Given* given) {
   tensor->strides = given->strides;
 }
 
+/* No exception of Python's on success, and a new reference of the object, which release_object()
+   gives back. */
 static int from_object(void* object, DLManagedTensorVersioned** out) {
   DLManagedTensorVersioned* managed;
   Given* given;
@@ -129,6 +133,7 @@ static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* c
       .deleter = free_array,
       .dl_tensor = *array,
   };
+  /* bool again, as DLPack says it */
   managed->dl_tensor.dtype = prototype->dtype;
   *out = managed;
   return 0;
@@ -140,6 +145,7 @@ static int current_stream(int device_type, int32_t device_id, void** out) {
   return 0;
 }
 
+/* Not const, as capsules take their pointers. */
 static ExchangeTable table = {
     .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
     .allocate = allocate,
@@ -148,6 +154,7 @@ static ExchangeTable table = {
     .current_stream = current_stream,
 };
 
+/* Under both names that libraries ask for: a capsule in the standard, a number before it. */
 int add_exchange_table(PyTypeObject* type) {
   PyObject* capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL);
   PyObject* address = PyLong_FromVoidPtr(&table);
@@ -155,6 +162,7 @@ int add_exchange_table(PyTypeObject* type) {
   if (capsule != NULL && address != NULL &&
       PyDict_SetItemString(type->tp_dict, "__dlpack_c_exchange_api__", capsule) == 0 &&
       PyDict_SetItemString(type->tp_dict, "__c_dlpack_exchange_api__", address) == 0) {
+    /* the dict was written to past the type, which caches look-ups */
     PyType_Modified(type);
     rc = 0;
   }

@@ -1,6 +1,9 @@
 /* PackedFunc: the call from Python to C. */
 #include "core.h"
 
+/* The state of this thread while C runs for it, with the GIL or without; NULL outside of calls.
+   Callbacks take the GIL by it, where PyGILState_Ensure() would have to look the state up. Calls
+   inside of callbacks put the outer one back. */
 TVMRT_THREAD_LOCAL PyThreadState* released_state = NULL;
 
 /* Call with packed arguments, the GIL released unless the function keeps it. */
@@ -9,6 +12,7 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
   PyThreadState *state, *outer = released_state;
   TVMValue value;
   int code, rc;
+  /* relaxed: a call that runs beside a change goes by one or the other */
   if (atomic_load_explicit(&function->keeps_gil, memory_order_relaxed)) {
     released_state = PyThreadState_GetUnchecked();
     rc = TVMFuncCall(function->handle, values, codes, count, &value, &code);
@@ -20,6 +24,8 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
     PyEval_RestoreThread(state);
   }
   if (rc != 0) return raise_last_error();
+  /* C has dealt with the failure of a callback; its exception goes after the value, which may be a
+     text in the slot that ending it writes to */
   if (has_recorded_errors()) {
     PyObject* result = value_to_python(value, code);
     forget_python_error();
@@ -28,6 +34,7 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
   return code == kTVMNullptr ? Py_NewRef(Py_None) : value_to_python(value, code);
 }
 
+/* Apart from calls without arguments, whose frame then has no room for any. */
 static PyObject* call_with_arguments(const FunctionObject* function, PyObject* const* values,
                                      Py_ssize_t n) {
   PyObject* result;
@@ -54,6 +61,7 @@ static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, si
   return call_with_arguments(function, values, n);
 }
 
+/* Takes the handle over, also on failure. */
 PyObject* make_function(TVMFunctionHandle handle) {
   FunctionObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -99,6 +107,7 @@ static PyObject* function_richcompare(PyObject* left, PyObject* right, int op) {
   return PyBool_FromLong(equal == (op == Py_EQ));
 }
 
+/* Equal functions have one handle, so its address is the hash. */
 static Py_hash_t function_hash(PyObject* self) {
   return _Py_HashPointer(((FunctionObject*)self)->handle);
 }

@@ -29,6 +29,7 @@ static const Hook kHooks[] = {
     {"unpack", &hooks.unpack},
 };
 
+/* C makes objects of these classes with its own structs, so they must be derived from its types. */
 static PyTypeObject* base_of_hook(const char* name) {
   if (strcmp(name, "module_class") == 0) return &ModuleType;
   if (strcmp(name, "tensor_class") == 0) return &TensorType;
@@ -36,6 +37,7 @@ static PyTypeObject* base_of_hook(const char* name) {
   return NULL;
 }
 
+/* When tvmrt.runtime is imported. What is set is held as long as the process lives. */
 static int set_hook(const char* name, PyObject* value) {
   PyTypeObject* base = base_of_hook(name);
   if (base != NULL && !(PyType_Check(value) && PyType_IsSubtype((PyTypeObject*)value, base))) {
@@ -75,6 +77,7 @@ static PyObject* make_library_global(PyObject* self, PyObject* none) {
     PyErr_SetString(PyExc_OSError, "the file of libtvm_runtime cannot be found");
     return NULL;
   }
+  /* not closed again: the library is the process's for good */
   if (dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) == NULL) {
     return PyErr_Format(PyExc_OSError, "cannot make %s global: %s", info.dli_fname, dlerror());
   }

@@ -1,6 +1,7 @@
 /* Objects that own one reference of a C handle: Object and Module. */
 #include "core.h"
 
+/* Takes the handle over, also on failure. None stands for NULL. */
 PyObject* make_handle_object(PyTypeObject* type, void* handle) {
   PyObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -13,6 +14,7 @@ PyObject* make_handle_object(PyTypeObject* type, void* handle) {
   return self;
 }
 
+/* By address, so that Python code can make objects of handles which it got as numbers. */
 PyObject* core_adopt(PyObject* self, PyObject* args) {
   PyObject *type, *address;
   void* handle;
@@ -45,6 +47,8 @@ static PyObject* object_get_handle(PyObject* self, void* closure) {
   return PyLong_FromVoidPtr(((HandleObject*)self)->handle);
 }
 
+/* A constructor in Python makes the object that a function returns its own by this. The old handle
+   goes last: its end may run Python code that sees this object. */
 static PyObject* object_move_from(PyObject* self, PyObject* other) {
   HandleObject* to = (HandleObject*)self;
   HandleObject* from = (HandleObject*)other;

@@ -1,16 +1,22 @@
 /* What C returns, as Python values; owned handles become objects that release them. */
 #include "core.h"
 
+/* Texts of C may be no UTF-8, as paths are; what is not comes back as it was when it is encoded
+   again. */
 static PyObject* string_to_python(const char* text) {
   if (text == NULL) Py_RETURN_NONE;
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
+/* A copy that can be written to, as TVM's front end gives it. What C returned lies in the thread's
+   slot. */
 static PyObject* bytes_to_python(const TVMByteArray* bytes) {
   if (bytes == NULL) Py_RETURN_NONE;
   return PyByteArray_FromStringAndSize(bytes->data, (Py_ssize_t)bytes->size);
 }
 
+/* The class, or a function that makes something else of the object, is Python's to say: it knows
+   types that were registered there. */
 static PyObject* object_to_python(void* handle) {
   unsigned type_index = 0;
   PyObject *index, *maker, *object, *result;
@@ -36,6 +42,7 @@ static PyObject* object_to_python(void* handle) {
   return result;
 }
 
+/* Not a number: what is no address must not be passed back as one. */
 static PyObject* pointer_to_python(void* pointer) {
   PyObject* address = PyLong_FromVoidPtr(pointer);
   PyObject* result;
@@ -45,6 +52,7 @@ static PyObject* pointer_to_python(void* pointer) {
   return result;
 }
 
+/* Takes over what the value owns, also on failure. */
 PyObject* value_to_python(TVMValue value, int code) {
   switch (code) {
     case kTVMNullptr:

@@ -5,11 +5,14 @@ enum { COPY_WITHOUT_GIL_BYTES = 1 << 16 }; /* below, giving the GIL up costs mor
 
 /* ---- making ---- */
 
+/* Tensors are objects of the class in Python, so that people get its methods wherever C makes
+   one. */
 static TensorObject* tensor_allocate(void) {
   PyTypeObject* type = (PyTypeObject*)hooks.tensor_class;
   return (TensorObject*)type->tp_alloc(type, 0); /* zeroed */
 }
 
+/* Takes the handle over, also on failure; None stands for NULL. */
 PyObject* make_tensor(TVMArrayHandle handle) {
   TensorObject* self;
   if (handle == NULL) Py_RETURN_NONE;
@@ -22,6 +25,8 @@ PyObject* make_tensor(TVMArrayHandle handle) {
   return (PyObject*)self;
 }
 
+/* Nothing is retained: whoever makes it sets `tensor` to NULL when the memory ends, or `foreign` to
+   what ends it. */
 PyObject* make_borrowed_tensor(DLTensor* tensor) {
   TensorObject* self = tensor_allocate();
   if (self == NULL) return NULL;
@@ -37,6 +42,8 @@ PyObject* core_tensor_from_handle(PyObject* self, PyObject* address) {
   return make_tensor(handle);
 }
 
+/* Three kinds of owners: somebody else's by DLPack, nobody that this object knows, or a reference
+   of its own. */
 static void tensor_dealloc(PyObject* object) {
   TensorObject* self = (TensorObject*)object;
   PyTypeObject* type = Py_TYPE(object);
@@ -51,6 +58,7 @@ static void tensor_dealloc(PyObject* object) {
 
 /* ---- attributes ---- */
 
+/* Each use asks again, as a view may have ended since the last one. */
 static DLTensor* tensor_of(PyObject* self) {
   DLTensor* tensor = ((TensorObject*)self)->tensor;
   if (tensor == NULL) {
@@ -93,6 +101,9 @@ static PyObject* tensor_get_ndim(PyObject* self, void* closure) {
   return tensor ? PyLong_FromLong(tensor->ndim) : NULL;
 }
 
+/* DLPack's codes; those between are of types that have no name here. It is the list of
+   core/dtype.c, written again since a call into C for each look at a dtype would cost more than the
+   text. */
 static const char* dtype_base(DLDataType dtype) {
   static const char* const names[] = {
       [0] = "int",
@@ -159,6 +170,7 @@ static int is_packed(DLDataType dtype) {
   return dtype.bits * dtype.lanes == 2 || dtype.bits * dtype.lanes == 4;
 }
 
+/* In two parts, so that the number of bits does not overflow where the bytes do not. */
 size_t tensor_bytes(const DLTensor* tensor) {
   size_t bits = (size_t)tensor->dtype.bits * tensor->dtype.lanes;
   size_t count = 1;
@@ -175,6 +187,7 @@ static PyObject* tensor_get_nbytes(PyObject* self, void* closure) {
 
 /* ---- copies ---- */
 
+/* Copied by memcpy(): tensors elsewhere, or with gaps, are the runtime's to copy. */
 static int is_plain_host(const DLTensor* tensor) {
   return tensor->device.device_type == kDLCPU && tensor->strides == NULL;
 }
@@ -199,7 +212,8 @@ static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   return rc;
 }
 
-/* numpy.dtype objects of the types met so far; Python is asked once a type. */
+/* numpy.dtype objects of the types met so far; Python is asked once a type. Without a lock: of two
+   threads that ask at once one is first, and the other takes what that one has put there. */
 static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
   enum { NUM_CODES = 18, NUM_SIZES = 129 };
   static _Atomic(PyObject*) known[NUM_CODES][NUM_SIZES];
@@ -259,6 +273,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   if (is_packed(tensor->dtype)) return numpy_of_packed(tensor);
   array = new_numpy_array(tensor);
   if (array == NULL) return NULL;
+  /* types that came to numpy from outside show no buffer; their bytes do */
   if (PyObject_GetBuffer(array, &view, PyBUF_WRITABLE) != 0) { /* bfloat16 and its like */
     PyObject *bytes, *copied;
     PyErr_Clear();
@@ -271,6 +286,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
     copied = bytes;
     Py_DECREF(copied); /* view holds it */
   }
+  /* the type object came from Python, and decides how much is written */
   if ((size_t)view.len == tensor_bytes(tensor)) {
     rc = copy_to_host(tensor, view.buf, (size_t)view.len);
   } else {
@@ -282,6 +298,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   return array;
 }
 
+/* Exactly: numpy's broadcasting is the general way's. */
 static int same_shape(const DLTensor* a, const DLTensor* b) {
   if (a->ndim != b->ndim) return 0;
   for (int i = 0; i < a->ndim; i++) {
@@ -306,6 +323,7 @@ static int copy_same_kind(DLTensor* to, PyObject* source) {
   return fits;
 }
 
+/* Networks are given arrays of their own type nearly always; conversions are Python's to make. */
 static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
   DLTensor* tensor = tensor_of(self);
   if (tensor == NULL) return NULL;

@@ -11,8 +11,8 @@
 
 typedef struct aot_factory {
   tvmrt_module base;
-  char* name;
-  tvmrt_params params;
+  char* name;          /* by which generated code and callers know the network */
+  tvmrt_params params; /* that the library's code does not have */
 } aot_factory;
 
 static void factory_destroy(tvmrt_module* self) {
@@ -29,6 +29,7 @@ TVMRT_NATIVE(create) {
   TVMRT_ARGS("AotExecutorFactory");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, 0, &dev));
+  /* Imports are made by who loads the file of modules, after the factory itself was read. */
   if (f->base.num_imports == 0) {
     return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
   }
@@ -47,6 +48,8 @@ TVMRT_NATIVE(list_module_names) {
 /* Its type has a table of functions, of which one makes a factory. */
 static aot_factory* new_factory(const char* name);
 
+/* For a library that is sent without its weights: what it imports stays shared with this
+ * factory. */
 TVMRT_NATIVE(remove_params) {
   const aot_factory* f = resource_handle;
   aot_factory* bare = new_factory(f->name);
@@ -59,7 +62,8 @@ TVMRT_NATIVE(remove_params) {
   X("remove_params", remove_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
-/* The network's own name is the function that makes executors; other names are the factory's. */
+/* The network's own name is the function that makes executors; other names are the factory's. The
+ * name comes first, so that a network may be called as one of the functions is. */
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   if (strcmp(name, ((aot_factory*)self)->name) == 0) {
     out->fn = create;

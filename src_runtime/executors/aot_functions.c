@@ -50,6 +50,7 @@ static int find_input(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** 
   return *port != NULL ? 0 : tvmrt__port_unknown(e->inputs, e->num_inputs, "input", in, 0);
 }
 
+/* As inputs: by number, by name, or by the name as C spells it. */
 static int find_output_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
   const char* name;
   TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(e->outputs, e->num_outputs, "output", in, 0, port));
@@ -94,6 +95,7 @@ AOT_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(find_output(e, in, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "output", in, 1));
+  /* outputs stand behind the inputs in main's arguments */
   e->args[e->num_inputs + (size_t)(port - e->outputs)].v_handle = &port->bound->dl;
   return 0;
 }
@@ -241,7 +243,9 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-/* (name) -> the name with '_' for all that is no letter or digit, as TVM's compiler spells it in C. */
+/* (name) -> the name with '_' for all that is no letter or digit, as TVM's compiler spells it in C.
+ * Callers look for names of functions by it before they load anything, so it is the same for
+ * both. */
 TVMRT_NATIVE(sanitise) {
   const char* name;
   char* clean;

@@ -14,8 +14,8 @@
 
 typedef struct recorder {
   tvmrt_thread_id thread; /* others may run the same library meanwhile */
-  tvmrt_op_time* ops;
-  double* started;
+  tvmrt_op_time* ops;     /* one row an operator, in the order of their numbers */
+  double* started;        /* when each began, of the runs that are under way */
   int32_t count;
 } recorder;
 
@@ -46,6 +46,8 @@ static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   int rc = tvmrt__buf_printf(&symbol, "%s_profile_slot", e->metadata->mod_name);
   *out = NULL;
   if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &f);
+  /* A symbol of data comes as a function, as all do: by bytes, since ISO C converts no function to
+   * an object. */
   if (rc == 0 && f != NULL && f->kind == TVMRT_FUNC_LIBRARY) memcpy(out, &f->fn, sizeof(*out));
   if (f != NULL) tvmrt__release(&f->base);
   tvmrt__buf_free(&symbol);
@@ -71,6 +73,7 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
   return rc;
 }
 
+/* Names are the library's own: the slot lives as long as the code. */
 static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
                        tvmrt_buf* text) {
   double total;
@@ -78,6 +81,7 @@ static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder
   for (i = 0; i < r->count; ++i) {
     r->ops[i].name = slot->op_names[i];
   }
+  /* The text is made after the lock is let go: a profile of another thread need not wait for it. */
   TVMRT_RETURN_IF_ERROR(run_recorded(e, slot, r, &total));
   return tvmrt__profile_json(r->ops, (size_t)r->count, total, "AOT", text);
 }

@@ -13,16 +13,16 @@
 #include "schedule.h"
 
 typedef struct worker {
-  char* device;
-  uint32_t queue;
+  char* device;   /* copied: it outlives executors and their graphs */
+  uint32_t queue; /* several of one device take the same steps, whoever comes first */
   struct worker* next;
 } worker;
 
 enum { MOST_QUEUES = 64 };
 
 typedef struct lane {
-  const char* device;
-  const int32_t* steps;
+  const char* device;   /* borrowed from the plan's first step on it */
+  const int32_t* steps; /* in `lane_steps` */
   int32_t count;
   int32_t next;    /* step to begin */
   uint32_t queues; /* of the device */
@@ -34,14 +34,14 @@ typedef struct flight {
   struct flight* next; /* in `flights` */
   lane* lanes;
   int32_t num_lanes;
-  int32_t* lane_steps;
+  int32_t* lane_steps;  /* the steps of all lanes, one lane behind the other */
   int32_t* waits;       /* per step: steps that must end before it */
   int32_t* first_later; /* per step: place in `later` of the steps that wait for it */
   int32_t* later;
-  int32_t left; /* steps that have not ended */
-  int32_t busy; /* steps that run now */
-  bool is_stopped;
-  bool is_under_way;
+  int32_t left;      /* steps that have not ended */
+  int32_t busy;      /* steps that run now */
+  bool is_stopped;   /* a step failed, or the run was cancelled: none begins any more */
+  bool is_under_way; /* it stands in `flights` */
 } flight;
 
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* of all that follows */
@@ -51,6 +51,8 @@ static bool is_told_of_forks;
 static worker* workers;
 static flight* flights; /* under way, oldest first */
 
+/* The three are called around fork() by the thread that forks: with the lock nobody is halfway
+ * through the lists, and parent and child let go of their own copy of it. */
 static void lock_for_fork(void) { tvmrt__lock(&lock); }
 static void unlock_in_parent(void) { tvmrt__unlock(&lock); }
 
@@ -90,6 +92,8 @@ static flight* next_step(const char* device, int32_t* out_step) {
   flight* f;
   for (f = flights; f != NULL; f = f->next) {
     lane* l = f->is_stopped ? NULL : lane_of(f, device);
+    /* The lane's next step alone: one behind it that could begin has to wait, so that runs are
+     * alike. */
     if (l == NULL || l->next == l->count || f->waits[l->steps[l->next]] > 0) continue;
     *out_step = l->steps[l->next++];
     return f;
@@ -105,7 +109,8 @@ static void land(flight* f) {
   f->is_under_way = false;
 }
 
-/* Whether another thread than that of a step which has ended may take one of this device. */
+/* Whether another thread than that of a step which has ended may take one of this device. The
+ * thread itself looks for its next step anyway, without being woken. */
 static bool wakes(const flight* f, const char* of, const char* ended) {
   const lane* l = lane_of(f, of);
   return strcmp(of, ended) != 0 || (l != NULL && l->queues > 1);
@@ -117,6 +122,7 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
   int32_t i;
   --f->busy;
   --f->left;
+  /* What runs goes on to its end: nobody can take a device's step back. */
   if (rc != 0) f->is_stopped = true;
   for (i = f->first_later[step]; i < f->first_later[step + 1]; ++i) {
     const int32_t later = f->later[i];
@@ -176,7 +182,8 @@ static int need_worker(const char* device, uint32_t queue) {
   return 0;
 }
 
-/* Also of one that was made half. */
+/* Also of one that was made half. A plan lives until its flight is over, so no worker reads any of
+ * this by then. */
 static void free_flight(flight* f) {
   free(f->lanes);
   free(f->lane_steps);
@@ -216,7 +223,8 @@ static void fill_lanes(flight* f) {
   }
 }
 
-/* Turn "waits for" around: count per step, sum up, fill from the ends. */
+/* Turn "waits for" around: count per step, sum up, fill from the ends. What waits for step s then
+ * stands from first_later[s] to first_later[s + 1]. */
 static int fill_later(flight* f) {
   const tvmrt_plan* plan = f->plan;
   const int32_t count = plan->num_steps;
@@ -270,7 +278,8 @@ static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   free_flight(plan->privacy);
 }
 
-/* Called with the lock held. */
+/* Called with the lock held. Nothing is allocated here but threads that are missing: a run that was
+ * prepared begins at once. */
 static int take_off(flight* f) {
   flight** at = &flights;
   uint32_t queue;
@@ -282,12 +291,14 @@ static int take_off(flight* f) {
     }
     f->lanes[i].next = 0;
   }
+  /* This executor's run before has landed, so its numbers may be set anew. */
   for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;
   f->left = f->plan->num_steps;
   f->is_stopped = false;
   if (f->left == 0) return 0; /* no step would ever land it */
   f->is_under_way = true;
   f->next = NULL;
+  /* Behind all others: next_step() takes the oldest first. */
   while (*at != NULL) at = &(*at)->next;
   *at = f;
   tvmrt__wake_all(&changed);
@@ -307,6 +318,7 @@ static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
  * which has kept it. */
 static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
   const flight* f = plan->privacy;
+  /* Read before the lock: time spent waiting for it counts. */
   const double until = tvmrt__seconds() + 1e-3 * (double)timeout_ms;
   bool is_late = false;
   int rc;

@@ -4,7 +4,8 @@
  * them. */
 #include "factory.h"
 
-/* Tensors are retained, names copied. What was added before a failure goes with the factory. */
+/* Tensors are retained, names copied. What was added before a failure goes with the factory. They
+ * stand in pairs from argument `first` on; a name without a tensor at the end is passed over. */
 int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i + 1 < in->count; i += 2) {
@@ -23,6 +24,7 @@ int tvmrt__factory_return_bare(tvmrt_module* bare, const tvmrt_module* from, TVM
   size_t i;
   for (i = 0; bare != NULL && i < from->num_imports; ++i) {
     if (tvmrt__module_import(bare, from->imports[i]) == 0) continue;
+    /* What was imported before goes with it. */
     tvmrt__module_release(bare);
     return -1;
   }

@@ -18,6 +18,7 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor
   do {
     g->entries[i].data = data;
     g->entries[i].device = bound->device;
+    /* Flat views stand beside entries, so each that shows this one moves with it. */
     for (k = 0; k < g->num_flats; ++k) {
       if (g->flats[k].entry != i) continue;
       g->flats[k].view.data = data;
@@ -89,10 +90,12 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return rc;
 }
 
+/* With a scheduler a run may go on after the call that started it. */
 int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who) {
   return tvmrt__schedule_check_idle(g->schedule, who);
 }
 
+/* All methods come through here: the executor is taken, found idle, and given back on all ways. */
 int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const tvmrt_args* in,
                       TVMValue* out, int* out_code) {
   int rc;
@@ -110,6 +113,8 @@ static int run_by_scheduler(tvmrt_schedule* schedule) {
   return tvmrt__schedule_wait(schedule, -1, &ended);
 }
 
+/* Ports are shown with the extents of the last run; operators have to see what the memory has room
+ * for, or a shorter run would leave less to the next. */
 void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; g->dims != NULL && i < g->graph.num_heads; ++i) {
@@ -129,7 +134,8 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* The first operator that fails ends the run; outputs are then what they happen to be. */
+/* The first operator that fails ends the run; outputs are then what they happen to be. The text of
+ * an earlier call is dropped, so that an operator that gives no reason is told as one. */
 int tvmrt__graph_run(tvmrt_graph_executor* g) {
   size_t i;
   tvmrt__graph_show_room(g);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../tensors/memory_device.h"
+#include "graph_ports.h"
 #include "graph_steps.h"
 
 static void free_ports(tvmrt_port* ports, size_t count) {
@@ -106,7 +107,8 @@ static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
   return 0;
 }
 
-/* Put an entry that is alone into the ring of another. */
+/* Put an entry that is alone into the ring of another. An entry that is alone is a ring of
+ * itself. */
 static void join(size_t* ring, size_t other, size_t alone) {
   ring[alone] = ring[other];
   ring[other] = alone;
@@ -140,7 +142,9 @@ static int join_nops(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* The tensor that an old library's linked parameters give for a storage; *out NULL if none. */
+/* The tensor that an old library's linked parameters give for a storage; *out NULL if none.
+ * Compilers of before linked weights into the code, and a function there gives them out by number
+ * of storage. */
 static int linked_param(tvmrt_func* lookup, size_t storage_id, void** out) {
   TVMValue arg;
   TVMValue ret;
@@ -172,20 +176,13 @@ static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid,
   return g->storage[sid] == NULL ? -1 : 0;
 }
 
-static tvmrt_tensor* find_param(const tvmrt_params* params, const char* name) {
-  size_t i;
-  for (i = 0; params != NULL && i < params->count; ++i) {
-    if (strcmp(params->names[i], name) == 0) return params->tensors[i];
-  }
-  return NULL;
-}
-
-/* Entry that holds a parameter, which brings memory of its own; only what arg_nodes lists is set. */
+/* Entry that holds a parameter, which brings memory of its own; only what arg_nodes lists is set.
+ * Its storage would be room that nobody uses, in each executor of a factory. */
 static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
   size_t node = tvmrt__graph_node_of(&g->graph, entry);
   size_t i;
   if (g->graph.nodes[node].func_name != NULL) return false;
-  if (find_param(params, g->graph.nodes[node].name) == NULL) return false;
+  if (tvmrt__params_find(params, g->graph.nodes[node].name) == NULL) return false;
   for (i = 0; i < g->graph.num_arg_nodes; ++i) {
     if (g->graph.arg_nodes[i] == node) return true;
   }
@@ -201,6 +198,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
     uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 says that no entry needs the storage */
     DLDevice dev = g->entries[i].device;
     if (is_given(g, i, params)) continue;
+    /* By type alone: a graph says no more. */
     if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
       return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);
     }
@@ -229,117 +227,6 @@ static int make_storages(tvmrt_graph_executor* g, const tvmrt_params* params, tv
   return rc;
 }
 
-/* A tensor over the memory of an entry. */
-static tvmrt_tensor* entry_view(tvmrt_graph_executor* g, size_t entry) {
-  const DLTensor* t = &g->entries[entry];
-  tvmrt_tensor* storage = g->storage[g->graph.entries[entry].storage_id];
-  return tvmrt__tensor_view(storage, t->shape, t->ndim, t->dtype, 0);
-}
-
-/* Storage that is a constant of the library. */
-static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
-  return g->storage[g->graph.entries[entry].storage_id]->release == NULL;
-}
-
-/* An input stands on its storage, or on a parameter that all executors of a factory share. */
-static int make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* params) {
-  const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[i]];
-  tvmrt_port* port = &g->inputs[i];
-  tvmrt_tensor* shared = find_param(params, node->name);
-  port->name = node->name;
-  if (shared != NULL) {
-    const DLTensor* t = &g->entries[node->first_entry];
-    if (!tvmrt__same_shape(t, &shared->dl) || !tvmrt__same_dtype(t->dtype, shared->dl.dtype)) {
-      char a[TVMRT_TENSOR_TEXT_BYTES];
-      char b[TVMRT_TENSOR_TEXT_BYTES];
-      return tvmrt__fail_value("parameter '%.60s' is %s in the graph and %s in the params.",
-                               node->name, tvmrt__tensor_text(t, a),
-                               tvmrt__tensor_text(&shared->dl, b));
-    }
-    tvmrt__retain(&shared->base);
-    port->bound = shared;
-    g->is_param[i] = true;
-  } else {
-    port->own = entry_view(g, node->first_entry);
-    if (port->own == NULL) return -1;
-    tvmrt__retain(&port->own->base);
-    port->bound = port->own;
-    if (!is_linked(g, node->first_entry)) tvmrt__port_clear(port);
-  }
-  tvmrt__graph_update_input(g, i);
-  return 0;
-}
-
-/* Whether a ring of entries contains a node without function: then its memory is an input's. */
-static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
-  size_t i = entry;
-  do {
-    if (g->graph.nodes[tvmrt__graph_node_of(&g->graph, i)].func_name == NULL) return true;
-    i = g->alias[i];
-  } while (i != entry);
-  return false;
-}
-
-static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
-  size_t i = a;
-  do {
-    if (i == b) return true;
-    i = g->alias[i];
-  } while (i != a);
-  return false;
-}
-
-static int name_output(tvmrt_graph_executor* g, size_t i) {
-  tvmrt_buf name = {NULL, 0, 0};
-  size_t node = tvmrt__graph_node_of(&g->graph, g->graph.heads[i]);
-  const char* stem =
-      g->graph.num_head_names != 0 ? g->graph.head_names[i] : g->graph.nodes[node].name;
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s:%zu", stem, i));
-  g->output_names[i] = name.data;
-  g->outputs[i].name = name.data;
-  return 0;
-}
-
-static bool is_same_tensor(const tvmrt_graph_executor* g, size_t a, size_t b) {
-  return g->graph.entries[a].storage_id == g->graph.entries[b].storage_id &&
-         tvmrt__same_shape(&g->entries[a], &g->entries[b]) &&
-         tvmrt__same_dtype(g->entries[a].dtype, g->entries[b].dtype);
-}
-
-/* Several operators may each write a part of an output: where it moves, it moves for all of them. */
-static void join_writers(tvmrt_graph_executor* g, size_t head) {
-  size_t i;
-  for (i = 0; i < g->graph.num_entries; ++i) {
-    if (is_same_tensor(g, i, head) && !same_ring(g, i, head)) {
-      const size_t next = g->alias[i]; /* two rings become one */
-      g->alias[i] = g->alias[head];
-      g->alias[head] = next;
-    }
-  }
-}
-
-static int make_output(tvmrt_graph_executor* g, size_t i) {
-  tvmrt_port* port = &g->outputs[i];
-  size_t entry = g->graph.heads[i];
-  size_t k;
-  TVMRT_RETURN_IF_ERROR(name_output(g, i));
-  join_writers(g, entry);
-  /* Users may bind each output to memory of its own. An entry is in one place only, so where it is an
-   * input's as well, or another output's, it is copied after the run. */
-  g->copy_out[i] = is_input_memory(g, entry);
-  for (k = 0; k < i; ++k) g->copy_out[i] |= same_ring(g, entry, g->graph.heads[k]);
-  if (g->copy_out[i]) {
-    const DLTensor* t = &g->entries[entry];
-    port->own = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
-  } else {
-    port->own = entry_view(g, entry);
-  }
-  if (port->own == NULL) return -1;
-  tvmrt__retain(&port->own->base);
-  port->bound = port->own;
-  return 0;
-}
-
 /* Operators of old graphs take tensors of one dimension: a view beside the entry, moved with it by
  * set_entry_data(). There is room for one for each argument. */
 static void* flatten(tvmrt_graph_executor* g, size_t entry) {
@@ -364,6 +251,7 @@ static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, 
       node->func_name, node->name);
 }
 
+/* Arguments are addresses, taken once: entries do not move any more when operators are made. */
 static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, bool flat) {
   op->args[op->num_args].v_handle = flat ? flatten(g, entry) : (void*)&g->entries[entry];
   op->codes[op->num_args] = kTVMDLTensorHandle;
@@ -415,6 +303,7 @@ static int make_ops(tvmrt_graph_executor* g) {
   }
   for (i = 0; i < g->graph.num_nodes; ++i) {
     const tvmrt_graph_node* n = &g->graph.nodes[i];
+    /* Inputs are memory alone, and reshapes were done when entries were joined. */
     if (n->func_name == NULL || is_nop(n)) continue;
     TVMRT_RETURN_IF_ERROR(make_op(g, i, next));
     next += n->num_inputs + n->num_outputs;
@@ -436,7 +325,9 @@ int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
 }
 
 /* `linked` is the function of old libraries that gives constants, if the caller has one; else the
- * library is asked for it. */
+ * library is asked for it. The order matters: entries before rings, which join them; storages
+ * before the ports that stand on them; inputs before outputs, which are copied where they would
+ * take an input's memory. */
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
   const tvmrt_placement* placement;
@@ -456,9 +347,10 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (rc == 0) rc = tvmrt__graph_reset_state(g);
   /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
-  for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
+  for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i)
+    rc = tvmrt__graph_make_input(g, i, params);
   if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
-  for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
+  for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) {
     rc = tvmrt__ports_read_dims(g->base.library, g->inputs, g->graph.num_arg_nodes, g->outputs,
                                 g->graph.num_heads, &g->dims);

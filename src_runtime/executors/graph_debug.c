@@ -1,7 +1,8 @@
 /* Looking inside a graph executor: single nodes, their outputs, their times.
  *
  * For debuggers and profilers: single operators are called on this thread, past any scheduler. All
- * are methods and have the executor for themselves. */
+ * are methods and have the executor for themselves. What they leave in memory is that of a run
+ * which ended there. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,8 @@ TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   return 0; /* inputs and reshapes do nothing */
 }
 
-/* A copy of an output of a node as it is now: the next operator may have its memory. */
+/* A copy of an output of a node as it is now: the next operator may have its memory. It lies where
+ * the entry does; who wants it elsewhere copies it there. */
 static tvmrt_tensor* copy_entry(const DLTensor* t) {
   tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
   if (copy == NULL) return NULL;
@@ -83,6 +85,7 @@ TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   }
   entry = &g->entries[g->graph.nodes[node].first_entry + (size_t)output];
   view.tensor = *entry;
+  /* The attribute tells of the first output alone; others are shown as the graph has them. */
   if (output == 0) TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
   copy = copy_entry(&view.tensor);
   return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
@@ -103,6 +106,7 @@ TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
   if (g->graph.nodes[node].num_outputs == 0) return 0;
   entry = &g->entries[g->graph.nodes[node].first_entry];
   view.tensor = *entry;
+  /* A tensor like the entry takes its bytes as they are. */
   if (!tvmrt__same_shape(to, entry) || !tvmrt__same_dtype(to->dtype, entry->dtype)) {
     TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
   }
@@ -110,9 +114,9 @@ TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
 }
 
 typedef struct timing {
-  int64_t number;
-  int64_t repeat;
-  double min_seconds;
+  int64_t number;     /* calls in a row between two looks at the clock */
+  int64_t repeat;     /* results of one operator */
+  double min_seconds; /* of all calls of a result */
 } timing;
 
 /* What TVM calls cooldown and limits may follow and is not used. */
@@ -134,6 +138,8 @@ static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_bu
     double elapsed;
     double mean;
     int64_t calls = 0;
+    /* So that the clock's own steps do not show, operators that are fast are called again until
+     * that time is over. */
     do {
       int64_t i;
       for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, op));

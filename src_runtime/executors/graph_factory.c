@@ -10,10 +10,10 @@
 #include "graph.h"
 
 typedef struct graph_factory {
-  tvmrt_module base;
-  char* json;
+  tvmrt_module base; /* NUL at its end, as callers are given it */
+  char* json;        /* the network's: the name under which callers ask for an executor */
   char* name;
-  tvmrt_params params;
+  tvmrt_params params; /* named tensors, retained; executors share them */
 } graph_factory;
 
 static void factory_destroy(tvmrt_module* self) {
@@ -31,6 +31,7 @@ static int make_executor(graph_factory* f, const tvmrt_args* in, int first, TVMV
   tvmrt_module* mod = NULL;
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, first + 1, -1));
+  /* Imports are made by who loads the file of modules, after the factory itself was read. */
   if (f->base.num_imports == 0) {
     return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
   }
@@ -46,7 +47,8 @@ TVMRT_NATIVE(create) {
   return make_executor(resource_handle, &in, 0, out, out_code);
 }
 
-/* (name, Device, ...) */
+/* (name, Device, ...) TVM's debugger asks by it; every executor of this runtime can be looked
+ * into. */
 TVMRT_NATIVE(debug_create) {
   const graph_factory* f = resource_handle;
   const char* name;
@@ -65,6 +67,7 @@ TVMRT_NATIVE(get_graph_json) {
   return tvmrt__ret_str(out, out_code, f->json);
 }
 
+/* A map of the tensors themselves: what a caller writes there all executors see. */
 TVMRT_NATIVE(get_graph_params) {
   const graph_factory* f = resource_handle;
   TVMRT_ARGS("get_graph_params");
@@ -98,7 +101,7 @@ static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
   return tvmrt__find_native(&own, name, out);
 }
 
-/* As TVM writes it: graph, params, name. */
+/* As TVM writes it: graph, params, name. What is imported the file of modules saves by itself. */
 static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
   const graph_factory* f = (const graph_factory*)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, f->json));

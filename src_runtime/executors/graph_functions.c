@@ -21,7 +21,8 @@ static int find_input(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port*
   return tvmrt__port_unknown(g->inputs, g->graph.num_arg_nodes, "input", in, 0);
 }
 
-/* Whether an output is called "<name>:<i>". */
+/* Whether an output is called "<name>:<i>". Every output's name was made with a colon, see
+ * name_output(). */
 static bool has_stem(const char* output, const char* name) {
   const char* last = strrchr(output, ':');
   return strlen(name) == (size_t)(last - output) && strncmp(output, name, strlen(name)) == 0;
@@ -256,6 +257,8 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
   other = (void*)mod;
   if (other == g) return 0; /* which is taken by this call */
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
+  /* Both are taken, as the other's ports could change meanwhile. Two threads that share crosswise
+   * do not wait for each other: one of them fails. */
   rc = tvmrt__begin_call(&other->is_taken, in->who);
   if (rc == 0) {
     rc = share_named(g, other, &params);
@@ -331,6 +334,7 @@ int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
 /* Devices as Device values, or as pairs of ints. */
 int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size_t* out_count) {
   int i;
+  /* Each device takes at least one argument, so there is room for all. */
   DLDevice* devices = tvmrt__calloc((size_t)(in->count - first), sizeof(*devices));
   int rc = devices == NULL ? -1 : 0;
   *out_count = 0;
@@ -375,6 +379,8 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 1, &library));
+  /* Borrowed: the caller holds the function for the time of this call, in which all constants are
+   * found. */
   if (in->codes[2] == kTVMPackedFuncHandle || in->codes[2] == kTVMNullptr) {
     if (in->codes[2] == kTVMPackedFuncHandle) linked = in->values[2].v_handle;
     first = 3;

@@ -30,7 +30,8 @@ static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op)
   return &g->graph.nodes[g->ops[op].node];
 }
 
-/* Add `step` to what the step at hand waits for. */
+/* Add `step` to what the step at hand waits for. Lists are short: who has waited for a step once is
+ * not told twice. */
 static int wait_for(draft* d, size_t begin, int32_t step) {
   const int32_t* after = (const void*)d->after.data;
   size_t i;
@@ -62,7 +63,9 @@ static int read_after(draft* d, size_t op, size_t begin) {
   return tvmrt__parse_items(&in, add_after, d);
 }
 
-/* Readers wait for the writer of a storage; writers also for its readers. */
+/* Readers wait for the writer of a storage; writers also for its readers. A storage is written by
+ * one step after the other; what was read since the last writer is a list of links, which begins
+ * anew with each writer. */
 static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool writes) {
   const size_t sid = d->g->graph.entries[entry].storage_id;
   int32_t link;
@@ -103,6 +106,7 @@ static bool says_after(const tvmrt_graph_executor* g) {
   return i < g->num_ops;
 }
 
+/* What a step waits for ends where the next one's begins, so one list serves all. */
 static int fill_after(draft* d) {
   const bool is_said = says_after(d->g);
   size_t i;
@@ -120,7 +124,8 @@ static int fill_after(draft* d) {
   return 0;
 }
 
-/* A reshape stands for the operator whose result it shows. */
+/* A reshape stands for the operator whose result it shows. An input that is reshaped stands for no
+ * operator, as the input itself. */
 static void fill_op_of(draft* d) {
   const tvmrt_graph* graph = &d->g->graph;
   size_t i;
@@ -152,7 +157,8 @@ static int make_draft(draft* d) {
   return fill_after(d);
 }
 
-/* The number of a step's device: that of the first step on it, or a new one. */
+/* The number of a step's device: that of the first step on it, or a new one. Steps are compared by
+ * name, not by device: a device that is missing has a name, too. */
 static int32_t number_device(tvmrt_schedule* s, int32_t step) {
   int32_t i;
   for (i = 0; i < step; ++i) {
@@ -178,7 +184,8 @@ static void name_steps(tvmrt_schedule* s, draft* d) {
   }
 }
 
-/* Nodes say the symbol of their region by the attribute "region"; without it the function may be one. */
+/* Nodes say the symbol of their region by the attribute "region"; without it the function may be
+ * one. A name that is no region's is no error: most operators call generated code. */
 static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
   const tvmrt_graph_node* n = node_of(g, op);
   tvmrt_region* region = NULL;
@@ -199,6 +206,7 @@ static int make_schedule(tvmrt_graph_executor* g) {
   d.g = g;
   rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : make_draft(&d);
   if (rc == 0) {
+    /* The schedule takes the list over and frees it; all else was needed to make it. */
     rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,
                              &g->schedule);
   }
@@ -224,7 +232,8 @@ int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name) {
   return set_scheduler(g, &scheduler);
 }
 
-/* Whether an earlier operator runs on the same device; the CPU has no scheduler of its own. */
+/* Whether an earlier operator runs on the same device; the CPU has no scheduler of its own. So each
+ * device is asked once. */
 static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
   const char* name = node_of(g, op)->device;
   size_t i;

@@ -16,7 +16,8 @@ typedef struct view_numbers {
   int count;
 } view_numbers;
 
-/* Into a fixed array: more than a view can have is refused before it is written. */
+/* Into a fixed array: more than a view can have is refused before it is written. The attribute
+ * comes from a file. */
 static int read_number(tvmrt_parser* in, void* into) {
   view_numbers* n = into;
   if (n->count == MAX_NUMBERS) return tvmrt__parse_fail(in, "it has too many numbers");
@@ -45,6 +46,7 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
   for (d = 0; d < view->tensor.ndim; ++d) {
     int64_t stride = view->strides[d];
     int64_t steps = view->shape[d] - 1;
+    /* of one element, or broadcast: it stays where it is */
     if (steps == 0 || stride == 0) continue;
     /* in this order: the products below stay under size, and -stride exists */
     if (stride > size || stride < -size || steps > size / item) return false;
@@ -76,6 +78,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
         "strides.",
         node->name);
   }
+  /* A type of fewer than 8 bits takes a byte an element. */
   item = (numbers[2] + 7) / 8;
   memcpy(out->shape, numbers + HEAD_NUMBERS, (size_t)ndim * sizeof(int64_t));
   memcpy(out->strides, numbers + HEAD_NUMBERS + ndim, (size_t)ndim * sizeof(int64_t));
@@ -83,6 +86,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
   out->tensor.ndim = ndim;
   out->tensor.shape = out->shape;
   out->tensor.strides = out->strides;
+  /* Graphs of other compilers have entries of their own types, to which no view belongs. */
   if (output->ndim != 1 || output->dtype.bits != 8 ||
       !fits(out, numbers[0], item, output->shape[0])) {
     return tvmrt__fail_value("the view of node '%.60s' lies outside of its storage.", node->name);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* For ports that are zero, too: executors free what they made half. */
 void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
@@ -23,6 +24,7 @@ void tvmrt__port_free(tvmrt_port* port) {
 /* A name that no port has. */
 static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
   tvmrt_buf name = {NULL, 0, 0};
+  /* From the name that it should have: where "x:1" is taken as well, it is "x:1:1". */
   int rc = tvmrt__buf_puts(&name, port->name);
   do {
     if (rc == 0) rc = tvmrt__buf_printf(&name, ":%zu", number);
@@ -37,6 +39,8 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   tvmrt_strmap taken = {NULL, 0, 0};
   size_t i;
   int rc = 0;
+  /* Names are counted first, and ports renamed then, so that a new name is not one that a later
+   * port brings. */
   for (i = 0; rc == 0 && i < count; ++i) {
     tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&taken, ports[i].name);
     if (slot == NULL) rc = -1;
@@ -87,6 +91,7 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
   TVMRT_RETURN_IF_ERROR(make_own(port));
   use(port, port->own);
+  /* Own memory has room for the most, whatever the tensor before had. */
   tvmrt__port_note_room(port);
   tvmrt__port_resize(port, from->shape);
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
@@ -120,6 +125,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
 /* Binding another view each run, as a camera's buffers do, must not allocate. */
 static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   tvmrt_tensor* old = port->bound;
+  /* its own memory stays, and an NDArray is not the runtime's to change */
   if (old == port->own || old->release != NULL) return false;
   /* whoever was given it by get_output() sees it where it was */
   if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
@@ -144,6 +150,7 @@ static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i)
   view = tvmrt__tensor_borrow(given);
   if (view == NULL) return -1;
   use(port, view);
+  /* the port has a reference of its own by now */
   tvmrt__tensor_release(view);
   return 0;
 }
@@ -164,11 +171,14 @@ int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) 
   return 0;
 }
 
+/* Before users write to an input: weights that several executors share are copied then. */
 int tvmrt__port_unshare(tvmrt_port* port) {
   if (port->own != NULL || port->bound->release == NULL) return 0; /* own memory, or the user's */
   return tvmrt__port_copy_in(port, "input", &port->bound->dl);
 }
 
+/* The tensor itself is what later runs write to; who needs results to stay gives a tensor to copy
+ * to. */
 int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
   DLTensor* to;
   if (in->count == 1) {
@@ -179,6 +189,7 @@ int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out
   return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
 }
 
+/* Inputs that nobody sets are zero, so that a run without them is the same each time. */
 void tvmrt__port_clear(tvmrt_port* port) {
   uint64_t bytes;
   const DLTensor* t = &port->own->dl;
@@ -196,6 +207,8 @@ static int port_of_index(tvmrt_port* ports, size_t count, const char* kind, cons
   return 0;
 }
 
+/* Numbers count as the network has them; a name that is none is left to the caller, as TVM's
+ * functions answer it in three ways. */
 int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
                        int i, tvmrt_port** out) {
   const char* name;
@@ -230,6 +243,7 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
   size_t k;
   int rc = tvmrt__arg_str(in, i, &name);
   if (rc == 0) rc = tvmrt__buf_puts(&list, "");
+  /* enough to see a typing error by; networks have thousands of weights */
   for (k = 0; rc == 0 && k < count && list.size < 300; ++k) {
     rc = tvmrt__buf_printf(&list, "%s%s", k == 0 ? "" : ", ", ports[k].name);
   }
@@ -244,6 +258,7 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
 
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
+  /* What may be given, where runs choose: the most. */
   const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
@@ -255,6 +270,7 @@ static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port
 
 int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
                      int* out_code) {
+  /* The three maps belong to this function until `info` is returned; a map holds what is put in. */
   tvmrt_map* info = tvmrt__map_new();
   tvmrt_map* shapes = tvmrt__map_new();
   tvmrt_map* dtypes = tvmrt__map_new();

@@ -6,6 +6,7 @@
 
 #include "port.h"
 
+/* A dimension that the library declares, and that has one size after all, is an ordinary extent. */
 static bool is_open(const tvmrt_dims_tensor* about) {
   int32_t i = 0;
   while (i < about->rank && about->least[i] == about->most[i]) ++i;
@@ -22,6 +23,7 @@ static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvm
   }
   port->room = tvmrt__calloc((size_t)about->rank, sizeof(*port->room));
   if (port->room == NULL) return -1;
+  /* Extents of the bound tensor follow each run; what its memory is for does not. */
   memcpy(port->room, t->shape, bytes);
   port->about = about;
   port->dims = dims;
@@ -31,6 +33,7 @@ static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvm
 static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* about,
                       int32_t num_about, const tvmrt_dims* dims) {
   int32_t i;
+  /* The number comes from the library, which may be damaged. */
   if (num_about < 0 || (size_t)num_about > count) {
     return tvmrt__fail_value("the library has dimensions of %d tensors, the network has %zu.",
                              (int)num_about, count);
@@ -45,6 +48,7 @@ int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num
                            tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out) {
   const tvmrt_dims* dims;
   void* found;
+  /* A struct inside the library's code: it lives as long as the library is held. */
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_dims", &found));
   dims = found;
   *out = dims;
@@ -56,6 +60,7 @@ int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num
 int tvmrt__library_has_state(tvmrt_module* library, bool* out) {
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_state", &found));
+  /* That it points to something says it; only generated code reads what stands there. */
   *out = found != NULL;
   return 0;
 }
@@ -65,6 +70,7 @@ bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
   if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);
   if (given->ndim != port->about->rank) return false;
   for (i = 0; i < given->ndim; ++i) {
+    /* inclusive on both sides, as declared */
     if (given->shape[i] < port->about->least[i] || given->shape[i] > port->about->most[i]) {
       return false;
     }
@@ -74,6 +80,7 @@ bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
 
 void tvmrt__port_note_room(tvmrt_port* port) {
   if (port->about == NULL) return;
+  /* A tensor of the caller's has room for what it came with, and no more. */
   memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,
          (size_t)port->about->rank * sizeof(*port->room));
 }
@@ -87,6 +94,8 @@ static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
   return -1;
 }
 
+/* The sentence names what a user can change: a dimension by its name where one is to blame, else
+ * the whole shape. */
 int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
   const tvmrt_dims_tensor* about = port->about;
   char a[TVMRT_TENSOR_TEXT_BYTES];

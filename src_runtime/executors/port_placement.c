@@ -1,6 +1,7 @@
 /* Inputs and outputs that may lie in the memory of a device. */
 #include "port.h"
 
+/* The host's memory is where ports stand anyway: only what lies elsewhere is noted. */
 static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
                        int32_t num_places) {
   int32_t i;
@@ -10,6 +11,8 @@ static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
   }
   for (i = 0; i < num_places; ++i) {
     if (places[i].device_type == kDLCPU) continue;
+    /* Where an executor's own memory for the port lies, which a tensor of the caller's may do as
+     * well. */
     ports[i].home = ports[i].bound->dl.device;
     ports[i].elsewhere = places[i];
   }
@@ -18,6 +21,7 @@ static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
 
 int tvmrt__read_placement(tvmrt_module* library, const tvmrt_placement** out) {
   void* found;
+  /* A library that says nothing has everything where the executor's devices are. */
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_placement", &found));
   *out = found;
   return 0;
@@ -35,6 +39,7 @@ static bool is_same(DLDevice a, DLDevice b) {
 }
 
 bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device) {
+  /* Nothing was noted: where the tensor in use lies is where others may. */
   if (port->elsewhere.device_type == 0) return is_same(device, port->bound->dl.device);
   return is_same(device, port->home) || is_same(device, port->elsewhere);
 }

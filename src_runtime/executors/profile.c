@@ -6,7 +6,9 @@
 #include "../base/json.h"
 #include "report.h"
 
+/* The members and their order are those of TVM's reports, which its front ends make tables of. */
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
+  /* A run that took no time that the clock saw has no shares. */
   double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"Name\": {\"string\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, op->name));
@@ -33,6 +35,7 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
       total_seconds * 1e6, executor);
 }
 
+/* Takes the text over, whatever came of it. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code) {
   tvmrt_object* report = NULL;
   if (rc == 0 && as_report) {

@@ -31,6 +31,7 @@ const char* tvmrt__metric_member(const tvmrt_object* value) {
   return NULL;
 }
 
+/* A count is an integer however it was given, and is printed as one. */
 tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   tvmrt_box* box = tvmrt__box_new(type);
   if (box == NULL) return NULL;
@@ -42,6 +43,7 @@ tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   return box;
 }
 
+/* Maps and lists may be shared with whoever made the report. */
 static void free_report(tvmrt_object* obj) {
   tvmrt_report* r = (tvmrt_report*)(void*)obj;
   tvmrt__release(&r->calls->base);
@@ -75,6 +77,7 @@ typedef struct reading {
   tvmrt_map* configuration;
 } reading;
 
+/* As long as it looks like one: strtod judges, which knows "inf" and "nan" as well. */
 static int read_number(tvmrt_parser* in, double* out) {
   char text[400]; /* the largest of floats has 309 digits before the point */
   char* end;
@@ -100,6 +103,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
   tvmrt_object** out = into;
   double number = 0;
   size_t i;
+  /* A member that comes twice: the last one stays, and the one before is freed. */
   tvmrt__release(*out);
   *out = NULL;
   if (strcmp(key, "string") == 0) {
@@ -116,6 +120,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
   return *out == NULL ? -1 : 0;
 }
 
+/* map_set_text() takes the value over, also where it fails. */
 static int read_metric(tvmrt_parser* in, void* map, const char* key) {
   tvmrt_object* value = NULL;
   if (tvmrt__parse_members(in, read_member, &value) != 0) {
@@ -157,6 +162,7 @@ static int read_part(tvmrt_parser* in, void* into, const char* key) {
 }
 
 int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
+  /* Maps first: what they lack is found below, after all that must be freed has a value. */
   reading r = {{NULL, 0, 0}, tvmrt__map_new(), tvmrt__map_new()};
   tvmrt_parser in;
   tvmrt_array* calls = NULL;
@@ -168,6 +174,7 @@ int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
   count = r.calls.size / sizeof(tvmrt_map*);
   if (rc == 0) calls = tvmrt__array_new(count);
   if (calls != NULL) {
+    /* The list's references move to the array. */
     if (count != 0) memcpy(calls->items, r.calls.data, r.calls.size);
     *out = new_report(calls, r.device_metrics, r.configuration);
   } else {
@@ -192,7 +199,8 @@ TVMRT_NATIVE(from_json) {
   return tvmrt__ret_object(out, out_code, report);
 }
 
-/* (calls, device metrics, configuration, which releases before 0.9 had not) */
+/* (calls, device metrics, configuration, which releases before 0.9 had not) What a caller puts in
+ * is read when it is printed; only the list itself is checked here. */
 TVMRT_NATIVE(make_report) {
   tvmrt_array* calls;
   tvmrt_map* devices;
@@ -211,6 +219,7 @@ TVMRT_NATIVE(make_report) {
   }
   for (i = 0; i < calls->size; ++i) {
     if (calls->items[i] != NULL && calls->items[i]->type_index == TVMRT_TYPE_MAP) continue;
+    /* the map alone is this function's so far */
     tvmrt__release(&configuration->base);
     return tvmrt__fail_type("%s: call %zu is no map from names to metrics.", in.who, i);
   }
@@ -221,6 +230,7 @@ TVMRT_NATIVE(make_report) {
 
 /* A metric is a box with a type of its own, so that front ends unbox it like any number. */
 static int make_metric(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
+  /* Any number will do, as front ends box what they have. */
   double value;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(in, 0, &value));
@@ -237,6 +247,7 @@ METRIC(make_percent, TVMRT_TYPE_PERCENT)
 METRIC(make_ratio, TVMRT_TYPE_RATIO)
 METRIC(make_count, TVMRT_TYPE_COUNT)
 
+/* For objects that own nothing. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
 TVMRT_NATIVE(make_device) {
@@ -304,7 +315,8 @@ static void free_profiled(void* resource) {
   free(p);
 }
 
-/* The function's own arguments; a map of its metrics. What it returns is given back. */
+/* The function's own arguments; a map of its metrics. What it returns is given back. The last run
+ * counts; those before it are the warm-up. */
 static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                         void* resource_handle) {
   const profiled* p = resource_handle;
@@ -318,6 +330,7 @@ static int run_profiled(TVMValue* args, int* type_codes, int num_args, TVMValue*
     int code;
     start = tvmrt__seconds();
     TVMRT_RETURN_IF_ERROR(
+        /* the interface takes functions as not const */
         TVMFuncCall((void*)(uintptr_t)p->function, args, type_codes, num_args, &result, &code));
     seconds = tvmrt__seconds() - start;
     tvmrt__release(tvmrt__value_object(&result, code));
@@ -353,8 +366,11 @@ TVMRT_NATIVE(profile_function) {
   if (p.warmup < 0) return tvmrt__fail_value("%s: a number of runs is negative.", in.who);
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, name, true, &p.function));
   if (p.function == NULL) {
+    /* As Python says it, where clients catch it. */
     return tvmrt__fail("AttributeError: the module has no function '%.100s'.", name);
   }
+  /* The function is handed on: from the struct on the stack to that of the new function, or let
+   * go. */
   kept = tvmrt__alloc(sizeof(*kept));
   made = kept == NULL ? NULL : tvmrt__func_new(run_profiled, kept, free_profiled);
   if (made == NULL) {

@@ -36,6 +36,7 @@ tvmrt_object* tvmrt__report_get(const tvmrt_map* map, const char* key) {
   return slot == NULL ? NULL : map->entries[(uintptr_t)slot->value - 1].value;
 }
 
+/* Always -1. */
 static int refuse(const tvmrt_object* value) {
   const char* key = tvmrt__type_key(value->type_index);
   return tvmrt__fail_type("a report holds durations, percents, ratios, counts and texts, not a %s.",
@@ -99,6 +100,7 @@ int tvmrt__report_json(const tvmrt_report* report, tvmrt_buf* out) {
 
 /* ---- columns ---- */
 
+/* For qsort() over pointers to texts. */
 static int by_text(const void* a, const void* b) {
   return strcmp(*(char* const*)a, *(char* const*)b);
 }
@@ -129,6 +131,7 @@ static void put_in_order(const char** names, size_t count, const char* const* fi
   size_t i;
   for (; *first != NULL; ++first) {
     for (i = done; i < count && strcmp(names[i], *first) != 0; ++i) continue;
+    /* the report has no such column */
     if (i == count) continue;
     names[i] = names[done];
     names[done++] = *first;
@@ -207,6 +210,7 @@ int tvmrt__report_csv(const tvmrt_report* report, tvmrt_buf* out) {
 
 /* ---- the table ---- */
 
+/* Two digits are enough for people; JSON has the others. */
 int tvmrt__metric_text(const tvmrt_object* value, tvmrt_buf* out) {
   if (value == NULL) return 0;
   if (value->type_index == TVMRT_TYPE_STRING) {
@@ -244,7 +248,8 @@ static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
                 ((const tvmrt_string*)(const void*)y)->data) == 0;
 }
 
-/* Calls are one row if they are of one function, of the same shapes, on the same device. */
+/* Calls are one row if they are of one function, of the same shapes, on the same device. A hash,
+ * where there is one, is of the function and of its shapes. */
 static bool same_row(const tvmrt_map* a, const tvmrt_map* b) {
   const char* name = tvmrt__report_get(a, "Hash") != NULL ? "Hash" : name_column;
   return same_text(a, b, name) && same_text(a, b, "Argument Shapes") && same_text(a, b, "Device");
@@ -259,6 +264,7 @@ static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_
                       strcmp(((const tvmrt_string*)(const void*)old)->data, text) == 0;
     return (tvmrt_object*)tvmrt__string_new(text, same ? strlen(text) : 0);
   }
+  /* The first of its name, or what cannot be added, is taken as it is. */
   if (old == NULL || old->type_index != value->type_index || tvmrt__metric_member(value) == NULL) {
     tvmrt__retain(value);
     return value;
@@ -277,6 +283,7 @@ static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
     const tvmrt_map_entry* e = &call->entries[i];
     const tvmrt_object* old = merged == 0 ? NULL : tvmrt__map_get(row, e->key);
     tvmrt_object* value = combine(old, e->value, merged);
+    /* The key is kept for the map, which takes both over. */
     if (value == NULL) return -1;
     tvmrt__retain(e->key);
     TVMRT_RETURN_IF_ERROR(tvmrt__map_set(row, e->key, value));
@@ -305,7 +312,8 @@ static double time_of(const tvmrt_map* row) {
              : tvmrt__metric_value((const tvmrt_box*)(const void*)value);
 }
 
-/* The slowest first; equal ones stay in their order. */
+/* The slowest first; equal ones stay in their order. Insertion is enough for as many rows as a
+ * network has operators. */
 static void sort_rows(rows* r) {
   size_t i;
   size_t k;
@@ -324,6 +332,7 @@ static int add_sums(rows* r) {
   size_t i;
   size_t k;
   if (sum == NULL) return -1;
+  /* The line between calls and sums is a row without a map. */
   r->maps[r->count++] = NULL;
   r->maps[r->count++] = sum;
   TVMRT_RETURN_IF_ERROR(
@@ -332,6 +341,7 @@ static int add_sums(rows* r) {
     for (k = 0; k < r->maps[i]->size; ++k) {
       const tvmrt_map_entry* e = &r->maps[i]->entries[k];
       tvmrt_object* value;
+      /* Ratios have no sum, and texts none either. */
       if (e->value->type_index == TVMRT_TYPE_RATIO || tvmrt__metric_member(e->value) == NULL) {
         continue;
       }
@@ -363,6 +373,8 @@ static int add_totals(rows* r, const tvmrt_map* devices) {
       rc = tvmrt__map_set_text(total, "Device",
                                (tvmrt_object*)tvmrt__string_new(key.data, key.size));
     }
+    /* Front ends make reports, too: what is no map is refused here, since nobody has looked
+     * before. */
     if (rc == 0 && metrics->type_index != TVMRT_TYPE_MAP) rc = refuse(metrics);
     if (rc == 0) rc = merge(total, (const tvmrt_map*)(const void*)metrics, 0);
   }
@@ -370,7 +382,8 @@ static int add_totals(rows* r, const tvmrt_map* devices) {
   return rc;
 }
 
-/* A text in so many places, and two more before the next one. */
+/* A text in so many places, and two more before the next one. Columns are counted in bytes, as
+ * names of functions are ASCII. */
 static int pad(tvmrt_buf* out, size_t from, size_t width) {
   size_t used = out->size - from;
   for (; used < width + 2; ++used) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, " "));
@@ -421,7 +434,8 @@ static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* w
   return 0;
 }
 
-/* Widths first, from all rows: two passes over the same texts. */
+/* Widths first, from all rows: two passes over the same texts. All rows have the same columns; a
+ * row that lacks one shows blanks there. */
 static int write_table(const rows* r, tvmrt_buf* out) {
   static const char* const first[] = {name_column, time_column,       "Percent", "Device",
                                       "Count",     "Argument Shapes", NULL};
@@ -435,6 +449,7 @@ static int write_table(const rows* r, tvmrt_buf* out) {
     if (r->maps[i] != NULL) all[count++] = r->maps[i];
   }
   if (all != NULL) columns = tvmrt__report_columns(all, count, first);
+  /* one more, so that no columns are not an empty allocation */
   if (columns != NULL) widths = tvmrt__calloc(columns->size + 1, sizeof(*widths));
   if (widths != NULL) {
     rc = 0;

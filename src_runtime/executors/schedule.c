@@ -20,6 +20,8 @@ static void keep_failure(tvmrt_schedule* s, int32_t step) {
   s->failed_step = step;
 }
 
+/* Counts, and not a flag: a region that fell back on this thread before must not be told of this
+ * step. */
 static uint64_t count_fallbacks(void) {
   const tvmrt_thread* thread = tvmrt__thread();
   return thread == NULL ? 0 : thread->num_fallbacks;
@@ -34,6 +36,7 @@ static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
   time->fallback = tvmrt__strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
 }
 
+/* Times stay until the next run begins, as traces are asked for after a run. */
 static void forget_times(tvmrt_schedule* s) {
   int32_t i;
   if (s->times == NULL) return;
@@ -44,6 +47,7 @@ static void forget_times(tvmrt_schedule* s) {
   memset(s->times, 0, (size_t)s->plan.num_steps * sizeof(*s->times));
 }
 
+/* Schedulers ask by number: which operator that is only the executor knows. */
 static tvmrt_region* region_of_step(tvmrt_plan* plan, int32_t step) {
   tvmrt_schedule* s = plan->runtime;
   return s->region_of_op(s->graph, (size_t)step);
@@ -61,6 +65,7 @@ static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
   const asker* a = of;
   tvmrt_schedule* s = a->schedule;
   tvmrt_device* device = s->scheduler.choose(&s->scheduler, &s->plan, a->step, region);
+  /* the step's own device was not chosen anew */
   if (device == NULL || strcmp(device->name, s->steps[a->step].device) == 0) return device;
   tvmrt__lock(&s->lock);
   free(s->times[a->step].chosen);
@@ -84,9 +89,11 @@ static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* reques
   if (thread != NULL) thread->request = NULL; /* steps of the CPU take none */
   request->choose = NULL;
   request->asker = NULL;
+  /* whatever the operator returned, -1 is what schedulers get */
   return rc == 0 ? 0 : -1;
 }
 
+/* The failure is this thread's last error, so it is kept before anything else is called. */
 static void note_end(tvmrt_schedule* s, int32_t step, int rc) {
   tvmrt__lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
@@ -96,11 +103,14 @@ static void note_end(tvmrt_schedule* s, int32_t step, int rc) {
 
 /* Run a step, or begin one: then request->started may go on. */
 static int begin(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
+  /* Before the lock: what others hold it for is time that passes. */
   const double at = tvmrt__seconds();
   const uint64_t fallbacks = count_fallbacks();
   int rc;
   tvmrt__lock(&s->lock);
   s->times[step].begin = at;
+  /* The order in which steps of one device began is what the trace tells, and is the same in every
+   * run. */
   s->times[step].position = s->ended[s->device[step]]++;
   tvmrt__unlock(&s->lock); /* steps of other devices run meanwhile */
   tvmrt__forget_error();   /* of an earlier step on this thread */
@@ -144,6 +154,7 @@ static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
   if (rc == TVMRT_DEVICE_BUSY) return rc;
   event->started = NULL;
   event->rc = rc == 0 ? 0 : -1;
+  /* The events are one array, so its place is the step. */
   note_end(s, (int32_t)(event - s->events), event->rc);
   return event->rc;
 }
@@ -171,7 +182,8 @@ static int is_cancelled(tvmrt_plan* plan) {
   return result;
 }
 
-/* What the runtime offers to schedulers. */
+/* What the runtime offers to schedulers. Functions get the plan and find the schedule by it:
+ * schedulers in plug-ins know no more than device.h. */
 static void fill_plan(tvmrt_schedule* s, int32_t num_steps) {
   s->plan.steps = s->steps;
   s->plan.num_steps = num_steps;
@@ -200,6 +212,7 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
       s->events != NULL) {
     rc = tvmrt__mutex_init(&s->lock) == 0 ? 0 : tvmrt__fail_memory(sizeof(s->lock));
   }
+  /* What freeing goes by, set before it can be called. */
   s->has_lock = rc == 0;
   s->graph = graph;
   s->run_op = run_op;
@@ -224,6 +237,7 @@ static void set_cancelled(tvmrt_schedule* s, bool value) {
 static void leave_scheduler(tvmrt_schedule* s) {
   if (!s->is_chosen) return;
   if (s->is_running) {
+    /* so that it ends with the steps that run now */
     set_cancelled(s, true);
     /* the thread's error stays that of whoever gives the executor up */
     if (s->scheduler.wait != NULL) (void)s->scheduler.wait(&s->scheduler, &s->plan, -1);
@@ -238,6 +252,7 @@ static void leave_scheduler(tvmrt_schedule* s) {
 /* Also of one that was made half; the lock is there only if has_lock says so. */
 void tvmrt__schedule_free(tvmrt_schedule* s) {
   if (s == NULL) return;
+  /* A run would go on to read what is freed below. */
   leave_scheduler(s);
   if (s->has_lock) tvmrt__mutex_free(&s->lock);
   free(s->steps);
@@ -256,6 +271,7 @@ int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) 
   leave_scheduler(s);
   tvmrt__scheduler_copy(&s->scheduler, scheduler); /* a device's own comes as the device has it */
   if (s->scheduler.pre_run != NULL) {
+    /* What stood there before would be told as the scheduler's reason. */
     TVMPackedFuncSetLastError("");
     if (s->scheduler.pre_run(&s->scheduler, &s->plan) != 0) {
       return tvmrt__fail("scheduler '%.60s': pre_run failed: %s", scheduler->name,
@@ -272,6 +288,7 @@ static void begin_run(tvmrt_schedule* s) {
   s->started = tvmrt__seconds();
   free(s->failure);
   s->failure = NULL;
+  /* Numbers of devices are at most as many as steps. */
   memset(s->ended, 0, (size_t)s->plan.num_steps * sizeof(*s->ended));
   forget_times(s);
   tvmrt__unlock(&s->lock);
@@ -299,6 +316,7 @@ int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* who) {
 
 /* The end of a run that went like this. A failure that came first is the one that is told. */
 static int end_run(tvmrt_schedule* s, int rc) {
+  /* Ending what is left runs code that may set errors of its own, so the text is saved. */
   char* reason = rc == 0 ? NULL : tvmrt__strdup(TVMGetLastError());
   if (end_what_is_left(s) != 0) rc = -1;
   if (reason != NULL) TVMPackedFuncSetLastError(reason);
@@ -312,9 +330,12 @@ int tvmrt__schedule_start(tvmrt_schedule* s) {
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_check_idle(s, "run"));
   if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
   begin_run(s);
+  /* A scheduler that fails without a text must not be given an older one. */
   TVMPackedFuncSetLastError("");
   rc = s->scheduler.run(&s->scheduler, &s->plan);
   if (rc != 0 || s->scheduler.wait == NULL) rc = end_run(s, rc);
+  /* Also where it is through: a run counts as under way until somebody waits for it, whichever
+   * scheduler it has. */
   s->is_running = rc == 0;
   return rc;
 }

@@ -46,6 +46,7 @@ static const tvmrt_scheduler* find_locked(const char* name) {
   return a == NULL ? NULL : &a->scheduler;
 }
 
+/* A copy, so that callers need no lock afterwards. */
 int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
   const tvmrt_scheduler* found;
   tvmrt__lock(&lock);
@@ -113,12 +114,14 @@ TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
 /* Start a run and return: inputs must stay as they are until wait() says that it has ended. */
 TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
+  /* A user who starts a run without having chosen wants it to overlap. */
   if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
   tvmrt__graph_show_room(g);
   return tvmrt__schedule_start(g->schedule);
 }
 
-/* Outputs are filled only when the run has ended well. */
+/* Outputs are filled only when the run has ended well. (Those of a run that failed are whatever it
+ * left.) */
 static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended) {
   *ended = true;
   if (g->schedule == NULL || !g->schedule->is_running) return 0;
@@ -126,7 +129,8 @@ static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended
   return *ended ? tvmrt__graph_copy_outputs(g) : 0;
 }
 
-/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way */
+/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way No method: methods fail
+ * while a run is under way, which is when this one is called. */
 TVMRT_NATIVE(wait_started) {
   tvmrt_graph_executor* g = resource_handle;
   int64_t timeout_ms = -1;
@@ -141,7 +145,9 @@ TVMRT_NATIVE(wait_started) {
   return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);
 }
 
-/* Let no further step begin; wait() then fails with CancelledError. From any thread. */
+/* Let no further step begin; wait() then fails with CancelledError. From any thread. It takes no
+ * executor, or it could not come between: `schedule` stays once it is made, and the flag is the
+ * lock's. */
 TVMRT_NATIVE(cancel) {
   tvmrt_graph_executor* g = resource_handle;
   tvmrt_schedule* s = g->schedule;
@@ -197,6 +203,7 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 0, 1));
   if (in->count == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &with_times));
+  /* Without a scheduler operators run in their order, and nobody keeps times. */
   if (s == NULL) return tvmrt__fail_value("get_trace: choose a scheduler by set_scheduler.");
   rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);

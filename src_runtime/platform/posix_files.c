@@ -15,6 +15,7 @@
 
 #include "files.h"
 
+/* Borrowed from the path; the path itself where it names no folder. */
 const char* tvmrt__file_name(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash == NULL ? path : slash + 1;
@@ -25,15 +26,19 @@ FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
 /* "x" is C11's: fails where the file is there. */
 FILE* tvmrt__create_file(const char* path) { return fopen(path, "wbx"); }
 
+/* In one step: who opens the name sees the old file or the new one, whole. */
 int tvmrt__replace_file(const char* from, const char* to) { return rename(from, to); }
 
+/* Whoever has it open or mapped keeps what he has. */
 int tvmrt__remove_file(const char* path) { return unlink(path); }
 
+/* The caller's to free. */
 char* tvmrt__temporary_folder(void) {
   const char* folder = getenv(TVMRT_TEMPORARY_VARIABLE);
   return strdup(folder == NULL || folder[0] == '\0' ? "/tmp" : folder);
 }
 
+/* For this user alone, as mkdtemp() makes it: what is uploaded there is loaded as code. */
 int tvmrt__make_unique_folder(char* path) { return mkdtemp(path) == NULL ? -1 : 0; }
 
 /* What cannot be removed is left, and the walk goes on. */
@@ -52,6 +57,7 @@ void tvmrt__remove_folder(const char* path) {
 
 bool tvmrt__is_readable(const char* path) { return access(path, R_OK) == 0; }
 
+/* No folder is an empty one. What `f` returns ends the walk where it is not 0. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
   DIR* dir = opendir(folder);
   const struct dirent* row;
@@ -62,6 +68,7 @@ int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* na
   return rc;
 }
 
+/* Not handed on to programs that this one starts. */
 tvmrt_file tvmrt__file_open(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
 
 void tvmrt__file_close(tvmrt_file file) { (void)close((int)file); }
@@ -73,6 +80,7 @@ bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) 
   return pread((int)file, out, bytes, place) == (ssize_t)bytes;
 }
 
+/* Four numbers that differ wherever two files do, or one file before and after it was written. */
 bool tvmrt__file_identify(tvmrt_file file, tvmrt_file_id* out) {
   struct stat info;
   if (fstat((int)file, &info) != 0) return false;

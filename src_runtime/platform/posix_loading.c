@@ -12,6 +12,7 @@
 #include <link.h>
 #endif
 
+/* Local always: names of one network must not answer for those of another. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   static const int modes[] = {
       [TVMRT_LOAD_LAZILY] = RTLD_LAZY | RTLD_LOCAL,
@@ -25,6 +26,7 @@ void tvmrt__library_unload(void* handle) { (void)dlclose(handle); }
 
 void* tvmrt__library_symbol(void* handle, const char* name) { return dlsym(handle, name); }
 
+/* Of this thread's last call, once: dlerror() forgets what it has told. */
 const char* tvmrt__library_error(void) {
   const char* text = dlerror();
   return text == NULL ? "unknown reason" : text;
@@ -43,8 +45,10 @@ bool tvmrt__library_show(void* handle) {
 #endif
 }
 
+/* Whatever the program or a library that was shown has under the name; NULL if nothing. */
 void* tvmrt__visible_symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
+/* The path as the loader has it, which lives as long as the library. */
 const char* tvmrt__library_of(const void* address) {
   Dl_info info;
   return dladdr(address, &info) == 0 ? NULL : info.dli_fname;

@@ -26,6 +26,7 @@ int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process*
   return 0;
 }
 
+/* A copy has its task in its variables: nobody has to find one. */
 bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   (void)key;
   (void)out;
@@ -41,8 +42,10 @@ void tvmrt__process_begin_task(void) {
 /* Without functions that run at exit, which belong to the copied program. */
 void tvmrt__process_leave(int status) { _exit(status); }
 
+/* For people who read a log. */
 long tvmrt__process_number(tvmrt_process process) { return (long)process; }
 
+/* Not by a signal that it could ignore: its time is over. */
 void tvmrt__process_kill(tvmrt_process process) { (void)kill((pid_t)process, SIGKILL); }
 
 /* -1 with the signal's number for one that was ended by it. */

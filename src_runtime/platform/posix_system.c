@@ -8,6 +8,7 @@
 
 #include "system.h"
 
+/* A signal may end it early, which callers that poll do not mind. */
 void tvmrt__sleep(double seconds) {
   struct timespec pause;
   if (!(seconds > 0)) return;
@@ -16,6 +17,7 @@ void tvmrt__sleep(double seconds) {
   (void)nanosleep(&pause, NULL);
 }
 
+/* To be freed by the function below alone; on other systems it differs from free(). */
 void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
   void* memory = NULL;
   return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;

@@ -10,6 +10,7 @@
 #include "system.h"
 #include "threads.h"
 
+/* Of numbers that are not negative: both parts are then in range. */
 static struct timespec time_of(double seconds) {
   struct timespec t;
   t.tv_sec = (time_t)seconds;
@@ -43,10 +44,12 @@ bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
 }
 #endif
 
+/* 0, or the system's number of the error. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
   return pthread_create(out, NULL, body, argument);
 }
 
+/* Nobody waits for its end, and what it holds goes with it. */
 int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   pthread_attr_t attr;
   pthread_t thread;
@@ -60,6 +63,8 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
 
 void tvmrt__thread_join(tvmrt_os_thread* thread) { (void)pthread_join(*thread, NULL); }
 
+/* To the processor at that place among those that the process may use, counted around. A hint:
+ * where it fails the thread runs anywhere. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
 #if defined(__linux__)
   cpu_set_t all;
@@ -90,12 +95,16 @@ static void make_end_key(void) {
   has_end_key = pthread_key_create(&end_key, atomic_load(&end_function)) == 0;
 }
 
+/* One function for the process, with a state for each thread. -1 where it will not be called: the
+ * state is then lost with the thread. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   atomic_store(&end_function, f);
   (void)pthread_once(&end_once, make_end_key);
   return has_end_key && pthread_setspecific(end_key, state) == 0 ? 0 : -1;
 }
 
+/* For locks that fork() would leave taken in the child. Without memory it is not noted, and a child
+ * may hang, as it would have without this. */
 void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
   (void)pthread_atfork(before, in_parent, in_child);
 }

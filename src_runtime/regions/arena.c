@@ -34,12 +34,14 @@ static int add_chunk(tvmrt_arena* arena, size_t bytes) {
 /* NULL with the error text set. Nothing may have no bytes an item. */
 void* tvmrt__arena_alloc(tvmrt_arena* arena, size_t count, size_t bytes) {
   size_t size;
+  /* Half of all addresses, so that neither rounding up nor the chunk's head can overflow. */
   if (count > SIZE_MAX / 2 / bytes) {
     (void)tvmrt__fail_memory(SIZE_MAX);
     return NULL;
   }
   size = (count * bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
   if ((arena->chunks == NULL || size > arena->left) && add_chunk(arena, size) != 0) return NULL;
+  /* From the end to the front, so that what is left is the address, too. */
   arena->left -= size;
   return arena->chunks->bytes + arena->left;
 }

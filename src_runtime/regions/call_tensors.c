@@ -15,7 +15,8 @@ int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* 
                            region->tensors[tensor].name, what);
 }
 
-/* The host's memory, or the device's own. */
+/* The host's memory, or the device's own. Pinned memory is the host's, though it has a type of its
+ * own. */
 static bool can_reach(const loaded* self, DLDevice at) {
   const tvmrt_device_memory* own = self->device->memory;
   if (at.device_type == kDLCPU || at.device_type == kDLCUDAHost) return true;
@@ -42,12 +43,14 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
       return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
     }
   }
+  /* Devices that asked for no layout of their own take rows without gaps. */
   if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "is not compact");
   }
   if (!can_reach(self, t->device)) {
     return tvmrt__wrong_tensor(&c->region, tensor, "lies in memory that the device does not reach");
   }
+  /* Borrowed until the call ends: contexts outlive it. */
   c->data[tensor] = t;
   return 0;
 }
@@ -110,7 +113,7 @@ static char* hold_tensor(char* at, DLTensor** tensor) {
  * runs. */
 int tvmrt__context_hold(context* c) {
   const tvmrt_region* r = &c->region;
-  size_t bytes = 1;
+  size_t bytes = 1; /* never none: NULL would read as a failure */
   char* at;
   int32_t i;
   for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
@@ -121,6 +124,7 @@ int tvmrt__context_hold(context* c) {
     c->held = tvmrt__calloc(bytes, 1); /* ranks stay: it is large enough for all */
   at = c->held;
   if (at == NULL) return -1;
+  /* Constants are not copied: they live as long as the region. */
   for (i = 0; i < r->num_inputs; ++i) at = hold_tensor(at, &c->data[r->inputs[i]]);
   for (i = 0; i < r->num_outputs; ++i) at = hold_tensor(at, &c->data[r->outputs[i]]);
   return 0;

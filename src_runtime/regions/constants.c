@@ -17,6 +17,7 @@
 static void* library_with(const void* data, size_t size) {
   const char* path = tvmrt__library_of(data);
   void* handle = path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
+  /* The symbol at which a library's modules begin; constants are a part of them. */
   char* modules = handle == NULL ? NULL : tvmrt__library_symbol(handle, "__tvm_dev_mblob");
   const size_t bytes = modules == NULL ? 0 : tvmrt__symbol_bytes(modules);
   const uintptr_t offset = (uintptr_t)data - (uintptr_t)modules; /* huge where it comes before */

@@ -28,6 +28,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
     thread->fallback.size = 0;
     (void)tvmrt__buf_puts(&thread->fallback, reason);
   }
+  /* Without the lock: a terminal may keep the writer waiting, and other runs need it. */
   if (!is_first) return;
   (void)fprintf(stderr, "tvmrt: warning: the CPU computes region '%s' in place of its device: %s\n",
                 self->first.region.symbol, reason);
@@ -35,6 +36,7 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
 
 /* With the region's lock: runs on other threads may be counted meanwhile. */
 static int write_region(const tvmrt_loaded_region* region, const char* device, tvmrt_buf* text) {
+  /* The region is not changed, but its lock has to be. */
   tvmrt_loaded_region* self = (tvmrt_loaded_region*)(uintptr_t)region;
   int rc = tvmrt__buf_puts(text, text->size > 1 ? ", {\"region\": " : "{\"region\": ");
   if (rc == 0) rc = tvmrt__json_write_string(text, region->first.region.symbol);

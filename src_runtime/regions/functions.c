@@ -17,6 +17,7 @@ TVMRT_NATIVE(list_devices) {
   int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt_device_list(NULL, 0, &there));
+  /* one more, so that no devices are not an empty allocation */
   names = (const char**)tvmrt__calloc((size_t)there + 1, sizeof(*names));
   if (names == NULL) return -1;
   rc = tvmrt_device_list(names, there, &count);
@@ -152,6 +153,7 @@ static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
 }
 
 static int write_description(tvmrt_device* device, tvmrt_buf* out) {
+  /* Of devices that name no types, as in split.c. */
   static const char* const float32[] = {"float32", NULL};
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(device, &can));
@@ -193,6 +195,7 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   if (in->count > 1 && !tvmrt__arg_is_null(in, 1)) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &constants));
+    /* A caller's bytes lie anywhere; devices count on the alignment that libraries keep. */
     q->constants = tvmrt__aligned_alloc(TVMRT_CONSTANT_ALIGN_BYTES, constants.size + 1);
     if (q->constants == NULL) return tvmrt__fail_memory(constants.size);
     memcpy(q->constants, constants.data, constants.size);
@@ -205,6 +208,7 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   return q->answers == NULL ? -1 : 0;
 }
 
+/* All is freed, whatever came of it: what was never filled is zero. */
 static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, q->text.data == NULL ? "" : q->text.data);
   tvmrt__device_put(q->device);
@@ -242,6 +246,7 @@ static int ask_evaluation(question* q, const tvmrt_region* region) {
   const tvmrt_device_allocator* slots = q->device->allocator;
   const char* reason;
   if (slots == NULL || slots->evaluation == NULL) return 0;
+  /* An earlier call's words are no reason of this device, which may fail without any. */
   tvmrt__forget_error();
   if (slots->evaluation(q->device, region) == 0) return 0;
   reason = TVMGetLastError();

@@ -74,6 +74,8 @@ static int pre_run(const loaded* self, context* c) {
       release_graph(self, c); /* of which there may be a part */
     }
   }
+  /* The device has a copy of its own by now. Where it failed, and the CPU computes in its place,
+   * pages come back as they are touched. */
   if (self->device->abilities & TVMRT_DEVICE_KEEPS_WEIGHTS) {
     tvmrt__constants_give_back(self->constants);
   }
@@ -114,6 +116,7 @@ static int prepare(loaded* self) {
   const tvmrt_region* region = &self->first.region;
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(self->device, &can));
+  /* Before the device is asked: it judges shapes, and these are those of the most of each size. */
   if (self->sizes.count != 0) {
     TVMRT_RETURN_IF_ERROR(tvmrt__sizes_apply(&self->sizes, self->sizes.now, region));
   }
@@ -147,6 +150,8 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
     self->first.data[i] = &constants[i];
   }
   self->first.region.data = self->first.data;
+  /* What contexts of later calls begin as: with the tensors, without a graph, since each has its
+   * own. `base` leads slots from there to the first, whose packed weights they may share. */
   self->unused = self->first.region;
   self->unused.device_graph = NULL;
   self->unused.failed_node = -1;
@@ -159,6 +164,7 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   self->first.region = draft->region;
   self->first.region.runtime = self;
   self->device = device;
+  /* What the two flags say is how far this came, which freeing goes by. */
   if (tvmrt__mutex_init(&self->lock) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_lock = true;
   if (tvmrt__cond_init(&self->returned) != 0) return tvmrt__fail_memory(sizeof(self->lock));
@@ -261,6 +267,7 @@ int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
  * one may run meanwhile, so nothing is read that a run writes. */
 static context* make_context(loaded* self) {
   const size_t count = (size_t)self->unused.num_tensors;
+  /* calloc alone, without an error: where there is no memory the call waits for a context. */
   context* c = calloc(1, sizeof(*c));
   int32_t i;
   if (c == NULL) return NULL;
@@ -288,11 +295,13 @@ static context* take_context(loaded* self) {
   context* c;
   ++self->calls;
   while ((c = idle_context(self)) == NULL) {
+    /* One is made at a time, as one of those that are taken may come back before. */
     if (self->is_full || self->is_making) {
       tvmrt__wait(&self->returned, &self->lock);
       continue;
     }
     self->is_making = true;
+    /* Without the lock: preparing may take long, and runs give their contexts back meanwhile. */
     tvmrt__unlock(&self->lock);
     c = make_context(self);
     tvmrt__lock(&self->lock);
@@ -301,6 +310,7 @@ static context* take_context(loaded* self) {
     if (c == NULL) {
       tvmrt__forget_error(); /* the call will run, when another has ended */
     } else {
+      /* Behind the first, which is part of the region and therefore the head for good. */
       c->next = self->first.next;
       self->first.next = c;
     }
@@ -333,7 +343,8 @@ static void keep_failure(loaded* self, int rc) {
   if (self->failure == NULL) self->failure = unknown_failure;
 }
 
-/* From here to end_reshape() no call begins, and none is under way. With the lock. */
+/* From here to end_reshape() no call begins, and none is under way. With the lock. Reshapes wait
+ * for each other first, then for the calls that were there before them. */
 static void begin_reshape(loaded* self) {
   while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
   self->is_reshaping = true;
@@ -372,6 +383,7 @@ static bool has_sizes(const loaded* self, const int64_t* sizes) {
 /* Prepare the region for the sizes of a call, which calls of other sizes wait for. What fails is the
  * answer to this call and to all of these sizes. */
 static void change_sizes(loaded* self, const int64_t* sizes) {
+  /* A loop, since another call may have set its own sizes while this one waited. */
   while (!has_sizes(self, sizes)) {
     begin_reshape(self);
     if (!has_sizes(self, sizes)) {
@@ -388,6 +400,7 @@ static context* begin_call(loaded* self, const int64_t* sizes) {
   context* c = NULL;
   tvmrt__lock(&self->lock);
   while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
+  /* A region that no device has taken fails with its reason, whatever the sizes. */
   if (self->first.is_allocated && sizes != NULL) change_sizes(self, sizes);
   if (!has_failed(self)) c = take_context(self);
   tvmrt__unlock(&self->lock);
@@ -447,6 +460,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   begin_reshape(self);
   rc = check_shapes(region, shapes, num_shapes);
   if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
+  /* Without a device there is nothing to prepare: the answer is why there is none. */
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {

@@ -31,6 +31,7 @@ static void region_destroy(tvmrt_module* self) {
   free(m->regions);
   tvmrt__constants_free(&m->constants);
   tvmrt__buf_free(&m->json);
+  /* Last: names, tensors and tables of regions lie in its arena. */
   tvmrt__region_set_free(&m->set);
 }
 
@@ -49,7 +50,8 @@ static tvmrt_loaded_region* region_of(region_module* m, const char* name, const 
   return NULL;
 }
 
-/* A region has three functions: one that computes, and two that do it in two parts. */
+/* A region has three functions: one that computes, and two that do it in two parts. Generated code
+ * calls the two of a device that runs beside the CPU, and what needs no result of it in between. */
 static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   region_module* m = (region_module*)self;
   tvmrt_loaded_region* region = region_of(m, name, "");
@@ -73,6 +75,7 @@ static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
 
 static int region_save(tvmrt_module* self, tvmrt_buf* out) {
   const region_module* m = (const region_module*)self;
+  /* As it was read: keys that this runtime does not know are still there in what is saved. */
   TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->json.data, m->json.size));
   return tvmrt__write_data(out, m->constants.data, m->constants.size);
 }
@@ -150,6 +153,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
 static int load_regions(region_module* m) {
   char* why_no_device = NULL;
   size_t i;
+  /* The text first, since it names the device. */
   int rc = tvmrt__region_set_read(m->json.data, m->json.size, m->constants.data, m->constants.size,
                                   &m->set);
   if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
@@ -224,6 +228,8 @@ static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text)
     return tvmrt__write_fallbacks(m->regions, m->num_regions, m->set.device, text);
   }
   if (levels == 0) return 0;
+  /* An executor holds its library, libraries and factories import modules: both ways lead down to
+   * regions. */
   if (mod->library != NULL) return write_fallbacks(mod->library, levels - 1, text);
   for (i = 0; i < mod->num_imports; ++i) {
     TVMRT_RETURN_IF_ERROR(write_fallbacks(mod->imports[i], levels - 1, text));

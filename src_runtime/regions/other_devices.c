@@ -20,6 +20,7 @@ typedef struct tvmrt_other_device {
 
 static void free_other(other_device* o) {
   tvmrt__loaded_region_free(&o->region);
+  /* The region hands its graphs back before its device may go. */
   tvmrt__device_put(o->device);
   tvmrt__region_set_free(&o->set);
   tvmrt__buf_free(&o->json);
@@ -43,7 +44,8 @@ static int hold_device(other_device* o, tvmrt_device* device) {
       "gives.");
 }
 
-/* The region's text as its library has it, in the frame of a library for the other device. */
+/* The region's text as its library has it, in the frame of a library for the other device. Read
+ * anew and not copied, since tensors change their shapes with the region that owns them. */
 static int read_again(other_device* o, const loaded* self) {
   const tvmrt_constants* constants = self->constants;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
@@ -111,6 +113,7 @@ static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
   o->region.text = o->json.data + o->set.regions[0].text_begin;
   o->region.text_size = o->set.regions[0].text_size;
   o->region.constants = self->constants;
+  /* Without options: the library's are for its own device, in that device's words. */
   TVMRT_RETURN_IF_ERROR(
       tvmrt__loaded_region_init(&o->region, &o->set.regions[0], o->device, NULL, &o->set.arena));
   TVMRT_RETURN_IF_ERROR(check_layout(o, self));

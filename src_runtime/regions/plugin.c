@@ -104,6 +104,7 @@ static int load_plugin(const char* path, bool anew) {
   plugin* p;
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &handle, &file));
   p = find_loaded(handle);
+  /* The first handle keeps it mapped; handles are counted, so this one goes. */
   if (p != NULL) {
     tvmrt__library_unload(handle);
   } else {
@@ -123,6 +124,7 @@ int tvmrt_device_load_plugin(const char* path) {
 
 /* The folder of this library, with its '/'; nothing where the library is part of the program. */
 static int own_folder(tvmrt_buf* out) {
+  /* Any object of this library tells in which file it lies. */
   const char* own = tvmrt__library_of(&loaded);
   if (own == NULL) return 0;
   return tvmrt__buf_append(out, own, (size_t)(tvmrt__file_name(own) - own));
@@ -132,6 +134,7 @@ int tvmrt__plugin_folders(tvmrt_buf* out) {
   const char* folders = getenv("TVMRT_DEVICE_PATH");
   tvmrt_buf own = {NULL, 0, 0};
   int rc = own_folder(&own);
+  /* Before the library's own, so that a plug-in of the user's wins over an installed one. */
   if (rc == 0 && folders != NULL && folders[0] != '\0') {
     rc = tvmrt__buf_printf(out, "%s%c", folders, TVMRT_PATH_SEPARATOR);
   }
@@ -175,6 +178,7 @@ int tvmrt__plugin_names(tvmrt_buf* out) {
 /* The plug-in's path in a folder, if there is such a file. */
 static int try_folder(const char* folder, size_t size, const char* name, bool* out_found) {
   tvmrt_buf path = {NULL, 0, 0};
+  /* Nothing between two separators is no folder. */
   int rc = size == 0
                ? 0
                : tvmrt__buf_printf(&path, "%.*s/%s%s%s", (int)size, folder, prefix, name, suffix);

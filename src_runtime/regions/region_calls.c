@@ -44,6 +44,8 @@ static context* choose(loaded* self, context* c, tvmrt_region_request* r, const 
   tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->asker, &c->region);
   loaded* other;
   if (device == NULL || device == self->device) return c;
+  /* Given back before another is taken: of two calls that hold one and want one, each could wait
+   * for the other. */
   (void)tvmrt__context_return(self, c, 0);
   if (tvmrt__is_cpu(device)) {
     *is_cpu = tvmrt__region_on_cpu(self) == 0;
@@ -80,6 +82,8 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
   } else if (c != NULL) {
     rc = tvmrt__context_return(self, c, run(self, c));
   }
+  /* Where the scheduler chose the CPU, failing is how generated code is told to call it: no
+   * fallback to count. */
   if (rc != 0 && self->falls_back && !is_cpu) tvmrt__note_fallback(self);
   return rc;
 }

@@ -1,4 +1,8 @@
-/* Reading regions: every number in the result is in range, every tensor has one source. */
+/* Reading regions: every number in the result is in range, every tensor has one source.
+ *
+ * The text comes from a file that anybody may have written. Devices get what is read without
+ * looking again, so whatever they index by was checked here, and what fails leaves nothing
+ * behind. */
 #include "region_set.h"
 
 #include <locale.h>
@@ -6,12 +10,13 @@
 
 #include "../base/json.h"
 #include "../tensors/tensor.h"
+#include "region_check.h"
 
 typedef struct reader {
   tvmrt_parser in; /* first, so that who is given it has the reader */
-  tvmrt_buf text;
+  tvmrt_buf text;  /* of the string read last; the next one overwrites it */
   tvmrt_region_set* set;
-  const uint8_t* constants;
+  const uint8_t* constants; /* NULL: not given, and constants have no data */
   size_t constants_size;
 } reader;
 
@@ -21,13 +26,14 @@ static reader* reader_of(tvmrt_parser* in) { return (reader*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
+/* A string that stays as long as the set. */
 static int read_text(reader* r, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
   *out = tvmrt__arena_text(&r->set->arena, r->text.data, r->text.size);
   return *out == NULL ? -1 : 0;
 }
 
-/* An object as it is written. */
+/* An object as it is written. Devices have parsers of their own for their options. */
 static int read_object_text(reader* r, const char** out) {
   const char* begin;
   if (tvmrt__json_peek(&r->in.json) != '{') return FAIL(r, "the options are no object");
@@ -37,13 +43,15 @@ static int read_object_text(reader* r, const char** out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* Move what a buffer gathered to the arena. */
+/* Move what a buffer gathered to the arena. Lists grow on the heap, as nobody knows their lengths
+ * before, and end in the arena, which is freed as a whole. */
 static int keep(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
                 int32_t* out_count) {
   void* kept;
   if (items->size / item_bytes > INT32_MAX) return FAIL(r, "a list is too long");
   kept = tvmrt__arena_copy(&r->set->arena, items->data, items->size);
   if (kept == NULL) return -1;
+  /* by bytes, since the caller's pointer has another type than void* */
   memcpy(out_items, &kept, sizeof(kept));
   *out_count = (int32_t)(items->size / item_bytes);
   return 0;
@@ -67,6 +75,8 @@ static int add_extent(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &value, sizeof(value));
 }
 
+/* The number of a tensor; -1 stands for an operand that is left out. Whether there is such a tensor
+ * is only known when all have been read. */
 static int add_index(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   int64_t value;
@@ -85,7 +95,7 @@ typedef struct number {
 } number;
 
 static int read_number(reader* r, number* out) {
-  char text[64];
+  char text[64]; /* longer than Python writes any number */
   size_t size = 0;
   char* end;
   char* point;
@@ -96,6 +106,7 @@ static int read_number(reader* r, number* out) {
   while (r->in.json.at + size < r->in.json.end && size + 1 < sizeof(text)) {
     const char c = begin[size];
     if (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
+    /* what has a point, an exponent or letters is no integer */
     if ((c < '0' || c > '9') && c != '-') out->is_int = false;
     text[size++] = c;
   }
@@ -122,6 +133,7 @@ static int add_number(tvmrt_parser* in, void* items) {
 
 /* Numbers as integers if all are, else as floats. */
 static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_attr* attr) {
+  /* Both, since only the last number tells which of them it is to be. */
   int64_t* ints = tvmrt__arena_alloc(&r->set->arena, (size_t)count, sizeof(*ints));
   double* floats = tvmrt__arena_alloc(&r->set->arena, (size_t)count, sizeof(*floats));
   int32_t i;
@@ -176,7 +188,8 @@ static int read_attrs(reader* r, tvmrt_region_node* node) {
   return rc;
 }
 
-/* A constant must lie inside the constants, where these are given. */
+/* A constant must lie inside the constants, where these are given. Devices read constants where
+ * they lie, by vectors, hence the alignment. */
 static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int64_t bytes) {
   if (offset < 0 || offset % TVMRT_CONSTANT_ALIGN_BYTES != 0) {
     return FAIL(r, "the offset of constant '%.60s' is no multiple of %d", t->name,
@@ -187,6 +200,7 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
                 (unsigned long long)t->num_bytes);
   }
   t->is_constant = 1;
+  /* A compiler that asks about shapes alone gives none. */
   if (r->constants == NULL) return 0;
   if ((uint64_t)offset > r->constants_size ||
       (uint64_t)bytes > r->constants_size - (uint64_t)offset) {
@@ -208,7 +222,8 @@ typedef struct tensor_draft {
   int64_t bytes;
 } tensor_draft;
 
-/* The shape, and behind it the least extents. */
+/* The shape, and behind it the least extents. There tvmrt__least_extents() finds them, without a
+ * field in a struct that devices know. */
 static int set_extents(reader* r, tensor_draft* d) {
   const size_t bytes = (size_t)d->t.ndim * sizeof(int64_t);
   int64_t* both = tvmrt__arena_alloc(&r->set->arena, (size_t)d->t.ndim * 2 + 1, sizeof(*both));
@@ -235,12 +250,14 @@ bool tvmrt__region_is_open(const tvmrt_region* region) {
   return false;
 }
 
+/* Members come in any order, so what belongs together is checked when all are read. */
 static int finish_tensor(reader* r, tensor_draft* d) {
   tvmrt_region_tensor* t = &d->t;
   if (t->name == NULL || t->shape == NULL || !d->has_dtype) {
     return FAIL(r, "a tensor lacks 'name', 'dtype' or 'shape'");
   }
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
+  /* A constant has its bytes, so no run chooses its extents. */
   if (d->least != NULL && (d->num_least != t->ndim || d->is_constant)) {
     return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_least);
   }
@@ -303,71 +320,6 @@ static int add_node(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &n, sizeof(n));
 }
 
-/* Mark that a tensor gets its value here; it must not have one yet. */
-static int define(reader* r, const tvmrt_region* region, uint8_t* defined, int32_t tensor) {
-  if (tensor < 0 || tensor >= region->num_tensors) {
-    return FAIL(r, "region '%.60s' names tensor %d of %d", region->symbol, (int)tensor,
-                (int)region->num_tensors);
-  }
-  if (defined[tensor]) {
-    return FAIL(r, "tensor '%.60s' of region '%.60s' is computed twice",
-                region->tensors[tensor].name, region->symbol);
-  }
-  defined[tensor] = 1;
-  return 0;
-}
-
-static int use(reader* r, const tvmrt_region* region, const uint8_t* defined, int32_t tensor) {
-  if (tensor >= 0 && tensor < region->num_tensors && defined[tensor]) return 0;
-  return FAIL(r, "region '%.60s' reads tensor %d, which has no value there", region->symbol,
-              (int)tensor);
-}
-
-static int check_nodes(reader* r, const tvmrt_region* region, uint8_t* defined) {
-  int32_t i;
-  int32_t k;
-  for (i = 0; i < region->num_nodes; ++i) {
-    const tvmrt_region_node* n = &region->nodes[i];
-    for (k = 0; k < n->num_inputs; ++k) {
-      if (n->inputs[k] != -1) TVMRT_RETURN_IF_ERROR(use(r, region, defined, n->inputs[k]));
-    }
-    for (k = 0; k < n->num_outputs; ++k) {
-      TVMRT_RETURN_IF_ERROR(define(r, region, defined, n->outputs[k]));
-    }
-  }
-  return 0;
-}
-
-/* Outputs must be results of nodes, each listed once. */
-static int check_outputs(reader* r, const tvmrt_region* region, uint8_t* defined) {
-  int32_t i;
-  int32_t k;
-  for (i = 0; i < region->num_inputs; ++i) defined[region->inputs[i]] = 0;
-  for (i = 0; i < region->num_tensors; ++i) defined[i] &= !region->tensors[i].is_constant;
-  for (i = 0; i < region->num_outputs; ++i) {
-    k = region->outputs[i];
-    TVMRT_RETURN_IF_ERROR(use(r, region, defined, k));
-    defined[k] = 0;
-  }
-  return 0;
-}
-
-static int check_region(reader* r, const tvmrt_region* region) {
-  uint8_t* defined = tvmrt__calloc((size_t)region->num_tensors, 1);
-  int32_t i;
-  int rc = defined == NULL ? -1 : 0;
-  for (i = 0; rc == 0 && i < region->num_tensors; ++i) {
-    defined[i] = region->tensors[i].is_constant != 0;
-  }
-  for (i = 0; rc == 0 && i < region->num_inputs; ++i) {
-    rc = define(r, region, defined, region->inputs[i]);
-  }
-  if (rc == 0) rc = check_nodes(r, region, defined);
-  if (rc == 0) rc = check_outputs(r, region, defined);
-  free(defined);
-  return rc;
-}
-
 static int add_size(tvmrt_parser* in, void* bounds) {
   tvmrt_buf* items = bounds;
   const size_t before = items->size;
@@ -379,6 +331,8 @@ static int add_size(tvmrt_parser* in, void* bounds) {
   return tvmrt__parse_fail(in, "a size has no two bounds");
 }
 
+/* Where the list stands is kept, since sizes.c reads the expressions in it at each change of
+ * sizes. */
 static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   (void)tvmrt__json_peek(&r->in.json);
   draft->tensors_begin = (size_t)(r->in.json.at - r->in.begin);
@@ -410,6 +364,7 @@ static int add_region(tvmrt_parser* in, void* into) {
   tvmrt_buf* items = into;
   tvmrt_region_draft draft = {0};
   tvmrt_region* region = &draft.region;
+  /* There are few regions, so that each is compared with all before it. */
   const tvmrt_region_draft* others = (const void*)items->data;
   size_t i;
   (void)tvmrt__json_peek(&r->in.json);
@@ -428,7 +383,7 @@ static int add_region(tvmrt_parser* in, void* into) {
       return FAIL(r, "there are two regions '%.60s'", region->symbol);
     }
   }
-  TVMRT_RETURN_IF_ERROR(check_region(r, region));
+  TVMRT_RETURN_IF_ERROR(tvmrt__region_check(&r->in, region));
   return tvmrt__buf_append(items, &draft, sizeof(draft));
 }
 
@@ -460,6 +415,7 @@ static int read_top(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
+/* What the format says of itself may stand anywhere in the object, so it is judged at the end. */
 static int read_set(reader* r) {
   format f = {NULL, -1};
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_top, &f));

@@ -13,16 +13,18 @@
 /* One tensor with the shape that it would get. */
 typedef struct sized {
   const int64_t* shape;
-  int32_t ndim;
+  int32_t ndim; /* from what the region has now */
   bool changes;
-  bool is_given;
+  bool is_given; /* by the user, so nothing infers it */
   int64_t* room; /* for a shape that is inferred */
 } sized;
 
 /* Extents and attributes above this are refused, so that sums of them do not overflow. */
 enum { MAX_EXTENT = INT32_MAX };
 
-/* Operators whose operands broadcast to the result, or that keep the shape of the only one. */
+/* Operators whose operands broadcast to the result, or that keep the shape of the only one. One
+ * text, which needs no relocation when the library is loaded, as pointers would. softmax is among
+ * them for its shape alone. */
 static const char pointwise[] =
     "add\0sub\0mul\0div\0floor_mod\0trunc_mod\0pow\0pow_whole\0min\0max\0equal\0less\0less_equal\0"
     "greater\0greater_equal\0logical_and\0logical_or\0logical_xor\0logical_not\0bit_and\0bit_or\0"
@@ -281,6 +283,7 @@ static int follow(sized* all, const tvmrt_region* region) {
     if (y == NULL || !is_touched(all, node)) continue;
     infer(all, node);
     if (!fits(all, node)) return refuse(region, node);
+    /* more bytes than can be counted are refused before anything is set */
     TVMRT_RETURN_IF_ERROR(
         tvmrt__shape_bytes(y->shape, y->ndim, region->tensors[node->outputs[0]].dtype, &bytes));
   }
@@ -293,10 +296,13 @@ void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
   const size_t bytes = (size_t)t->ndim * sizeof(*shape);
   if (bytes == 0) return;
   memcpy(tvmrt__least_extents(t), shape, bytes);
+  /* From the copy: `shape` may be the tensor's own, and what memcpy() reads must not overlap what
+   * it writes. */
   memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__least_extents(t), bytes);
   (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
 }
 
+/* Given ones too where they do not change: what a run chose becomes fixed by it. */
 static void set_shapes(const sized* all, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
@@ -304,6 +310,7 @@ static void set_shapes(const sized* all, const tvmrt_region* region) {
   }
 }
 
+/* Each tensor has room for the most dimensions, so that inferring allocates nothing. */
 int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
                         int32_t num_shapes, bool set) {
   const size_t count = (size_t)region->num_tensors;

@@ -50,11 +50,13 @@ static int call(tvmrt_func* f, TVMValue* args, int* codes, int count) {
   return 0;
 }
 
+/* Two contexts may share a function, as they may share what pre_run returned: it is counted. */
 static void let_go(tvmrt_func** f) {
   if (*f != NULL) tvmrt__release(&(*f)->base);
   *f = NULL;
 }
 
+/* A region's graph ends with its context; the region's text and constants belong to the module. */
 static int scripted_release_graph(tvmrt_device* device, void* device_graph) {
   scripted_graph* g = device_graph;
   (void)device;
@@ -103,6 +105,7 @@ static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
     if (own[i]->type_index != TVMRT_TYPE_FUNCTION) count = 0;
   }
   if (count > 0) {
+    /* find_functions() has put the device's own there */
     let_go(&g->run);
     let_go(&g->start);
     for (i = 0; i < count; ++i) tvmrt__retain(own[i]);
@@ -183,6 +186,8 @@ static int scripted_async_run(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
+/* A run that failed to be waited for has ended, too: the function is let go, and the next run
+ * starts anew. */
 static int scripted_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   scripted_graph* g = region->device_graph;
   TVMValue arg, ret;

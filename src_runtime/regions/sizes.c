@@ -9,6 +9,8 @@
 #include "../base/json.h"
 #include "../tensors/tensor.h"
 
+/* An expression of a compiler is a sum of products of sizes: it needs a few. What is deeper was
+ * written by no compiler, and is refused. */
 enum { MOST_OPERANDS = 32 };
 
 typedef struct walk {
@@ -18,7 +20,7 @@ typedef struct walk {
   const tvmrt_region* region;
   int64_t* shapes; /* TVMRT_MAX_NDIM of each tensor */
   int32_t tensor;
-  int32_t axis;
+  int32_t axis; /* of which the extents are read */
   tvmrt_buf text;
 } walk;
 
@@ -43,7 +45,7 @@ int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const c
 }
 
 /* The sizes that the generated code has read from the network's inputs; checked, as they choose
- * memory. */
+ * memory. They are borrowed from the call's tensor and copied where they change something. */
 int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
                          int code, const int64_t** out) {
   const DLTensor* t = value->v_handle;
@@ -69,6 +71,7 @@ int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVM
 
 /* a op b; false where that is no extent or does not fit. */
 static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
+  /* Half of what fits, so that a sum of two results needs no check before it is made. */
   const int64_t limit = (int64_t)1 << 62;
   switch (op) {
     case '+':
@@ -79,6 +82,7 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
       *out = a * b;
       return true;
     case '/':
+      /* Of what is not negative: there C rounds as the compiler does, down. */
       if (a < 0 || b <= 0) return false;
       *out = a / b;
       return true;
@@ -87,7 +91,8 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
   }
 }
 
-/* A number, or a size by its place; false if the token is neither. */
+/* A number, or a size by its place; false if the token is neither. No number is above what an
+ * extent may be, so that products are checked in one place. */
 static bool operand(const walk* w, const char* token, int64_t* out) {
   const bool is_size = token[0] == 'd';
   char* end;
@@ -101,6 +106,7 @@ static bool operand(const walk* w, const char* token, int64_t* out) {
 
 /* One token on the stack of operands; false if the expression is wrong. */
 static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
+  /* the positive part: a length that would be negative is none */
   if (is(token, "p")) {
     if (*depth < 1) return false;
     if (stack[*depth - 1] < 0) stack[*depth - 1] = 0;
@@ -115,7 +121,8 @@ static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
   return operand(w, token, &stack[(*depth)++]);
 }
 
-/* The text is taken apart in place. */
+/* The text is taken apart in place. It is the parser's copy of the string, so the region's text
+ * stays whole for the next sizes. */
 static bool evaluate(const walk* w, char* text, int64_t* out) {
   int64_t stack[MOST_OPERANDS] = {0};
   int depth = 0;
@@ -126,6 +133,7 @@ static bool evaluate(const walk* w, char* text, int64_t* out) {
     if (!push(w, text, stack, &depth)) return false;
     text = is_last ? end : end + 1;
   }
+  /* One value is left, and it is an extent; 0 is an empty tensor's. */
   if (depth != 1 || stack[0] < 0) return false;
   *out = stack[0];
   return true;
@@ -190,6 +198,7 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
   w.region = region;
   w.shapes = tvmrt__calloc((size_t)region->num_tensors, TVMRT_MAX_NDIM * sizeof(*w.shapes));
   if (w.shapes == NULL) return -1;
+  /* What has no expression keeps the extents of now. */
   for (i = 0; i < region->num_tensors; ++i) {
     const tvmrt_region_tensor* t = &region->tensors[i];
     if (t->ndim != 0) {
@@ -204,7 +213,8 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
   return rc;
 }
 
-/* The region's text with its shapes of now. */
+/* The region's text with its shapes of now. A scripted device gets it: it reads shapes where any
+ * region has them, and need not know expressions. */
 typedef struct writer {
   tvmrt_parser in;
   const tvmrt_region* region;
@@ -236,6 +246,7 @@ static int write_member(tvmrt_parser* in, void* into, const char* key) {
   return 0;
 }
 
+/* Tensors are counted by their place in the list, as both readers do. */
 static int write_tensor(tvmrt_parser* in, void* into) {
   writer* w = into;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, write_member, into));
@@ -250,6 +261,7 @@ int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* s
   w.region = region;
   w.done = text;
   w.out = out;
+  /* What stands before the list of tensors, and behind it, is copied as it is. */
   tvmrt__parse_init(&w.in, "the tensors of a device's region", sizes->tensors, sizes->tensors_size);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(&w.in, write_tensor, &w));
   return tvmrt__buf_append(out, w.done, (size_t)(text + text_size - w.done));

@@ -17,7 +17,8 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
                      region->symbol, reason);
 }
 
-/* *out is all zeros where the device describes nothing: it can then run nothing by default. */
+/* *out is all zeros where the device describes nothing: it can then run nothing by default.
+ * struct_bytes tells a device that was built with an older header how much it may fill. */
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) {
   memset(out, 0, sizeof(*out));
   out->struct_bytes = sizeof(*out);
@@ -27,6 +28,7 @@ int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) 
   return tvmrt__slot_failed(device, "describe", NULL);
 }
 
+/* A device without the slot takes whatever it describes. */
 int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region) {
   if (device->allocator == NULL || device->allocator->evaluation == NULL) return 0;
   tvmrt__forget_error();

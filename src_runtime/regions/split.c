@@ -5,15 +5,16 @@
 #include "registry.h"
 
 /* Nodes are joined to groups; a group is known by one of its nodes. A group may grow only as long
- * as no other node or group must run both after a part of it and before another. */
+ * as no other node or group must run both after a part of it and before another. (Else the group
+ * would have to be in two places of the order at once.) */
 typedef struct split {
   const tvmrt_region* graph;
   int32_t* producer; /* per tensor: the node that computes it, -1 */
   int32_t* group;    /* per node: a node of its group, itself if it is alone */
   int32_t* next;     /* per node: ring of its group's nodes */
-  int32_t* stack;
-  uint8_t* seen; /* per node that stands for a group */
-  uint8_t* wanted;
+  int32_t* stack;    /* of groups still to be visited; at last the groups' numbers */
+  uint8_t* seen;     /* per node that stands for a group */
+  uint8_t* wanted;   /* per node: its operator and types are described */
 } split;
 
 static bool is_listed(const char* const* list, const char* text) {
@@ -66,7 +67,9 @@ static void push_sources(split* s, int32_t* depth, int32_t group, int32_t except
   } while (node != group);
 }
 
-/* Whether `late` reads, through a third group, what `early` computes. */
+/* Whether `late` reads, through a third group, what `early` computes. Joined, the two would have to
+ * run both before that third and after it. Each look walks all that lies between, which is
+ * quadratic in the worst of graphs; they have hundreds of nodes. */
 static bool has_detour(split* s, int32_t early, int32_t late) {
   int32_t depth = 0;
   memset(s->seen, 0, (size_t)s->graph->num_nodes);
@@ -79,7 +82,8 @@ static bool has_detour(split* s, int32_t early, int32_t late) {
   return false;
 }
 
-/* Two rings become one; all nodes of the second get the first one's number. */
+/* Two rings become one; all nodes of the second get the first one's number. A ring needs no second
+ * array of ends, and walking it costs what the group is large. */
 static void join(split* s, int32_t into, int32_t group) {
   int32_t node = group;
   int32_t next = s->next[into];
@@ -97,7 +101,7 @@ static void join_sources(split* s, int32_t node) {
   int32_t i;
   for (i = 0; i < n->num_inputs; ++i) {
     int32_t from = n->inputs[i] < 0 ? -1 : s->producer[n->inputs[i]];
-    int32_t mine = s->group[node];
+    int32_t mine = s->group[node]; /* it changes with each join */
     int32_t theirs;
     if (from < 0 || !s->wanted[from]) continue;
     theirs = s->group[from];
@@ -150,6 +154,7 @@ int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* grap
   int32_t i;
   int rc = tvmrt__device_describe(device, &can);
   if (rc == 0) rc = make_split(&s, graph);
+  /* In the graph's order, so that producers have their groups before anything joins them. */
   for (i = 0; rc == 0 && i < graph->num_nodes; ++i) {
     s.wanted[i] = can_run(&can, graph, &graph->nodes[i]);
     if (s.wanted[i]) join_sources(&s, i);

@@ -21,16 +21,16 @@ enum {
 };
 
 struct tvmrt_board {
-  tvmrt_board_options options;
+  tvmrt_board_options options; /* its functions retained */
   char* name;
   tvmrt_frame_reader frames;
   uint8_t session[2]; /* nonces of this side and of the board; zeros: none */
-  uint8_t nonce;
-  uint8_t number; /* of the last request */
-  bool is_numbered;
-  bool is_waiting;   /* for the answer to `request` */
-  tvmrt_buf request; /* a packet */
-  tvmrt_buf inbox;   /* answers, read up to `at` */
+  uint8_t nonce;      /* of the last session that was begun */
+  uint8_t number;     /* of the last request */
+  bool is_numbered;   /* the board knows numbered messages: a request may be sent again */
+  bool is_waiting;    /* for the answer to `request` */
+  tvmrt_buf request;  /* a packet */
+  tvmrt_buf inbox;    /* answers, read up to `at` */
   size_t at;
   tvmrt_buf text; /* what is handed to the function that sends */
   char log[LOG_BYTES + 1];
@@ -39,6 +39,7 @@ struct tvmrt_board {
 
 /* ---- bytes ---- */
 
+/* For the frame's writer, which escapes and sums up what it is given. */
 static int append(void* ctx, const uint8_t* data, size_t bytes) {
   return tvmrt__buf_append(ctx, data, bytes);
 }
@@ -66,6 +67,7 @@ static int send_message(tvmrt_board* b, tvmrt_message_type type, const void* bod
   const size_t head_bytes = sizeof(head) - (numbered ? 0 : 1);
   tvmrt_frame_writer w = {append, &b->text, 0};
   b->text.size = 0;
+  /* lengths of frames have 32 bits */
   if (bytes > UINT32_MAX - sizeof(head))
     return tvmrt__fail_value("a packet is too long for boards.");
   TVMRT_RETURN_IF_ERROR(tvmrt__frame_begin(&w, (uint32_t)(head_bytes + bytes)));
@@ -86,6 +88,7 @@ static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
   int code = kTVMNullptr;
   const tvmrt_args in = {"the function that receives from a board", &result, &code, 1};
   args[0].v_int64 = (int64_t)most;
+  /* microseconds, rounded up, and never 0: that would be a wait without an end */
   args[1].v_int64 = left > 0 ? (int64_t)(left * 1e6) + 1 : 1;
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(b->options.receive, args, codes, 2, &result, &code));
   *owner = tvmrt__value_object(&result, code);
@@ -96,6 +99,8 @@ static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
 static int next_message(tvmrt_board* b, double until, size_t* size) {
   *size = 0;
   while (*size < TVMRT_MESSAGE_HEAD_BYTES) {
+    /* What is asked for is never more than the frame needs, so no byte of the next one is taken
+     * with it. */
     const size_t needs = tvmrt__frame_needs(&b->frames);
     TVMByteArray bytes = {NULL, 0};
     tvmrt_object* owner = NULL;
@@ -112,6 +117,7 @@ static int next_message(tvmrt_board* b, double until, size_t* size) {
     }
     tvmrt__release(owner);
     TVMRT_RETURN_IF_ERROR(rc);
+    /* Whatever of a frame has come stays with the reader for the next call. */
     if (tvmrt__seconds() >= until && *size < TVMRT_MESSAGE_HEAD_BYTES) {
       *size = 0;
       return 0;
@@ -164,6 +170,7 @@ static meaning read_message(tvmrt_board* b, size_t size, size_t* head) {
   return type == TVMRT_MESSAGE_TAKEN ? TAKEN : OTHER;
 }
 
+/* The first time and again: the number tells the board that it is the same request. */
 static int transmit(tvmrt_board* b) {
   return send_message(b, b->is_numbered ? TVMRT_MESSAGE_NUMBERED : TVMRT_MESSAGE_PACKET,
                       b->request.data, b->request.size);
@@ -175,7 +182,9 @@ static int give_up(const tvmrt_board* b, bool was_taken) {
       was_taken ? "is it still running?" : "look at the line, its speed and the board's power");
 }
 
-/* Wait for the answer to the request that is on its way; it goes to the inbox. */
+/* Wait for the answer to the request that is on its way; it goes to the inbox. A board that has
+ * said that it runs the request may take longer; one that says nothing is asked again, each time
+ * later, as it may be busy with its line. */
 static int collect(tvmrt_board* b) {
   const double begun = tvmrt__seconds();
   double wait = b->options.retry;
@@ -210,7 +219,8 @@ static int collect(tvmrt_board* b) {
 
 /* ---- the channel ---- */
 
-/* Answers that nobody has read are collected first: the board takes one request at a time. */
+/* Answers that nobody has read are collected first: the board takes one request at a time. A packet
+ * goes as it is put together, since it may have to be sent again. */
 static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                         size_t tail_bytes) {
   tvmrt_board* b = ch->self;
@@ -218,6 +228,7 @@ static int channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes, 
   b->request.size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, head, head_bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&b->request, tail, tail_bytes));
+  /* one byte, which wraps: what is compared is only the last one */
   b->number++;
   b->is_waiting = true;
   return transmit(b);
@@ -296,6 +307,7 @@ static bool is_handle(const tvmrt_board* b) {
   return is;
 }
 
+/* Without arguments: a board has one session of one kind. */
 static int write_init(tvmrt_buf* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(out, NULL, NULL, 0));
   tvmrt__rpc_end(out, 0);
@@ -331,6 +343,7 @@ static int try_session(tvmrt_board* b, bool* began) {
   TVMRT_RETURN_IF_ERROR(exchange_first(b, tvmrt__seconds() + b->options.retry, began));
   b->is_numbered = *began && is_handle(b);
   b->inbox.size = 0;
+  /* what it said while it started is no explanation of later errors */
   b->log[0] = '\0';
   return 0;
 }
@@ -351,6 +364,7 @@ static int begin_session(tvmrt_board* b) {
                        "right?");
 }
 
+/* The board holds its functions until it is freed; NULL is one that was not given. */
 static TVMFunctionHandle keep(TVMFunctionHandle f) {
   if (f != NULL) tvmrt__retain(f);
   return f;

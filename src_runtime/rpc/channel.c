@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* `self` is the kind's own and outlives the channel. A descriptor is set by channels that have
+ * one. */
 void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self) {
   ch->kind = kind;
   ch->self = self;
@@ -57,6 +59,7 @@ int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) 
 
 /* A length is only a claim: memory grows with what has come. */
 int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
+  /* so that there is a text of no bytes, too */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, 0));
   while (size != 0) {
     uint64_t part = out->size < 65536 ? 65536 : out->size;

@@ -10,6 +10,7 @@
 #include "handshake.h"
 #include "session.h"
 
+/* Until a server has answered; it may be busy with another client. */
 static const double connect_seconds = 60;
 
 /* Takes the session's reference over: the root module has it then. */
@@ -19,6 +20,7 @@ static int return_root(tvmrt_rpc_session* s, TVMValue* out, int* out_code) {
   return tvmrt__ret_object(out, out_code, &root->base);
 }
 
+/* Takes the descriptor over, also on failure; -1 is a session in this process. */
 static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
   tvmrt_rpc_session* s;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
@@ -54,6 +56,7 @@ TVMRT_NATIVE(connect) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &host));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &key));
+  /* A number or a bool is that flag; the values of kInitServer begin with a text. */
   if (num_args > 3 && (type_codes[3] == kTVMArgInt || type_codes[3] == kTVMArgBool)) first = 4;
   init.values += first;
   init.codes += first;
@@ -63,6 +66,7 @@ TVMRT_NATIVE(connect) {
   return return_session(fd, &init, out, out_code);
 }
 
+/* A server in this process, with its own table of handles: what a client may do is tried by it. */
 TVMRT_NATIVE(local_session) {
   static const tvmrt_args init = {"rpc.LocalSession", NULL, NULL, 0};
   TVMRT_GLOBAL_ARGS;
@@ -128,6 +132,7 @@ static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
   return 0;
 }
 
+/* In two parts, as functions take one run of bytes; nothing is copied for it. */
 static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                           size_t tail_bytes) {
   const function_pair* pair = ch->self;
@@ -172,6 +177,7 @@ static int call_hook(const char* name) {
   return rc;
 }
 
+/* A hook that fails keeps the server from serving; how a session ended is no hook's business. */
 static int serve(tvmrt_channel* ch) {
   TVMRT_RETURN_IF_ERROR(call_hook("tvm.rpc.server.start"));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_serve(ch, &tvmrt__rpc_default_limits));

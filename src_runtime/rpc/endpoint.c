@@ -14,6 +14,8 @@
 #include "../core/function.h"
 #include "../tensors/tensor.h"
 
+/* Wide enough for networks with all their weights, and still less than what a machine has: lengths
+ * come from outside. */
 const tvmrt_rpc_limits tvmrt__rpc_default_limits = {
     .packet_bytes = (uint64_t)1 << 31,
     .memory_bytes = (uint64_t)1 << 34,
@@ -24,6 +26,7 @@ enum { KEPT_BYTES = 1 << 20 /* of a packet's memory, for the next one */ };
 
 /* ---- answers ---- */
 
+/* Also for what is no endpoint's: a server that cannot begin a session says so by it. */
 int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
   const int code = kTVMStr;
   TVMValue value;
@@ -39,7 +42,8 @@ int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int co
   return tvmrt__rpc_write_seq(&ep->reply, value, &code, 1);
 }
 
-/* (the type, the value): what a called function gives. */
+/* (the type, the value): what a called function gives. The type comes first, so that clients know
+ * what a number stands for. */
 static int reply_pair(tvmrt_rpc_endpoint* ep, int type, const TVMValue* value, int code) {
   TVMValue pair[2];
   int codes[2] = {kTVMArgInt, kTVMNullptr};
@@ -114,7 +118,8 @@ static int reply_result(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code)
 
 /* ---- arguments ---- */
 
-/* Empty tensors without an address pass: there is nothing to read. */
+/* Empty tensors without an address pass: there is nothing to read. The tensor's own numbers are the
+ * client's: what they say together is looked up before anything is read. */
 static int check_tensor(tvmrt_rpc_endpoint* ep, const DLTensor* t) {
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
@@ -194,7 +199,8 @@ static int call(tvmrt_rpc_endpoint* ep, tvmrt_reader* in) {
   return rc != 0 ? -1 : reply_result(ep, &result, code);
 }
 
-/* -1 is answered by the error's text; the packet was read whole, so the session goes on. */
+/* -1 is answered by the error's text; the packet was read whole, so the session goes on. The body
+ * was read whole, so `in` ends with it whatever its numbers say. */
 static int answer(tvmrt_rpc_endpoint* ep, int code, tvmrt_reader* in) {
   if (code == TVMRT_RPC_INIT_SERVER) return init_server(ep, in);
   if (!ep->initialised) {
@@ -241,6 +247,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
                             (unsigned long long)bytes, (unsigned long long)ep->limits.packet_bytes);
     return refuse(ep);
   }
+  /* its memory stays for the next packet, up to a limit */
   ep->body.size = 0;
   if (code == TVMRT_RPC_CALL && bytes > KEPT_BYTES) {
     TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
@@ -251,6 +258,7 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
     }
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes - ep->body.size, &ep->body));
+  /* an answer must not carry what an earlier packet's call has left */
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
   if (answer(ep, code, &in) != 0) return send_error(ep);
@@ -327,6 +335,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   if (ep->ended) return 0;
   tvmrt__reader_init(&in, "the packet", head, 8);
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &bytes));
+  /* TVM's servers pass such packets over */
   if (bytes == 0) return 0;
   if (bytes < 4) {
     (void)tvmrt__fail_value("a packet has no room for its code.");
@@ -335,6 +344,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ep->channel, head, 4, NULL));
   tvmrt__reader_init(&in, "the packet", head, 4);
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &number));
+  /* signed, as TVM has it, and compared with what is known */
   code = (int)(int32_t)(uint32_t)number;
   bytes -= 4;
   if (code == TVMRT_RPC_SHUTDOWN) {
@@ -347,6 +357,7 @@ static int serve_one(tvmrt_rpc_endpoint* ep) {
   return handle_values(ep, code, bytes);
 }
 
+/* The channel is borrowed until the end; what a session holds is bounded from here on. */
 void tvmrt__rpc_endpoint_begin(tvmrt_rpc_endpoint* ep, tvmrt_channel* channel,
                                const tvmrt_rpc_limits* limits) {
   memset(ep, 0, sizeof(*ep));
@@ -366,6 +377,7 @@ int tvmrt__rpc_endpoint_step(tvmrt_rpc_endpoint* ep) {
   return rc;
 }
 
+/* Whatever the client has not freed goes with its session. */
 void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__rpc_handles_free(&ep->handles);
   tvmrt__rpc_folder_end(&ep->folder); /* last: a library may lie in it */

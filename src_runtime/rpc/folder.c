@@ -14,9 +14,12 @@
 #include "../modules/module.h"
 #include "../platform/files.h"
 
+/* the session that this thread serves now */
 static _Thread_local tvmrt_rpc_folder* current;
+/* of a process that serves one session alone; NULL: none */
 static const char* lent;
 
+/* *out is the caller's, and the folder this user's alone. */
 int tvmrt__rpc_folder_make(char** out) {
   char* base = tvmrt__temporary_folder();
   tvmrt_buf path = {NULL, 0, 0};
@@ -48,6 +51,8 @@ void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
 
 void tvmrt__rpc_folder_leave(const tvmrt_rpc_folder* folder) { current = folder->outer; }
 
+/* A library of it may be mapped still: files go when the last of their users has gone, or where
+ * that cannot be, are left. */
 void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
   if (folder->path == NULL) return;
   tvmrt__rpc_folder_remove(folder->path);
@@ -59,6 +64,7 @@ void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
 static int check_name(const char* name) {
   const char* p;
   for (p = name; *p != '\0'; ++p) {
+    /* both separators, whichever system this is */
     if (*p == '/' || *p == '\\' || (unsigned char)*p < ' ') break;
   }
   if (*p == '\0' && p != name && p - name <= 200 && strcmp(name, ".") != 0 &&
@@ -163,6 +169,7 @@ static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
 static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
   FILE* file;
   *path = NULL;
+  /* before anything is written, since the size is the client's claim */
   if (size > current->left) {
     (void)tvmrt__fail_value("%llu bytes more would pass what a session may upload.",
                             (unsigned long long)size);
@@ -201,6 +208,7 @@ int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool
   return rc == 0 ? 0 : tvmrt__channel_skip(ch, left); /* which fails where the channel did */
 }
 
+/* In memory as a whole, as an answer is one packet. */
 TVMRT_NATIVE(download) {
   tvmrt_buf bytes = {NULL, 0, 0};
   char* path;
@@ -226,6 +234,7 @@ TVMRT_NATIVE(remove_file) {
   return rc;
 }
 
+/* Separated by commas, as clients of TVM take the list apart. */
 static int append_name(void* ctx, const char* name) {
   if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return 0;
   return tvmrt__buf_printf(ctx, "%s,", name);

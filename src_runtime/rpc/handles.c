@@ -11,6 +11,7 @@
 #include "../core/function.h"
 #include "../tensors/tensor.h"
 
+/* A million places at most, and 2,048 turns of each before a number comes again. */
 enum { FREE = -1, PLACE_BITS = 20 };
 
 /* A number fits 31 bits, so that clients of 32 bits hold it too. */
@@ -87,6 +88,7 @@ int tvmrt__rpc_handles_find(const tvmrt_rpc_handles* all, uint64_t number, int c
   return 0;
 }
 
+/* Its number is nobody's from here on; the place is the next one that is given. */
 static void clear(tvmrt_rpc_handles* all, size_t i) {
   tvmrt_rpc_handle* h = &all->items[i];
   h->code = FREE;
@@ -107,6 +109,7 @@ int tvmrt__rpc_handles_drop(tvmrt_rpc_handles* all, uint64_t number) {
   return 0;
 }
 
+/* Memory has no number: clients name it by its address. A failure leaves it the caller's. */
 int tvmrt__rpc_handles_add_memory(tvmrt_rpc_handles* all, DLDevice device, void* data,
                                   uint64_t bytes) {
   size_t i;
@@ -165,6 +168,7 @@ int tvmrt__rpc_handles_check(tvmrt_rpc_handles* all, DLDevice device, const void
       (unsigned long long)bytes);
 }
 
+/* The table is empty afterwards, and no order among entries matters: each holds what it needs. */
 void tvmrt__rpc_handles_free(tvmrt_rpc_handles* all) {
   size_t i;
   for (i = 0; i < all->count; ++i) {

@@ -10,8 +10,10 @@
 
 #include "wire.h"
 
+/* Keys have a few words; what is longer was no key. */
 enum { MAX_KEY_BYTES = 4096 };
 
+/* Little-endian, whatever the machine. */
 static int read_word(tvmrt_channel* ch, uint32_t* out) {
   uint8_t bytes[4];
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, bytes, 4, NULL));
@@ -68,6 +70,7 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
   while ((word = strtok_r(NULL, " \t\n", &rest)) != NULL) {
     double seconds;
     if (strncmp(word, timeout, sizeof(timeout) - 1) != 0) continue;
+    /* what is no time is no option either */
     seconds = strtod(word + sizeof(timeout) - 1, NULL);
     if (seconds > 0 && seconds < 1e9) *out_seconds = seconds;
   }
@@ -97,6 +100,7 @@ int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
   return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
 }
 
+/* The words of the client come through the proxy, which has only compared keys. */
 int tvmrt__rpc_joined(tvmrt_channel* ch, const char* expected, double* out_seconds) {
   tvmrt_buf theirs = {NULL, 0, 0};
   uint32_t word;

@@ -12,6 +12,7 @@ typedef struct bytes {
   size_t at; /* what is before it has been read */
 } bytes;
 
+/* Both channels end here; what one side sends the other finds in a buffer. */
 struct tvmrt_rpc_local {
   tvmrt_rpc_endpoint endpoint;
   tvmrt_channel channel; /* the server's */
@@ -32,6 +33,7 @@ static int take(bytes* from, void* out, size_t most, size_t* got) {
   return 0;
 }
 
+/* Copied: a sender's bytes are its own again when it returns. */
 static int put(bytes* to, const void* head, size_t head_bytes, const void* tail,
                size_t tail_bytes) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&to->buf, head, head_bytes));
@@ -52,6 +54,7 @@ static int client_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
                        size_t tail_bytes) {
   tvmrt_rpc_local* local = ch->self;
   TVMRT_RETURN_IF_ERROR(put(&local->requests, head, head_bytes, tail, tail_bytes));
+  /* A session that has ended leaves nothing to read, which the client finds out by itself. */
   return local->endpoint.ended ? 0 : tvmrt__rpc_endpoint_step(&local->endpoint);
 }
 

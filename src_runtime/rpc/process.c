@@ -55,7 +55,8 @@ static void serve_in(const tvmrt_rpc_server* server, const char* folder, const i
   tvmrt__process_leave(serve(server, streams[0], joined, streams[1]) == 0 ? 0 : 1);
 }
 
-/* Split off the server: none of its other connections is this process's. */
+/* Split off the server: none of its other connections is this process's. Descriptors that a client
+ * could reach from here would be other clients', or the server's own door. */
 static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int streams[2]) {
   int i;
   tvmrt__process_begin_task();
@@ -71,8 +72,9 @@ static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int stre
   serve_in(server, own->folder, streams, own->joined);
 }
 
-/* A task's text, line by line: whether a proxy has joined the two, the server's port, what the client
- * must say, the folder. */
+/* A task's text, line by line: whether a proxy has joined the two, the server's port, what the
+ * client must say, the folder. Where systems have no copy of a process, the text is all that it
+ * knows beside what its program does again. */
 static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, tvmrt_buf* out) {
   return tvmrt__buf_printf(out, "%d\n%d\n%s\n%s", (int)p->joined, server->port,
                            tvmrt__rpc_server_match_key(server), p->folder);
@@ -104,6 +106,7 @@ void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
 
 /* ---- in the server ---- */
 
+/* The server asks for a place after it has counted its sessions; NULL is a mistake there. */
 static tvmrt_rpc_process* free_place(tvmrt_rpc_server* server) {
   int i;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
@@ -125,12 +128,14 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   }
   p->news = ends[0];
   task.streams[0] = p->fd;
+  /* the process's end, which this one closes below */
   task.streams[1] = ends[1];
   rc = write_task(server, p, &text);
   task.text = text.data;
   if (rc == 0 && tvmrt__process_start(server->name, &task, &p->process, &why) != 0) {
     rc = tvmrt__fail("OSError: a session's process: %s.", why.text);
   }
+  /* this is the copy */
   if (rc == 0 && p->process == 0) run(server, p, task.streams);
   tvmrt__buf_free(&text);
   tvmrt__stream_close(ends[1]);
@@ -153,6 +158,7 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
     p->deadline = tvmrt__seconds() + server->options.session_seconds;
   }
   if (tvmrt__rpc_folder_make(&p->folder) == 0 && start(server, p) == 0) return 0;
+  /* the folder is made by the server, so that it can be removed whatever becomes of the process */
   if (p->folder != NULL) tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
   tvmrt__stream_close(fd);
@@ -175,6 +181,7 @@ static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
     tvmrt__rpc_server_log(server, "session %ld has ended%s", number,
                           status == 0 ? "" : ", without a word of its client");
   }
+  /* held until now, so that the client hears of the end when all is over */
   tvmrt__stream_close(p->fd);
   tvmrt__stream_close(p->news);
   tvmrt__rpc_folder_remove(p->folder);
@@ -182,6 +189,7 @@ static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   memset(p, 0, sizeof(*p));
 }
 
+/* One message, or the end of the stream, which is the end of the process. */
 void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   tvmrt_why why;
   news told;
@@ -197,6 +205,7 @@ void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   tvmrt__rpc_tracker_used(&server->tracker);
   if (told.seconds > 0) {
     const double until = tvmrt__seconds() + told.seconds;
+    /* a client may only shorten what the server allows */
     if (p->deadline == 0 || until < p->deadline) p->deadline = until;
   }
 }
@@ -206,6 +215,7 @@ void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
 void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text) {
   tvmrt_buf packet = {NULL, 0, 0};
   tvmrt_channel ch;
+  /* First: two writers of one connection would mix their packets. */
   tvmrt__process_kill(p->process);
   if (text != NULL && p->greeted) {
     tvmrt__stream_set_timeout(p->fd, 1);

@@ -12,6 +12,7 @@
 static const double connect_seconds = 10;
 static const double retry_seconds = 5; /* until the proxy is tried again */
 
+/* `where` is NULL for a server that has none; the host is freed with the server. */
 int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
   p->fd = -1;
   return tvmrt__socket_place("proxy", where, &p->host, &p->port);
@@ -45,6 +46,7 @@ int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
   return fd;
 }
 
+/* After a failure, so that a proxy which is gone is not asked without a pause. */
 void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p) { p->next = tvmrt__seconds() + retry_seconds; }
 
 void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__stream_close(tvmrt__rpc_proxy_take(p)); }

@@ -22,6 +22,7 @@ int tvmrt__rpc_ref_new(tvmrt_rpc_session* s, uint64_t handle, int code, tvmrt_rp
   if (*out == NULL) return -1;
   tvmrt__rpc_session_retain(s);
   (*out)->session = s;
+  /* owned from here on: tvmrt__rpc_ref_free() gives it back */
   (*out)->handle = handle;
   (*out)->code = code;
   return 0;
@@ -50,6 +51,7 @@ static int check_place(const tvmrt_rpc_session* s, DLDevice dev, int i, const ch
       i, what);
 }
 
+/* Always -1, with TVM's own words, which tests of front ends look for. */
 static int refuse(int i, const char* what) {
   return tvmrt__fail_type("Cannot pass %s as argument %d to the remote.", what, i);
 }
@@ -72,6 +74,7 @@ static const tvmrt_rpc_ref* ref_of(const tvmrt_object* object) {
 /* Texts and numbers in objects travel as what they are; other objects of this machine cannot. */
 static int prepare_object(const tvmrt_rpc_session* s, int i, const tvmrt_object* object,
                           TVMValue* value, int* code) {
+  /* A ref names a thing of one session, so another one's number would name something else there. */
   const tvmrt_rpc_ref* ref = ref_of(object);
   if (ref != NULL) {
     if (ref->session != s) return refuse(i, "what is of another RPC session");
@@ -112,6 +115,7 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
       object = value->v_handle;
       return object == NULL ? refuse(i, "a NULL handle")
                             : prepare_object(s, i, object, value, code);
+    /* The object stays with the caller: nothing can be moved to another machine. */
     case kTVMObjectRValueRefArg:
       object = value->v_handle == NULL ? NULL : *(tvmrt_object**)value->v_handle;
       if (object == NULL || object->type_index == TVMRT_TYPE_NDARRAY) {
@@ -119,6 +123,7 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
       }
       return prepare_object(s, i, object, value, code);
     case kTVMOpaqueHandle:
+      /* one of the other side, which that one checks */
       address = (uintptr_t)value->v_handle;
       value->v_int64 = (int64_t)address;
       return 0;
@@ -128,6 +133,8 @@ static int prepare(const tvmrt_rpc_session* s, int i, TVMValue* value, int* code
   }
 }
 
+/* All arguments are prepared before anything is sent, so that a refused one leaves the session as
+ * it is. */
 static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes, int count,
                          tvmrt_rpc_result* result) {
   int i;
@@ -142,6 +149,7 @@ static int call_prepared(const tvmrt_rpc_ref* ref, TVMValue* values, int* codes,
  * the stack. */
 static int call_remote(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
+  /* most calls have less */
   enum { FEW = 16 };
   TVMValue few_values[FEW];
   int few_codes[FEW];
@@ -171,6 +179,7 @@ tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
   tvmrt_rpc_ref* ref;
   tvmrt_func* f;
   if (tvmrt__rpc_ref_new(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
+  /* It takes the resource over on success alone. */
   f = tvmrt__func_new(call_remote, ref, tvmrt__rpc_ref_free);
   if (f == NULL) {
     tvmrt__rpc_session_release(s);
@@ -179,6 +188,7 @@ tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
   return f;
 }
 
+/* The number over there is given back with it. */
 static void free_object(tvmrt_object* obj) {
   tvmrt__rpc_ref_free(((remote_object*)(void*)obj)->ref);
   free(obj);
@@ -197,6 +207,8 @@ static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
   return &obj->base;
 }
 
+/* As for tensors of other owners: its memory is the other side's, and the ref all that is held of
+ * it. */
 static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
 
 /* A device of the other side, by its number there, becomes one of the session. */
@@ -214,6 +226,7 @@ static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
 static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref) {
   DLTensor t = reply->tensors[1];
   tvmrt_tensor* made;
+  /* Shape and strides are copied by it, as the reply's memory is the session's. */
   made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
     tvmrt__rpc_session_release(ref->session);

@@ -30,6 +30,7 @@ static int find_global(tvmrt_rpc_session* s, const char* name, tvmrt_found* out)
   return out->func == NULL ? -1 : 0;
 }
 
+/* By a global function of the other side, as no packet asks a module for one. */
 static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_found* out) {
   static const int codes[] = {kTVMModuleHandle, kTVMStr, kTVMArgInt};
   TVMValue args[3];
@@ -51,6 +52,8 @@ static int find_in_module(const tvmrt_rpc_ref* ref, const char* name, tvmrt_foun
   return 0;
 }
 
+/* Closed in order: what was asked before is done. Whatever else holds the session fails from then
+ * on. */
 TVMRT_NATIVE(close_connection) {
   TVMRT_ARGS("CloseRPCConnection");
   tvmrt__rpc_session_close(((remote_module*)resource_handle)->ref->session, true);
@@ -64,6 +67,7 @@ static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
     out->kind = TVMRT_FUNC_NATIVE;
     return 0;
   }
+  /* so that nobody keeps the answer in a cache */
   out->may_change = true;
   if (mod->ref->handle == 0) return find_global(mod->ref->session, name, out);
   return find_in_module(mod->ref, name, out);
@@ -86,6 +90,7 @@ tvmrt_module* tvmrt__rpc_module(tvmrt_rpc_ref* ref) {
   return &mod->base;
 }
 
+/* Borrowed; NULL for a module of this side. */
 const tvmrt_rpc_ref* tvmrt__rpc_ref_of_module(const tvmrt_module* mod) {
   return mod->type == &remote_type ? ((const remote_module*)mod)->ref : NULL;
 }
@@ -109,7 +114,8 @@ static int arg_remote(const tvmrt_args* in, int i, const tvmrt_rpc_ref** out) {
   return tvmrt__fail_type("%s: argument %d must be a module of an RPC session.", in->who, i);
 }
 
-/* Call a global function of the other side. */
+/* Call a global function of the other side. Looked up for each call: these are rare, and functions
+ * there may be replaced. */
 static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, int* codes,
                        int count, TVMValue* out, int* out_code) {
   tvmrt_found found;
@@ -128,12 +134,15 @@ TVMRT_NATIVE(time_evaluator) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  /* the root is no module over there: a global function is measured */
   if (ref->handle == 0) type_codes[0] = kTVMNullptr;
+  /* its own number of the device, without the session's */
   args[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
   return call_global(ref->session, "runtime.RPCTimeEvaluator", args, type_codes, num_args, out,
                      out_code);
 }
 
+/* Front ends make devices of the session by it. */
 TVMRT_NATIVE(table_index) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -162,6 +171,7 @@ TVMRT_NATIVE(import_remote) {
 
 /* ---- memory ---- */
 
+/* Whether the other side has such a device is told when memory is asked for. */
 static int exists(int device_id) { return device_id >= 0; }
 
 /* The address is the other side's and means nothing here but a number. */
@@ -197,6 +207,7 @@ static int free_memory(DLDevice dev, void* ptr) {
   return 0;
 }
 
+/* Copies are of bytes here: what they are is known to those who hold tensors. */
 static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* out) {
   memset(out, 0, sizeof(*out));
   out->data = (void*)(uintptr_t)data;
@@ -241,6 +252,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
       "tensors are copied between this machine's CPU and a session, or within one session.");
 }
 
+/* A stream is a number of the other side, which knows the default one alone. */
 static int synchronise(DLDevice dev, TVMStreamHandle stream) {
   static const int codes[] = {kDLDevice, kTVMOpaqueHandle};
   tvmrt_rpc_session* s = tvmrt__rpc_session_of(dev);
@@ -251,6 +263,7 @@ static int synchronise(DLDevice dev, TVMStreamHandle stream) {
   return tvmrt__rpc_request(s, TVMRT_RPC_SYNC, NULL, args, codes, 2, NULL, NULL);
 }
 
+/* Streams of its own it has none, so their slots are empty. */
 static const tvmrt_memory_device memory = {
     .struct_bytes = sizeof(memory),
     .name = "rpc",

@@ -13,6 +13,7 @@
 
 #include "../platform/system.h"
 
+/* Called in the server's process alone; a longer line is cut. */
 void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) {
   char line[512];
   va_list args;
@@ -23,6 +24,7 @@ void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...)
   server->options.log(server->options.context, line);
 }
 
+/* Where a tracker gives clients out, it gives each a key of its own. */
 const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server) {
   return server->tracker.host != NULL ? server->tracker.match_key : server->options.key;
 }
@@ -32,6 +34,7 @@ const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server) {
 /* Of programs that were compiled when there was no proxy. */
 enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
 
+/* Blanks would end it in a client's greeting, behind which options stand. */
 static int check_key(const char* key) {
   if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
   return tvmrt__fail_value("a key has at most 100 characters and no blank.");
@@ -45,9 +48,11 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
       options->struct_bytes > sizeof(*options)) {
     return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
   }
+  /* an older program's struct is shorter: the rest is zero */
   memcpy(o, options, options->struct_bytes);
   if (o->host == NULL) o->host = "127.0.0.1";
   if (o->key == NULL) o->key = "";
+  /* as in TVM: one client after the other */
   if (o->max_sessions <= 0) o->max_sessions = 1;
   if (o->max_sessions > TVMRT_RPC_MAX_PROCESSES) {
     return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
@@ -82,7 +87,10 @@ int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_ser
   tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
   *out = NULL;
   if (server == NULL) return -1;
+  /* by which a process that is started anew finds its task: servers are opened in the same order
+   * there */
   (void)snprintf(server->name, sizeof(server->name), "rpc-server-%d", atomic_fetch_add(&count, 1));
+  /* 0 is a descriptor, too */
   server->listener = -1;
   server->wake[0] = -1;
   server->wake[1] = -1;
@@ -111,12 +119,14 @@ void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
   free(server);
 }
 
+/* A byte and no flag: the loop waits for descriptors alone, and signal handlers may call this. */
 void tvmrt_rpc_server_stop(tvmrt_rpc_server* server) { tvmrt__stream_wake(server->wake[1]); }
 
 int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
 
 /* ---- running ---- */
 
+/* A place is taken from when a process is started until it was waited for. */
 static int open_sessions(const tvmrt_rpc_server* server) {
   int count = 0;
   int i;
@@ -128,6 +138,7 @@ static int open_sessions(const tvmrt_rpc_server* server) {
 static int time_left(const tvmrt_rpc_server* server, bool looks) {
   double least = -1;
   int i;
+  /* seconds: how long a tracker or a proxy may go without a look */
   if (looks) least = 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     const tvmrt_rpc_process* p = &server->processes[i];
@@ -183,6 +194,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   size_t i;
   if (accepts) tend(server);
   ready[count++] = (tvmrt_stream_event){server->wake[0], false};
+  /* A server that is full leaves clients in the system's queue, until a session ends. */
   ready[count++] = (tvmrt_stream_event){accepts ? server->listener : -1, false};
   ready[count++] = (tvmrt_stream_event){accepts ? server->proxy.fd : -1, false};
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
@@ -198,6 +210,7 @@ static int wait_once(tvmrt_rpc_server* server, bool* stop) {
   for (i = 3; i < count; ++i) {
     if (ready[i].ready) tvmrt__rpc_process_news(server, of[i]);
   }
+  /* After news: a session that has just ended is not late. */
   end_late_ones(server);
   if (*stop) return 0;
   if (ready[1].ready) begin(server, tvmrt__stream_accept(server->listener), false);

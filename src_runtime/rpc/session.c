@@ -22,9 +22,9 @@ enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, KEPT_BYTES = 1 << 20 };
 
 struct tvmrt_rpc_session {
   _Atomic int refs;
-  int index; /* in the table */
-  int fd;
-  bool closed;
+  int index;              /* in the table */
+  int fd;                 /* -1: no socket */
+  bool closed;            /* by either side, or broken: nothing is sent any more */
   tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
   tvmrt_board* board;     /* the line to the other side, where that is a board; or NULL */
   uint64_t most_bytes;    /* of a packet, where the other side has a limit; else 0 */
@@ -42,7 +42,8 @@ static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it 
 
 /* ---- the table ---- */
 
-/* At most as many as devices can name. */
+/* At most as many as devices can name. A failure leaves an index that names no place, which leave()
+ * knows. */
 static int enter(tvmrt_rpc_session* s) {
   int i;
   tvmrt__lock(&table_lock);
@@ -76,6 +77,7 @@ int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
 
 /* ---- requests; the session is locked ---- */
 
+/* Always -1. The other side is told by the end of the stream, as no packet would be understood. */
 static int broken(tvmrt_rpc_session* s) {
   s->closed = true; /* the stream stands somewhere inside of a packet */
   if (s->fd >= 0) tvmrt__stream_shut_down(s->fd);
@@ -158,6 +160,7 @@ static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64
   const TVMByteArray* last =
       count > 0 && codes[count - 1] == kTVMBytes ? values[count - 1].v_handle : NULL;
   int i;
+  /* a short one is copied: one part is cheaper to send */
   if (last != NULL && last->size < TAIL_BYTES) last = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
   if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
@@ -187,6 +190,7 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
   int rc;
   tvmrt__lock(&s->lock);
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
+  /* a long answer's memory is not kept for short ones */
   if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
   tvmrt__unlock(&s->lock);
   return rc;
@@ -224,6 +228,8 @@ int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, voi
   tvmrt__lock(&s->lock);
   do {
     const uint64_t part = copy_part(s, bytes - at);
+    /* The address stays, and the offset moves: the other side looks the address up among its
+     * own. */
     rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, at, part);
     if (rc == 0) rc = send_request(s, (const char*)from + at, (size_t)part);
     if (rc == 0) rc = receive_values(s);
@@ -233,7 +239,8 @@ int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, voi
   return rc;
 }
 
-/* Straight to its place. */
+/* Straight to its place. An answer of another kind is an error of the other side, told by its
+ * text. */
 static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   int code = 0;
   uint64_t left = 0;
@@ -286,6 +293,7 @@ void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* 
   free(kept);
 }
 
+/* With the type of what it was, as clients of TVM send it. */
 void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
   static const int codes[2] = {kTVMOpaqueHandle, kTVMArgInt};
   TVMValue values[2];
@@ -310,6 +318,7 @@ int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
 
 /* ---- begin and end ---- */
 
+/* Not a request: nothing is read of the answer but that it is none of an error. */
 static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
   /* lint: who has no board gives what the server begins with */
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_init(&s->request, init->values, init->codes, init->count));
@@ -339,6 +348,7 @@ static int ask_limit(tvmrt_rpc_session* s) {
   value.v_str = "tvm.rpc.server.GetCRTMaxPacketSize";
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &value, &code, 1,
                                            tvmrt__rpc_take_handle, &f));
+  /* a board that does not tell takes what fits its memory */
   if (f == 0) return 0;
   TVMRT_RETURN_IF_ERROR(
       tvmrt__rpc_request(s, TVMRT_RPC_CALL, &f, NULL, NULL, 0, tvmrt__rpc_take_result, &result));
@@ -394,6 +404,7 @@ int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
   return begin(-1, board, NULL, out);
 }
 
+/* By whoever holds something that was made in the session, on any thread. */
 void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
 
 /* An end that somebody asks for waits for what was asked before: the other side reads all of it. */
@@ -413,6 +424,7 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
 /* NULL does nothing. The last one sends the end without waiting. */
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
+  /* first: devices must not find a session that is about to end */
   leave(s);
   tvmrt__rpc_session_close(s, false);
   tvmrt__rpc_local_free(s->local);

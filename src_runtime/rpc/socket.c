@@ -4,6 +4,7 @@
 #include "../platform/sockets.h"
 #include "channel.h"
 
+/* A time limit has no text of the system. */
 static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
   return tvmrt__fail(
       "RPCError: %s: %s.", what,
@@ -38,12 +39,14 @@ static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got
   return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
 }
 
+/* The descriptor stays whose it is; the channel closes nothing. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd) {
   static const tvmrt_channel_kind kind = {socket_send, socket_receive};
   tvmrt__channel_init(ch, &kind, NULL);
   ch->fd = fd;
 }
 
+/* 0 asks the system for one that is free. */
 static int check_port(int port) {
   if (port >= 0 && port <= 65535) return 0;
   return tvmrt__fail_value("%d is no port: 0 to 65535 are.", port);

@@ -15,6 +15,7 @@ static int reply_null(tvmrt_rpc_endpoint* ep) {
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
 }
 
+/* Numbers of the table and addresses travel alike. */
 static int reply_handle(tvmrt_rpc_endpoint* ep, uint64_t number) {
   TVMValue value;
   value.v_int64 = (int64_t)number;
@@ -61,6 +62,7 @@ static int get_global(tvmrt_rpc_endpoint* ep) {
   return reply_handle(ep, number);
 }
 
+/* The type is sent, too, and not compared: the table knows what the number is. */
 static int free_handle(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMOpaqueHandle, kTVMArgInt};
   TVMRT_RETURN_IF_ERROR(expect(ep, 2, codes));
@@ -91,6 +93,7 @@ static int get_attribute(tvmrt_rpc_endpoint* ep) {
   args[0].v_int64 = ep->args.values[0].v_device.device_type;
   args[1].v_int64 = ep->args.values[0].v_device.device_id;
   args[2] = ep->args.values[1];
+  /* whose answer is a number or nothing, so there is nothing to free */
   TVMRT_RETURN_IF_ERROR(call_global("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
   return tvmrt__rpc_reply_value(ep, &result, code);
 }
@@ -112,6 +115,7 @@ static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64
                              (unsigned long long)bytes,
                              (unsigned long long)ep->limits.memory_bytes);
   }
+  /* a page: more costs memory that the limit does not count */
   if (alignment > 4096) return tvmrt__fail_value("an alignment is at most 4096.");
   TVMRT_RETURN_IF_ERROR(
       TVMDeviceAllocDataSpace(dev, (size_t)bytes, (size_t)alignment, hint, &data));
@@ -131,6 +135,7 @@ static int alloc_data(tvmrt_rpc_endpoint* ep) {
   return allocate(ep, v[0].v_device, (uint64_t)v[1].v_int64, (uint64_t)v[2].v_int64, v[3].v_type);
 }
 
+/* The tensor only tells how much and of what: its data and shape are not looked up. */
 static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMNullptr};
   const DLTensor* t = ep->args.tensors;
@@ -155,11 +160,13 @@ static int free_data(tvmrt_rpc_endpoint* ep) {
     const uint64_t data = (uint64_t)v[1].v_int64;
     TVMRT_RETURN_IF_ERROR(
         tvmrt__rpc_handles_drop_memory(&ep->handles, v[0].v_device, (uintptr_t)data, &bytes));
+    /* what was counted when it was given */
     ep->memory -= bytes;
   }
   return reply_null(ep);
 }
 
+/* Both ends are looked up before anything moves. */
 static int copy_among(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle};
   DLTensor* t = ep->args.tensors;

@@ -14,6 +14,7 @@
 #include "../base/stream.h"
 #include "../platform/system.h"
 
+/* The list of keys of all servers is the longest answer. */
 enum { MAX_ANSWER_BYTES = 1 << 20 };
 
 static const double ask_seconds = 2;     /* between two looks at the key */
@@ -21,6 +22,7 @@ static const double retry_seconds = 5;   /* until the tracker is tried again */
 static const double claim_seconds = 6;   /* for a client that got the key to come */
 static const double answer_seconds = 10; /* for the tracker to answer */
 
+/* `where` is NULL for a server that registers nowhere. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
   t->fd = -1;
   return tvmrt__socket_place("tracker", where, &t->host, &t->port);
@@ -31,6 +33,7 @@ static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   uint8_t head[4];
   uint32_t size = (uint32_t)message->size;
   int i;
+  /* little-endian, as trackers read it */
   for (i = 0; i < 4; ++i) head[i] = (uint8_t)(size >> (8 * i));
   TVMRT_RETURN_IF_ERROR(
       tvmrt__channel_send(&t->channel, head, sizeof(head), message->data, message->size));
@@ -41,7 +44,7 @@ static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
   return tvmrt__channel_append(&t->channel, size, out);
 }
 
-/* The tracker's "0". */
+/* The tracker's "0". What it says otherwise is a number of an error, or a list. */
 static int expect_success(const tvmrt_buf* answer) {
   if (strcmp(answer->data, "0") == 0) return 0;
   return tvmrt__fail("RPCError: the tracker refuses this server.");
@@ -57,6 +60,8 @@ static int write_info(tvmrt_buf* out, const char* key, int port, const char* cus
   return tvmrt__buf_printf(out, ", %d]}]", port);
 }
 
+/* What the tracker gives to one client: the port and the key of its turn, and the address if it is
+ * another than the connection's. */
 static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int port,
                      const char* custom_addr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[3, "));
@@ -77,6 +82,7 @@ static int greet(tvmrt_rpc_tracker* t) {
   return memcmp(answer, magic, 4) == 0 ? 0 : tvmrt__fail("RPCError: that is no tracker.");
 }
 
+/* A descriptor that was opened stays in t->fd also on failure: hang_up() closes it. */
 static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
                            const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};

@@ -23,6 +23,7 @@ static int read_i32(tvmrt_reader* in, int32_t* out) {
   return 0;
 }
 
+/* Any number passes: whether there is such a device is asked when it is used. */
 static int read_device(tvmrt_reader* in, DLDevice* out) {
   int32_t type;
   TVMRT_RETURN_IF_ERROR(read_i32(in, &type));
@@ -30,6 +31,7 @@ static int read_device(tvmrt_reader* in, DLDevice* out) {
   return read_i32(in, &out->device_id);
 }
 
+/* One word: code, bits and lanes from its low end up. */
 static int read_dtype(tvmrt_reader* in, DLDataType* out) {
   uint64_t bits;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &bits));
@@ -55,6 +57,7 @@ int tvmrt__rpc_read_tensor_head(tvmrt_reader* in, DLTensor* out) {
   return 0;
 }
 
+/* Extents may be anything here; tvmrt__tensor_bytes() refuses what is no shape. */
 int tvmrt__rpc_read_tensor_rest(tvmrt_reader* in, DLTensor* out, int64_t* extents) {
   int i;
   for (i = 0; i < out->ndim; ++i) {
@@ -75,6 +78,7 @@ static int read_tensor(tvmrt_reader* in, tvmrt_rpc_seq* seq, DLTensor* out) {
   return tvmrt__buf_append(&seq->extents, extents, (size_t)out->ndim * sizeof(*extents));
 }
 
+/* In place: they are the packet's, and good as long as it. */
 static int read_bytes(tvmrt_reader* in, TVMByteArray* out) {
   uint64_t size;
   const uint8_t* data;
@@ -95,6 +99,7 @@ static int read_value(tvmrt_reader* in, tvmrt_rpc_seq* seq, int i) {
       return 0;
     case kTVMDataType:
       TVMRT_RETURN_IF_ERROR(read_dtype(in, &value->v_type));
+      /* types are a word of 8 bytes on the wire, of which 4 say something */
       return tvmrt__read_uint(in, 4, &number);
     case kDLDevice:
       return read_device(in, &value->v_device);
@@ -173,6 +178,7 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(&seq->extents, 0));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_i32(in, &seq->codes[i]));
   for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(read_value(in, seq, i));
+  /* A packet is one list: what follows it would be read by nobody. */
   if (tvmrt__reader_left(in) != 0) return tvmrt__reader_fail(in, "bytes are left over");
   seq->count = count;
   finish(seq);
@@ -187,6 +193,7 @@ void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
 
 /* ---- writing ---- */
 
+/* The length in front is filled in at the end, when it is known. */
 int tvmrt__rpc_begin(tvmrt_buf* out, tvmrt_rpc_code code) {
   out->size = 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
@@ -212,6 +219,7 @@ static int write_dtype(tvmrt_buf* out, DLDataType t) {
                            (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16);
 }
 
+/* The address is the other side's, and goes as a number. */
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
   int i;
   if (!tvmrt__is_compact(t)) {
@@ -227,6 +235,7 @@ int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
   return tvmrt__write_uint(out, 8, t->byte_offset);
 }
 
+/* Without a NUL: the reader puts one where it needs it. */
 static int write_bytes(tvmrt_buf* out, const char* data, size_t size) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
   return tvmrt__buf_append(out, data, size);
@@ -256,6 +265,7 @@ int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
   }
 }
 
+/* All codes before the values, so that a reader knows first what will come. */
 int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, (uint32_t)count));

@@ -68,6 +68,7 @@ static void take_shapes(convolution* c) {
 /* Pixels of the result along one axis; -1 where there is none. */
 static int64_t pixels(int64_t extent, int64_t before, int64_t after, int64_t kernel,
                       int64_t stride) {
+  /* pads have 32 bits and extents are those of a tensor: this does not wrap */
   const int64_t room = extent + before + after - kernel;
   return room < 0 ? -1 : room / stride + 1;
 }
@@ -195,6 +196,7 @@ static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row,
   }
 }
 
+/* Weights are widened once a group, and not for each row. */
 static void run(const convolution* c, const scratch* s) {
   int64_t group, n, row;
   for (group = 0; group < c->groups; ++group) {
@@ -214,6 +216,7 @@ TVMRT_NATIVE(conv2d) {
   weights = (size_t)(c.filters * c.seen);
   seen = (size_t)(c.seen * c.columns);
   row = (size_t)(c.filters * c.columns);
+  /* Sizes are bounded by those of tensors, and by take(), which has looked at a row. */
   s.product = tvmrt__calloc(TVMRT_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
   if (s.product == NULL) return -1;
   s.weights = s.product + TVMRT_PRODUCT_FLOATS;

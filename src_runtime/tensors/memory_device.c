@@ -22,6 +22,7 @@ static int cpu_exists(int device_id) { return device_id >= 0; }
 /* Never NULL for nothing: tensors without elements have an address. */
 static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   (void)dev;
+  /* what aligned allocators ask for */
   if (align < sizeof(void*)) align = sizeof(void*);
   /* Small blocks from the heap, whose padding is known to be unused. */
   *out = tvmrt__aligned_alloc(align, bytes == 0 ? 1 : bytes);
@@ -45,6 +46,7 @@ static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* 
   return 0;
 }
 
+/* No slots for streams: what is asked of the CPU is done when the call returns. */
 static const tvmrt_memory_device cpu_api = {
     .struct_bytes = sizeof(cpu_api),
     .name = "cpu",
@@ -97,6 +99,7 @@ static const tvmrt_memory_device* find_api(int device_type) {
     if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) return NULL;
   }
   if (TVMFuncCall(function, NULL, NULL, 0, &found, &code) != 0) code = kTVMNullptr;
+  /* the struct stays, as its head says */
   (void)TVMFuncFree(function);
   return code == kTVMOpaqueHandle ? found.v_handle : NULL;
 }
@@ -135,6 +138,7 @@ int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   return api->stream_create(make_device(device_type, device_id), out);
 }
 
+/* NULL is the default stream, and not asked about where a device has no others. */
 int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   if (api == NULL) return -1;
@@ -142,6 +146,7 @@ int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
   return api->stream_free(make_device(device_type, device_id), stream);
 }
 
+/* Nothing to wait for is success: callers need not know which devices have streams. */
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   if (api == NULL) return -1;
@@ -163,6 +168,7 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   (void)type_hint;
   *out_data = NULL;
   if (api == NULL) return -1;
+  /* callers of TVM leave the choice to the runtime */
   if (alignment == 0) alignment = TVMRT_ALLOC_ALIGN_BYTES;
   if ((alignment & (alignment - 1)) != 0) {
     return tvmrt__fail_value("the alignment %zu is not a power of two.", alignment);
@@ -170,6 +176,7 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   return api->alloc(dev, nbytes, alignment, out_data);
 }
 
+/* A device that has gone cannot free: its memory went with it. */
 int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   const tvmrt_memory_device* api = tvmrt__memory_device(dev.device_type);
   if (api == NULL) return -1;
@@ -232,6 +239,7 @@ TVMRT_NATIVE(set_device) {
   return tvmrt__memory_device((int)type) == NULL ? -1 : 0;
 }
 
+/* As other devices have it, so that tools ask all of them in one way. */
 TVMRT_NATIVE(cpu_handle) {
   TVMRT_GLOBAL_ARGS;
   out->v_handle = (void*)(uintptr_t)&cpu_api;

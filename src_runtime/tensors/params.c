@@ -82,6 +82,7 @@ int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* tens
   return 0;
 }
 
+/* Empty afterwards. Tensors that others hold live on. */
 void tvmrt__params_free(tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
@@ -101,6 +102,7 @@ static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tv
   out->tensors = tvmrt__calloc(count, sizeof(*out->tensors));
   if (out->names == NULL || out->tensors == NULL) return -1;
   while (out->count < count) {
+    /* counted first, so that a name without its tensor is freed, too */
     const size_t i = out->count++;
     TVMRT_RETURN_IF_ERROR(tvmrt__read_string(names, &out->names[i]));
     out->tensors[i] = tvmrt__tensor_read(tensors);
@@ -112,6 +114,8 @@ static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tv
 /* `count_first` is the layout inside of modules, which counts tensors in front of the names. *out
  * is empty on failure. */
 int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
+  /* Names stand before all tensors: two readers walk the bytes side by side, and no list of names
+   * is made first. */
   tvmrt_reader names = *in;
   size_t num_names;
   size_t count = 0;
@@ -139,6 +143,7 @@ int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* pa
   return 0;
 }
 
+/* The bytes are copied from and may go afterwards. */
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   tvmrt_reader in;
   tvmrt__reader_init(&in, "the params file", data, size);
@@ -166,6 +171,15 @@ int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char
   return 0;
 }
 
+/* A network has hundreds, each looked for once when an executor is made. */
+tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name) {
+  size_t i;
+  for (i = 0; params != NULL && i < params->count; ++i) {
+    if (strcmp(params->names[i], name) == 0) return params->tensors[i];
+  }
+  return NULL;
+}
+
 /* A Map of Strings to the same tensors, not to copies. */
 int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code) {
   tvmrt_map* map = tvmrt__map_new();
@@ -180,6 +194,7 @@ int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_cod
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
 }
 
+/* The map's tensors are retained meanwhile, in the form that the writer knows. */
 static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
   tvmrt_map* map;
   tvmrt_params params = {0};

@@ -15,6 +15,8 @@ typedef struct tvmrt_params {
 int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* retained);
 /* Add what a map from str to NDArray holds; `what` is the map's contents, for messages. */
 int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what);
+/* The tensor of a name, borrowed; NULL where there is none, or no `params`. */
+tvmrt_tensor* tvmrt__params_find(const tvmrt_params* params, const char* name);
 /* Return them as such a map. */
 int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code);
 void tvmrt__params_free(tvmrt_params* params);

@@ -32,6 +32,7 @@ typedef struct {
 
 /* ---- what is asked for ---- */
 
+/* Tensors without strides are compact. */
 static int64_t stride_of(const DLTensor* t, int axis) {
   int64_t step = 1;
   int i;
@@ -54,6 +55,7 @@ static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, m
   out->rows = stride_of(t, ndim - (transposed ? 1 : 2));
   out->columns = stride_of(t, ndim - (transposed ? 2 : 1));
   out->batches = ndim == 3 ? t->shape[0] : 1;
+  /* so that one matrix serves a whole batch */
   out->step = out->batches == 1 ? 0 : stride_of(t, 0);
   return 0;
 }
@@ -213,6 +215,8 @@ static int32_t dot(const product* p, const uint8_t* a, const int8_t* b) {
   return (int32_t)sum;
 }
 
+/* For layers of networks that TVM has cut out for these libraries, so each product is taken as it
+ * comes. */
 static void run_integers(const product* p) {
   const uint8_t* a = (const uint8_t*)tvmrt__tensor_data(p->a.tensor);
   const int8_t* b = (const int8_t*)tvmrt__tensor_data(p->b.tensor);

@@ -18,6 +18,7 @@ static uint64_t next_random(uint64_t* state) {
 
 /* Floats from 0 to 10, as callers expect who divide by them; other types get random small numbers. */
 static void fill(const DLTensor* t, uint64_t bytes) {
+  /* no lock, and each measurement begins with the same numbers */
   static _Thread_local uint64_t state = 1;
   char* data = tvmrt__tensor_data(t);
   uint64_t i;

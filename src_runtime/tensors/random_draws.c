@@ -21,7 +21,7 @@ static uint64_t draw(void) {
   return z ^ (z >> 31);
 }
 
-/* In [0, 1). */
+/* In [0, 1). The upper 53 bits, which are all that a double holds. */
 static double draw_unit(void) { return (double)(draw() >> 11) * (1.0 / 9007199254740992.0); }
 
 /* The tensor that argument 2 is, of float32 or of integers, and its number of elements. */
@@ -82,6 +82,7 @@ TVMRT_NATIVE(normal) {
     return tvmrt__fail_value("%s: standard deviation must be positive, got %g.", in.who, deviation);
   }
   for (uint64_t i = 0; i < count; ++i) {
+    /* Box and Muller's way; 1 minus a draw is never 0, of which there is no logarithm */
     double radius = sqrt(-2.0 * log(1.0 - draw_unit()));
     float value = (float)(mean + deviation * radius * cos(6.283185307179586 * draw_unit()));
     memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
@@ -110,6 +111,7 @@ TVMRT_NATIVE(randint) {
                              in.who);
   }
   for (uint64_t i = 0; i < count; ++i) {
+    /* The remainder prefers low values by less than 2^-31, as the span has 32 bits at most. */
     int64_t value = low + (int64_t)(draw() % (uint64_t)(high - low));
     int32_t v32 = (int32_t)(uint32_t)value;
     int16_t v16 = (int16_t)(uint16_t)value;

@@ -77,6 +77,7 @@ static void write_index(char* to, DLDataType type, int64_t value) {
   memcpy(to, &v, size_of(type));
 }
 
+/* Strictly, so that equal elements keep their order in both directions. */
 static bool precedes(const slices* s, const item* a, const item* b) {
   const item* low = s->ascends ? a : b;
   const item* high = s->ascends ? b : a;
@@ -132,6 +133,7 @@ static void write_values(const slices* s, const DLTensor* out, int64_t o, int64_
 
 /* ---- what may be sorted ---- */
 
+/* As TVM's functions have them; what they refuse is refused in their words. */
 #define WIDE_TYPES "float32 float64 int32 int64"
 
 /* Whether the name of a type is a word of a list. */
@@ -207,12 +209,14 @@ static int take_scratch(slices* s) {
   else
     (void)tvmrt__fail_memory(SIZE_MAX);
   if (s->items == NULL) return -1;
+  /* behind each other in one block, elements last: they need no alignment */
   s->other = s->items + count;
   s->raw = (char*)(s->other + count);
   return 0;
 }
 
-/* Whether there is anything at all: a product of extents of which one is 0 says nothing. */
+/* Whether there is anything at all: a product of extents of which one is 0 says nothing. It is
+ * asked before memory is: nothing to sort needs none. */
 static bool is_empty(const slices* s) { return s->count == 0 || s->outer == 0 || s->inner == 0; }
 
 /* ---- the functions ---- */
@@ -337,6 +341,7 @@ TVMRT_NATIVE(topk) {
   }
   s.in = from;
   TVMRT_RETURN_IF_ERROR(cut(&s, &in, axis, WIDE_TYPES " float16 uint8 int8"));
+  /* all of them, as TVM has it */
   if (k < 1 || k > s.count) k = s.count;
   if (which != 2) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, at++, &results[0]));

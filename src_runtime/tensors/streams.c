@@ -22,6 +22,7 @@ static int find(int device_type, int device_id) {
   return i;
 }
 
+/* What functions of other libraries ask for, which have no argument for it. */
 TVMStreamHandle tvmrt_current_stream(int device_type, int device_id) {
   const int i = find(device_type, device_id);
   return i < count ? streams[i].stream : NULL;
@@ -33,6 +34,7 @@ int tvmrt_swap_stream(int device_type, int device_id, TVMStreamHandle stream,
   const int i = find(device_type, device_id);
   if (old != NULL) *old = i < count ? streams[i].stream : NULL;
   if (stream == NULL) {
+    /* the last one takes its place: the order means nothing */
     if (i < count) streams[i] = streams[--count];
     return 0;
   }

@@ -14,12 +14,16 @@
 #include "../core/function.h"
 #include "memory_device.h"
 
+/* Called with the last reference, on any thread. A tensor that borrows has no `release`: nothing
+ * but the struct is its own. */
 static void free_tensor(tvmrt_object* obj) {
   tvmrt_tensor* t = (tvmrt_tensor*)obj;
   if (t->release != NULL) t->release(t);
   free(t);
 }
 
+/* The three kinds of `release`: memory of one's own, another tensor's, and what makers elsewhere
+ * set, as DLPack's. */
 static void release_memory(tvmrt_tensor* t) {
   (void)TVMDeviceFreeDataSpace(t->dl.device, t->dl.data);
 }
@@ -41,6 +45,8 @@ static tvmrt_tensor* new_tensor(const int64_t* shape, int ndim, DLDataType dtype
   return t;
 }
 
+/* Enough for every vector instruction, so that generated code may load any tensor by whole
+ * vectors. */
 static size_t alignment_of(DLDataType dtype) {
   size_t bytes = ((size_t)dtype.bits * dtype.lanes + 7) / 8;
   size_t align = TVMRT_ALLOC_ALIGN_BYTES;
@@ -105,6 +111,7 @@ tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
  * ptrdiff_t. */
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
   const uint64_t element = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
+  /* Types without bits, as void, make empty tensors; their extents are checked all the same. */
   uint64_t bytes = element == 0 ? 1 : element;
   bool is_empty = element == 0;
   int i;
@@ -127,6 +134,7 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
     }
     bytes *= (uint64_t)extent;
   }
+  /* Elements of 2 and 4 bits share bytes, so the product above was an upper bound. */
   bytes = tvmrt__packed_bytes(dtype, (size_t)bytes);
   *out_bytes = is_empty ? 0 : bytes;
   return 0;
@@ -149,6 +157,7 @@ bool tvmrt__is_compact(const DLTensor* t) {
   return true;
 }
 
+/* Extents alone: strides and place are other questions. */
 bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b) {
   size_t bytes = (size_t)a->ndim * sizeof(int64_t);
   return a->ndim == b->ndim && (bytes == 0 || memcmp(a->shape, b->shape, bytes) == 0);
@@ -171,6 +180,7 @@ const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BY
   int i;
   tvmrt__dtype_to_text(t->dtype, text);
   used = strlen(text);
+  /* room for one number of 64 bits, its comma and the end */
   for (i = 0; i < t->ndim && used < TVMRT_TENSOR_TEXT_BYTES - 28; ++i) {
     used += (size_t)snprintf(text + used, TVMRT_TENSOR_TEXT_BYTES - used, "%s%" PRId64,
                              i == 0 ? " (" : ", ", t->shape[i]);
@@ -199,6 +209,7 @@ static void copy_strided(const DLTensor* from, char* to) {
   }
 }
 
+/* Pinned memory of a device is asked of that device, which knows how to copy it fast. */
 static bool is_host(DLDevice dev) { return dev.device_type == kDLCPU; }
 
 /* The shapes need not be equal: the size was compared, or is the same by construction. Copies
@@ -236,6 +247,7 @@ static int check_tensor(TVMArrayHandle handle, const char* who) {
   return tvmrt__check_type(tvmrt__tensor_of(handle), TVMRT_TYPE_NDARRAY, who);
 }
 
+/* Numbers are checked before they are narrowed, since a caller's int may be anything. */
 int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
                   int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out) {
   DLDataType dtype;
@@ -258,6 +270,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   return 0;
 }
 
+/* One reference less; NULL is nothing, as for free(). */
 int TVMArrayFree(TVMArrayHandle handle) {
   if (handle == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(check_tensor(handle, "TVMArrayFree"));
@@ -272,7 +285,9 @@ int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_tindex) {
   return 0;
 }
 
-/* A host view of nbytes raw bytes, of the tensor's own size and type. */
+/* A host view of nbytes raw bytes, of the tensor's own size and type. The caller says how many
+ * bytes he has, and is believed only where that is what the tensor takes: a wrong number is the
+ * commonest way to overrun. */
 static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who,
                       DLTensor* out) {
   uint64_t bytes;
@@ -305,6 +320,8 @@ int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
   return tvmrt__tensor_copy(handle, &host, NULL);
 }
 
+/* A scope names a kind of memory inside of a device. Those that generated code may ask for here
+ * have one kind. */
 int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape, DLDataType dtype,
                                      const char* mem_scope, void** out_data) {
   uint64_t bytes;
@@ -342,6 +359,7 @@ int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle s
   return TVMDeviceCopyDataFromTo(from, to, stream);
 }
 
+/* Takes the tensor over; NULL means that its maker has failed and set the text. */
 static int return_tensor(TVMValue* out, int* out_code, tvmrt_tensor* t) {
   return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
 }
@@ -392,6 +410,7 @@ TVMRT_NATIVE(create_view) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &base));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
+  /* A view has no reference that could be held as long as the new one. */
   if (type_codes[0] != kTVMNDArrayHandle) {
     return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.who);
   }

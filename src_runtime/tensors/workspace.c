@@ -16,13 +16,14 @@
 enum { PAGE_BYTES = 4096 };
 
 typedef struct tvmrt_workspace_block {
-  struct tvmrt_workspace_block* next;
+  struct tvmrt_workspace_block* next; /* of the thread's blocks, newest first */
   DLDevice dev;
-  size_t bytes;
+  size_t bytes; /* whole pages */
   void* data;
   bool in_use;
 } block;
 
+/* Also blocks that are in use: the thread has ended, and nobody else may give them back. */
 static void free_all(tvmrt_thread* thread) {
   while (thread->workspace != NULL) {
     block* b = thread->workspace;
@@ -64,7 +65,7 @@ static void drop_largest_free(tvmrt_thread* thread, DLDevice dev) {
   free(b);
 }
 
-/* NULL with the error text set. */
+/* NULL with the error text set. At the head of the list, where the next run looks first. */
 static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   static const DLDataType byte = {kDLUInt, 8, 1};
   block* b = tvmrt__calloc(1, sizeof(*b));
@@ -77,10 +78,13 @@ static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   b->bytes = bytes;
   b->next = thread->workspace;
   thread->workspace = b;
+  /* known to base/error.c by this alone, as it lies below */
   thread->free_workspace = free_all;
   return b;
 }
 
+/* Generated code calls it at the start of a function and checks for NULL alone; the text tells its
+ * caller why. */
 void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
                                int dtype_bits_hint) {
   tvmrt_thread* thread = tvmrt__thread();
@@ -98,6 +102,8 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   dev.device_id = device_id;
   b = best_free(thread, dev, bytes);
   if (b == NULL) {
+    /* Each block that is made takes the place of one at most, so that a thread keeps about as much
+     * as its hungriest moment took. */
     drop_largest_free(thread, dev);
     b = new_block(thread, dev, bytes);
   }

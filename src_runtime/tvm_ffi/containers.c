@@ -22,7 +22,7 @@ enum {
 typedef struct {
   FfiAny* data;
   int64_t size;
-  int64_t capacity;
+  int64_t capacity; /* of arrays that grow; those made here are full */
   void (*data_deleter)(void*);
 } FfiSeq;
 

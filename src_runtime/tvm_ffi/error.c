@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <tvm/runtime/c_runtime_api.h>
 
+/* Always -1, so that callers return it. TVMPackedFuncSetLastError() copies the text. */
 int bridge_fail(const char* format, ...) {
   char text[512];
   va_list args;

@@ -36,6 +36,7 @@ static const struct {
     {"TVMFFIEnvGetStream", offsetof(FfiApi, env_get_stream)},
 };
 
+/* Before 1.0 a minor release may change structs, so only the one that was read is trusted. */
 static int check_version(const char* path, const FfiApi* api, FfiVersion* version) {
   api->get_version(version);
   if (version->major == KNOWN_MAJOR && version->minor == KNOWN_MINOR) return 0;
@@ -44,6 +45,7 @@ static int check_version(const char* path, const FfiApi* api, FfiVersion* versio
       version->major, version->minor, version->patch, KNOWN_MAJOR, KNOWN_MINOR);
 }
 
+/* All of them or none: a table with holes would fail in the middle of somebody's call. */
 static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion* version) {
   for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
     void* symbol = tvmrt__library_symbol(library, kSymbols[i].name);
@@ -72,6 +74,7 @@ static void show(const FfiApi* found) {
   tvmrt__unlock(&joining);
 }
 
+/* May be called again, with the same library or another: the first stays. */
 int bridge_open(const char* path, FfiVersion* version) {
   FfiApi found;
   void* library = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);

@@ -19,6 +19,8 @@ static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
   FfiAny args[3] = {{.type_index = kFfiModule, .u.v_obj = module},
                     {.type_index = kFfiRawStr, .u.v_str = name},
                     {.type_index = kFfiBool, .u.v_int64 = 1}};
+  /* It is not in the table of the ABI's functions, as only modules need it; a module exists only
+   * where libtvm_ffi does. */
   void* symbol = bridge_loaded_symbol("TVMFFIFunctionGetGlobal");
   FindGlobal find;
   void* function = NULL;
@@ -46,6 +48,7 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
   return rc;
 }
 
+/* With the classic module's last reference, on any thread. */
 static void release(void* self) { ffi_release(self); }
 
 /* Retained last: before, a failure has nothing to give back. */

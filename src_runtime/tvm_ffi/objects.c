@@ -33,6 +33,7 @@ FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)
   return object;
 }
 
+/* The deleter of objects whose content needs no end. */
 void ffi_free_object(void* object, int flags) {
   if ((flags & END_BLOCK) != 0) free((char*)object - PREFIX_BYTES);
 }
@@ -64,6 +65,7 @@ static TVMByteArray copy_text(const TVMByteArray* first, const TVMByteArray* sec
   return (TVMByteArray){text, size};
 }
 
+/* Slot of the error: frames that it passes add their lines to it, on the thread that has it. */
 static void update_backtrace(void* object, const TVMByteArray* lines, int32_t append) {
   const TVMByteArray none = {NULL, 0};
   FfiError* error = ffi_body(object);
@@ -73,6 +75,8 @@ static void update_backtrace(void* object, const TVMByteArray* lines, int32_t ap
   error->backtrace = text;
 }
 
+/* Cause and extra context are counted only when all else has worked, so that a failure releases
+ * what it has taken and no more. */
 FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
                           const TVMByteArray* backtrace, void* cause, void* extra) {
   const TVMByteArray none = {NULL, 0};
@@ -83,6 +87,7 @@ FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
   error->kind = copy_text(kind, NULL);
   error->message = copy_text(message, NULL);
   error->backtrace = copy_text(backtrace == NULL ? &none : backtrace, NULL);
+  /* C++ calls it through the struct */
   error->update_backtrace = update_backtrace;
   if (error->kind.data == NULL || error->message.data == NULL || error->backtrace.data == NULL) {
     ffi_release(object);
@@ -98,12 +103,14 @@ FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
 /* What a thread has raised. */
 static _Thread_local void* raised;
 
+/* The caller's from then on; NULL where nothing was raised. */
 void* ffi_take_error(void) {
   void* error = raised;
   raised = NULL;
   return error;
 }
 
+/* Takes the reference over. An error that nobody has taken is replaced, as later ones tell more. */
 void ffi_keep_error(void* error) {
   void* old = raised;
   raised = error;
@@ -144,6 +151,7 @@ static void delete_function(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
+/* `deleter` gets `self` when the function ends; where this fails it is not called. */
 int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out) {
   FfiObject* object = ffi_new_object(kFfiFunction, sizeof(OwnFunction), delete_function);
   OwnFunction* own;
@@ -157,6 +165,7 @@ int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self),
   return 0;
 }
 
+/* Any maker's function: each brings its own way to be called. */
 int ffi_call_function(void* function, FfiAny* args, int32_t num_args, FfiAny* result) {
   return ((const FfiFunction*)ffi_body(function))->safe_call(function, args, num_args, result);
 }
@@ -234,6 +243,7 @@ int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous
   return 0;
 }
 
+/* On any thread, once. */
 static void end_shown(DLManagedTensor* shown) {
   ffi_release(shown->manager_ctx);
   free(shown);

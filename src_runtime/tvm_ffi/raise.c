@@ -19,6 +19,7 @@ enum { MAX_KIND_BYTES = 128 };
    other side and back is the same. */
 static const char kPlainKind[] = "TVMError";
 
+/* Of texts that have a length and no end. */
 static int ends_with(const char* text, size_t size, const char* end) {
   size_t length = strlen(end);
   return size >= length && memcmp(text + size - length, end, length) == 0;
@@ -40,7 +41,8 @@ static size_t kind_size(const char* text) {
   return is_kind(text, size) ? size : 0;
 }
 
-/* Set `first`, `second` and `third` in a row as the error text. */
+/* Set `first`, `second` and `third` in a row as the error text. Without memory the text is another,
+ * which is better than the one before it. */
 static void set_joined(TVMByteArray first, const char* second, TVMByteArray third) {
   size_t middle = strlen(second);
   char* text = malloc(first.size + middle + third.size + 1);
@@ -106,6 +108,7 @@ static int raise_again(const char* text) {
   caught = NULL;
   symbol = bridge_loaded_symbol("TVMFFIErrorSetRaised");
   memcpy(&raise, &symbol, sizeof(raise));
+  /* no libtvm_ffi: it is kept where the stand-in's readers look */
   if (raise == NULL) {
     ffi_keep_error(error);
     return 1;
@@ -131,6 +134,7 @@ int bridge_raise(void) {
   return -1;
 }
 
+/* Always -1, with the text on the classic side. The error itself is kept, for the way back. */
 int bridge_catch(void) {
   /* a library raises where it found the function, which may be either place */
   void* error = ffi_take_error();
@@ -147,6 +151,7 @@ int bridge_catch(void) {
   return -1;
 }
 
+/* Borrowed until the thread catches another; of no bytes where the text is nobody's. */
 TVMByteArray bridge_lines_of(const char* text) {
   const FfiError* error = caught == NULL ? NULL : ffi_body(caught);
   if (error == NULL || !is_text_of(caught, text)) return (TVMByteArray){"", 0};

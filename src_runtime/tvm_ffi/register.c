@@ -28,6 +28,7 @@ static int give_function(FfiObject* made, FfiAny* result) {
   return 0;
 }
 
+/* The handle stays the caller's; the function that is made holds a reference of its own. */
 static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   FfiObject* made;
   void* handle;
@@ -103,6 +104,7 @@ static int from_function(TVMValue* args, int* codes, int num_args, TVMRetValueHa
   return return_function(made, ret);
 }
 
+/* What has references that can be held; anything else means that there is no owner. */
 static int is_object(int code) {
   return code == kTVMObjectHandle || code == kTVMModuleHandle || code == kTVMPackedFuncHandle;
 }
@@ -126,6 +128,7 @@ static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueH
   return return_function(made, ret);
 }
 
+/* The registry holds the function from then on. */
 int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   TVMFunctionHandle function;
   int rc;
@@ -141,6 +144,7 @@ int bridge_register_ffi_makers(void) {
   return register_ffi("tvmrt.from_c_packed_func", from_c_packed_func);
 }
 
+/* Once, when the runtime loads this library. */
 int bridge_register_makers(void) {
   if (bridge_register_classic("tvmrt.tvm_ffi.from_function", from_function) != 0) return -1;
   return bridge_register_classic("tvmrt.tvm_ffi.from_safe_call", from_safe_call);

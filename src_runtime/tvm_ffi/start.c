@@ -37,6 +37,7 @@ static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle r
   if (num_args != 1 || codes[0] != kTVMStr) {
     return bridge_fail("TypeError: tvmrt.tvm_ffi.address takes the name of a function");
   }
+  /* The two are told apart by their first letter: callers are the runtime's own. */
   value.v_handle = args[0].v_str[0] == 's' ? (void*)(uintptr_t)bridge_safe_call
                                            : (void*)(uintptr_t)bridge_packed_call;
   return TVMCFuncSetReturn(ret, &value, &code, 1);

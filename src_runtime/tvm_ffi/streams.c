@@ -7,6 +7,7 @@
 
 #include "raise.h"
 
+/* Borrowed; NULL for a value that is no tensor, and for the NULL of one. */
 static const DLTensor* tensor_in(const FfiAny* value) {
   if (value->type_index == kFfiTensor) return ffi_body(value->u.v_obj);
   return value->type_index == kFfiDLTensorPtr ? value->u.v_ptr : NULL;
@@ -23,6 +24,7 @@ static int find_device(const FfiAny* args, int count, DLDevice* out) {
   return 0;
 }
 
+/* `before` is what the other side had for the device, which the call's end puts back. */
 int bridge_stream_to_ffi(BridgeStream* stream, const FfiAny* args, int count) {
   void* current;
   stream->is_changed = 0;
@@ -59,6 +61,7 @@ int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count
   return 0;
 }
 
+/* The place that the device took is free again, so this cannot fail either. */
 void bridge_stream_back_to_classic(const BridgeStream* stream) {
   if (stream->is_changed) {
     (void)tvmrt_swap_stream((int)stream->device.device_type, stream->device.device_id,

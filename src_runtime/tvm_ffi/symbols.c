@@ -71,6 +71,8 @@ void TVMFFIGetVersion(FfiVersion* out) {
   stand_in_api.get_version(out);
 }
 
+/* No look for a later library here: the count lies in the object, whoever made it, and both
+ * libraries count alike. */
 int TVMFFIObjectIncRef(void* object) {
   ffi_retain(object);
   return 0;
@@ -81,6 +83,7 @@ int TVMFFIObjectDecRef(void* object) {
   return 0;
 }
 
+/* Objects made here carry their own deleters, so a library that comes later may hold them. */
 int TVMFFIFunctionCreate(void* self, FfiSafeCall call, void (*deleter)(void*), void** out) {
   return ffi_make_function(self, call, deleter, out);
 }
@@ -106,6 +109,7 @@ void TVMFFIErrorMoveFromRaised(void** out) {
   if (*out == NULL && later != NULL) later(out);
 }
 
+/* The caller keeps its reference: this one is the thread's. */
 void TVMFFIErrorSetRaised(void* error) {
   FIND_LATER(TVMFFIErrorSetRaised);
   if (later != NULL) {
@@ -195,6 +199,8 @@ const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index) {
   return stand_in_api.get_type_info(type_index);
 }
 
+/* A column without rows, since classes are not asked for attributes here; callers read it without a
+ * look at NULL. */
 const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name) {
   static const struct {
     const FfiAny* data;
@@ -239,6 +245,8 @@ int TVMFFITypeRegisterAttr(int32_t type_index, const TVMByteArray* name, const F
 /* One lock for all: what begins rarely runs beside something else that does. */
 static tvmrt_mutex once = TVMRT_MUTEX_INIT;
 
+/* The first look is without the lock, since this stands in front of each use of what was made.
+ * `init` runs under the lock and may not come back here. */
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   int rc = 0;
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != NULL) return 0;
@@ -270,6 +278,7 @@ void* TVMFFIEnvGetStream(int32_t type, int32_t id) {
   return stand_in_api.env_get_stream(type, id);
 }
 
+/* There is no interpreter to ask here; one that is there has brought its library. */
 int TVMFFIEnvCheckSignals(void) {
   FIND_LATER(TVMFFIEnvCheckSignals);
   if (later != NULL) return later();

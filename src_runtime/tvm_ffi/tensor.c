@@ -27,6 +27,8 @@ enum {
   FFI_E5M2 = 12,
 };
 
+/* Codes between those of both sides mean other types there: passed on as they are, they would be
+ * read as those. */
 int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
   *out = dtype;
   if (dtype.code == FFI_BOOL) {
@@ -75,6 +77,7 @@ int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
   return 0;
 }
 
+/* Tensors come from any library: the number is used as a size below. */
 static int check_ndim(const DLTensor* tensor) {
   if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
   return bridge_fail("ValueError: a tensor has %d dimensions; 0 to %d are possible", tensor->ndim,
@@ -133,6 +136,8 @@ static Loan* new_loan(const DLTensor* tensor) {
   return loan;
 }
 
+/* *owned ends the loan, after the call. The Tensor itself may live on: whoever has kept it finds
+ * nothing in it any more. */
 int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
   void* made = NULL;
   Loan* loan;
@@ -194,11 +199,13 @@ static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
   return bridge_dtype_to_classic(tensor->dtype, dtype);
 }
 
-/* Functions may rely on an NDArray's alignment; other tensors go as views. */
+/* Functions may rely on an NDArray's alignment; other tensors go as views. The classic side loads
+ * whole vectors from an NDArray. */
 static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ARRAY_ALIGN_BYTES == 0;
 }
 
+/* *out is NULL, and 0 is returned, where only a view will do. */
 int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   const DLTensor* content = ffi_body(tensor);
   DLManagedTensor* managed = NULL;

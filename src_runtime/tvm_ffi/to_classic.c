@@ -90,10 +90,13 @@ static int copy_array(TVMValue* value, int* code, Owned* owned) {
   return 0;
 }
 
+/* The view that it replaces is given back by it. */
 static int copy_result(Result* result) {
   return copy_array(&result->value, &result->code, &result->owned);
 }
 
+/* For values that outlive the call, as those in containers do: *owned has what was made, and
+ * nothing is borrowed from a view. */
 int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   if (bridge_value_to_classic(any, value, code, owned) != 0) return -1;
   return *code == kTVMDLTensorHandle ? copy_array(value, code, owned) : 0;
@@ -140,6 +143,7 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
     /* lint: there is a function or an address */
     rc = callee->address(callee->self, args.values, count, &result->any);
   }
+  /* also after a failure: the stream is the thread's, and not this call's */
   bridge_stream_back_to_ffi(&stream);
   if (rc != 0) {
     rc = bridge_catch();
@@ -147,6 +151,7 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
     free_result(result);
     rc = -1;
   }
+  /* last: the result may show memory that an argument lent */
   free_args(&args, count);
   return rc;
 }
@@ -214,6 +219,7 @@ static void release_symbol(void* resource) {
   free(symbol);
 }
 
+/* The owner is held before anything can call the function, and let go of by the function's end. */
 int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle owner,
                              TVMFunctionHandle* out) {
   Symbol* symbol = malloc(sizeof(*symbol));
@@ -262,6 +268,8 @@ static int return_owned(Result* result, TVMValue* out, int* out_code) {
   return rc;
 }
 
+/* What generated code calls, which knows functions of the other side as handles. There is no slot
+ * for a text of the thread in its convention. */
 int bridge_packed_call(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
   Callee callee = {resource_handle, NULL, NULL};

@@ -92,6 +92,7 @@ static int copy_text(TVMValue value, int code, FfiAny* result) {
   return rc == 0 ? 0 : bridge_catch();
 }
 
+/* Takes over what the value owns, also on failure. */
 int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   Owned owned = {NULL, NULL};
   FfiAny any;
@@ -110,6 +111,7 @@ int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   return rc;
 }
 
+/* Errors leave as raised ones, as callers of safe calls look for them there. */
 static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t count,
                          FfiAny* result) {
   Args args;
@@ -132,6 +134,7 @@ static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t cou
 
 /* ---- functions ---- */
 
+/* What libraries of the other side call, which know classic functions as handles. */
 int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   Callee callee = {self, NULL, NULL};
   if (self != NULL) return call_from_ffi(&callee, args, num_args, result);
@@ -149,6 +152,7 @@ static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(se
 
 static void retain_object(void* object) { ffi_retain(object); }
 
+/* A function that crosses back is the one that went, not a wrapper of a wrapper. */
 int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
   BridgeLink* link;
   void* made = NULL;

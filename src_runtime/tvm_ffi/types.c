@@ -54,12 +54,14 @@ static const TypeInfo kTypes[] = {
 
 /* ---- types of libraries ---- */
 
+/* More classes than libraries bring; a type beyond them counts as any object. */
 enum { FIRST_OWN = 128, MAX_OWN = 1024 };
 
 /* Entered under the lock and never changed; read without it. */
 static const TypeInfo* _Atomic own[MAX_OWN];
 static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 
+/* Fixed ones are two dozen, and asked for when something has failed: searched from the front. */
 static const TypeInfo* find_type(int32_t type_index) {
   if (type_index == kFfiFirstObject) return &kObject;
   if (type_index >= FIRST_OWN && type_index < FIRST_OWN + MAX_OWN) {
@@ -71,6 +73,7 @@ static const TypeInfo* find_type(int32_t type_index) {
   return NULL;
 }
 
+/* What it gives stays for good: callers keep it. */
 const FfiTypeInfoHead* stand_in_type_info(int32_t type_index) {
   const TypeInfo* type = find_type(type_index);
   return type == NULL ? NULL : &type->head;
@@ -111,6 +114,7 @@ static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
   return atomic_load(&own[i]) == NULL ? kFfiFirstObject : FIRST_OWN + i;
 }
 
+/* A fixed index is the caller's own and needs no entry. */
 int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
   int32_t index;
   if (fixed >= 0) return fixed;

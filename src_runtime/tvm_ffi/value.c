@@ -14,10 +14,12 @@ static void release_function(void* function) { (void)TVMFuncFree(function); }
 static void release_array(void* array) { (void)TVMArrayFree(array); }
 static void release_object(void* object) { ffi_release(object); }
 
+/* Values below the first object own nothing. */
 void bridge_release_any(FfiAny* any) {
   if (any->type_index >= kFfiFirstObject) release_object(any->u.v_obj);
 }
 
+/* For what a call has returned: arguments are borrowed and never come here. */
 void bridge_release_value(TVMValue value, int code) {
   switch (code) {
     case kTVMNDArrayHandle:
@@ -42,6 +44,7 @@ static int pointer_to_classic(void* pointer, int code, TVMValue* value, int* out
   return 0;
 }
 
+/* Borrowed from the object or the value, which outlive the call. */
 static int text_to_classic(const char* text, size_t size, TVMValue* value, int* code) {
   if (memchr(text, '\0', size) != NULL) {
     return bridge_fail("ValueError: a text with a NUL inside cannot be passed; pass bytes");
@@ -64,6 +67,8 @@ static int small_bytes_to_classic(const FfiAny* any, TVMValue* value, int* code,
   return 0;
 }
 
+/* The struct is made for the call, as the classic side may not see strides; the memory is the
+ * caller's. */
 static int view_to_classic(const DLTensor* tensor, TVMValue* value, int* code, Owned* owned) {
   DLTensor* view;
   if (tensor == NULL) return pointer_to_classic(NULL, kTVMDLTensorHandle, value, code);
@@ -103,6 +108,7 @@ static int no_classic_counterpart(int32_t type_index) {
 
 static void release_classic(void* object) { (void)TVMObjectFree(object); }
 
+/* Made anew, element by element: the two sides have no container in common. */
 static int container_to_classic(const FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   if (bridge_container_to_classic(object, &value->v_handle) != 0) return -1;
   *owned = (Owned){release_classic, value->v_handle};
@@ -143,6 +149,8 @@ static int movable_to_classic(FfiObject* const* slot, TVMValue* value, int* code
   return object_to_classic(*slot, value, code, owned);
 }
 
+/* *owned is to be released after the call also where this fails, which leaves nothing in it. The
+ * order is that of the type indices, of which most are plain values. */
 int bridge_value_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
   owned->release = NULL;
   if (any->type_index >= kFfiFirstObject) {
@@ -191,6 +199,7 @@ int bridge_value_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned
 
 /* ---- to the other side ---- */
 
+/* NULL is None on both sides, as in the other direction. */
 static int pointer_to_ffi(void* pointer, int32_t type_index, FfiAny* any) {
   any->type_index = pointer != NULL ? type_index : kFfiNone;
   any->u.v_ptr = pointer;
@@ -231,7 +240,8 @@ static int module_to_ffi(TVMModuleHandle module, FfiAny* any, Owned* owned) {
   return bridge_module_to_ffi(module, &object) != 0 ? -1 : show_object(object, any, owned);
 }
 
-/* Classic objects that stand for a plain value, and the functions that tell it. */
+/* Classic objects that stand for a plain value, and the functions that tell it. By name, as the
+ * classic side tells no more of an object to C. Borrowed; NULL for any other. */
 static const char* reader_of(const char* type_key) {
   if (strcmp(type_key, "runtime.String") == 0) return "runtime.GetFFIString";
   if (strcmp(type_key, "runtime.BoxBool") == 0) return "runtime.UnBoxBool";
@@ -239,6 +249,7 @@ static const char* reader_of(const char* type_key) {
   return NULL;
 }
 
+/* The runtime's own functions, so that the layout of its objects stays its own. */
 static int call_reader(const char* name, TVMObjectHandle object, TVMValue* value, int* code) {
   TVMFunctionHandle reader = NULL;
   TVMValue arg = {.v_handle = object};
@@ -298,6 +309,8 @@ static int movable_to_ffi(TVMValue value, FfiAny* any, Owned* owned) {
   return rc;
 }
 
+/* The mirror of bridge_value_to_classic(). The value is written whole: what a small one leaves of
+ * the struct is zero. */
 int bridge_value_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
   owned->release = NULL;
   any->small_size = 0;

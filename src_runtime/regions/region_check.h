@@ -1,0 +1,12 @@
+/* What a region's nodes, inputs and outputs must be to each other. */
+#ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_CHECK_H_
+#define TVMRT_SRC_RUNTIME_REGIONS_REGION_CHECK_H_
+
+#include <tvm/runtime/device.h>
+
+#include "../base/json.h"
+
+/* 0, or -1 with a sentence that says where in `in` reading has come to. */
+int tvmrt__region_check(tvmrt_parser* in, const tvmrt_region* region);
+
+#endif
