@@ -137,10 +137,37 @@ PyObject* dtype_to_text(DLDataType dtype) {
   return PyUnicode_FromFormat("%s%u%s", base, (unsigned)dtype.bits, lanes);
 }
 
+/* What Python is told of the types of elements is made once a type. Without a lock: of two threads
+   that ask at once one is first, and the other takes what that one has put there. */
+enum { NUM_CODES = 18, NUM_SIZES = 129 };
+typedef _Atomic(PyObject*) kept_by_type[NUM_CODES][NUM_SIZES];
+
+/* Where it is kept; NULL for types that are too rare for that. */
+static _Atomic(PyObject*)* place_of(kept_by_type kept, DLDataType dtype) {
+  const int is_common = dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES;
+  return is_common ? &kept[dtype.code][dtype.bits] : NULL;
+}
+
+/* Keep `made`, which may be NULL, unless another thread was first; borrowed. */
+static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
+  PyObject* found = NULL;
+  if (made == NULL || atomic_compare_exchange_strong(place, &found, made)) return made;
+  Py_DECREF(made);
+  return found;
+}
+
 static PyObject* tensor_get_dtype(PyObject* self, void* closure) {
+  static kept_by_type texts;
   DLTensor* tensor = tensor_of(self);
+  _Atomic(PyObject*)* place;
+  PyObject* text;
   (void)closure;
-  return tensor ? dtype_to_text(tensor->dtype) : NULL;
+  if (tensor == NULL) return NULL;
+  place = place_of(texts, tensor->dtype);
+  if (place == NULL) return dtype_to_text(tensor->dtype);
+  text = atomic_load_explicit(place, memory_order_acquire);
+  if (text == NULL) text = keep(place, dtype_to_text(tensor->dtype));
+  return text == NULL ? NULL : Py_NewRef(text);
 }
 
 static PyObject* tensor_get_device(PyObject* self, void* closure) {
@@ -212,20 +239,15 @@ static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   return rc;
 }
 
-/* numpy.dtype objects of the types met so far; Python is asked once a type. Without a lock: of two
-   threads that ask at once one is first, and the other takes what that one has put there. */
 static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
-  enum { NUM_CODES = 18, NUM_SIZES = 129 };
-  static _Atomic(PyObject*) known[NUM_CODES][NUM_SIZES];
+  static kept_by_type known;
+  _Atomic(PyObject*)* place = place_of(known, dtype);
   PyObject* made;
-  if (dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES) {
-    _Atomic(PyObject*)* slot = &known[dtype.code][dtype.bits];
-    PyObject* found = atomic_load_explicit(slot, memory_order_acquire);
+  if (place != NULL) {
+    PyObject* found = atomic_load_explicit(place, memory_order_acquire);
     if (found != NULL) return found;
     made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, 1);
-    if (made == NULL || atomic_compare_exchange_strong(slot, &found, made)) return made;
-    Py_DECREF(made); /* another thread was first */
-    return found;
+    return keep(place, made);
   }
   made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, dtype.lanes);
   if (made == NULL) return NULL;

@@ -104,37 +104,38 @@ static inline void tvmrt_pool_f32_window_column(const tvmrt_pool_f32_layer* laye
   window->divisor = elements > 0 ? (float)elements : 1.0f;
 }
 
-/* `count` vectors over the window, of n channels each; x is its first element. A row is summed by
-   itself first, which keeps the rounding of large windows small. */
+/* `count` vectors over windows, of n channels each and `apart` floats from one to the next: channels
+   of a pixel that follow each other, or the same channels of pixels that do. x is the first element.
+   A row is summed by itself first, which keeps the rounding of large windows small. */
 #ifdef TVMRT_FREESTANDING
 enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
 #else
 enum { TVMRT_POOL_VECTORS = 4 };
 #endif
-#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                          \
-  TVMRT_INLINE void NAME(const tvmrt_pool_f32_window* window, const float* x, int count, int n, \
-                         tvmrt_f32v* total) {                                                   \
-    tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                         \
-    TVMRT_UNROLL(4)                                                                             \
-    for (int i = 0; i < count; i++) total[i] = TVMRT_F32V(splat)(START);                        \
-    for (int d = 0; d < window->count[0]; d++) {                                                \
-      for (int h = 0; h < window->count[1]; h++) {                                              \
-        const float* from = x + d * window->step[0] + h * window->step[1];                      \
-        TVMRT_UNROLL(4)                                                                         \
-        for (int i = 0; i < count; i++) row[i] = TVMRT_F32V(splat)(START);                      \
-        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                   \
-          TVMRT_UNROLL(4)                                                                       \
-          for (int i = 0; i < count; i++) {                                                     \
-            const float* p = from + i * TVMRT_SIMD_LANES_F32;                                   \
-            const tvmrt_f32v each =                                                             \
-                n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);     \
-            row[i] = STEP(each, row[i]);                                                        \
-          }                                                                                     \
-        }                                                                                       \
-        TVMRT_UNROLL(4)                                                                         \
-        for (int i = 0; i < count; i++) total[i] = JOIN(row[i], total[i]);                      \
-      }                                                                                         \
-    }                                                                                           \
+#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                        \
+  TVMRT_INLINE void NAME(const tvmrt_pool_f32_window* window, const float* x, intptr_t apart, \
+                         int count, int n, tvmrt_f32v* total) {                               \
+    tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                       \
+    TVMRT_UNROLL(4)                                                                           \
+    for (int i = 0; i < count; i++) total[i] = TVMRT_F32V(splat)(START);                      \
+    for (int d = 0; d < window->count[0]; d++) {                                              \
+      for (int h = 0; h < window->count[1]; h++) {                                            \
+        const float* from = x + d * window->step[0] + h * window->step[1];                    \
+        TVMRT_UNROLL(4)                                                                       \
+        for (int i = 0; i < count; i++) row[i] = TVMRT_F32V(splat)(START);                    \
+        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                 \
+          TVMRT_UNROLL(4)                                                                     \
+          for (int i = 0; i < count; i++) {                                                   \
+            const float* p = from + i * apart;                                                \
+            const tvmrt_f32v each =                                                           \
+                n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);   \
+            row[i] = STEP(each, row[i]);                                                      \
+          }                                                                                   \
+        }                                                                                     \
+        TVMRT_UNROLL(4)                                                                       \
+        for (int i = 0; i < count; i++) total[i] = JOIN(row[i], total[i]);                    \
+      }                                                                                       \
+    }                                                                                         \
   }
 #define TVMRT_POOL_F32_ADD(each, sum) ((sum) + (each))
 #define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
@@ -159,16 +160,17 @@ static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_f32_window* window, c
 }
 
 #if TVMRT_SIMD_LANES_F32 == 1
-TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x, int count,
-                                     int n, tvmrt_f32v* total) {
-  for (int i = 0; i < count * n; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i);
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x,
+                                     intptr_t apart, int count, int n, tvmrt_f32v* total) {
+  (void)n; /* 1 */
+  for (int i = 0; i < count; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i * apart);
 }
 #else
 /* The maximum of `count` vectors. The vectors' maximum passes over a NaN on most processors, so
    products of the elements are added up beside it: a sum that NaN went into is NaN, and so are few
    others. One multiply-add for two elements is less work than to compare each with itself. */
-TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x, int count,
-                                     int n, tvmrt_f32v* total) {
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x,
+                                     intptr_t apart, int count, int n, tvmrt_f32v* total) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v each[TVMRT_POOL_VECTORS], sum[TVMRT_POOL_VECTORS];
   TVMRT_UNROLL(4)
@@ -182,7 +184,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const 
       for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {
         TVMRT_UNROLL(4)
         for (int i = 0; i < count; i++) {
-          const float* p = from + i * kLanes;
+          const float* p = from + i * apart;
           each[i] = n == kLanes ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);
           each[i] = TVMRT_F32V(keep)(each[i]);
           total[i] = TVMRT_F32V(max)(each[i], total[i]);
@@ -199,7 +201,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const 
   if (TVMRT_LIKELY(all == all)) return;
   for (int i = 0; i < count; i++) {
     float lane[kLanes] = {0};
-    for (int j = 0; j < n; j++) lane[j] = tvmrt_pool_f32_max_of(window, x + i * kLanes + j);
+    for (int j = 0; j < n; j++) lane[j] = tvmrt_pool_f32_max_of(window, x + i * apart + j);
     total[i] = TVMRT_F32V(load)(lane);
   }
 }
@@ -227,43 +229,58 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
   }
 }
 
-/* The window of one output pixel for `count` vectors of n channels; x is its first element. */
+/* `count` vectors of n channels, as they are reduced; those of y are y_apart floats from each other. */
 TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_f32_layer* layer,
                                          const tvmrt_pool_f32_window* window, const float* x,
-                                         float* y, int count, int n) {
+                                         intptr_t apart, float* y, intptr_t y_apart, int count,
+                                         int n) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v total[TVMRT_POOL_VECTORS];
   float root[kLanes];
   if (layer->kind == TVMRT_POOL_MAX) {
-    tvmrt_pool_f32_max(window, x, count, n, total);
+    tvmrt_pool_f32_max(window, x, apart, count, n, total);
   } else if (layer->kind != TVMRT_POOL_LP) {
-    tvmrt_pool_f32_sum(window, x, count, n, total);
+    tvmrt_pool_f32_sum(window, x, apart, count, n, total);
     for (int i = 0; i < count; i++) total[i] /= TVMRT_F32V(splat)(window->divisor);
   } else if (layer->p == 1) {
-    tvmrt_pool_f32_l1(window, x, count, n, total);
+    tvmrt_pool_f32_l1(window, x, apart, count, n, total);
   } else if (layer->p == 2) {
-    tvmrt_pool_f32_l2(window, x, count, n, total);
+    tvmrt_pool_f32_l2(window, x, apart, count, n, total);
     for (int i = 0; i < count; i++) {
       TVMRT_F32V(store)(root, total[i]);
-      for (int j = 0; j < n; j++) y[i * kLanes + j] = sqrtf(root[j]);
+      for (int j = 0; j < n; j++) y[i * y_apart + j] = sqrtf(root[j]);
     }
     return;
   } else {
     for (int i = 0; i < count; i++) {
       for (int j = 0; j < n; j++) {
-        y[i * kLanes + j] = tvmrt_pool_f32_lp(window, x + i * kLanes + j, layer->p);
+        y[i * y_apart + j] = tvmrt_pool_f32_lp(window, x + i * apart + j, layer->p);
       }
     }
     return;
   }
   TVMRT_UNROLL(4)
-  for (int i = 0; i < count; i++) tvmrt_pool_f32_put(y + i * kLanes, total[i], n);
+  for (int i = 0; i < count; i++) tvmrt_pool_f32_put(y + i * y_apart, total[i], n);
 }
 
-/* Output pixel `pixel` for channels [c_begin, c_end); x is the image that the window lies in. */
-static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
+/* One vector of n channels of each of `pixels` pixels, 1 or TVMRT_POOL_VECTORS of them. */
+TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
                                         const tvmrt_pool_f32_window* window, const float* x,
-                                        int64_t pixel, int c_begin, int c_end) {
+                                        float* y, int pixels, int n) {
+  const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
+  if (TVMRT_POOL_VECTORS == 1 || pixels == 1) {
+    tvmrt_pool_f32_vectors(layer, window, x, 0, y, 0, 1, n);
+  } else {
+    tvmrt_pool_f32_vectors(layer, window, x, apart, y, layer->window.y_stride, TVMRT_POOL_VECTORS,
+                           n);
+  }
+}
+
+/* Output pixels from `pixel` on, 1 or TVMRT_POOL_VECTORS of them, of whose windows several are
+   whole, for channels [c_begin, c_end); x is the image that the windows lie in. */
+static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
+                                         const tvmrt_pool_f32_window* window, const float* x,
+                                         int64_t pixel, int pixels, int c_begin, int c_end) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const tvmrt_pool_f32_layer* layer = job->layer;
   const int64_t row = (int64_t)window->first[0] * layer->window.in[1] + window->first[1];
@@ -271,18 +288,31 @@ static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
   float* y = job->y + pixel * layer->window.y_stride;
   int c = c_begin;
 #ifndef TVMRT_FREESTANDING
+  const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
   for (; c + TVMRT_POOL_VECTORS * kLanes <= c_end; c += TVMRT_POOL_VECTORS * kLanes) {
-    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, TVMRT_POOL_VECTORS, kLanes);
+    for (int p = 0; p < pixels; p++) {
+      tvmrt_pool_f32_vectors(layer, window, from + p * apart + c, kLanes,
+                             y + (intptr_t)p * layer->window.y_stride + c, kLanes,
+                             TVMRT_POOL_VECTORS, kLanes);
+    }
   }
 #endif
   for (; c + kLanes <= c_end; c += kLanes) {
-    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 1, kLanes);
+    tvmrt_pool_f32_vector(layer, window, from + c, y + c, pixels, kLanes);
   }
-  if (c < c_end) tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 1, c_end - c);
-  if (job->epilogue) job->epilogue(y + c_begin, pixel, 1, c_begin, c_end - c_begin, job->ctx);
+  if (c < c_end) tvmrt_pool_f32_vector(layer, window, from + c, y + c, pixels, c_end - c);
+  if (job->epilogue) job->epilogue(y + c_begin, pixel, pixels, c_begin, c_end - c_begin, job->ctx);
 }
 
-/* Pixels [begin, end) of one output row, counted from its first. */
+/* Whether the windows of output columns [begin, end) lie inside the input's rows. */
+static inline int tvmrt_pool_f32_whole(const tvmrt_window* window, int begin, int end) {
+  const int64_t reach = (int64_t)(window->kernel[2] - 1) * window->dilation[2];
+  const int64_t last = (int64_t)(end - 1) * window->stride[2] - window->pad[2] + reach;
+  return (int64_t)begin * window->stride[2] >= window->pad[2] && last < window->in[2];
+}
+
+/* Pixels [begin, end) of one output row, counted from its first. Where windows are whole, several are
+   computed at once: of few channels one would take longer to find than to compute. */
 static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row, int begin,
                                       int end, int c_begin, int c_end) {
   const tvmrt_pool_f32_layer* layer = job->layer;
@@ -292,10 +322,12 @@ static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row
   tvmrt_pool_f32_window window =
       tvmrt_pool_f32_window_row(layer, (int)(row / layer->window.out[1] % layer->window.out[0]),
                                 (int)(row % layer->window.out[1]));
-  for (int ow = begin; ow < end; ow++) {
+  for (int ow = begin, pixels = 1; ow < end; ow += pixels) {
+    const int stop = ow + TVMRT_POOL_VECTORS;
+    pixels = stop <= end && tvmrt_pool_f32_whole(&layer->window, ow, stop) ? TVMRT_POOL_VECTORS : 1;
     tvmrt_pool_f32_window_column(layer, ow, &window);
-    tvmrt_pool_f32_pixel(job, &window, job->x + image * image_floats,
-                         row * layer->window.out[2] + ow, c_begin, c_end);
+    tvmrt_pool_f32_pixels(job, &window, job->x + image * image_floats,
+                          row * layer->window.out[2] + ow, pixels, c_begin, c_end);
   }
 }
 
