@@ -36,7 +36,7 @@ int {name}(const float* x, const float* w, const float* bias, const float* resid
   int code;
   if (scratch == NULL) return 1;
   tvmrt_scratch_lend((uint8_t*)scratch, {lent});
-  code = {function}(&layer, &data);
+  code = {call};
   free(scratch);
   return code;
 }}
@@ -101,7 +101,8 @@ class Case:
     def function(self, name: str, lent: str) -> str:
         members = self.layer.members(self.kernel, self.layer.shape.out_c)
         text = ", ".join(f".{member} = {value}" for member, value in members.items())
-        return FUNCTION.format(name=name, members=text, function=self.kernel.tile, lent=lent)
+        call = self.kernel.call(self.layer, "&layer")
+        return FUNCTION.format(name=name, members=text, call=call, lent=lent)
 
     def run(self, library, name: str, y: np.ndarray, x: np.ndarray | None = None) -> int:
         x = self.x if x is None else x

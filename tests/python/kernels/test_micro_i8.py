@@ -50,7 +50,7 @@ int {name}(const void* x, const void* w, const int32_t* bias, const float* scale
   int code;
   if (scratch == NULL) return 1;
   tvmrt_scratch_lend((uint8_t*)scratch, {lent});
-  code = {function}(&layer, &data);
+  code = {call};
   free(scratch);
   return code;
 }}
@@ -128,7 +128,7 @@ class Case:
         members = self.layer.members(self.kernel, *self.range, direct=fixed)
         return FUNCTION.format(
             name=name, members=", ".join(f".{n} = {value}" for n, value in members.items()),
-            function=self.kernel.function(self.layer), epilogue=epilogue, lent=lent,
+            call=self.kernel.call(self.layer, "&layer"), epilogue=epilogue, lent=lent,
         )  # fmt: skip
 
     def check(self, library, name: str, in_place: bool = False) -> None:

@@ -209,7 +209,7 @@ def emit_board(
     """
     kernel = boards.choose(layer, step.lowering.target.board)
     address = print_board(f, step, epilogue, layer, kernel, x, residual, order)
-    f.line(f"return {kernel.tile}({address}, &data);")
+    f.line(f"return {kernel.call(layer, address)};")
 
 
 def print_board(

@@ -169,7 +169,7 @@ class IntegerProduct(row_layers.CutByKernel):
     def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
         layer, kernel = self._board_kernel(step, shape)
         address = self._print_board(step, f, layer, kernel)
-        f.line(f"return {kernel.function(layer)}({address}, &data);")
+        f.line(f"return {kernel.call(layer, address)};")
 
     def _print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel

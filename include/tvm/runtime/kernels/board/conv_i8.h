@@ -1,31 +1,279 @@
 /*!
  * \file board/conv_i8.h
- * \brief Dense layers of 8-bit tensors on microcontrollers by pairs of 16-bit numbers, with weights
- * of two channels apart or joint.
+ * \brief Dense layers of 8-bit tensors on microcontrollers by pairs of 16-bit numbers: DSP
+ * instructions, two products at a time (Cortex-M4, M7, M33), or C, one at a time (Cortex-M0+, M3).
+ *
+ * Activations are quads (board/i8.h), weights [pair of output channels][quad of the window][channel
+ * of the pair][byte], aligned to 8 bytes; or, for the tile TVMRT_MICRO_JOINT, as board/joint_i8.h
+ * says. What a tile has is told in board/conv_walk_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_
 
-#include "pairs_i8.h"
+#include "joint_i8.h"
+
+#define TVMRT_MICRO_GROUP 4
+#define TVMRT_MICRO_UNIT 8
+typedef int16_t tvmrt_micro_element;
+
+/*! \brief How the weights of two channels are stored. */
+enum { TVMRT_MICRO_APART, TVMRT_MICRO_JOINT };
+
+/* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
+#define TVMRT_MICRO_TWO_WINDOWS 1
+#else
+#define TVMRT_MICRO_TWO_WINDOWS 0
+#endif
+
+#if TVMRT_MICRO_ASM
+/* Two quads, of which r3 and r5 are loaded. */
+#define TVMRT_MICRO_WIDEN_QUADS(LOADS, WIDEN)                                       \
+  LOADS WIDEN " r4, r3, ror #8\n" WIDEN " r3, r3\n" WIDEN " r6, r5, ror #8\n" WIDEN \
+              " r5, r5\nstmia %[to]!, {r3-r6}\n"
+#define TVMRT_MICRO_WIDEN(LOOP)                                  \
+  __asm volatile(LOOP                                            \
+                 : [from] "+r"(from), [to] "+r"(to), [n] "+r"(n) \
+                 : [second] "r"(second)                          \
+                 : "r3", "r4", "r5", "r6", "cc", "memory")
+/* n quads of two windows, twice a turn. */
+#define TVMRT_MICRO_WIDEN_TWO(WIDEN) \
+  TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #4\n", WIDEN)
+#define TVMRT_MICRO_WIDEN_TWICE(WIDEN)                                                    \
+  "tst %[n], #1\nbne 2f\n1:\n" TVMRT_MICRO_WIDEN_TWO(WIDEN) "2:\n" TVMRT_MICRO_WIDEN_TWO( \
+      WIDEN) "subs %[n], %[n], #2\nbgt 1b\n"
+/* 2 * n quads of one. */
+#define TVMRT_MICRO_WIDEN_ONE(WIDEN)                                                      \
+  "1:\n" TVMRT_MICRO_WIDEN_QUADS("ldr r5, [%[from], %[second]]\nldr r3, [%[from]], #8\n", \
+                                 WIDEN) "subs %[n], %[n], #1\nbne 1b\n"
+#endif
+
+#if TVMRT_MICRO_TWO_WINDOWS
+/*!
+ * \brief n quads of two windows, one of each in turn: those of neighbouring bytes from `from` on, and
+ * `second` bytes behind them. The bytes may lie where quads go that are made later.
+ */
+TVMRT_NOINLINE int16_t* tvmrt_micro_widen_two(int16_t* to, const uint8_t* from, int32_t second,
+                                              int32_t n, int is_signed) {
+#if TVMRT_MICRO_ASM
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("sxtb16"));
+  } else {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_TWICE("uxtb16"));
+  }
+#else
+  for (; n > 0; n--, from += 4, to += 8) {
+    uint8_t other[4];
+    memcpy(other, from + second, 4);
+    tvmrt_micro_widen(to, from, is_signed);
+    tvmrt_micro_widen(to + 4, other, is_signed);
+  }
+#endif
+  return to;
+}
+#endif
+
+/*! \brief n quads of neighbouring bytes, an even number of them, `step` elements from one to the next. */
+TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
+                                          int is_signed) {
+#if TVMRT_MICRO_ASM
+  const int32_t second = 4;
+  (void)step; /* 4, as two windows are widened together */
+  n /= 2;
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("sxtb16"));
+  } else {
+    TVMRT_MICRO_WIDEN(TVMRT_MICRO_WIDEN_ONE("uxtb16"));
+  }
+#else
+  for (; n > 0; n--, from += 4, to += step) tvmrt_micro_widen(to, from, is_signed);
+#endif
+}
+
+TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* to, int32_t step,
+                                                           const uint8_t* from, int32_t n,
+                                                           int is_signed) {
+  const int32_t groups = n / TVMRT_MICRO_GROUP;
+  tvmrt_micro_widen_row(to, step, from, groups, is_signed);
+  return to + groups * step;
+}
+
+TVMRT_INLINE int tvmrt_micro_none(int is_signed) {
+  (void)is_signed;
+  return 0;
+}
+
+/*
+ * tvmrt_micro_products_1(sums, bias, x, weights, n) and tvmrt_micro_products_2(): the biases of two
+ * channels plus the products of their weights and n elements of one window, or two, to
+ * sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for the second window. They return the
+ * weights of the next two channels.
+ */
+#if TVMRT_MICRO_ASM
+
+/* Weights of a group as pairs: those of channel 0 in e0 and o0, those of channel 1 in e1 and o1. */
+#define TVMRT_MICRO_WEIGHTS         \
+  "ldrd %[e0], %[e1], [%[w]], #8\n" \
+  "sxtb16 %[o0], %[e0], ror #8\n"   \
+  "sxtb16 %[e0], %[e0]\n"           \
+  "sxtb16 %[o1], %[e1], ror #8\n"   \
+  "sxtb16 %[e1], %[e1]\n"
+/* The products of a quad and the pairs of both channels, added to a0 and a1 or to b0 and b1. */
+#define TVMRT_MICRO_FIRST              \
+  "ldrd %[xe], %[xo], [%[x]], #8\n"    \
+  "smlad %[a0], %[xe], %[e0], %[a0]\n" \
+  "smlad %[a1], %[xe], %[e1], %[a1]\n" \
+  "smlad %[a0], %[xo], %[o0], %[a0]\n" \
+  "smlad %[a1], %[xo], %[o1], %[a1]\n"
+#define TVMRT_MICRO_SECOND             \
+  "ldrd %[xe], %[xo], [%[x]], #8\n"    \
+  "smlad %[b0], %[xe], %[e0], %[b0]\n" \
+  "smlad %[b1], %[xe], %[e1], %[b1]\n" \
+  "smlad %[b0], %[xo], %[o0], %[b0]\n" \
+  "smlad %[b1], %[xo], %[o1], %[b1]\n"
+/* Four groups at a time; two at first if their number is no multiple of four. */
+#define TVMRT_MICRO_LOOP(GROUP) \
+  "tst %[n], #8\nbne 2f\n"      \
+  "1:\n" GROUP GROUP "2:\n" GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n"
+
+TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* bias,
+                                                  const int16_t* x, const int8_t* weights,
+                                                  int32_t n) {
+  int32_t a0 = bias[0], a1 = bias[1];
+  uint32_t e0, o0, e1, o1, xe, xo;
+  __asm volatile(
+      TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS TVMRT_MICRO_FIRST)
+      : [a0] "+r"(a0), [a1] "+r"(a1), [w] "+r"(weights), [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0),
+        [o0] "=&r"(o0), [e1] "=&r"(e1), [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)
+      :
+      : "cc", "memory");
+  sums[0] = a0;
+  sums[1] = a1;
+  return weights;
+}
+
+TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* bias,
+                                                  const int16_t* x, const int8_t* weights,
+                                                  int32_t n) {
+  int32_t* const second = sums + TVMRT_MICRO_CHUNK;
+  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
+  uint32_t e0, o0, e1, o1, xe, xo;
+  __asm volatile(TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS TVMRT_MICRO_FIRST TVMRT_MICRO_SECOND)
+                 : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [w] "+r"(weights),
+                   [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0), [o0] "=&r"(o0), [e1] "=&r"(e1),
+                   [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)
+                 :
+                 : "cc", "memory");
+  sums[0] = a0;
+  sums[1] = a1;
+  second[0] = b0;
+  second[1] = b1;
+  return weights;
+}
+
+#else
+
+/* Place of element i of a quad in its weights: quads are in the order 0, 2, 1, 3. */
+TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 : i; }
+
+TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* bias,
+                                                  const tvmrt_micro_element* x,
+                                                  const int8_t* weights, int32_t n) {
+  int32_t a0 = bias[0], a1 = bias[1];
+  for (; n > 0; n -= TVMRT_MICRO_GROUP, x += TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
+    TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
+      const int at = tvmrt_micro_weight_at(i);
+      a0 += x[i] * weights[at];
+      a1 += x[i] * weights[TVMRT_MICRO_GROUP + at];
+    }
+  }
+  sums[0] = a0;
+  sums[1] = a1;
+  return weights;
+}
+
+TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* bias,
+                                                  const tvmrt_micro_element* x,
+                                                  const int8_t* weights, int32_t n) {
+  int32_t* const second = sums + TVMRT_MICRO_CHUNK;
+  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
+  for (; n > 0; n -= TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
+    TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
+      const int at = tvmrt_micro_weight_at(i);
+      const int32_t w0 = weights[at], w1 = weights[TVMRT_MICRO_GROUP + at];
+      a0 += x[i] * w0;
+      a1 += x[i] * w1;
+      b0 += x[TVMRT_MICRO_GROUP + i] * w0;
+      b1 += x[TVMRT_MICRO_GROUP + i] * w1;
+    }
+    x += 2 * TVMRT_MICRO_GROUP;
+  }
+  sums[0] = a0;
+  sums[1] = a1;
+  second[0] = b0;
+  second[1] = b1;
+  return weights;
+}
+
+#endif
+
+/*!
+ * \brief The sums of some channels of one output pixel, and of two neighbouring ones.
+ *
+ * \param sums     [out] [pixel][TVMRT_MICRO_CHUNK].
+ * \param bias     [in] Of the first of the channels.
+ * \param weights  [in] Of the first of the channels; those of n elements of the window each.
+ */
+TVMRT_NOINLINE void tvmrt_micro_tile_1(int32_t* sums, const int32_t* bias,
+                                       const tvmrt_micro_element* window, const int8_t* weights,
+                                       int32_t n, int32_t channels) {
+  const int32_t* const end = sums + channels;
+  do {
+    weights = tvmrt_micro_products_1(sums, bias, window, weights, n);
+    bias += 2;
+    sums += 2;
+  } while (sums < end);
+}
+
+TVMRT_NOINLINE void tvmrt_micro_tile_2(int32_t* sums, const int32_t* bias,
+                                       const tvmrt_micro_element* window, const int8_t* weights,
+                                       int32_t n, int32_t channels) {
+  const int32_t* const end = sums + channels;
+  do {
+    weights = tvmrt_micro_products_2(sums, bias, window, weights, n);
+    bias += 2;
+    sums += 2;
+  } while (sums < end);
+}
+
+TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int joint) {
+  return TVMRT_MICRO_ASM && joint && c->range.direct;
+}
+
+TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        int32_t* sums, const tvmrt_micro_element* window,
+                                        int32_t pixels, int32_t channel, int32_t channels,
+                                        int joint, uint8_t* y) {
+  const int32_t n = c->shape.kept.windows.length;
+  if (joint) {
+    if (pixels == 2) {
+      tvmrt_micro_joint_2(c, data, window, channel, sums, channels, y);
+    } else {
+      const int16_t* const weights = tvmrt_micro_joint_weights(c, data, channel);
+      tvmrt_micro_joint_1(sums, sums + channels, weights, window, n);
+    }
+    return;
+  }
+  const int8_t* const weights = (const int8_t*)data->weights + channel * n;
+  const int32_t* const bias = data->bias + channel;
+  if (pixels == 2) {
+    tvmrt_micro_tile_2(sums, bias, window, weights, n, channels);
+  } else {
+    tvmrt_micro_tile_1(sums, bias, window, weights, n, channels);
+  }
+}
+
 /* the walk, by that tile */
 #include "conv_walk_i8.h"
-
-/*! \brief tvmrt_micro_conv_i8_run() with joint weights, see board/joint_i8.h. */
-static inline int tvmrt_micro_conv_i8_run_joint(const tvmrt_micro_conv_i8* c,
-                                                const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 1, TVMRT_MICRO_ANY);
-}
-
-/*! \brief tvmrt_micro_pointwise_i8_run() with joint weights. */
-static inline int tvmrt_micro_pointwise_i8_run_joint(const tvmrt_micro_conv_i8* c,
-                                                     const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 1, TVMRT_MICRO_POINTS);
-}
-
-/*! \brief tvmrt_micro_pixel_i8_run() with joint weights. */
-static inline int tvmrt_micro_pixel_i8_run_joint(const tvmrt_micro_conv_i8* c,
-                                                 const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 1, TVMRT_MICRO_PIXEL);
-}
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_ */

@@ -21,8 +21,8 @@
  *     tvmrt_micro_none()           what bytes behind a window must be to become 0
  *     tvmrt_micro_conv_sums()      the sums of some channels of one or two neighbouring output
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` is
- *                                  tvmrt_micro_conv_all()'s, for headers with several tiles; where
- *                                  y is not NULL, all bytes of two pixels in place of sums
+ *                                  tvmrt_micro_conv_i8_run()'s, for headers with several tiles;
+ *                                  where y is not NULL, all bytes of two pixels in place of sums
  *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
  *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
  *
@@ -30,10 +30,6 @@
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
-
-#ifndef TVMRT_MICRO_GROUP
-#include "pairs_i8.h"
-#endif
 
 #ifndef TVMRT_MICRO_TWO_WINDOWS
 #define TVMRT_MICRO_TWO_WINDOWS 0
@@ -80,9 +76,35 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   }
 }
 
-#if TVMRT_MICRO_TWO_WINDOWS
-#include "two_windows_i8.h"
-#else
+/*! \brief What becomes 0 where a window ends, in front of what is copied: in its last unit. */
+TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* end) {
+  const uint8_t none = (uint8_t)tvmrt_micro_none(c->x_signed);
+#if TVMRT_MICRO_CAN_MVE
+  if (TVMRT_MICRO_UNIT == 16) { /* for which compilers would call memset() */
+    vstrbq_u8(end - 16, vdupq_n_u8(none));
+    return;
+  }
+#endif
+  memset(TVMRT_ALIGNED(end - TVMRT_MICRO_UNIT, 4), none, TVMRT_MICRO_UNIT);
+}
+
+/*! \brief Copies the window of an output pixel as bytes, with what becomes 0 behind it. */
+TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                           const tvmrt_micro_place* at, uint8_t* to) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  tvmrt_micro_copy_padded(c, x + at->image, at, to);
+  for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
+    to[i] = (uint8_t)tvmrt_micro_none(c->x_signed);
+  }
+}
+
+/*! \brief The same of a pointwise layer. */
+TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
+                                          uint8_t* to) {
+  tvmrt_micro_end_window(c, to + c->shape.kept.windows.length);
+  tvmrt_micro_copy_run(to, from, c->shape.in_c);
+}
+
 /*! \brief tvmrt_micro_window() of a pointwise layer. */
 TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                           int32_t pixel, tvmrt_micro_element* to, int32_t step,
@@ -90,13 +112,15 @@ TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const ui
   const int32_t n = c->shape.kept.windows.length;
   const uint8_t* from = x + pixel * c->shape.x_stride;
   if (n != c->shape.in_c) {
-    memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
-    tvmrt_micro_copy_run(bytes, from, c->shape.in_c);
+    tvmrt_micro_point_bytes(c, from, bytes);
     from = bytes;
   }
   tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
 }
 
+#if TVMRT_MICRO_TWO_WINDOWS
+#include "two_windows_i8.h"
+#else
 /*!
  * \brief The window of an output pixel as the products want it.
  *
@@ -109,7 +133,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
                                        uint8_t* bytes) {
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_windows* const win = &s->kept.windows;
-  const int32_t is_signed = c->x_signed, rest = win->length - TVMRT_MICRO_UNIT;
+  const int32_t is_signed = c->x_signed;
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   const int32_t run = win->columns * s->in_c;
   if (at.inside) {
@@ -117,7 +141,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
     const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
     const int whole = run * s->kernel[0] == win->length && run % TVMRT_MICRO_GROUP == 0;
     uint8_t* end = bytes;
-    if (!whole) memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
+    if (!whole) tvmrt_micro_end_window(c, bytes + win->length);
     for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
       if (whole) {
         to = tvmrt_micro_place_groups(to, step, from, run, is_signed);
@@ -128,9 +152,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
     }
     if (whole) return;
   } else {
-    tvmrt_micro_copy_padded(c, x + at.image, &at, bytes);
-    const int32_t n = s->kernel[0] * s->kernel[1] * s->in_c;
-    memset(bytes + n, tvmrt_micro_none(is_signed), (size_t)(win->length - n));
+    tvmrt_micro_window_bytes(c, x, &at, bytes);
   }
   tvmrt_micro_place_groups(to, step, bytes, win->length, is_signed);
 }
@@ -213,9 +235,23 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   }
 }
 
-/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles. */
-TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                        int tile, tvmrt_micro_kind kind) {
+/*!
+ * \brief y = convolution of x.
+ *
+ * \param c    [in] Shape.
+ * \param data [in] The tensors. y may be x only as the head of this file says.
+ * \param tile [in] Which one of the header's, 0 where it has one.
+ * \param kind [in] What all windows are. Calls give constants for both: code for other windows, or for
+ *                  two pixels, is linked only where a layer needs it.
+ *
+ * Values:  exact int32 sums (they must fit), times factors as floats, rounded to the nearest integer,
+ *          ties to even; or what the epilogue makes of the sums.
+ * Errors:  0, or -1 where there is no scratch.
+ * Threads: on the caller alone.
+ */
+TVMRT_NOINLINE int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
+                                           const tvmrt_micro_data* data, int tile,
+                                           tvmrt_micro_kind kind) {
   const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
@@ -229,40 +265,6 @@ TVMRT_NOINLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmr
                             kind);
   }
   return tvmrt_scratch_free(scratch);
-}
-
-/*!
- * \brief y = convolution of x.
- *
- * \param c    [in] Shape.
- * \param data [in] The tensors. y may be x only as the head of this file says.
- *
- * Values:  exact int32 sums (they must fit), times factors as floats, rounded to the nearest integer,
- *          ties to even; or what the epilogue makes of the sums.
- * Errors:  0, or -1 where there is no scratch.
- * Threads: on the caller alone.
- */
-static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
-                                          const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_ANY);
-}
-
-/*!
- * \brief tvmrt_micro_conv_i8_run() of a pointwise layer; where there are no others, the code that
- * copies other windows is not linked.
- */
-static inline int tvmrt_micro_pointwise_i8_run(const tvmrt_micro_conv_i8* c,
-                                               const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_POINTS);
-}
-
-/*!
- * \brief tvmrt_micro_pointwise_i8_run() of a layer that has one pixel; where there are no others, no
- * tile for two is linked.
- */
-static inline int tvmrt_micro_pixel_i8_run(const tvmrt_micro_conv_i8* c,
-                                           const tvmrt_micro_data* data) {
-  return tvmrt_micro_conv_all(c, data, 0, TVMRT_MICRO_PIXEL);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */

@@ -19,15 +19,6 @@
 #include "ring.h"
 #include "rows.h"
 
-/*! \brief What the steps of a layer share. */
-typedef struct tvmrt_micro_3x3 {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  int16_t* ring;
-  int32_t* sums;
-  int32_t rows; /* that a step makes: 2 or 1 */
-} tvmrt_micro_3x3;
-
 /*! \brief Where two neighbouring rows are read. */
 typedef struct tvmrt_micro_two_rows {
   const uint8_t* above;
@@ -97,7 +88,7 @@ static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_m
 
 /*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
-  const tvmrt_micro_3x3* const d = (const tvmrt_micro_3x3*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
@@ -116,7 +107,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
     from.below_step = s->x_stride;
     below = 4;
   }
-  int16_t* to = d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
+  int16_t* to = (int16_t*)d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t rest = s->in_c - channel;
     if (rest < 4) {
@@ -226,17 +217,17 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
 #endif
 
 /*! \brief The sums of four channels of a step's rows. */
-TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t channel,
+TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                                int32_t newer) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int16_t* w = (const int16_t*)d->data->weights + channel * 10;
   const int32_t plane = s->kept.ring.plane;
-  const int16_t* x = d->ring + channel * plane;
+  const int16_t* x = (const int16_t*)d->ring + channel * plane;
   const int32_t* bias = d->data->bias + channel;
-  const int32_t reach = s->out[1] * s->stride[1] * 4, rows = d->rows;
+  const int32_t reach = s->out[1] * s->stride[1] * 4, stride = s->stride[0];
   int32_t *sums = d->sums, *const end = sums + 4;
   do {
-    if (rows == 2) {
+    if (stride == 1) { /* a step makes two rows */
       tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 2, newer);
     } else {
       tvmrt_micro_3x3_sums(sums, *bias, x, x + reach, w, 1, newer);
@@ -249,14 +240,14 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t
 }
 
 /*! \brief The bytes of four channels of an output row. */
-TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_3x3* d, uint8_t* y, const int32_t* sums,
-                                          const tvmrt_micro_factor* factors) {
+TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_layer* d, uint8_t* y,
+                                          const int32_t* sums, const tvmrt_micro_factor* factors) {
   tvmrt_micro_quad_bytes(d->conv, y, sums, 8, factors);
 }
 
 /*! \brief What becomes of the sums of some channels of an output row, at most four. */
-TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_3x3* d, const int32_t* sums, int32_t row,
-                                         int32_t channel, int32_t channels) {
+TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_layer* d, const int32_t* sums,
+                                         int32_t row, int32_t channel, int32_t channels) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_data* const data = d->data;
   const int32_t pixel = row * s->out[1];
@@ -271,7 +262,7 @@ TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_3x3* d, const int32_t
 /*! \brief The output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t rows,
                                         int32_t slot) {
-  const tvmrt_micro_3x3* const d = (const tvmrt_micro_3x3*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
     const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
@@ -282,48 +273,16 @@ static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t 
   }
 }
 
-/*!
- * \brief y = depthwise 3 x 3 convolution of x.
- *
- * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_3x3_i8_run(const tvmrt_micro_conv_i8* c,
-                                                   const tvmrt_micro_data* data) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_3x3 d = {c, data, (int16_t*)(void*)(scratch + 32 * s->out[1]),
-                             (int32_t*)(void*)scratch, 3 - s->stride[0]};
-  const tvmrt_micro_steps steps = {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, d.rows};
-  tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
-  tvmrt_micro_walk_ring(s, steps, &d);
-  return tvmrt_scratch_free(scratch);
+/*! \brief What is this kernel's own; in_c is out_c, there is no dilation, strides are both 1 or 2. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_3x3_tile(const tvmrt_micro_conv_i8* c) {
+  const tvmrt_micro_tile tile = {
+      {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, 3 - c->shape.stride[0]},
+      2,
+      32 * c->shape.out[1],
+      (uint16_t)c->x_zero * 0x00010001u};
+  return tile;
 }
 
-/*!
- * \brief Some rows of it, for chains (board/rows.h).
- *
- * \param whole   [in] The whole layer.
- * \param data    [in] As above: x is the first input row in memory, y the first row that is made.
- * \param at      [in] The rows; output rows are as many as a step makes, or what is left.
- * \param scratch [in,out] shape.scratch bytes, aligned to 4, kept from call to call.
- */
-static inline int tvmrt_micro_depthwise_3x3_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                    const tvmrt_micro_data* data,
-                                                    const tvmrt_micro_rows* at, uint8_t* scratch) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_3x3 d = {&part, data, (int16_t*)(void*)(scratch + 32 * s->out[1]),
-                             (int32_t*)(void*)scratch, 3 - s->stride[0]};
-  const tvmrt_micro_steps steps = {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, d.rows};
-  if (at->first == 0) {
-    tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
-  }
-  tvmrt_micro_walk_rows(&whole->shape, at, steps, 2, &d);
-  return 0;
-}
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_3x3_i8, tvmrt_micro_3x3_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_ */

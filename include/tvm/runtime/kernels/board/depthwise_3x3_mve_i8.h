@@ -22,14 +22,6 @@
 #include "ring.h"
 #include "rows.h"
 
-/*! \brief What the steps of a layer share. */
-typedef struct tvmrt_micro_mve_3x3 {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  uint8_t* ring;
-  int32_t* sums;
-} tvmrt_micro_mve_3x3;
-
 /*! \brief Where an input row is read. */
 typedef struct tvmrt_micro_mve_row {
   const uint8_t* x;
@@ -37,7 +29,7 @@ typedef struct tvmrt_micro_mve_row {
 } tvmrt_micro_mve_row;
 
 /*! \brief Copies all channels of n columns of two rows to their places in the ring. */
-TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8_t* to,
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t* to,
                                              tvmrt_micro_mve_row above, tvmrt_micro_mve_row below,
                                              int32_t n) {
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
@@ -83,7 +75,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
 
 /*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
-  const tvmrt_micro_mve_3x3* const d = (const tvmrt_micro_mve_3x3*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   uint8_t padding[8];
   tvmrt_micro_mve_row rows[2];
@@ -98,7 +90,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
       rows[i].channels = 8;
     }
   }
-  uint8_t* const to = d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
+  uint8_t* const to = (uint8_t*)d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
   tvmrt_micro_mve_3x3_copy(d, to, rows[0], rows[1], s->kept.ring.inside);
 }
 
@@ -178,7 +170,7 @@ TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* s
 }
 
 /*! \brief The sums of four channels of a step's rows, without their biases. */
-TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_mve_3x3* d, int32_t channel,
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t turn) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* x = (const int8_t*)d->ring + channel * s->kept.ring.plane;
@@ -191,54 +183,23 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_mve_3x3* d, int32
 /*! \brief The output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int32_t rows,
                                             int32_t slot) {
-  const tvmrt_micro_mve_3x3* const d = (const tvmrt_micro_mve_3x3*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   for (int32_t channel = 0; channel < d->conv->shape.out_c; channel += 4) {
     tvmrt_micro_mve_3x3_quad(d, channel, slot % 2 * 2);
     tvmrt_micro_mve_finish(d->conv, d->data, d->sums, top, rows, channel);
   }
 }
 
-/*!
- * \brief y = depthwise 3 x 3 convolution of x.
- *
- * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_3x3_mve_i8_run(const tvmrt_micro_conv_i8* c,
-                                                       const tvmrt_micro_data* data) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t sums = (s->out[1] + 1) / 2 * 64;
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_mve_3x3 d = {c, data, scratch + sums, (int32_t*)(void*)scratch};
-  const tvmrt_micro_steps steps = {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1,
-                                   3 - s->stride[0]};
-  const uint32_t padding = (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80) * 0x01010101u;
-  tvmrt_micro_fill(d.ring, scratch + s->scratch, padding);
-  tvmrt_micro_walk_ring(s, steps, &d);
-  return tvmrt_scratch_free(scratch);
+/*! \brief What is this kernel's own; in_c is out_c, there is no dilation, strides are both 1 or 2. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_3x3_tile(const tvmrt_micro_conv_i8* c) {
+  const tvmrt_micro_tile tile = {
+      {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1, 3 - c->shape.stride[0]},
+      2,
+      (c->shape.out[1] + 1) / 2 * 64,
+      tvmrt_micro_int8_padding(c) * 0x01010101u};
+  return tile;
 }
 
-/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(), from scratch that is
- * aligned to 8 bytes. */
-static inline int tvmrt_micro_depthwise_3x3_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                        const tvmrt_micro_data* data,
-                                                        const tvmrt_micro_rows* at,
-                                                        uint8_t* scratch) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_mve_3x3 d = {&part, data, scratch + (s->out[1] + 1) / 2 * 64,
-                                 (int32_t*)(void*)scratch};
-  const tvmrt_micro_steps steps = {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1,
-                                   3 - s->stride[0]};
-  if (at->first == 0) {
-    const uint8_t padding = (uint8_t)(part.x_signed ? part.x_zero : part.x_zero ^ 0x80);
-    tvmrt_micro_fill(d.ring, scratch + s->scratch, padding * 0x01010101u);
-  }
-  tvmrt_micro_walk_rows(&whole->shape, at, steps, 2, &d);
-  return 0;
-}
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_3x3_mve_i8, tvmrt_micro_mve_3x3_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_ */

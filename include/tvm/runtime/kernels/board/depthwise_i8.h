@@ -18,13 +18,6 @@
 /*! \brief Most rows of a kernel. */
 #define TVMRT_MICRO_MAX_ROWS 16
 
-/*! \brief What the rows of a layer share. */
-typedef struct tvmrt_micro_depthwise {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  int16_t* ring;
-} tvmrt_micro_depthwise;
-
 /*! \brief Quads of one place in neighbouring pixels. */
 TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
                                            int32_t columns, int is_signed) {
@@ -42,14 +35,14 @@ static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t 
 }
 
 /*! \brief Where a row, counted from the first row of padding on, lies in the ring. */
-TVMRT_INLINE int16_t* tvmrt_micro_ring_row(const tvmrt_micro_depthwise* d, int32_t h) {
+TVMRT_INLINE int16_t* tvmrt_micro_ring_row(const tvmrt_micro_layer* d, int32_t h) {
   const tvmrt_micro_ring* const ring = &d->conv->shape.kept.ring;
-  return d->ring + h % ring->slots * ring->columns * 4;
+  return (int16_t*)d->ring + h % ring->slots * ring->columns * 4;
 }
 
 /*! \brief Copies an input row into the ring; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
-  const tvmrt_micro_depthwise* const d = (const tvmrt_micro_depthwise*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
@@ -115,7 +108,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_shape* s,
 /*! \brief An output row; a step makes one. */
 static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int32_t rows,
                                              int32_t slot) {
-  const tvmrt_micro_depthwise* const d = (const tvmrt_micro_depthwise*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t taps = s->kernel[0] * s->kernel[1], whole = (s->out_c + 3) / 4 * 4;
   int32_t sums[TVMRT_MICRO_SUMS];
@@ -141,40 +134,16 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   }
 }
 
-/*!
- * \brief y = depthwise convolution of x.
- *
- * \param c    [in] Shape; in_c is out_c.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_i8_run(const tvmrt_micro_conv_i8* c,
-                                               const tvmrt_micro_data* data) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_depthwise d = {c, data, (int16_t*)tvmrt_scratch_alloc(s->scratch)};
-  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  if (d.ring == NULL) return -1;
-  tvmrt_micro_fill(d.ring, (uint8_t*)d.ring + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
-  tvmrt_micro_walk_ring(s, steps, &d);
-  return tvmrt_scratch_free(d.ring);
+/*! \brief What is this kernel's own; in_c is out_c. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_tile(const tvmrt_micro_conv_i8* c) {
+  const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
+                                  c->shape.kept.ring.slots, c->shape.stride[0], 1},
+                                 1,
+                                 0,
+                                 (uint16_t)c->x_zero * 0x00010001u};
+  return tile;
 }
 
-/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(). */
-static inline int tvmrt_micro_depthwise_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                const tvmrt_micro_data* data,
-                                                const tvmrt_micro_rows* at, uint8_t* scratch) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_depthwise d = {&part, data, (int16_t*)(void*)scratch};
-  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row, tvmrt_micro_depthwise_row,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  if (at->first == 0) {
-    tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
-  }
-  tvmrt_micro_walk_rows(&whole->shape, at, steps, 1, &d);
-  return 0;
-}
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_i8, tvmrt_micro_depthwise_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_ */

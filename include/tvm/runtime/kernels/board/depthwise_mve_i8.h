@@ -25,17 +25,9 @@
 /*! \brief Rows in the ring. */
 #define TVMRT_MICRO_MVE_ROWS 8
 
-/*! \brief What the steps of a layer share. */
-typedef struct tvmrt_micro_mve_wide {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  uint8_t* ring;
-  int32_t* sums;
-} tvmrt_micro_mve_wide;
-
 /*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
-  const tvmrt_micro_mve_wide* const d = (const tvmrt_micro_mve_wide*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t from = tvmrt_micro_find_row(s, image, slot), plane = s->kept.ring.plane;
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
@@ -48,7 +40,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, 
     column = s->x_stride;
     channels = 8;
   }
-  uint8_t* to = d->ring + (tvmrt_micro_padding(s) * 8 + slot % TVMRT_MICRO_MVE_ROWS);
+  uint8_t* to = (uint8_t*)d->ring + (tvmrt_micro_padding(s) * 8 + slot % TVMRT_MICRO_MVE_ROWS);
 #if TVMRT_MICRO_CAN_MVE
   const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)plane);
   const uint16x8_t flips = vdupq_n_u16(flip);
@@ -106,7 +98,7 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_one(const tvmrt_micro_shape* s, int32_t* 
 }
 
 /*! \brief The sums of an output row of eight channels, or less. */
-TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_mve_wide* d, int32_t channel,
+TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t channel,
                                              int32_t channels, int32_t turn, int vectors) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* x = (const int8_t*)d->ring + channel * s->kept.ring.plane;
@@ -116,18 +108,18 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_mve_wide* d, int3
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_6(const tvmrt_micro_mve_wide* d, int32_t channel,
+TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_6(const tvmrt_micro_layer* d, int32_t channel,
                                                  int32_t channels, int32_t turn) {
   tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 3);
 }
 
-TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_8(const tvmrt_micro_mve_wide* d, int32_t channel,
+TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_8(const tvmrt_micro_layer* d, int32_t channel,
                                                  int32_t channels, int32_t turn) {
   tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 4);
 }
 
 /*! \brief An output row; a step makes one. */
-TVMRT_INLINE void tvmrt_micro_mve_wide_row(const tvmrt_micro_mve_wide* d, int32_t row, int32_t slot,
+TVMRT_INLINE void tvmrt_micro_mve_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
                                            int vectors) {
   const int32_t turn = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;
   for (int32_t channel = 0; channel < out_c; channel += 8) {
@@ -146,86 +138,29 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_row(const tvmrt_micro_mve_wide* d, int32_
 static inline void tvmrt_micro_mve_wide_row_6(const void* layer, int32_t row, int32_t rows,
                                               int32_t slot) {
   (void)rows;
-  tvmrt_micro_mve_wide_row((const tvmrt_micro_mve_wide*)layer, row, slot, 3);
+  tvmrt_micro_mve_wide_row((const tvmrt_micro_layer*)layer, row, slot, 3);
 }
 
 static inline void tvmrt_micro_mve_wide_row_8(const void* layer, int32_t row, int32_t rows,
                                               int32_t slot) {
   (void)rows;
-  tvmrt_micro_mve_wide_row((const tvmrt_micro_mve_wide*)layer, row, slot, 4);
+  tvmrt_micro_mve_wide_row((const tvmrt_micro_layer*)layer, row, slot, 4);
 }
 
-/*! \brief A layer whose scratch begins there; `fresh`: nothing is in its ring. */
-TVMRT_INLINE tvmrt_micro_mve_wide tvmrt_micro_mve_wide_layer(const tvmrt_micro_conv_i8* c,
-                                                             const tvmrt_micro_data* data,
-                                                             uint8_t* scratch, int fresh) {
-  const tvmrt_micro_mve_wide d = {c, data, scratch + c->shape.out[1] * 32,
-                                  (int32_t*)(void*)scratch};
-  const uint8_t padding = (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
-  if (fresh) tvmrt_micro_fill(d.ring, scratch + c->shape.scratch, padding * 0x01010101u);
-  return d;
+/*! \brief What is this kernel's own; in_c is out_c, kernels have at most 8 rows and no dilation. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i8* c, int vectors) {
+  const tvmrt_micro_tile tile = {
+      {tvmrt_micro_mve_wide_copy,
+       vectors == 3 ? tvmrt_micro_mve_wide_row_6 : tvmrt_micro_mve_wide_row_8, c->shape.kernel[0],
+       c->shape.stride[0], 1},
+      1,
+      32 * c->shape.out[1],
+      tvmrt_micro_int8_padding(c) * 0x01010101u};
+  return tile;
 }
 
-/*! \brief What a layer does in a step. */
-TVMRT_INLINE tvmrt_micro_steps tvmrt_micro_mve_wide_steps(const tvmrt_micro_shape* s, int vectors) {
-  const tvmrt_micro_steps steps = {
-      tvmrt_micro_mve_wide_copy,
-      vectors == 3 ? tvmrt_micro_mve_wide_row_6 : tvmrt_micro_mve_wide_row_8, s->kernel[0],
-      s->stride[0], 1};
-  return steps;
-}
-
-/*! \brief tvmrt_micro_depthwise_6_mve_i8_run() by windows of 3 or 4 vectors. */
-TVMRT_INLINE int tvmrt_micro_mve_wide_run(const tvmrt_micro_conv_i8* c,
-                                          const tvmrt_micro_data* data, int vectors) {
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_mve_wide d = tvmrt_micro_mve_wide_layer(c, data, scratch, 1);
-  tvmrt_micro_walk_ring(&c->shape, tvmrt_micro_mve_wide_steps(&c->shape, vectors), &d);
-  return tvmrt_scratch_free(scratch);
-}
-
-/*! \brief tvmrt_micro_depthwise_6_mve_i8_rows() by windows of 3 or 4 vectors. */
-TVMRT_INLINE int tvmrt_micro_mve_wide_rows(const tvmrt_micro_conv_i8* whole,
-                                           const tvmrt_micro_data* data, const tvmrt_micro_rows* at,
-                                           uint8_t* scratch, int vectors) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_mve_wide d = tvmrt_micro_mve_wide_layer(&part, data, scratch, at->first == 0);
-  tvmrt_micro_walk_rows(&whole->shape, at, tvmrt_micro_mve_wide_steps(&part.shape, vectors), 1, &d);
-  return 0;
-}
-
-/*!
- * \brief y = depthwise convolution of x, by a kernel of up to 6 columns; _8_: of up to 8.
- *
- * \param c    [in] Shape; in_c is out_c, kernels have at most 8 rows and no dilation.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_6_mve_i8_run(const tvmrt_micro_conv_i8* c,
-                                                     const tvmrt_micro_data* data) {
-  return tvmrt_micro_mve_wide_run(c, data, 3);
-}
-
-static inline int tvmrt_micro_depthwise_8_mve_i8_run(const tvmrt_micro_conv_i8* c,
-                                                     const tvmrt_micro_data* data) {
-  return tvmrt_micro_mve_wide_run(c, data, 4);
-}
-
-/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_mve_i8_rows(). */
-static inline int tvmrt_micro_depthwise_6_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                      const tvmrt_micro_data* data,
-                                                      const tvmrt_micro_rows* at,
-                                                      uint8_t* scratch) {
-  return tvmrt_micro_mve_wide_rows(whole, data, at, scratch, 3);
-}
-
-static inline int tvmrt_micro_depthwise_8_mve_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                      const tvmrt_micro_data* data,
-                                                      const tvmrt_micro_rows* at,
-                                                      uint8_t* scratch) {
-  return tvmrt_micro_mve_wide_rows(whole, data, at, scratch, 4);
-}
+/* kernels of up to 6 columns, and of up to 8 */
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_6_mve_i8, tvmrt_micro_mve_wide_tile(c, 3))
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_8_mve_i8, tvmrt_micro_mve_wide_tile(c, 4))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_ */

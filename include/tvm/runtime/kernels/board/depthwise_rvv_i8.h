@@ -19,13 +19,6 @@
 /*! \brief Most rows of a kernel. */
 #define TVMRT_MICRO_RVV_MAX_ROWS 16
 
-/*! \brief What the rows of a layer share. */
-typedef struct tvmrt_micro_rvv_depthwise {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  int8_t* ring;
-} tvmrt_micro_rvv_depthwise;
-
 /*! \brief n bytes, moved into int8 by `flip`. */
 TVMRT_INLINE void tvmrt_micro_rvv_move(int8_t* to, const uint8_t* from, int32_t n, int32_t flip) {
 #if TVMRT_MICRO_RVV
@@ -35,26 +28,21 @@ TVMRT_INLINE void tvmrt_micro_rvv_move(int8_t* to, const uint8_t* from, int32_t 
 #endif
 }
 
-/*! \brief What padding is in the ring. */
-TVMRT_INLINE uint8_t tvmrt_micro_rvv_padding(const tvmrt_micro_conv_i8* c) {
-  return (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
-}
-
 /*! \brief Where a row, counted from the first row of padding on, lies in the ring. */
-TVMRT_INLINE int8_t* tvmrt_micro_rvv_row(const tvmrt_micro_rvv_depthwise* d, int32_t h) {
+TVMRT_INLINE int8_t* tvmrt_micro_rvv_row(const tvmrt_micro_layer* d, int32_t h) {
   const tvmrt_micro_ring* const ring = &d->conv->shape.kept.ring;
-  return d->ring + h % ring->slots * ring->plane;
+  return (int8_t*)d->ring + h % ring->slots * ring->plane;
 }
 
 /*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
-  const tvmrt_micro_rvv_depthwise* const d = (const tvmrt_micro_rvv_depthwise*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t at = tvmrt_micro_find_row(s, image, slot), flip = d->conv->x_signed ? 0 : 0x80;
   int8_t* to = tvmrt_micro_rvv_row(d, slot) + tvmrt_micro_padding(s) * s->in_c;
   int32_t pixels = s->kept.ring.inside, bytes = s->in_c;
   if (at < 0) {
-    memset(to, tvmrt_micro_rvv_padding(d->conv), (size_t)(pixels * bytes));
+    memset(to, tvmrt_micro_int8_padding(d->conv), (size_t)(pixels * bytes));
     return;
   }
   if (s->x_stride == bytes) { /* one run */
@@ -145,7 +133,7 @@ TVMRT_INLINE void tvmrt_micro_rvv_sums(tvmrt_micro_rvv_block b, const int8_t* co
 /*! \brief An output row; a step makes one. */
 static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int32_t rows,
                                             int32_t slot) {
-  const tvmrt_micro_rvv_depthwise* const d = (const tvmrt_micro_rvv_depthwise*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int8_t* at[TVMRT_MICRO_RVV_MAX_ROWS];
   int32_t sums[TVMRT_MICRO_SUMS];
@@ -177,49 +165,16 @@ static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int3
   }
 }
 
-/*! \brief A layer whose scratch begins there; `fresh`: nothing is in its ring. */
-TVMRT_INLINE tvmrt_micro_rvv_depthwise tvmrt_micro_rvv_layer(const tvmrt_micro_conv_i8* c,
-                                                             const tvmrt_micro_data* data,
-                                                             uint8_t* scratch, int fresh) {
-  const tvmrt_micro_rvv_depthwise d = {c, data, (int8_t*)scratch};
-  if (fresh) {
-    tvmrt_micro_fill(scratch, scratch + c->shape.scratch, tvmrt_micro_rvv_padding(c) * 0x01010101u);
-  }
-  return d;
+/*! \brief What is this kernel's own; in_c is out_c. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_rvv_tile(const tvmrt_micro_conv_i8* c) {
+  const tvmrt_micro_tile tile = {{tvmrt_micro_rvv_copy_row, tvmrt_micro_rvv_make_row,
+                                  c->shape.kept.ring.slots, c->shape.stride[0], 1},
+                                 1,
+                                 0,
+                                 tvmrt_micro_int8_padding(c) * 0x01010101u};
+  return tile;
 }
 
-/*! \brief What a layer does in a step. */
-TVMRT_INLINE tvmrt_micro_steps tvmrt_micro_rvv_steps(const tvmrt_micro_shape* s) {
-  const tvmrt_micro_steps steps = {tvmrt_micro_rvv_copy_row, tvmrt_micro_rvv_make_row,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  return steps;
-}
-
-/*!
- * \brief y = depthwise convolution of x.
- *
- * \param c    [in] Shape; in_c is out_c.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_rvv_i8_run(const tvmrt_micro_conv_i8* c,
-                                                   const tvmrt_micro_data* data) {
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_rvv_depthwise d = tvmrt_micro_rvv_layer(c, data, scratch, 1);
-  tvmrt_micro_walk_ring(&c->shape, tvmrt_micro_rvv_steps(&c->shape), &d);
-  return tvmrt_scratch_free(scratch);
-}
-
-/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(). */
-static inline int tvmrt_micro_depthwise_rvv_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                    const tvmrt_micro_data* data,
-                                                    const tvmrt_micro_rows* at, uint8_t* scratch) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_rvv_depthwise d = tvmrt_micro_rvv_layer(&part, data, scratch, at->first == 0);
-  tvmrt_micro_walk_rows(&whole->shape, at, tvmrt_micro_rvv_steps(&part.shape), 1, &d);
-  return 0;
-}
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_rvv_i8, tvmrt_micro_rvv_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_ */

@@ -30,15 +30,13 @@
 /*! \brief Words behind the record of the last row, as many as are loaded at once. */
 #define TVMRT_MICRO_WIDE_END 3
 
-/*! \brief What the steps of a layer share. */
-typedef struct tvmrt_micro_wide {
-  const tvmrt_micro_conv_i8* conv;
-  const tvmrt_micro_data* data;
-  int16_t* ring;
-  int32_t* sums;
-  int32_t*
-      record; /* elements from a plane to the row, or -1 behind the last one; words of weights */
-} tvmrt_micro_wide;
+/*!
+ * \brief The record of a layer, behind the sums: of each row of the kernel the elements from a plane to
+ * the row, and its words of weights; -1 behind the last one.
+ */
+TVMRT_INLINE int32_t* tvmrt_micro_wide_record(const tvmrt_micro_layer* d) {
+  return d->sums + (d->conv->shape.out[1] + 3) / 4 * 16;
+}
 
 /*! \brief Where columns of four channels are read, and where they go. */
 typedef struct tvmrt_micro_wide_columns {
@@ -118,13 +116,13 @@ TVMRT_INLINE int32_t tvmrt_micro_wide_at(const tvmrt_micro_shape* s, int32_t h) 
 
 /*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
-  const tvmrt_micro_wide* const d = (const tvmrt_micro_wide*)layer;
+  const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
   const int32_t from = tvmrt_micro_find_row(s, image, slot), pad = tvmrt_micro_padding(s);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
-  int16_t* to = d->ring + tvmrt_micro_wide_at(s, slot) + pad;
+  int16_t* to = (int16_t*)d->ring + tvmrt_micro_wide_at(s, slot) + pad;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t left = s->in_c - channel;
     tvmrt_micro_wide_columns at = {padding, 0, to, ring->plane};
@@ -304,23 +302,24 @@ TVMRT_INLINE void tvmrt_micro_wide_sums(tvmrt_micro_wide_outputs outputs, const 
 #endif
 
 /*! \brief The sums of an output row of four channels. */
-TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_wide* d, int32_t channel, int taps,
+TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t channel, int taps,
                                         int32_t stride) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t weights = s->kernel[0] * TVMRT_MICRO_WIDE_WORDS(taps, stride) * 2;
   const int8_t* w = (const int8_t*)d->data->weights + channel * weights;
   const int32_t* const bias = d->data->bias + channel;
-  const int16_t* plane = d->ring + channel * s->kept.ring.plane;
-  tvmrt_micro_wide_outputs outputs = {d->record, 0, d->sums, d->sums + s->out[1] * 4};
+  const int16_t* plane = (const int16_t*)d->ring + channel * s->kept.ring.plane;
+  int32_t* const record = tvmrt_micro_wide_record(d);
+  tvmrt_micro_wide_outputs outputs = {record, 0, d->sums, d->sums + s->out[1] * 4};
   for (int i = 0; i < 4; i++, plane += s->kept.ring.plane) {
-    w = tvmrt_micro_wide_weights(d->record, w, taps, stride);
+    w = tvmrt_micro_wide_weights(record, w, taps, stride);
     outputs.bias = bias[i];
     tvmrt_micro_wide_sums(outputs, plane, taps, stride);
     outputs.sums++;
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_wide* d, int32_t channel) {
+TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_layer* d, int32_t channel) {
   if (d->conv->shape.stride[1] == 1) {
     tvmrt_micro_wide_quad(d, channel, 5, 1);
   } else {
@@ -328,7 +327,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_wide* d, int32_t c
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_wide* d, int32_t channel) {
+TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_layer* d, int32_t channel) {
   if (d->conv->shape.stride[1] == 1) {
     tvmrt_micro_wide_quad(d, channel, 7, 1);
   } else {
@@ -337,18 +336,18 @@ TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_wide* d, int32_t c
 }
 
 /*! \brief The bytes of four channels of an output row. */
-TVMRT_NOINLINE void tvmrt_micro_wide_bytes(const tvmrt_micro_wide* d, uint8_t* y,
+TVMRT_NOINLINE void tvmrt_micro_wide_bytes(const tvmrt_micro_layer* d, uint8_t* y,
                                            const tvmrt_micro_factor* factors) {
   tvmrt_micro_quad_bytes(d->conv, y, d->sums, 4, factors);
 }
 
 /*! \brief An output row; a step makes one. */
-TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_wide* d, int32_t row, int32_t slot,
+TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
                                        int taps) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_data* const data = d->data;
   const int32_t pixel = row * s->out[1], words = TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
-  int32_t* record = d->record;
+  int32_t* record = tvmrt_micro_wide_record(d);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++, record += 1 + words) {
     *record = tvmrt_micro_wide_at(s, slot + kh * s->dilation[0]);
   }
@@ -372,91 +371,33 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_wide* d, int32_t row, i
 static inline void tvmrt_micro_wide_row_5(const void* layer, int32_t row, int32_t rows,
                                           int32_t slot) {
   (void)rows;
-  tvmrt_micro_wide_row((const tvmrt_micro_wide*)layer, row, slot, 5);
+  tvmrt_micro_wide_row((const tvmrt_micro_layer*)layer, row, slot, 5);
 }
 
 static inline void tvmrt_micro_wide_row_7(const void* layer, int32_t row, int32_t rows,
                                           int32_t slot) {
   (void)rows;
-  tvmrt_micro_wide_row((const tvmrt_micro_wide*)layer, row, slot, 7);
-}
-
-/*! \brief A layer whose scratch begins there. */
-TVMRT_INLINE tvmrt_micro_wide tvmrt_micro_wide_layer(const tvmrt_micro_conv_i8* c,
-                                                     const tvmrt_micro_data* data, uint8_t* scratch,
-                                                     int taps) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  int32_t* const sums = (int32_t*)(void*)scratch;
-  int32_t* const record = sums + (s->out[1] + 3) / 4 * 16;
-  int32_t* const ring = record + TVMRT_MICRO_WIDE_END +
-                        s->kernel[0] * (1 + TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]));
-  const tvmrt_micro_wide d = {c, data, (int16_t*)(void*)ring, sums, record};
-  return d;
-}
-
-/*! \brief What a layer does in a step, by rows of 5 or 7 weights. */
-TVMRT_INLINE tvmrt_micro_steps tvmrt_micro_wide_steps(const tvmrt_micro_shape* s, int taps) {
-  const tvmrt_micro_steps steps = {tvmrt_micro_wide_copy_row,
-                                   taps == 5 ? tvmrt_micro_wide_row_5 : tvmrt_micro_wide_row_7,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  return steps;
-}
-
-/*! \brief tvmrt_micro_depthwise_5_i8_run() by rows of 5 or 7 weights. */
-TVMRT_INLINE int tvmrt_micro_wide_run(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                      int taps) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(c, data, scratch, taps);
-  tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
-  tvmrt_micro_walk_ring(s, tvmrt_micro_wide_steps(s, taps), &d);
-  return tvmrt_scratch_free(scratch);
-}
-
-/*! \brief tvmrt_micro_depthwise_5_i8_rows() by rows of 5 or 7 weights. */
-TVMRT_INLINE int tvmrt_micro_wide_rows(const tvmrt_micro_conv_i8* whole,
-                                       const tvmrt_micro_data* data, const tvmrt_micro_rows* at,
-                                       uint8_t* scratch, int taps) {
-  const tvmrt_micro_conv_i8 part = tvmrt_micro_ring_part(whole, at);
-  const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_wide d = tvmrt_micro_wide_layer(&part, data, scratch, taps);
-  if (at->first == 0) {
-    tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)part.x_zero * 0x00010001u);
-  }
-  tvmrt_micro_walk_rows(&whole->shape, at, tvmrt_micro_wide_steps(s, taps), 1, &d);
-  return 0;
+  tvmrt_micro_wide_row((const tvmrt_micro_layer*)layer, row, slot, 7);
 }
 
 /*!
- * \brief y = depthwise convolution of x, by a kernel of 4 or 5 columns; _7_: of 6 or 7.
- *
- * \param c    [in] Shape; in_c is out_c, columns are not dilated and their stride is 1 or 2.
- * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
+ * \brief What is this kernel's own, by rows of 5 or 7 weights; in_c is out_c, columns are not dilated
+ * and their stride is 1 or 2.
  */
-static inline int tvmrt_micro_depthwise_5_i8_run(const tvmrt_micro_conv_i8* c,
-                                                 const tvmrt_micro_data* data) {
-  return tvmrt_micro_wide_run(c, data, 5);
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_wide_tile(const tvmrt_micro_conv_i8* c, int taps) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t words = 1 + TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
+  const tvmrt_micro_tile tile = {
+      {tvmrt_micro_wide_copy_row, taps == 5 ? tvmrt_micro_wide_row_5 : tvmrt_micro_wide_row_7,
+       s->kept.ring.slots, s->stride[0], 1},
+      1,
+      (s->out[1] + 3) / 4 * 64 + 4 * (TVMRT_MICRO_WIDE_END + s->kernel[0] * words),
+      (uint16_t)c->x_zero * 0x00010001u};
+  return tile;
 }
 
-static inline int tvmrt_micro_depthwise_7_i8_run(const tvmrt_micro_conv_i8* c,
-                                                 const tvmrt_micro_data* data) {
-  return tvmrt_micro_wide_run(c, data, 7);
-}
-
-/*! \brief Some rows of it, for chains; as tvmrt_micro_depthwise_3x3_i8_rows(). */
-static inline int tvmrt_micro_depthwise_5_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                  const tvmrt_micro_data* data,
-                                                  const tvmrt_micro_rows* at, uint8_t* scratch) {
-  return tvmrt_micro_wide_rows(whole, data, at, scratch, 5);
-}
-
-static inline int tvmrt_micro_depthwise_7_i8_rows(const tvmrt_micro_conv_i8* whole,
-                                                  const tvmrt_micro_data* data,
-                                                  const tvmrt_micro_rows* at, uint8_t* scratch) {
-  return tvmrt_micro_wide_rows(whole, data, at, scratch, 7);
-}
+/* kernels of 4 or 5 columns, and of 6 or 7 */
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_5_i8, tvmrt_micro_wide_tile(c, 5))
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_7_i8, tvmrt_micro_wide_tile(c, 7))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_ */

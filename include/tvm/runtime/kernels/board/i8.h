@@ -90,6 +90,11 @@ typedef struct tvmrt_micro_data {
   const void* ctx;            /*!< For the epilogue. */
 } tvmrt_micro_data;
 
+/*! \brief Padding where activations of both types are int8, uint8 less 128. */
+TVMRT_INLINE uint8_t tvmrt_micro_int8_padding(const tvmrt_micro_conv_i8* c) {
+  return (uint8_t)(c->x_signed ? c->x_zero : c->x_zero ^ 0x80);
+}
+
 /* ---- rounding ---- */
 
 #if !TVMRT_MICRO_HAS_FPU

@@ -8,7 +8,7 @@
  * compiler of the network joins weights only where no input makes the sum larger, and where 16 bits
  * hold every joint number. Sums that overflow meanwhile do no harm.
  *
- * Windows are quads, as in board/pairs_i8.h. Packed weights: int16 [pair of
+ * Windows are quads, as in board/conv_i8.h. Packed weights: int16 [pair of
  * output channels][4 of biases, then quads of the window], aligned to 4 bytes; quads have their
  * order, the biases are two numbers of 32 bits, of u and joint.
  */

@@ -4,6 +4,9 @@
  *
  * A function for some rows is told which input rows lie in memory; what a depthwise layer reads again
  * is in a ring of its own (board/ring.h), which is kept from call to call.
+ *
+ * Of a depthwise kernel of integers, its header says what is its own, a tvmrt_micro_tile, and
+ * TVMRT_MICRO_DEPTHWISE() makes of it the functions for a layer and for some rows of one.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
 #define TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
@@ -45,22 +48,14 @@ TVMRT_INLINE void tvmrt_window_cut(tvmrt_window* w, int32_t* pad_end, const tvmr
   w->pad[1] += at->first - at->row * w->stride[1];
 }
 
-/*! \brief tvmrt_micro_cut_ring() of a layer of integers. */
-TVMRT_INLINE tvmrt_micro_conv_i8 tvmrt_micro_ring_part(const tvmrt_micro_conv_i8* whole,
-                                                       const tvmrt_micro_rows* at) {
-  tvmrt_micro_conv_i8 part = *whole;
-  tvmrt_micro_cut_ring(&part.shape, at);
-  return part;
-}
-
 /*!
  * \brief One step of tvmrt_micro_walk_ring(): copies the slots whose rows lie in memory, at most those
  * of the next step, and makes that step's output rows, if there are to be any.
  *
  * \param whole [in] Shape of the whole layer.
  * \param unit  [in] Rows of a slot.
- * \param layer [in] What the tile is told, of tvmrt_micro_ring_part(): output rows are counted from
- *                   the data's y on.
+ * \param layer [in] What the tile is told, of the layer cut by tvmrt_micro_cut_ring(): output rows are
+ *                   counted from the data's y on.
  */
 TVMRT_INLINE void tvmrt_micro_walk_rows(const tvmrt_micro_shape* whole, const tvmrt_micro_rows* at,
                                         tvmrt_micro_steps by, int32_t unit, const void* layer) {
@@ -74,5 +69,67 @@ TVMRT_INLINE void tvmrt_micro_walk_rows(const tvmrt_micro_shape* whole, const tv
   for (; next < end; next++) by.copy(layer, 0, next);
   if (at->rows > 0) by.make(layer, 0, at->rows, slot);
 }
+
+/*! \brief What the steps of a depthwise layer of integers share. */
+typedef struct tvmrt_micro_layer {
+  const tvmrt_micro_conv_i8* conv;
+  const tvmrt_micro_data* data;
+  void* ring;
+  int32_t* sums; /*!< In front of the ring, for tiles that keep some there. */
+} tvmrt_micro_layer;
+
+/*! \brief How a kernel computes a depthwise layer. */
+typedef struct tvmrt_micro_tile {
+  tvmrt_micro_steps steps; /*!< They are told a tvmrt_micro_layer. */
+  int32_t unit;            /*!< Input rows of a slot. */
+  int32_t front;           /*!< Bytes of scratch in front of the ring, a multiple of four. */
+  uint32_t padding;        /*!< Four bytes of padding as they are in the ring. */
+} tvmrt_micro_tile;
+
+/*! \brief y = depthwise convolution of x by a tile. Errors: 0, or -1 where there is no scratch. */
+TVMRT_INLINE int tvmrt_micro_run_tile(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                      tvmrt_micro_tile by) {
+  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
+  if (scratch == NULL) return -1;
+  const tvmrt_micro_layer d = {c, data, scratch + by.front, (int32_t*)(void*)scratch};
+  tvmrt_micro_fill(d.ring, scratch + c->shape.scratch, by.padding);
+  tvmrt_micro_walk_ring(&c->shape, by.steps, &d);
+  return tvmrt_scratch_free(scratch);
+}
+
+/*!
+ * \brief Some rows of it, for chains.
+ *
+ * \param whole   [in] The whole layer.
+ * \param data    [in] x is the first input row in memory, y the first row that is made.
+ * \param at      [in] The rows; output rows are as many as a step makes, or what is left.
+ * \param scratch [in,out] shape.scratch bytes, aligned to 8, kept from call to call.
+ */
+TVMRT_INLINE int tvmrt_micro_run_tile_rows(const tvmrt_micro_conv_i8* whole,
+                                           const tvmrt_micro_data* data, const tvmrt_micro_rows* at,
+                                           uint8_t* scratch, tvmrt_micro_tile by) {
+  tvmrt_micro_conv_i8 part = *whole;
+  tvmrt_micro_cut_ring(&part.shape, at);
+  const tvmrt_micro_layer d = {&part, data, scratch + by.front, (int32_t*)(void*)scratch};
+  if (at->first == 0) tvmrt_micro_fill(d.ring, scratch + part.shape.scratch, by.padding);
+  tvmrt_micro_walk_rows(&whole->shape, at, by.steps, by.unit, &d);
+  return 0;
+}
+
+/*!
+ * \brief The functions of a depthwise kernel: NAME_run(layer, data) and, of some rows of the layer,
+ * NAME_rows(whole, data, at, scratch), by the TILE of a layer, an expression of `c`.
+ *
+ * shift of the data is not used. y may be x only as board/ring.h says. Values and threads are those
+ * of tvmrt_micro_conv_i8_run().
+ */
+#define TVMRT_MICRO_DEPTHWISE(NAME, TILE)                                                    \
+  static inline int NAME##_run(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data) { \
+    return tvmrt_micro_run_tile(c, data, TILE);                                              \
+  }                                                                                          \
+  static inline int NAME##_rows(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,  \
+                                const tvmrt_micro_rows* at, uint8_t* scratch) {              \
+    return tvmrt_micro_run_tile_rows(c, data, at, scratch, TILE);                            \
+  }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_ROWS_H_ */

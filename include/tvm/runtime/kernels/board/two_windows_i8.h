@@ -19,49 +19,18 @@ TVMRT_NOINLINE tvmrt_micro_place tvmrt_micro_find_window(const tvmrt_micro_shape
   return tvmrt_micro_find(s, pixel);
 }
 
-/*! \brief Copies a window as bytes, zeros behind it. */
-TVMRT_NOINLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                             int32_t pixel, uint8_t* to) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_place at = tvmrt_micro_find_window(s, pixel);
-  tvmrt_micro_copy_padded(c, x + at.image, &at, to);
-  for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
-    to[i] = 0;
-  }
+/*! \brief The window of an output pixel as bytes. */
+TVMRT_NOINLINE void tvmrt_micro_one_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                           int32_t pixel, uint8_t* to) {
+  const tvmrt_micro_place at = tvmrt_micro_find_window(&c->shape, pixel);
+  tvmrt_micro_window_bytes(c, x, &at, to);
 }
 
-/*! \brief Zeros where a window ends, in front of what is copied: only its last unit has any. */
-TVMRT_INLINE void tvmrt_micro_end_window(uint8_t* end) {
-  const uint32_t zeros = 0;
-  memcpy(TVMRT_ALIGNED(end - 8, 4), &zeros, 4);
-  memcpy(TVMRT_ALIGNED(end - 4, 4), &zeros, 4);
-}
-
-/*! \brief The window of a pointwise layer as bytes, zeros behind it. */
-TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
-                                          uint8_t* to) {
-  tvmrt_micro_end_window(to + c->shape.kept.windows.length);
-  tvmrt_micro_copy_run(to, from, c->shape.in_c);
-}
-
-/*! \brief The window of a pixel of a pointwise layer; `step` is that of neighbours, `bytes` scratch. */
-TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                          int32_t pixel, tvmrt_micro_element* to, int32_t step,
-                                          uint8_t* bytes) {
-  const int32_t n = c->shape.kept.windows.length;
-  const uint8_t* from = x + pixel * c->shape.x_stride;
-  if (n != c->shape.in_c) {
-    tvmrt_micro_point_bytes(c, from, bytes);
-    from = bytes;
-  }
-  tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
-}
-
-/*! \brief The window of an output pixel, alike. */
+/*! \brief The window of an output pixel; `step` is that of neighbours, `bytes` scratch. */
 TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int32_t step,
                                        uint8_t* bytes) {
-  tvmrt_micro_window_bytes(c, x, pixel, bytes);
+  tvmrt_micro_one_window(c, x, pixel, bytes);
   tvmrt_micro_place_groups(to, step, bytes, c->shape.kept.windows.length, c->x_signed);
 }
 
@@ -101,8 +70,8 @@ TVMRT_NOINLINE int tvmrt_micro_two_inside(const tvmrt_micro_conv_i8* c, const ui
   const int whole = run * s->kernel[0] == n && run % TVMRT_MICRO_GROUP == 0;
   uint8_t* const second_bytes = bytes;
   if (!whole) {
-    tvmrt_micro_end_window(bytes);
-    tvmrt_micro_end_window(bytes + n);
+    tvmrt_micro_end_window(c, bytes);
+    tvmrt_micro_end_window(c, bytes + n);
   }
   for (int32_t kh = s->kernel[0]; kh > 0; kh--, from += row * s->dilation[0]) {
     if (whole) {
@@ -126,8 +95,8 @@ TVMRT_INLINE void tvmrt_micro_copy_two(const tvmrt_micro_conv_i8* c, const uint8
   if (points) {
     tvmrt_micro_two_points(c, x, pixel, to);
   } else if (!tvmrt_micro_two_inside(c, x, pixel, to)) {
-    tvmrt_micro_window_bytes(c, x, pixel, bytes - n);
-    tvmrt_micro_window_bytes(c, x, pixel + 1, bytes);
+    tvmrt_micro_one_window(c, x, pixel, bytes - n);
+    tvmrt_micro_one_window(c, x, pixel + 1, bytes);
     tvmrt_micro_widen_two(to, bytes - n, n, n / TVMRT_MICRO_GROUP, c->x_signed);
   }
 }

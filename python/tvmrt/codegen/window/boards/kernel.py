@@ -10,7 +10,6 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import round_up
 
 from .shape import MicroShape, Ring, Windows
@@ -50,10 +49,8 @@ class MicroKernel(Generic[Layer]):
         Of ``include/tvm/runtime/kernels``.
     tile
         The C function, which takes the layer's struct and its data.
-    pointwise
-        The function for layers whose windows are pixels, where they have one of their own.
-    pixel
-        That for those with a single pixel.
+    more
+        What else it is told of a layer, as C.
     cost
         Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
         least code counts. Of kernels that support a layer, the cheapest is taken, of those that
@@ -80,15 +77,11 @@ class MicroKernel(Generic[Layer]):
     needs: frozenset[str] = frozenset()
     rows: str = ""
     unit: int = 1
-    pointwise: str = ""
-    pixel: str = ""
+    more: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
-    def function(self, layer: Layer) -> str:
-        """The C function that computes a layer."""
-        shape = layer.shape
-        if self.pixel and shape.pointwise and most(shape.pixels) == 1:
-            return self.pixel
-        return self.pointwise if self.pointwise and shape.pointwise else self.tile
+    def call(self, layer: Layer, address: str) -> str:
+        """The C expression that computes a layer at an address, whose tensors are ``data``."""
+        return f"{self.tile}({', '.join([address, '&data', *self.more(layer)])})"
 
 
 def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:

@@ -101,6 +101,16 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     return shape if shape.fits else None
 
 
+def window_kind(shape: MicroShape, lone: bool = True) -> str:
+    """What all windows of a dense layer are, a ``tvmrt_micro_kind``.
+
+    ``lone``: whether the kernel computes a layer of one pixel by less code than others.
+    """
+    if not shape.pointwise:
+        return "TVMRT_MICRO_ANY"
+    return "TVMRT_MICRO_PIXEL" if lone and most(shape.pixels) == 1 else "TVMRT_MICRO_POINTS"
+
+
 def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     """Windows of two pixels by elements of so many bytes, and one of bytes.
 

@@ -120,7 +120,7 @@ def emit_call(
         return
     f.line(f"{kind} part = *{address};")
     f.line("tvmrt_micro_cut(&part.shape, &at);")
-    f.line(f"return {kernel.function(layer)}(&part, &data);")
+    f.line(f"return {kernel.call(layer, '&part')};")
 
 
 def print_part(f: FunctionWriter, kind: str, name: str) -> str:

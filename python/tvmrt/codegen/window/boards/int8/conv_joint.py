@@ -8,7 +8,7 @@ import numpy as np
 
 from ...packing_i8 import wrap_int32
 from ..kernel import MicroWeights
-from ..layer_i8 import QUAD_ORDER, MicroLayer, shifts
+from ..layer_i8 import QUAD_ORDER, MicroLayer, shifts, window_kind
 from . import conv
 
 MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
@@ -42,9 +42,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 KERNEL = replace(
     conv.KERNEL,
-    tile="tvmrt_micro_conv_i8_run_joint",
-    pointwise="tvmrt_micro_pointwise_i8_run_joint",
-    pixel="tvmrt_micro_pixel_i8_run_joint",
+    more=lambda layer: ("TVMRT_MICRO_JOINT", window_kind(layer.shape)),
     cost=0.76,
     supports=supports,
     pack=pack,

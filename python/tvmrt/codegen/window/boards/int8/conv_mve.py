@@ -1,7 +1,7 @@
 """Dense layers by Helium, 16 products of bytes at a time."""
 
 from ..kernel import MicroKernel, MicroWeights
-from ..layer_i8 import MicroLayer, pack_windows, windows_of
+from ..layer_i8 import MicroLayer, pack_windows, window_kind, windows_of
 
 UNIT = 16
 
@@ -14,7 +14,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 KERNEL = MicroKernel(
     header="board/conv_mve_i8.h",
     tile="tvmrt_micro_conv_i8_run",
-    pointwise="tvmrt_micro_pointwise_i8_run",
+    more=lambda layer: ("0", window_kind(layer.shape, lone=False)),
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,

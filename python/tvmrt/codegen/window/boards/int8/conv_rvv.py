@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernel import MicroKernel, MicroWeights
-from ..layer_i8 import MicroLayer, shifts, windows_of
+from ..layer_i8 import MicroLayer, shifts, window_kind, windows_of
 
 UNIT = 8
 
@@ -21,8 +21,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 KERNEL = MicroKernel(
     header="board/conv_rvv_i8.h",
     tile="tvmrt_micro_conv_i8_run",
-    pointwise="tvmrt_micro_pointwise_i8_run",
-    pixel="tvmrt_micro_pixel_i8_run",
+    more=lambda layer: ("0", window_kind(layer.shape)),
     cost=0.13,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,

@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.ir.rounding import round_up
 
 from ..kernel import MicroKernel, MicroWeights, padded
-from ..layer_i8 import MicroLayer, shifts, windows_of
+from ..layer_i8 import MicroLayer, shifts, window_kind, windows_of
 
 UNIT, QUAD = 8, 4
 FLAGGED = 128  # elements with one word of flags, TVMRT_MICRO_FLAGGED
@@ -44,8 +44,7 @@ def flags(weights: np.ndarray) -> np.ndarray:
 KERNEL = MicroKernel(
     header="board/conv_twin_i8.h",
     tile="tvmrt_micro_conv_i8_run",
-    pointwise="tvmrt_micro_pointwise_i8_run",
-    pixel="tvmrt_micro_pixel_i8_run",
+    more=lambda layer: ("0", window_kind(layer.shape)),
     cost=2.2,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,
