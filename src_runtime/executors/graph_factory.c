@@ -10,9 +10,9 @@
 #include "graph.h"
 
 typedef struct graph_factory {
-  tvmrt_module base; /* NUL at its end, as callers are given it */
-  char* json;        /* the network's: the name under which callers ask for an executor */
-  char* name;
+  tvmrt_module base;
+  char* json;          /* NUL at its end, as callers are given it */
+  char* name;          /* the network's, by which callers ask for an executor */
   tvmrt_params params; /* named tensors, retained; executors share them */
 } graph_factory;
 
