@@ -45,6 +45,7 @@ from .loops.nest import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
 from .target import Target
 from .tied_tables import tie_tables
+from .window.tile_sums import PRODUCTS, other_summand
 
 KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
 
@@ -155,10 +156,15 @@ class _ProgramBuilder:
                 f"the network {self.graph.name} cannot be compiled: {'; '.join(problems)}"
             )
 
-    def _follows(self, node: Node, root: Node) -> bool:
-        """On microcontrollers the sum of a residual layer is made where the layer's result is."""
-        product = self.target.board is not None and root.op in ("qconv", "qmatmul")
-        return product and node.op in ("qadd", "qmul")
+    def _follows(self, node: Node, inside: list[Node]) -> bool:
+        """Beside pointwise nodes, the sum of a residual layer is made where the layer's result is:
+        by functions of rows on microcontrollers, by tiles, which end with it, on hosts."""
+        pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
+        if self.target.board is not None:
+            return pointwise or (root.op in PRODUCTS and node.op in ("qadd", "qmul"))
+        if pointwise:
+            return inside[-1] is root or inside[-1].op != "qadd"
+        return inside[-1] is root and other_summand(root, node) is not None
 
     def _apart(self, node: Node) -> bool:
         """Loops in vectors over near angles are followed by loops over all, see loops/nest.py."""

@@ -60,13 +60,18 @@ def network():
     quantised(rng, nodes, weights, "qsmall", "q", 1, 20, 5)
     quantised(rng, nodes, weights, "qgroups", "q", 2, 20, 50)
     quantised(rng, nodes, weights, "qdepth", "q", 20, 20, 20)
+    quantised(rng, nodes, weights, "qsecond", "q", 1, 20, 43)
     weights["t"] = np.float32(0.03)
     nodes += [
+        helper.make_node("DequantizeLinear", ["qdense", "qdense_ys", "z"], ["one"]),
+        helper.make_node("DequantizeLinear", ["qsecond", "qsecond_ys", "z"], ["other"]),
+        helper.make_node("Add", ["one", "other"], ["both"]),
+        helper.make_node("QuantizeLinear", ["both", "qdense_ys", "z"], ["qsum"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["q_float"]),
         helper.make_node("LeakyRelu", ["q_float"], ["q_relu"]),
         helper.make_node("QuantizeLinear", ["q_relu", "t", "z"], ["table"]),
     ]
-    inner = ("conv", "q_float", "q_relu")
+    inner = ("conv", "q_float", "q_relu", "qsecond", "one", "other", "both")
     outputs = [n.output[0] for n in nodes if n.output[0] not in inner]
     inputs = {"x": x, "q": q, "v": v}
     made = model(nodes, inputs, outputs, weights)

@@ -74,6 +74,9 @@ typedef struct tvmrt_conv_i8_data {
   tvmrt_i8_epilogue epilogue;  /*!< NULL: y = rescaled bytes. */
   const void* ctx;             /*!< For the epilogue. */
   int32_t y_bytes;             /*!< Size of one element of y: 1 or 4. */
+  const tvmrt_add_i8* plus;    /*!< For tiles that add: by what factors; not with an epilogue. */
+  const void* added;    /*!< For them: bytes at the places of y, whose memory they may have. */
+  int64_t added_stride; /*!< Bytes of it from one pixel to the next. */
 } tvmrt_conv_i8_data;
 
 /*! \brief Everything that one task keeps while it walks over its part of the output. */
@@ -123,6 +126,8 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.extra = c->extra[0];
   w->args.extras = c->extras;
   w->args.range = data->epilogue != NULL ? NULL : data->range;
+  w->args.plus = data->plus;
+  w->args.added_step = data->added_stride;
   memset(p + c->at_none, c->x_zero, (size_t)(c->at_patches - c->at_none));
   tvmrt_row_reader_init(&w->reader, &c->window, rows, data->x, p);
   return 0;
@@ -230,11 +235,18 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   const int32_t in_block = filled < c->block ? filled : c->block;
   const int shifted = w->args.shift != NULL && tvmrt_i8_any(w->args.shift, in_block);
   const int32_t* sums = shifted ? w->sums : NULL;
+  const uint8_t* added = NULL;
+  if (data->added != NULL) {
+    added = (const uint8_t*)data->added + tvmrt_conv_i8_pixel(c, row, first) * data->added_stride +
+            (int64_t)group * c->out_c + channel;
+  }
   int32_t p = 0;
   for (; p + c->wt <= pixels; p += c->wt) {
+    if (added != NULL) w->args.added = added + p * data->added_stride;
     tile[0](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
   for (const int32_t rest = c->rest > 0 ? c->rest : c->wt; p < pixels; p += rest) {
+    if (added != NULL) w->args.added = added + p * data->added_stride;
     tile[1](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
 }
@@ -330,7 +342,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  * \brief y = convolution of x.
  *
  * \param c    [in] The layer; best a `static const` that the compiler sees.
- * \param data [in] The tensors. x and y do not overlap.
+ * \param data [in] The tensors. x and y do not overlap; `added` may be y.
  *
  * Values:  exact int32 sums (they must fit), then as tile/i8.h says or as the epilogue does.
  * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.

@@ -14,6 +14,7 @@ from tvmrt.ir.small import codes_of
 from ..c.initializers import number
 from ..c.text import GAP, call, minus
 from ..c.writer import FunctionWriter, literal
+from .pair_factors import pair_factors
 
 
 def scalar_literal(value: Value) -> str | None:
@@ -84,13 +85,15 @@ def _attribute(value: object, dtype: DType) -> object:
 
 def pair_expression(node: Node, a: str, b: str) -> str:
     """The C expression (int32_t) of an element of a sum or a product of bytes."""
-    attrs, sign = node.attrs, "+" if node.op == "qadd" else "*"
+    attrs, sign, factors = node.attrs, "+" if node.op == "qadd" else "*", pair_factors(node)
     terms = [
-        call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), number(attrs[f"{k}_scale"]))
-        for k, v in (("a", a), ("b", b))
+        call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), number(factor))
+        for k, v, factor in (("a", a, factors.fa), ("b", b, factors.fb))
     ]
     result = f"{terms[0]}{GAP}{sign} {terms[1]}"
-    if attrs["y_scale"] != 1:
-        result = f"({result}){GAP}/ {number(attrs['y_scale'])}"
+    if factors.factor != 1:
+        result = f"({result}){GAP}* {number(factors.factor)}"
+    if factors.divisor != 1:
+        result = f"({result}){GAP}/ {number(factors.divisor)}"
     bounds = (attrs[k] for k in ("y_zero", "low", "high"))
     return call("tvmrt_round_number", result, *bounds)

@@ -20,9 +20,10 @@ def _kind(node: Node) -> str:
 def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[Group]:
     """Groups in an order in which they can run, views included as groups of their own.
 
-    ``takes_epilogue(node)`` says whether pointwise nodes may follow a kernel in its function,
-    ``follows(node, root)`` whether a node that is not pointwise may be among them, ``apart(node)``
-    whether a pointwise node shares functions with pointwise ones only.
+    ``takes_epilogue(node)`` says whether nodes may follow a kernel in its function,
+    ``follows(node, inside)`` whether this one may follow these, of which the kernel is the first:
+    without it all that are pointwise. ``apart(node)``: whether a pointwise node shares functions
+    with pointwise ones only.
     """
     users = graph.consumers()
     position = {node: i for i, node in enumerate(graph.nodes)}
@@ -77,7 +78,7 @@ def _followers(root: Node, users, outputs, taken, follows, apart, position) -> l
             if n not in inside
             and n not in taken
             and not (apart is not None and apart(n))
-            and _joins(n, root, shape, inside, follows, position)
+            and _joins(n, shape, inside, follows, position)
         ]
         if not candidates:
             break
@@ -90,8 +91,9 @@ def _followers(root: Node, users, outputs, taken, follows, apart, position) -> l
     return best
 
 
-def _joins(node: Node, root: Node, shape, inside: list[Node], follows, position) -> bool:
-    fits = _kind(node) == POINTWISE or (follows is not None and follows(node, root))
+def _joins(node: Node, shape, inside: list[Node], follows, position) -> bool:
+    root = inside[0]
+    fits = _kind(node) == POINTWISE if follows is None else follows(node, inside)
     if not fits or node.output.shape != shape or node.guard != root.guard:
         return False
     if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):

@@ -15,6 +15,7 @@ from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, merge_loops, pointwise_order
+from ..loops.pair_factors import pair_factors
 from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, with_sums
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..window.boards import row_layers
@@ -120,15 +121,16 @@ class PairLowering(Bytewise):
             return ""
         node, attrs = self.node, self.node.attrs
         a, b = (v.dtype for v in node.inputs)
-        factor = ", .factor = 1.0f" if node.op == "qmul" else ""
+        by = pair_factors(node)
+        factor = f", .factor = {number(by.factor)}" if node.op == "qmul" else ""
         f.include("op/eltwise_i8.h")
         name_format(f, self.target)
         print_struct(
             f,
             f"static const {self.kernel} factors",
             [
-                f".fa = {number(attrs['a_scale'])}, .fb = {number(attrs['b_scale'])}{factor}",
-                f".divisor = {number(attrs['y_scale'])}",
+                f".fa = {number(by.fa)}, .fb = {number(by.fb)}{factor}",
+                f".divisor = {number(by.divisor)}",
                 f".a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)}",
                 f".b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)}",
                 f".range = {range_initializer(attrs)}",

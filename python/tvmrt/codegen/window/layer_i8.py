@@ -39,7 +39,8 @@ class ConvI8:
     ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
     ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
     where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
-    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated.
+    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
+    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``.
     """
 
     fmt: Format
@@ -58,6 +59,7 @@ class ConvI8:
     pixels: int = 0
     widest: Format | None = None
     of_widest: tuple[int, int] | None = None
+    plus: str = ""
 
     @classmethod
     def matmul(
@@ -256,7 +258,8 @@ class ConvI8:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
             part = "_shared" if self.shares else ""
-            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}"
+            plus = f"_plus_{self.plus}" if self.plus else ""
+            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
         parts = ("", "_wide", "_wider")[self.parts - 1]
@@ -264,6 +267,9 @@ class ConvI8:
 
     def _definition(self, size: tuple[int, int]) -> str:
         name, signed = self._tile_name(size), int(self.x_signed)
+        if self.plus:
+            kind = f"{signed}, {int(self.shares)}, TVMRT_PLUS_{self.plus.upper()}"
+            return f"TVMRT_DEFINE_TILE_I8_OF({name}, {size[0]}, {size[1]}, {kind})"
         if not self.depthwise:
             part = "_SHARED" if self.shares else ""
             return f"TVMRT_DEFINE_TILE_I8{part}({name}, {size[0]}, {size[1]}, {signed})"

@@ -27,6 +27,7 @@ from ..c.initializers import (
     share_layer,
     triple,
 )
+from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, DENSE, lowers, same_place
 from . import packing_i8 as packing
@@ -42,7 +43,8 @@ from .layer_i8 import ConvI8
 from .pack_once import packed_once_i8
 from .plan import Window
 from .quantized_epilogue import emit_rows
-from .row_operands import fits_rows
+from .row_operands import fits_rows, row_strides
+from .tile_sums import other_summand, plus_initializer
 from .tiles_i8 import FORMATS, SHARED, Format, name_format
 
 # Fewer multiply-adds than this are done before a second thread has woken up.
@@ -107,7 +109,10 @@ class IntegerProduct(row_layers.CutByKernel):
         }
 
     def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
-        return fits_rows(self.group.after, self.node.output.shape, self.order, accesses)
+        shape, added = self.node.output.shape, self.added
+        if not fits_rows(self.group.after, shape, self.order, accesses):
+            return False
+        return added is None or row_strides(accesses[added].at, shape, self.order)[1] == 1
 
     def result_order(self, index: int, accesses) -> tuple[int, ...]:
         return self.order
@@ -137,9 +142,19 @@ class IntegerProduct(row_layers.CutByKernel):
         return None if self.node.inputs[3] is None else self.node.inputs[3].data
 
     @property
+    def added(self) -> Value | None:
+        """The bytes that the tiles of hosts add to theirs."""
+        after = self.group.after
+        if self.target.board is not None or len(after) != 1:
+            return None
+        other = other_summand(self.node, after[0])
+        return None if other is None else after[0].inputs[other]
+
+    @property
     def direct(self) -> bool:
         """Whether the kernel itself makes the bytes of the result."""
-        return self.node.attrs["to"] in ("int8", "uint8") and not self.group.after
+        alone = not self.group.after or self.added is not None
+        return self.node.attrs["to"] in ("int8", "uint8") and alone
 
     def board_shape(self, step: Step) -> MicroShape | None:
         """The layer's shape for the kernels of microcontrollers, where those are to be used."""
@@ -250,6 +265,8 @@ class IntegerProduct(row_layers.CutByKernel):
             layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(layer, packed, self.scale, weights)
+        if fits and self.added is not None:
+            layer = replace(layer, plus="s8" if self.added.dtype.is_signed else "u8")
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
@@ -305,11 +322,26 @@ class IntegerProduct(row_layers.CutByKernel):
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
+            if layer.plus:
+                fields.update(self._plus(step, f))
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
         print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
         print_struct(f, "const tvmrt_conv_i8_data data", fields)
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
+
+    def _plus(self, step: Step, f: FunctionWriter) -> dict[str, object]:
+        """Print how tiles add; what they read, as members of the call's data."""
+        (node,), added = self.group.after, self.added
+        plus = plus_initializer(node, node.inputs.index(added))
+        f.line(f"static const tvmrt_add_i8 plus ={GAP}{plus};")
+        at = step.read_values.index(added)
+        strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)
+        return {
+            "plus": "&plus",
+            "added": f.name_read(at, "added"),
+            "added_stride": strides[0],
+        }
 
     def _range(self) -> str:
         low, high, signed = self._bounds()

@@ -92,8 +92,8 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
 }
-TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
-                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+TVMRT_INLINE __m256i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
+                                   const tvmrt_i8_range* range) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   int offset = range->is_signed ? 128 : 0;
   __m256i zero = _mm256_set1_epi16((short)(range->zero + offset));
@@ -102,15 +102,38 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   __m256i v = _mm256_packus_epi16(ab, cd);
   v = _mm256_max_epu8(v, _mm256_set1_epi8((char)(range->lo + offset)));
   v = _mm256_min_epu8(v, _mm256_set1_epi8((char)(range->hi + offset)));
-  v = _mm256_permutevar8x32_epi32(_mm256_xor_si256(v, _mm256_set1_epi8((char)offset)), order);
+  return _mm256_permutevar8x32_epi32(_mm256_xor_si256(v, _mm256_set1_epi8((char)offset)), order);
+}
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  const __m256i v = tvmrt_i8_pack(a, b, c, d, range);
   if (n == 32) {
     _mm256_storeu_si256((__m256i*)y, v);
-  } else if (n == 16) {
+  } else if (n == 16 || n == 24) {
     _mm_storeu_si128((__m128i*)y, _mm256_castsi256_si128(v));
+    if (n > 16) _mm_storel_epi64((__m128i*)(y + 16), _mm256_extracti128_si256(v, 1));
+  } else if (n == 8) {
+    _mm_storel_epi64((__m128i*)y, _mm256_castsi256_si128(v));
   } else {
     uint8_t bytes[32];
     _mm256_storeu_si256((__m256i*)bytes, v);
     memcpy(y, bytes, (size_t)n);
+  }
+}
+#define tvmrt_i8_store_pixels tvmrt_i8_store_pixels_256
+TVMRT_INLINE void tvmrt_i8_store_pixels_256(uint8_t* y, int64_t step, int pixels, tvmrt_i8_acc a,
+                                            tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
+                                            const tvmrt_i8_range* range) {
+  const __m256i v = tvmrt_i8_pack(a, b, c, d, range);
+  const __m128i low = _mm256_castsi256_si128(v), high = _mm256_extracti128_si256(v, 1);
+  if (pixels == 2) {
+    _mm_storeu_si128((__m128i*)y, low);
+    _mm_storeu_si128((__m128i*)(y + step), high);
+  } else {
+    _mm_storel_epi64((__m128i*)y, low);
+    _mm_storel_epi64((__m128i*)(y + step), _mm_unpackhi_epi64(low, low));
+    _mm_storel_epi64((__m128i*)(y + 2 * step), high);
+    _mm_storel_epi64((__m128i*)(y + 3 * step), _mm_unpackhi_epi64(high, high));
   }
 }
 

@@ -53,6 +53,8 @@
 /*! \brief Most vectors of channels and most pixels in one tile. */
 #define TVMRT_TILE_I8_MAX_OB 8
 #define TVMRT_TILE_I8_MAX_WT 16
+/*! \brief Most vectors of sums in one tile, which fill the registers. */
+#define TVMRT_TILE_I8_MAX_SUMS 32
 /*! \brief Most quads that are counted twice. */
 #define TVMRT_TILE_I8_MAX_EXTRAS 16
 
@@ -73,6 +75,10 @@ typedef struct tvmrt_tile_i8_args {
   const tvmrt_i8_range* range;   /*!< Output in bytes; NULL: int32 sums. */
   int64_t y_step;                /*!< Elements from one output pixel to the next. */
   int32_t channels; /*!< Channels to store; 1 to OB * LANES. For int32 sums always all. */
+  const tvmrt_add_i8*
+      plus;             /*!< By which `added` is added to the bytes; divisor 1. NULL: nothing. */
+  const uint8_t* added; /*!< First channel of the block in the tile's first pixel. */
+  int64_t added_step;   /*!< Bytes of it from one output pixel to the next. */
 } tvmrt_tile_i8_args;
 
 /*!
@@ -101,20 +107,81 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, int is_share
   }
 }
 
-/*! \brief Stores one pixel of a tile as bytes. */
-TVMRT_INLINE void tvmrt_tile_i8_store(int ob, const tvmrt_tile_i8_args* a, uint8_t* y,
-                                      const tvmrt_i8_acc* acc) {
-  tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_OB];
-  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) q[o] =
-      tvmrt_i8_rescale(acc[o], a->scale + o * TVMRT_I8_LANES);
-  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o += 4) {
-    int left = a->channels - o * TVMRT_I8_LANES;
-    int most = (ob - o < 4 ? ob - o : 4) * TVMRT_I8_LANES;
-    tvmrt_i8_acc none = q[o];
-    if (left <= 0) break;
-    tvmrt_i8_store_bytes(y + o * TVMRT_I8_LANES, q[o], o + 1 < ob ? q[o + 1] : none,
-                         o + 2 < ob ? q[o + 2] : none, o + 3 < ob ? q[o + 3] : none, a->range,
-                         left < most ? left : most);
+/*! \brief What a tile adds to its bytes, a literal of its functions. */
+#define TVMRT_PLUS_NONE 0
+#define TVMRT_PLUS_U8 1
+#define TVMRT_PLUS_S8 2
+
+/*! \brief Stores the rescaled sums of a tile that has fewer than ob * LANES channels. */
+TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
+                                           uint8_t* y, tvmrt_i8_acc* q) {
+  for (int t = 0; t < wt; t++, q += ob) {
+    if (plus != TVMRT_PLUS_NONE) {
+      uint8_t added[TVMRT_TILE_I8_MAX_OB * TVMRT_I8_LANES] = {0};
+      memcpy(added, a->added + t * a->added_step, (size_t)a->channels);
+      for (int o = 0; o < ob; o++) {
+        const uint8_t* of = added + o * TVMRT_I8_LANES;
+        q[o] = tvmrt_i8_plus(q[o], a->range, a->plus, of, plus == TVMRT_PLUS_S8);
+      }
+    }
+    for (int o = 0; o < ob; o += 4) {
+      const int most = (ob - o < 4 ? ob - o : 4) * TVMRT_I8_LANES;
+      const int left = a->channels - o * TVMRT_I8_LANES;
+      if (left <= 0) break;
+      tvmrt_i8_store_bytes(y + t * a->y_step + o * TVMRT_I8_LANES, q[o], q[o + 1 < ob ? o + 1 : o],
+                           q[o + 2 < ob ? o + 2 : o], q[o + 3 < ob ? o + 3 : o],
+                           plus != TVMRT_PLUS_NONE ? &a->plus->range : a->range,
+                           left < most ? left : most);
+    }
+  }
+}
+
+/*! \brief Stores a tile as bytes; ob, wt and plus are literals. Four vectors are packed at once, which
+ * are of several pixels where one has fewer. */
+TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
+                                      uint8_t* y,
+                                      tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
+  /* Copies: bytes that are stored might be those of *a. */
+  const float* scale = a->scale;
+  const int64_t step = a->y_step;
+  const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
+  const int together = wt / pixels * pixels;
+  tvmrt_i8_range range = *a->range;
+  TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) q[t][o] =
+        tvmrt_i8_rescale(q[t][o], scale + o * TVMRT_I8_LANES);
+  }
+  if (a->channels < ob * TVMRT_I8_LANES) {
+    tvmrt_i8_acc some[TVMRT_TILE_I8_MAX_SUMS];
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) some[t * ob + o] = q[t][o];
+    }
+    tvmrt_tile_i8_store_some(ob, wt, plus, a, y, some);
+    return;
+  }
+  if (plus != TVMRT_PLUS_NONE) {
+    const tvmrt_add_i8 by = *a->plus;
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) q[t][o] =
+          tvmrt_i8_plus(q[t][o], &range, &by, a->added + t * a->added_step + o * TVMRT_I8_LANES,
+                        plus == TVMRT_PLUS_S8);
+    }
+    range = by.range;
+  }
+  if (pixels > 1) {
+    TVMRT_UNROLL_ALL for (int t = 0; t < together; t += pixels) {
+      tvmrt_i8_store_pixels(y + t * step, step, pixels, q[t][0], ob > 1 ? q[t][1] : q[t + 1][0],
+                            ob > 1 ? q[t + 1][0] : q[t + 2][0], ob > 1 ? q[t + 1][1] : q[t + 3][0],
+                            &range);
+    }
+  }
+  TVMRT_UNROLL_ALL for (int t = pixels > 1 ? together : 0; t < wt; t++) {
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o += 4) {
+      const int vectors = ob - o < 4 ? ob - o : 4;
+      tvmrt_i8_store_bytes(y + t * step + o * TVMRT_I8_LANES, q[t][o], q[t][o + (vectors > 1)],
+                           q[t][vectors > 2 ? o + 2 : o], q[t][vectors > 3 ? o + 3 : o], &range,
+                           vectors * TVMRT_I8_LANES);
+    }
   }
 }
 
@@ -153,8 +220,8 @@ TVMRT_INLINE void tvmrt_tile_i8_add(int ob, int wt, int is_signed, int is_shared
 #include "i8mm_i8.h"
 #endif
 
-/*! \brief The tile; ob, wt, is_signed and is_shared are literals. */
-TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_shared,
+/*! \brief The tile; ob, wt, is_signed, is_shared and plus are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_shared, int plus,
                                      const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                                      const int32_t* sums) {
   tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB];
@@ -179,9 +246,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
     }
   }
   if (a->range != NULL) {
-    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
-      tvmrt_tile_i8_store(ob, a, (uint8_t*)y + t * a->y_step, acc[t]);
-    }
+    tvmrt_tile_i8_store(ob, wt, plus, a, (uint8_t*)y, acc);
   } else {
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
@@ -194,25 +259,24 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
 /*!
  * \brief Defines one tile as a function that is compiled once in this file.
  *
- *     TVMRT_DEFINE_TILE_I8(tile_i8_4x6_u8, 4, 6, 0)
+ *     TVMRT_DEFINE_TILE_I8_OF(tile_i8_4x6_u8, 4, 6, 0, 0, TVMRT_PLUS_NONE)
  *
  * \param name      of the function, a tvmrt_tile_i8.
  * \param ob        vectors of output channels, 1 to 8.
  * \param wt        pixels, 1 to 16.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
+ * \param is_shared 1 for weights that are packed for a wider level: a part of one of its blocks.
+ * \param plus      what is added to the bytes, TVMRT_PLUS_*.
  */
-#define TVMRT_DEFINE_TILE_I8(name, ob, wt, is_signed)                            \
+#define TVMRT_DEFINE_TILE_I8_OF(name, ob, wt, is_signed, is_shared, plus)        \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
                            const int32_t* sums) {                                \
-    tvmrt_tile_i8_body(ob, wt, is_signed, 0, a, offset, y, sums);                \
+    tvmrt_tile_i8_body(ob, wt, is_signed, is_shared, plus, a, offset, y, sums);  \
   }
-
-/*! \brief The same for weights that are packed for a wider level: a part of one of its blocks. */
-#define TVMRT_DEFINE_TILE_I8_SHARED(name, ob, wt, is_signed)                     \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
-                           const int32_t* sums) {                                \
-    tvmrt_tile_i8_body(ob, wt, is_signed, 1, a, offset, y, sums);                \
-  }
+#define TVMRT_DEFINE_TILE_I8(name, ob, wt, is_signed) \
+  TVMRT_DEFINE_TILE_I8_OF(name, ob, wt, is_signed, 0, TVMRT_PLUS_NONE)
+#define TVMRT_DEFINE_TILE_I8_SHARED(name, ob, wt, is_signed) \
+  TVMRT_DEFINE_TILE_I8_OF(name, ob, wt, is_signed, 1, TVMRT_PLUS_NONE)
 
 #if TVMRT_I8_CAN_AVX2
 /*! \brief The sum of the four 64-bit lanes, which is small. */

@@ -67,19 +67,6 @@ static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t t
   for (; i < n; i++) y[i] = table[x[i]];
 }
 
-/*!
- * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their zero points.
- *
- * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add and
- * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
- */
-typedef struct tvmrt_add_i8 {
-  float fa, fb, divisor;
-  int32_t a_zero, a_signed; /* signed: 1 for int8, 0 for uint8 */
-  int32_t b_zero, b_signed;
-  tvmrt_i8_range range;
-} tvmrt_add_i8;
-
 TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
                                      const uint8_t* b) {
   tvmrt_i8_floats u = tvmrt_i8_floats_load(a, f->a_zero, f->a_signed) * f->fa;

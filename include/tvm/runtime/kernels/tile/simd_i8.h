@@ -169,6 +169,19 @@ typedef struct tvmrt_i8_range {
   int32_t is_signed; /*!< 1: int8, 0: uint8. */
 } tvmrt_i8_range;
 
+/*!
+ * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their zero points.
+ *
+ * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add and
+ * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
+ */
+typedef struct tvmrt_add_i8 {
+  float fa, fb, divisor;
+  int32_t a_zero, a_signed; /* signed: 1 for int8, 0 for uint8 */
+  int32_t b_zero, b_signed;
+  tvmrt_i8_range range;
+} tvmrt_add_i8;
+
 /*! \brief The product itself, which the compiler cannot merge with a sum that follows. */
 TVMRT_INLINE float tvmrt_i8_product(float product) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -209,54 +222,7 @@ TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
 
-#define TVMRT_I8_LANES 16
-#define TVMRT_I8_QUAD_BYTES 64
-typedef __m512i tvmrt_i8_acc;
-typedef __m512i tvmrt_i8_quad;
-typedef __m512i tvmrt_i8_weights;
-
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return _mm512_loadu_si512(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { _mm512_storeu_si512(p, v); }
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  int32_t four;
-  memcpy(&four, p, sizeof(four));
-  __m512i x = _mm512_set1_epi32(four);
-  return is_signed ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
-}
-TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
-  return _mm512_loadu_si512(p);
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  return _mm512_dpbusd_epi32(acc, x, w);
-}
-/* acc + shift * sum, where sum is one number for all lanes */
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return _mm512_add_epi32(acc,
-                          _mm512_mullo_epi32(_mm512_loadu_si512(shift), _mm512_set1_epi32(sum)));
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
-  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
-}
-/* Up to four vectors to n <= 64 bytes. The packs work within 128 bits; the permutation puts the
- * rest right. */
-TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
-                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  int offset = range->is_signed ? 128 : 0;
-  __m512i zero = _mm512_set1_epi16((short)(range->zero + offset));
-  __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
-  __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
-  __m512i v = _mm512_packus_epi16(ab, cd);
-  v = _mm512_max_epu8(v, _mm512_set1_epi8((char)(range->lo + offset)));
-  v = _mm512_min_epu8(v, _mm512_set1_epi8((char)(range->hi + offset)));
-  v = _mm512_permutexvar_epi32(order, _mm512_xor_si512(v, _mm512_set1_epi8((char)offset)));
-  if (n == 64) {
-    _mm512_storeu_si512(y, v);
-  } else {
-    _mm512_mask_storeu_epi8(y, ((__mmask64)1 << n) - 1, v);
-  }
-}
+#include "vnni_i8.h"
 
 /* ---- AVX2 and AVX-VNNI: 8 lanes ---- */
 
@@ -330,6 +296,23 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
 #endif
 
+/*! \brief Four vectors that are the bytes of 2 or 4 pixels. */
+#ifndef tvmrt_i8_store_pixels
+TVMRT_INLINE void tvmrt_i8_store_pixels(uint8_t* y, int64_t step, int pixels, tvmrt_i8_acc a,
+                                        tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
+                                        const tvmrt_i8_range* range) {
+  const int n = 4 / pixels * TVMRT_I8_LANES;
+  tvmrt_i8_store_bytes(y, a, b, a, b, range, n);
+  if (pixels == 2) {
+    tvmrt_i8_store_bytes(y + step, c, d, c, d, range, n);
+  } else {
+    tvmrt_i8_store_bytes(y + step, b, b, b, b, range, n);
+    tvmrt_i8_store_bytes(y + 2 * step, c, c, c, c, range, n);
+    tvmrt_i8_store_bytes(y + 3 * step, d, d, d, d, range, n);
+  }
+}
+#endif
+
 /*! \brief int8 [lane][4], as TVMRT_I8_X86_VNNI reads it. */
 #ifndef tvmrt_i8_shared_load
 #define tvmrt_i8_shared_load tvmrt_i8_weights_load
@@ -390,6 +373,22 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #endif
 }
+/*! \brief Whole numbers as floats. */
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_of(tvmrt_i8_acc v) {
+  return __builtin_convertvector((tvmrt_i8_ints)v, tvmrt_i8_floats);
+}
+/*! \brief The nearest integers, ties to even, to numbers in +-2 ^ 21. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(tvmrt_i8_floats v) {
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+  return _mm512_cvtps_epi32((__m512)v);
+#elif TVMRT_I8_X86_256
+  return _mm256_cvtps_epi32((__m256)v);
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+  return _mm_cvtps_epi32((__m128)v);
+#else
+  return (tvmrt_i8_acc)((tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - 0x4B400000);
+#endif
+}
 /*! \brief clamp(round(v) + zero) as LANES bytes. */
 TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
                                         const tvmrt_i8_range* range) {
@@ -424,10 +423,25 @@ TVMRT_INLINE float tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_s
   return (float)((is_signed ? (int32_t) * (const int8_t*)p : (int32_t)*p) - zero);
 }
 TVMRT_INLINE float tvmrt_i8_floats_splat(float s) { return s; }
+TVMRT_INLINE float tvmrt_i8_floats_clamp(float v, float lo, float hi) {
+  return v < lo ? lo : v > hi ? hi : v;
+}
+TVMRT_INLINE float tvmrt_i8_floats_of(tvmrt_i8_acc v) { return (float)v; }
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_floats_round(float v) { return tvmrt_i8_scaled(v); }
 TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, float v, const tvmrt_i8_range* range) {
   *y = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(v), range);
 }
 TVMRT_INLINE float tvmrt_i8_floats_product(float product) { return tvmrt_i8_product(product); }
 #endif
+
+/*! \brief round(a * fa + b * fb) for LANES numbers, where the divisor is 1: q is a, less its zero
+ * point but not yet in its `range`, which has the same zero point. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_plus(tvmrt_i8_acc q, const tvmrt_i8_range* range,
+                                        const tvmrt_add_i8* f, const uint8_t* b, int b_signed) {
+  const float lo = (float)(range->lo - range->zero), hi = (float)(range->hi - range->zero);
+  const tvmrt_i8_floats u = tvmrt_i8_floats_clamp(tvmrt_i8_floats_of(q), lo, hi) * f->fa;
+  const tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, b_signed) * f->fb;
+  return tvmrt_i8_floats_round(tvmrt_i8_floats_product(u) + tvmrt_i8_floats_product(v));
+}
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_ */

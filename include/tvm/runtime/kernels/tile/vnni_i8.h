@@ -1,0 +1,81 @@
+/*!
+ * \file tile/vnni_i8.h
+ * \brief The operations of tile/simd_i8.h by AVX-512 VNNI: 16 lanes.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_
+
+#define TVMRT_I8_LANES 16
+#define TVMRT_I8_QUAD_BYTES 64
+typedef __m512i tvmrt_i8_acc;
+typedef __m512i tvmrt_i8_quad;
+typedef __m512i tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return _mm512_loadu_si512(p); }
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { _mm512_storeu_si512(p, v); }
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  int32_t four;
+  memcpy(&four, p, sizeof(four));
+  __m512i x = _mm512_set1_epi32(four);
+  return is_signed ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  return _mm512_loadu_si512(p);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  return _mm512_dpbusd_epi32(acc, x, w);
+}
+/* acc + shift * sum, where sum is one number for all lanes */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  return _mm512_add_epi32(acc,
+                          _mm512_mullo_epi32(_mm512_loadu_si512(shift), _mm512_set1_epi32(sum)));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
+}
+/* Four vectors to 64 bytes. The packs work within 128 bits; the permutation puts the rest right. */
+TVMRT_INLINE __m512i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
+                                   const tvmrt_i8_range* range) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  int offset = range->is_signed ? 128 : 0;
+  __m512i zero = _mm512_set1_epi16((short)(range->zero + offset));
+  __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
+  __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
+  __m512i v = _mm512_packus_epi16(ab, cd);
+  v = _mm512_max_epu8(v, _mm512_set1_epi8((char)(range->lo + offset)));
+  v = _mm512_min_epu8(v, _mm512_set1_epi8((char)(range->hi + offset)));
+  return _mm512_permutexvar_epi32(order, _mm512_xor_si512(v, _mm512_set1_epi8((char)offset)));
+}
+/* Up to four vectors to n <= 64 bytes; a mask costs as much as some stores without. */
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  const __m512i v = tvmrt_i8_pack(a, b, c, d, range);
+  if (n == 64) {
+    _mm512_storeu_si512(y, v);
+  } else if (n == 32 || n == 48) {
+    _mm256_storeu_si256((__m256i*)y, _mm512_castsi512_si256(v));
+    if (n > 32) _mm_storeu_si128((__m128i*)(y + 32), _mm512_extracti32x4_epi32(v, 2));
+  } else if (n == 16) {
+    _mm_storeu_si128((__m128i*)y, _mm512_castsi512_si128(v));
+  } else {
+    _mm512_mask_storeu_epi8(y, ((__mmask64)1 << n) - 1, v);
+  }
+}
+#define tvmrt_i8_store_pixels tvmrt_i8_store_pixels_512
+TVMRT_INLINE void tvmrt_i8_store_pixels_512(uint8_t* y, int64_t step, int pixels, tvmrt_i8_acc a,
+                                            tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
+                                            const tvmrt_i8_range* range) {
+  const __m512i v = tvmrt_i8_pack(a, b, c, d, range);
+  if (pixels == 2) {
+    _mm256_storeu_si256((__m256i*)y, _mm512_castsi512_si256(v));
+    _mm256_storeu_si256((__m256i*)(y + step), _mm512_extracti64x4_epi64(v, 1));
+  } else {
+    _mm_storeu_si128((__m128i*)y, _mm512_castsi512_si128(v));
+    _mm_storeu_si128((__m128i*)(y + step), _mm512_extracti32x4_epi32(v, 1));
+    _mm_storeu_si128((__m128i*)(y + 2 * step), _mm512_extracti32x4_epi32(v, 2));
+    _mm_storeu_si128((__m128i*)(y + 3 * step), _mm512_extracti32x4_epi32(v, 3));
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_ */
