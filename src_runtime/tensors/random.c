@@ -2,19 +2,13 @@
  *
  * For tools that measure: numbers that are no zeros, as denormals and zeros may take other times.
  * Each thread has its own sequence, the same in each process. */
+#include "random.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/function.h"
 #include "tensor.h"
-
-/* SplitMix64: one multiplication chain per number, any seed is good. */
-static uint64_t next_random(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 /* Floats from 0 to 10, as callers expect who divide by them; other types get random small numbers. */
 static void fill(const DLTensor* t, uint64_t bytes) {
@@ -24,18 +18,18 @@ static void fill(const DLTensor* t, uint64_t bytes) {
   uint64_t i;
   if (t->dtype.code == kDLFloat && t->dtype.bits == 32) {
     for (i = 0; i + 4 <= bytes; i += 4) {
-      float value = (float)(next_random(&state) >> 40) * (10.0f / 16777216.0f);
+      float value = (float)(tvmrt__next_random(&state) >> 40) * (10.0f / 16777216.0f);
       memcpy(data + i, &value, sizeof(value));
     }
   } else if (t->dtype.code == kDLFloat && t->dtype.bits == 64) {
     for (i = 0; i + 8 <= bytes; i += 8) {
-      double value = (double)(next_random(&state) >> 11) * (10.0 / 9007199254740992.0);
+      double value = (double)(tvmrt__next_random(&state) >> 11) * (10.0 / 9007199254740992.0);
       memcpy(data + i, &value, sizeof(value));
     }
   } else {
     memset(data, 0, (size_t)bytes);
     for (i = 0; i < bytes; i += (t->dtype.bits + 7u) / 8u)
-      data[i] = (char)(next_random(&state) & 1);
+      data[i] = (char)(tvmrt__next_random(&state) & 1);
   }
 }
 

@@ -8,17 +8,14 @@
 #include <time.h>
 
 #include "../core/function.h"
+#include "random.h"
 #include "tensor.h"
 
-/* SplitMix64 with a state of each thread, other in each process, as in TVM, which has no seed. */
+/* The next of a state of each thread, other in each process, as in TVM, which has no seed. */
 static uint64_t draw(void) {
   static _Thread_local uint64_t state;
-  uint64_t z;
   if (state == 0) state = ((uint64_t)time(NULL) << 20) ^ (uint64_t)(uintptr_t)&state;
-  z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return tvmrt__next_random(&state);
 }
 
 /* In [0, 1). The upper 53 bits, which are all that a double holds. */

@@ -370,7 +370,7 @@ int op(const float* x, const float* w, float* y) { (void)w; %s }"""
         "softmax 128x1000": Operator(
             node("Softmax", ["x"], ["y"], axis=-1),
             ((128, 1000),),
-            rows % "return tvmrt_softmax_f32(x, y, 128, 1000, 1);",
+            rows % "return tvmrt_softmax_f32(tvmrt_softmax_f32_task, 0, x, y, 128, 1000, 1);",
         ),
         "layer norm 128x256": Operator(
             node("LayerNormalization", ["x", "w"], ["y"], axis=-1), ((128, 256), (256,)), norm

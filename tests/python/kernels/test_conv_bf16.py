@@ -72,12 +72,11 @@ def tiles_of(case: Rounded, machine: kb.Machine) -> packing.Tiles:
 
 def source(cases: list[Rounded], machine: kb.Machine) -> str:
     tiles = [tiles_of(case, machine) for case in cases]
-    kernel = "conv_bf16_amx" if tiles[0].kind == "bf16_amx" else "conv_bf16"
-    calls = [function(i, case, tiles[i], f"tvmrt_{kernel}") for i, case in enumerate(cases)]
+    calls = [function(i, case, tiles[i], "tvmrt_conv_bf16") for i, case in enumerate(cases)]
     return "\n".join(
         [
             "#include <math.h>",
-            f"#include <tvm/runtime/kernels/{kernel}.h>",
+            *(f"#include <tvm/runtime/kernels/{h}>" for h in ("conv_bf16.h", *tiles[0].headers)),
             *kb.unique_definitions(tiles),
             *calls,
         ]

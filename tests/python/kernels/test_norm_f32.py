@@ -26,7 +26,7 @@ SOURCE = r"""
 #include <tvm/runtime/kernels/op/softmax.h>
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log);
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log) {
-  return (log ? tvmrt_log_softmax_f32 : tvmrt_softmax_f32)(x, y, sizes[0], sizes[1], sizes[2]);
+  return tvmrt_softmax_f32(tvmrt_softmax_f32_task, log, x, y, sizes[0], sizes[1], sizes[2]);
 }
 int layer_norm(const float* x, const float* scale, const float* shift, float* y,
     const int64_t* sizes, int32_t centre);

@@ -62,29 +62,6 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
   }
 }
 
-/* What all rows of one block of columns have in common. */
-static inline void tvmrt_matmul_bf16_row(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
-                                         int each, tvmrt_tile_row_f32_args* row) {
-  const tvmrt_matmul_f32_layer* layer = job->layer;
-  const int block = job->tiles->block, pairs = (layer->k + 1) / 2;
-  memset(row, 0, sizeof(*row));
-  row->tiles = job->tiles;
-  row->tile.segment_count = 1;
-  row->tile.run = pairs;
-  row->tile.x_stride = (int64_t)pairs * each;
-  row->tile.w_stride = block;
-  row->packed = block;
-  row->tile.out_stride = layer->y_stride;
-  row->tile.residual_stride = layer->residual_stride;
-  row->tile.lo = layer->lo;
-  row->tile.hi = layer->hi;
-  row->bias = job->bias ? job->bias + c : NULL;
-  row->pixel = batch * layer->m;
-  row->channel = c;
-  row->epilogue = job->epilogue;
-  row->ctx = job->ctx;
-}
-
 /* Rows [begin, end) of one block of columns of one product of the batch. */
 static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                           int64_t begin, int64_t end,
@@ -95,12 +72,10 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
   const float* a = job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1];
   const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
-  float* y = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
-  const float* residual = job->residual;
   tvmrt_segment_f32 segment = {(const float*)(const void*)scratch->rows, 0};
   tvmrt_tile_row_f32_args row;
   int rc = 0;
-  tvmrt_matmul_bf16_row(job, batch, c, scratch->each, &row);
+  tvmrt_matmul_f32_row(job, batch, c, pairs, (int64_t)pairs * scratch->each, &row);
   row.tile.segments = &segment;
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * pairs * block;
@@ -108,9 +83,8 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
     tvmrt_matmul_bf16_pack(layer, b, c, count, block, scratch->panel);
     row.w = (const float*)(const void*)scratch->panel;
   }
-  if (residual) {
-    residual += outer * layer->residual_batch[0] + inner * layer->residual_batch[1] + c;
-  }
+  float* const y = row.out;
+  const float* const residual = row.residual;
   for (int64_t t = begin; t < end && rc == 0; t += scratch->rows_at_once) {
     const int64_t left = end - t,
                   some = left < scratch->rows_at_once ? left : scratch->rows_at_once;
@@ -129,8 +103,9 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
 }
 
 /* Takes the scratch of a task with that many rows. \return Its memory, or NULL. */
-static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int each, int64_t rows,
+static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int64_t rows,
                                             tvmrt_matmul_bf16_scratch* scratch) {
+  const int each = job->tiles->pairs && job->tiles->pairs->wide ? 2 : 1;
   const int64_t pairs = ((int64_t)job->layer->k + 1) / 2, size = (int64_t)sizeof(int32_t);
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t panel = job->layer->b_order == TVMRT_B_PACKED ? 0 : pairs * job->tiles->block;
@@ -148,13 +123,12 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
   return memory;
 }
 
-static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int each, int task,
-                                         int num_task) {
+static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int task, int num_task) {
   const tvmrt_matmul_f32_part part = tvmrt_matmul_f32_part_of(job, task, num_task);
   tvmrt_matmul_bf16_scratch scratch;
   int rc = 0;
   if (part.row_begin == part.row_end || part.unit_begin == part.unit_end) return 0;
-  void* memory = tvmrt_matmul_bf16_begin(job, each, part.row_end - part.row_begin, &scratch);
+  void* memory = tvmrt_matmul_bf16_begin(job, part.row_end - part.row_begin, &scratch);
   if (!memory) return -1;
   for (int64_t u = part.unit_begin; u < part.unit_end && rc == 0; u++) {
     const int c = (int)(u % part.blocks) * job->tiles->block;
@@ -165,16 +139,11 @@ static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int ea
 }
 
 static inline int tvmrt_matmul_bf16_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  return tvmrt_matmul_bf16_part((const tvmrt_matmul_f32_job*)closure, 1, task, env->num_task);
-}
-
-static inline int tvmrt_matmul_bf16_wide_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  return tvmrt_matmul_bf16_part((const tvmrt_matmul_f32_job*)closure, 2, task, env->num_task);
-}
-
-static inline int64_t tvmrt_matmul_bf16_work(const tvmrt_matmul_f32_layer* layer) {
-  const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
-  return batch * layer->m * layer->n * (((int64_t)layer->k + 1) / 2);
+  const tvmrt_matmul_f32_job* job = (const tvmrt_matmul_f32_job*)closure;
+  tvmrt_bf16_begin(job->tiles);
+  const int rc = tvmrt_matmul_bf16_part(job, task, env->num_task);
+  tvmrt_bf16_end(job->tiles);
+  return rc;
 }
 
 /*! \brief y = clamp(a * b + bias + residual), then the epilogue; as tvmrt_matmul_f32() but for the
@@ -184,18 +153,9 @@ static inline int tvmrt_matmul_bf16(const tvmrt_matmul_f32_layer* layer,
                                     const float* bias, const float* residual, float* y,
                                     tvmrt_epilogue_f32 epilogue, const void* ctx) {
   tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
-  return tvmrt_launch(tvmrt_matmul_bf16_task, &job, tvmrt_matmul_bf16_work(layer),
-                      TVMRT_PARALLEL_MIN_MACS);
-}
-
-/*! \brief The same by tiles that widen. */
-static inline int tvmrt_matmul_bf16_wide(const tvmrt_matmul_f32_layer* layer,
-                                         const tvmrt_tiles_f32* tiles, const float* a,
-                                         const float* b, const float* bias, const float* residual,
-                                         float* y, tvmrt_epilogue_f32 epilogue, const void* ctx) {
-  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
-  return tvmrt_launch(tvmrt_matmul_bf16_wide_task, &job, tvmrt_matmul_bf16_work(layer),
-                      TVMRT_PARALLEL_MIN_MACS);
+  const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
+  const int64_t work = batch * layer->m * layer->n * (((int64_t)layer->k + 1) / 2);
+  return tvmrt_launch(tvmrt_matmul_bf16_task, &job, work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_MATMUL_BF16_H_ */

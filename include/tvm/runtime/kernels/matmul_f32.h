@@ -131,6 +131,35 @@ static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, con
   }
 }
 
+/* What all rows of one block of columns have in common, sums of `run` elements from rows of a that are
+ * x_stride apart; out and residual are those of row 0. */
+static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
+                                        int64_t run, int64_t x_stride,
+                                        tvmrt_tile_row_f32_args* row) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
+  memset(row, 0, sizeof(*row));
+  row->tiles = job->tiles;
+  row->tile.segment_count = 1;
+  row->tile.run = run;
+  row->tile.x_stride = x_stride;
+  row->tile.w_stride = job->tiles->block;
+  row->packed = job->tiles->block;
+  row->tile.out_stride = layer->y_stride;
+  row->tile.residual_stride = layer->residual_stride;
+  row->tile.lo = layer->lo;
+  row->tile.hi = layer->hi;
+  row->bias = job->bias ? job->bias + c : NULL;
+  row->out = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
+  row->residual = job->residual ? job->residual + outer * layer->residual_batch[0] +
+                                      inner * layer->residual_batch[1] + c
+                                : NULL;
+  row->pixel = batch * layer->m;
+  row->channel = c;
+  row->epilogue = job->epilogue;
+  row->ctx = job->ctx;
+}
+
 /* Rows [begin, end) of one block of columns of one product of the batch. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
                                          int64_t begin, int64_t end, float* panel) {
@@ -140,18 +169,8 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
   tvmrt_segment_f32 segment = {job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1], 0};
   tvmrt_tile_row_f32_args row;
-  memset(&row, 0, sizeof(row));
-  row.tiles = job->tiles;
+  tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);
   row.tile.segments = &segment;
-  row.tile.segment_count = 1;
-  row.tile.run = layer->k;
-  row.tile.x_stride = layer->a_stride;
-  row.tile.w_stride = block;
-  row.packed = block;
-  row.tile.out_stride = layer->y_stride;
-  row.tile.residual_stride = layer->residual_stride;
-  row.tile.lo = layer->lo;
-  row.tile.hi = layer->hi;
   const int few = layer->m <= TVMRT_MATMUL_FEW_ROWS;
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * layer->k * block;
@@ -164,15 +183,6 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
     tvmrt_matmul_f32_pack(layer, b, c, count, block, panel);
     row.w = panel;
   }
-  row.bias = job->bias ? job->bias + c : NULL;
-  row.out = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
-  row.residual = job->residual ? job->residual + outer * layer->residual_batch[0] +
-                                     inner * layer->residual_batch[1] + c
-                               : NULL;
-  row.pixel = batch * layer->m;
-  row.channel = c;
-  row.epilogue = job->epilogue;
-  row.ctx = job->ctx;
   if (!row.w) {
     tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
     return 0;

@@ -121,6 +121,7 @@ def _closed(fields: Mapping[str, object]) -> dict[str, object]:
 
 def print_tiles(f: FunctionWriter, tiles) -> None:
     """The register tiles of a kernel in float32, and the functions that they name."""
+    f.include(*tiles.headers)
     f.line(f"static const {tiles.c_type} tiles = {tiles.initializer()};")
     for line in tiles.definitions():
         f.define(line)

@@ -37,7 +37,8 @@ class SoftmaxLowering(Lowering):
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         outer, count, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         log = "log_" if self.node.attrs.get("log") else ""
-        blocks = f"tvmrt_{'open_' if symbols_of(shape) else ''}{log}softmax_f32"
+        task = f"tvmrt_softmax_f32_{'shared_' if symbols_of(shape) else ''}task"
+        blocks = f"tvmrt_softmax_f32({task}, {int(bool(log))}"
         f.include("op/softmax.h")
         x, y = f.read(0), f.write()
         if not f.threads and inner == outer == 1:
@@ -46,11 +47,11 @@ class SoftmaxLowering(Lowering):
             f.line("return 0;")
             return
         if not self.over_channels:
-            f.line(f"return {blocks}({x}, {y}, {outer}, {count}, {inner});")
+            f.line(f"return {blocks}, {x}, {y}, {outer}, {count}, {inner});")
             return
         x_stride, y_stride = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         if x_stride == y_stride == count:
-            f.line(f"return {blocks}({x}, {y}, {outer * inner}, {count}, 1);")
+            f.line(f"return {blocks}, {x}, {y}, {outer * inner}, {count}, 1);")
             return
         with f.block(f"for (int64_t p = 0; p < {outer * inner}; ++p)"):
             f.line(

@@ -17,7 +17,7 @@ from tvmrt.ir.extent import Whole, largest, most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.tuned import Choice
 
-from ..c.text import braces
+from ..c.text import braces, initializer
 
 if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
@@ -26,6 +26,9 @@ MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 # kinds of tiles
 FLOATS, PAIRS, WIDE, ROWS, AMX = "f32", "bf16", "bf16_wide", "bf16_mmla", "bf16_amx"
 AMX_PIXELS, AMX_VECTORS = 16, 2  # of a register; of a tile
+# what tiles of a kind ask of their driver, and the header that has them, where it is not the driver's
+_PAIRS = {WIDE: {"pairs": "&tvmrt_pairs_wide"}, AMX: {"pairs": "&tvmrt_pairs_amx"}}
+_HEADERS = {AMX: "tile/amx_bf16.h"}
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 
 
@@ -52,7 +55,7 @@ def bf16_kind(machine: VectorMachine) -> str:
 
 def header_kind(kind: str) -> str:
     """The kind of tiles by which the header is called whose loops run those of ``kind``."""
-    return kind if kind in (FLOATS, AMX) else PAIRS
+    return FLOATS if kind == FLOATS else PAIRS
 
 
 @lru_cache(maxsize=1)
@@ -111,6 +114,11 @@ class Tiles:
         """What a kernel's layer has to know where weights are packed for wider tiles."""
         return {"packed": self.packed} if self.packed != self.block else {}
 
+    @property
+    def headers(self) -> list[str]:
+        """Those of the tiles beside their driver's."""
+        return [_HEADERS[self.kind]] if self.kind in _HEADERS else []
+
     def names(self) -> list[str]:
         """The tile functions, widest first."""
         return [
@@ -131,8 +139,10 @@ class Tiles:
 
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
-        tables = (braces(self.widths), braces(self.names()))
-        return braces([self.block, self.blocks_per_group, *tables])
+        return initializer({
+            "block": self.block, "blocks_per_group": self.blocks_per_group,
+            "width": braces(self.widths), "run": braces(self.names()), **_PAIRS.get(self.kind, {}),
+        })  # fmt: skip
 
 
 def merge_rests(definitions: Collection[str]) -> list[str]:
@@ -415,6 +425,7 @@ class DepthwiseTile:
     stride: int = 0
     shared_block: int = 0
     c_type = "tvmrt_depthwise_f32_tile"
+    headers = ()
 
     def name(self) -> str:
         """The tile function."""

@@ -359,15 +359,11 @@ TVMRT_SELDOM int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* en
   return tvmrt_softmax_f32_task(task, env, closure);
 }
 
-static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job, FTVMParallelLambda task) {
-  tvmrt_softmax_f32_job copy = *job;
-  /* An exponential costs about ten moves. */
-  return tvmrt_launch(task, &copy, 10 * job->outer * job->n * job->inner,
-                      TVMRT_PARALLEL_MIN_FLOATS);
-}
-
 /*!
- * \brief y = softmax of x along the middle axis of [outer][n][inner], contiguous.
+ * \brief y = softmax of x along the middle axis of [outer][n][inner], contiguous, or its logarithm.
+ * \param task tvmrt_softmax_f32_task, or where the run brings extents tvmrt_softmax_f32_shared_task: a
+ *        copy of the loops for each call, as compilers make one, would know no more than one for all.
+ * \param log 1 for the logarithm.
  * \param x Input.
  * \param y Output of the same shape; may be x.
  * \param outer Number of independent blocks.
@@ -375,33 +371,11 @@ static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job, FTVMPa
  * \param inner Elements behind each other that belong to different sums; 1 for the last axis.
  * \return 0; -1 if a thread failed.
  */
-static inline int tvmrt_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
-                                    int64_t inner) {
-  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 0};
-  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_task);
-}
-
-/*! \brief The logarithm of the softmax; parameters as for tvmrt_softmax_f32(). */
-static inline int tvmrt_log_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
-                                        int64_t inner) {
-  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 1};
-  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_task);
-}
-
-/*!
- * \brief The same two where the run brings extents: a copy of the loops for each call, as compilers
- * make one, would know no more than one for all.
- */
-static inline int tvmrt_open_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
-                                         int64_t inner) {
-  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 0};
-  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_shared_task);
-}
-
-static inline int tvmrt_open_log_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
-                                             int64_t inner) {
-  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 1};
-  return tvmrt_softmax_f32_run(&job, tvmrt_softmax_f32_shared_task);
+static inline int tvmrt_softmax_f32(FTVMParallelLambda task, int log, const float* x, float* y,
+                                    int64_t outer, int64_t n, int64_t inner) {
+  tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log};
+  /* An exponential costs about ten moves. */
+  return tvmrt_launch(task, &job, 10 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_OP_SOFTMAX_H_ */

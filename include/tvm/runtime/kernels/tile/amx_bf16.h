@@ -42,6 +42,9 @@ static inline void tvmrt_amx_begin(void) {
 /*! \brief Gives them back, so that the system need not save them. */
 static inline void tvmrt_amx_end(void) { _tile_release(); }
 
+/*! \brief For all tiles of this file. */
+static const tvmrt_pairs_f32 tvmrt_pairs_amx = {0, tvmrt_amx_begin, tvmrt_amx_end};
+
 /* Copies `rows` rows of `words` words into a register's worth of zeros. */
 TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t* from,
                                  intptr_t stride, int rows, int words) {

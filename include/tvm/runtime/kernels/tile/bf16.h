@@ -381,4 +381,16 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
   }
 /* clang-format on */
 
+/*! \brief For tiles whose input pairs are two words. */
+static const tvmrt_pairs_f32 tvmrt_pairs_wide = {1, NULL, NULL};
+
+/*! \brief Around what a task computes by tiles, on its thread. */
+TVMRT_INLINE void tvmrt_bf16_begin(const tvmrt_tiles_f32* tiles) {
+  if (tiles->pairs && tiles->pairs->begin) tiles->pairs->begin();
+}
+
+TVMRT_INLINE void tvmrt_bf16_end(const tvmrt_tiles_f32* tiles) {
+  if (tiles->pairs && tiles->pairs->end) tiles->pairs->end();
+}
+
 #endif /* TVM_RUNTIME_KERNELS_TILE_BF16_H_ */

@@ -225,6 +225,14 @@ typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int ch
 
 enum { TVMRT_TILE_WIDTHS = 4 };
 
+/*! \brief What tiles of pairs ask of those who call them. */
+typedef struct {
+  int32_t wide; /*!< 1: a pair of the input is two words. */
+  /*! \brief Called on a task's thread before its first tile and after its last; both or neither. */
+  void (*begin)(void);
+  void (*end)(void);
+} tvmrt_pairs_f32;
+
 /*!
  * \brief The tiles with which a layer covers its rows, picked by
  * tvmrt.codegen.window.tiles_f32.choose_tiles.
@@ -240,6 +248,8 @@ typedef struct {
    */
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
+  /*! \brief What tiles of pairs (tile/bf16.h) ask of those who call them; NULL for nothing. */
+  const tvmrt_pairs_f32* pairs;
 } tvmrt_tiles_f32;
 
 /*! \brief A row of pixels times a range of channels: the arguments of tvmrt_tile_row_f32. */
