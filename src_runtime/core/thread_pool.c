@@ -31,7 +31,9 @@
 
 enum {
   MAX_WORKERS = 256,
-  DEFAULT_SPINS = 2000, /* some 50 microseconds */
+  DEFAULT_SPINS = 8000, /* some 200 microseconds: steps of one thread between others take tens */
+  SPINS_ALONE = 2000,   /* after which a waiting worker lets others run now and then */
+  SPINS_A_YIELD = 64,
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
   CACHE_LINE = 64
@@ -172,11 +174,16 @@ static void sleep_until_posted(worker* w) {
 }
 
 static void wait_for_post(worker* w) {
-  long spins = atomic_load_explicit(&spin_count, memory_order_relaxed);
-  for (; spins > 0; --spins) {
+  const long spins = atomic_load_explicit(&spin_count, memory_order_relaxed);
+  long i;
+  for (i = 0; i < spins; ++i) {
     int state = atomic_load_explicit(&w->state, memory_order_relaxed);
     if (state == POSTED || state == QUIT) return;
-    tvmrt__relax();
+    if (i >= SPINS_ALONE && i % SPINS_A_YIELD == 0) {
+      tvmrt__thread_yield();
+    } else {
+      tvmrt__relax();
+    }
   }
   sleep_until_posted(w);
 }

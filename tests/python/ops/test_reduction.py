@@ -42,6 +42,12 @@ def reduce_cases():
         yield case("long", op, [data_for(op, 2, 1000), i64(1)], [1], rtol=2e-5)
         wide = [data_for(op, 6, 300), i64(0)]
         yield case("wide", op, wide, [1], rtol=1e-5)
+        if op in ("ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2"):  # tasks share these
+            for dtype in (np.float32, np.float64):
+                x = data_for(op, 4099, 300).astype(dtype)
+                many = f"many-{np.dtype(dtype).name}"
+                yield case(many, op, [x[:, :20], i64(0)], [1], rtol=1e-5, atol=1e-3)
+            yield case("many-wide", op, [x.astype(np.float32), i64(0)], [1], rtol=1e-5, atol=1e-3)
         yield case("f64", op, [data_for(op, 3, 9).astype(np.float64), i64(1)], [1], rtol=1e-9)
 
 

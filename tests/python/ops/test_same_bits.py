@@ -19,8 +19,9 @@ import tvmrt
 
 # large enough that every kernel shares its work: parts of 100,000 floats or 300,000 products
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
-g (float[1,16,96,97] x) => (float y0, float y1, float y2, float y3, float y4, float y5, float y6,
-                            float y7, float y8, float y9, float y10, float y11) {
+g (float[1,16,96,97] x, float[1,64,14,14] s) =>
+  (float y0, float y1, float y2, float y3, float y4, float y5, float y6,
+   float y7, float y8, float y9, float y10, float y11, float y12, float y13) {
   c = Conv<pads=[1,1,1,1]>(x, w)
   y0 = Relu(c)
   d = Conv<group=16>(x, v)
@@ -37,6 +38,8 @@ g (float[1,16,96,97] x) => (float y0, float y1, float y2, float y3, float y4, fl
   y9 = MatMul(m, t)
   y10 = ReduceLogSumExp<keepdims=0>(x, columns)
   y11 = ConvTranspose<strides=[2,2]>(x, u)
+  y12 = GlobalAveragePool(y0)
+  y13 = Conv<pads=[1,1,1,1]>(s, few)
 }
 """
 
@@ -88,6 +91,7 @@ def wide_network() -> onnx.ModelProto:
         "w": weights(8, 16, 3, 3),
         "v": weights(16, 1, 3, 3),
         "u": weights(16, 4, 2, 2),
+        "few": weights(256, 64, 3, 3),
         "scale": weights(97),
         "ones": np.ones(16, np.float32),
         "all": np.array([0, 1, 2, 3]),
@@ -106,5 +110,6 @@ def wide_network() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("target", ["native", "host"])
 def test_every_kernel_that_shares_its_work(target, tmp_path):
-    x = np.random.default_rng(5).standard_normal((1, 16, 96, 97)).astype(np.float32)
-    check(wide_network(), {"x": x}, tmp_path, target)
+    rng = np.random.default_rng(5)
+    x, s = (rng.standard_normal((1, *n)).astype(np.float32) for n in ((16, 96, 97), (64, 14, 14)))
+    check(wide_network(), {"x": x, "s": s}, tmp_path, target)

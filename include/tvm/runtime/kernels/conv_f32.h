@@ -148,12 +148,6 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Share of the largest task if `extent` units are dealt out among tasks: 1 is ideal, 2 twice the
- * ideal time. */
-static inline float tvmrt_task_imbalance(int64_t extent, int num_task) {
-  return (float)((extent + num_task - 1) / num_task * num_task) / (float)(extent > 0 ? extent : 1);
-}
-
 /* Few rows (the last layers of a network) are shared by channels, which also reads each weight only
    once; the one long row of a 1x1 convolution is shared by tiles. */
 static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* job, int task,

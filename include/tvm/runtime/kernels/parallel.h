@@ -39,6 +39,14 @@ static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, i
 }
 
 /*!
+ * \brief Time of the largest task where `extent` units are dealt out among tasks: 1 is ideal, 2 twice
+ * the ideal time.
+ */
+static inline float tvmrt_task_imbalance(int64_t extent, int num_task) {
+  return (float)((extent + num_task - 1) / num_task * num_task) / (float)(extent > 0 ? extent : 1);
+}
+
+/*!
  * \brief Tells the C compiler between which numbers a size of the run is, so that it decides what all
  * of them decide: work that is never worth a thread is computed in place.
  */

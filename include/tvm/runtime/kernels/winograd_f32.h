@@ -56,6 +56,12 @@ typedef struct {
   int width;
 } tvmrt_winograd_square;
 
+/* What a task computes: squares [begin, end), and of them output channels [c_begin, c_end). */
+typedef struct {
+  int64_t begin, end;
+  int c_begin, c_end;
+} tvmrt_winograd_part;
+
 /* ---- one axis ---- */
 
 TVMRT_INLINE void tvmrt_winograd_in_2(tvmrt_f32v* d) {
@@ -239,38 +245,52 @@ TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
 }
 
 TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job* job,
-                                              int64_t number, const float* from) {
+                                              const tvmrt_winograd_part* part, int64_t number,
+                                              const float* from) {
   const tvmrt_winograd_f32* layer = job->layer;
   const tvmrt_data_f32* data = job->data;
   const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
-  const int lanes = TVMRT_SIMD_LANES_F32;
-  int c = 0;
-  for (; c + lanes <= layer->out_channels; c += lanes) {
+  const int lanes = TVMRT_SIMD_LANES_F32, end = part->c_end;
+  int c = part->c_begin;
+  for (; c + lanes <= end; c += lanes) {
     tvmrt_winograd_sum(size, job, &at, from, c, TVMRT_SIMD_LANES_F32);
   }
-  if (c < layer->out_channels) {
-    tvmrt_winograd_sum(size, job, &at, from, c, layer->out_channels - c);
-  }
+  if (c < end) tvmrt_winograd_sum(size, job, &at, from, c, end - c);
   if (!data->epilogue) return;
   for (int i = 0; i < at.height; i++) {
     const int64_t pixel = at.pixel + (int64_t)i * layer->window.out[2];
-    data->epilogue(data->y + pixel * layer->window.y_stride, pixel, at.width, 0,
-                   layer->out_channels, data->ctx);
+    data->epilogue(data->y + pixel * layer->window.y_stride + part->c_begin, pixel, at.width,
+                   part->c_begin, end - part->c_begin, data->ctx);
   }
 }
 
 /* ---- all squares ---- */
 
-/* Squares before a task's: tasks begin with whole tiles. */
-static inline int64_t tvmrt_winograd_begin(const tvmrt_winograd_job* job, int task, int num_task) {
+/* Tasks begin with whole tiles. Few squares are shared by channels, which also reads each weight only
+   once; every task then transforms the input, beside out_channels products an instruction or two for
+   each of seven. */
+static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_job* job, int task,
+                                                         int num_task) {
   const tvmrt_winograd_f32* layer = job->layer;
+  const int channels = layer->out_channels, block = job->tiles->block;
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t count = (int64_t)layer->window.batch * layer->down * layer->across;
-  return tvmrt_task_begin(count, width, task, num_task);
+  const float by_squares = tvmrt_task_imbalance((count + width - 1) / width, num_task);
+  const float by_channels = tvmrt_task_imbalance((channels + block - 1) / block, num_task);
+  tvmrt_winograd_part part = {0, count, 0, channels};
+  if (by_channels + 7.0f / (float)channels < by_squares) {
+    part.c_begin = (int)tvmrt_task_begin(channels, block, task, num_task);
+    part.c_end = (int)tvmrt_task_begin(channels, block, task + 1, num_task);
+  } else {
+    part.begin = tvmrt_task_begin(count, width, task, num_task);
+    part.end = tvmrt_task_begin(count, width, task + 1, num_task);
+  }
+  return part;
 }
 
 /* For each position the sums over the input channels of `count` squares. */
-static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job, int positions,
+static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
+                                          const tvmrt_winograd_part* part, int positions,
                                           int64_t count, const float* inputs, float* sums) {
   const tvmrt_winograd_f32* layer = job->layer;
   const int at_once = tvmrt_channels_at_once(job->tiles);
@@ -293,8 +313,8 @@ static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job, int pos
     segment.x = inputs + p * layer->x_position;
     row.w = job->data->w + p * layer->w_position;
     row.out = sums + p * layer->y_position;
-    for (int c = 0; c < layer->out_channels && rc == 0; c += at_once) {
-      const int left = layer->out_channels - c;
+    for (int c = part->c_begin; c < part->c_end && rc == 0; c += at_once) {
+      const int left = part->c_end - c;
       rc = tvmrt_tile_row_f32(&row, 0, count, c, left < at_once ? c + left : c + at_once);
     }
   }
@@ -305,23 +325,21 @@ TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, in
                                      int num_task) {
   const tvmrt_winograd_f32* layer = job->layer;
   const int positions = (size + 2) * (size + 2);
-  const int64_t end = tvmrt_winograd_begin(job, task + 1, num_task);
-  int64_t begin = tvmrt_winograd_begin(job, task, num_task);
+  const tvmrt_winograd_part part = tvmrt_winograd_part_of(job, task, num_task);
   int rc = 0;
-  if (begin == end) return 0;
+  if (part.begin == part.end || part.c_begin == part.c_end) return 0;
   float* inputs = (float*)tvmrt_scratch_alloc(layer->scratch);
   if (!inputs) return -1;
   float* sums = inputs + positions * layer->x_position;
-  while (begin < end && rc == 0) {
-    const int64_t some = end - begin < layer->at_once ? end - begin : layer->at_once;
+  for (int64_t begin = part.begin, some = 0; begin < part.end && rc == 0; begin += some) {
+    some = part.end - begin < layer->at_once ? part.end - begin : layer->at_once;
     for (int64_t i = 0; i < some; i++) {
       tvmrt_winograd_read_square(size, job, begin + i, inputs + i * layer->in_channels);
     }
-    rc = tvmrt_winograd_products(job, positions, some, inputs, sums);
+    rc = tvmrt_winograd_products(job, &part, positions, some, inputs, sums);
     for (int64_t i = 0; i < some && rc == 0; i++) {
-      tvmrt_winograd_write_square(size, job, begin + i, sums + i * layer->out_channels);
+      tvmrt_winograd_write_square(size, job, &part, begin + i, sums + i * layer->out_channels);
     }
-    begin += some;
   }
   if (tvmrt_scratch_free(inputs) != 0) rc = -1;
   return rc;

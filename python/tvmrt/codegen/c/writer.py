@@ -146,6 +146,8 @@ class FunctionWriter:
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: Whole | None = None
+        # what the caller of such tasks does when all have ended
+        self.lines_behind: list[str] = []
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -283,6 +285,13 @@ class FunctionWriter:
         yield
         self._depth -= 1
         self.line("}")
+
+    @contextmanager
+    def behind_tasks(self) -> Iterator[None]:
+        """What is printed comes behind the tasks that the lines before are, on the caller alone."""
+        task, self.lines = self.lines, self.lines_behind
+        yield
+        self.lines = task
 
     def parameters(self) -> list[Parameter]:
         scratch = [self.scratch_parameter] if self.scratch_parameter else []

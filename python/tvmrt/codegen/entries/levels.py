@@ -112,7 +112,7 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
         return False
     if one.bf16 != other.bf16 and any("bf16" in header for header in a.includes):
         return False
-    if one.tables != other.tables and any("tvmrt_table" in text for text in (*a.helpers, *a.lines)):
+    if one.tables != other.tables and any("tvmrt_table" in text for text in _lines(a)):
         return False
     return _content(a) == _content(b)
 
@@ -126,8 +126,12 @@ def asks_for_instructions(step: Step) -> bool:
     return re.search(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon", source) is not None
 
 
+def _lines(f: FunctionWriter) -> tuple[str, ...]:
+    return (*f.definitions, *f.helpers, *f.lines, *f.lines_behind)
+
+
 def _content(f: FunctionWriter) -> tuple:
-    texts = [text.replace(f.symbol, "*") for text in (*f.definitions, *f.helpers, *f.lines)]
+    texts = [text.replace(f.symbol, "*") for text in _lines(f)]
     return texts, f.parallel_extent, f.macros, f.includes, f.constants
 
 

@@ -247,20 +247,28 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
     f.include("op/transpose.h")
     kind = f.writes[0].buffer.dtype.c
 
-    def print_call(names: Sequence[str], first: str, count: str) -> None:
-        x, y = index(outer, names, 0), index(outer, names, 1)
-        x, y = plus(source, x), plus(f.write(), y)
-        if first != "0":
-            x, y = plus(x, first), plus(y, times(first, row.strides[1]))
-        passed = [x, column.strides[0], y, row.strides[1], count, column.extent]
+    def print_call(names: Sequence[str]) -> None:
+        x, y = plus(source, index(outer, names, 0)), plus(f.write(), index(outer, names, 1))
+        passed = [x, column.strides[0], y, row.strides[1], row.extent, column.extent]
         f.line(f"{call(f'tvmrt_transpose_{kind}', *passed)};")
 
     if f.threads and not outer and sum_size([row, column]) >= PARALLEL_ELEMENTS:
-        f.parallel_extent = row.extent
-        print_call([], "begin", "end - begin")
-        f.line("return 0;")
+        _share_transpose(f, source, row, column)
         return
-    emit_nest(f, outer, lambda names: print_call(names, "0", str(row.extent)), sum_size(loops))
+    emit_nest(f, outer, print_call, sum_size(loops))
+
+
+def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) -> None:
+    """Print a copy by square blocks of which each task has a part, along the longer side: that is
+    the pixels, which all steps of a network share, and what a task reads here it has written."""
+    by_rows = most(row.extent) > most(column.extent)
+    shared = row if by_rows else column
+    f.parallel_extent = shared.extent
+    x, y = (plus(at, times("begin", s)) for at, s in zip((source, f.write()), shared.strides))
+    counts = ("end - begin", column.extent) if by_rows else (row.extent, "end - begin")
+    passed = [x, column.strides[0], y, row.strides[1], *counts]
+    f.line(f"{call(f'tvmrt_transpose_{f.writes[0].buffer.dtype.c}', *passed)};")
+    f.line("return 0;")
 
 
 def _inner_last(loops: list[Loop]) -> list[Loop]:

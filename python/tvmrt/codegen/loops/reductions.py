@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import prod
 
@@ -16,12 +16,14 @@ from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers
 from .chain import print_chain
-from .nest import Loop, Operands, emit_nest, index, load, merge_loops, sum_size
+from .nest import PARALLEL_ELEMENTS, Loop, Operands, emit_nest, index, load, merge_loops, sum_size
 from .row_steps import layer_of_sums, step_of_a_row, with_sums
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
 ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the stack is small
 LANES = 32  # partial results of one long row
+PARTS = 8  # of a fold that tasks share, however many there are: the result is the same for all
+MOST_SUMS = 1 << 16  # bytes of their sums
 LEAST_CHANNELS = 4  # side by side in memory for which there is a row of accumulators
 
 REDUCTIONS = (
@@ -75,6 +77,21 @@ class ReduceLowering(Lowering):
             strides.append(0 if folded else at.strides[k])
             k += 0 if folded and not keep else 1
         return tuple(strides)
+
+    def scratch_bytes(self) -> int:
+        """For the sums of parts, where tasks may share a fold: it is long enough for many elements
+        of each part."""
+        x = self.node.inputs[0]
+        rule = get_op(self.node.op)
+        floats = x.dtype.name in ("float32", "float64") and rule.combine == "+"
+        if not self.target.threads or not floats or symbols_of(*x.shape):
+            return 0
+        folded = prod(x.shape[d] for d in self.axes)
+        kept = prod(x.shape) // max(folded, 1)
+        if folded < PARTS * PARTS or kept < LEAST_CHANNELS or folded * kept < PARALLEL_ELEMENTS:
+            return 0
+        nbytes = PARTS * kept * x.dtype.itemsize
+        return nbytes if nbytes <= MOST_SUMS else 0
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _Printer(self, step, f, self.node.inputs[0].shape).emit()
@@ -159,6 +176,11 @@ class _Printer:
         wide = self._kept_axis_is_densest()
         loops = self.kept[:-1] if wide else self.kept
         size = sum_size(self.kept) * sum_size(self.folds)
+        if wide and not loops and self.f.scratch_parameter and self.folds[0].extent > 1:
+            self._shared_body()
+            return
+        if self.f.scratch_parameter:
+            self.f.line(f"(void){self.f.scratch()};")
         emit_nest(self.f, loops, self._wide_body if wide else self._narrow_body, size)
 
     def _kept_axis_is_densest(self) -> bool:
@@ -264,6 +286,45 @@ class _Printer:
 
     def _wide_body(self, names: Sequence[str]) -> None:
         """A kept axis is densest: a row of accumulators, the folded axes around it."""
+        first = self.folds[0]
+        self._wide_folds(names, ("0", str(first.extent)), self._finish)
+
+    def _shared_body(self) -> None:
+        """The same where the channels of one image are all that is kept: tasks share the pixels, as
+        they do in the steps before and behind, so that each reads what is in its own cache."""
+        f, parts = self.f, min(PARTS, self.folds[0].extent)
+        sums, part, c, acc = (f.fresh(name) for name in ("sums", "part", "c", "acc"))
+        (channels,), extent = self.kept, self.folds[0].extent
+        scratch = f"{self.wide} *{sums} = ({self.wide} *)(void *){f.scratch()};"
+        f.parallel_extent = parts
+        f.line(scratch)
+
+        def keep(names: Sequence[str], total: str) -> None:
+            f.line(f"{sums}[{part} * {channels.extent} + {names[0]}] = {total};")
+
+        with f.block(f"for (int {part} = begin; {part} < end; ++{part})"):
+            begin, end = f.fresh("from"), f.fresh("to")
+            f.line(f"const int {begin} = (int)((int64_t){extent} * {part} / {parts});")
+            f.line(f"const int {end} = (int)((int64_t){extent} * ({part} + 1) / {parts});")
+            self._wide_folds([], (begin, end), keep)
+        f.line("return 0;")
+        with f.behind_tasks():
+            f.line(scratch)
+            with f.block(f"for (int {c} = 0; {c} < {channels.extent}; ++{c})"):
+                f.line(f"{self.wide} {acc} = {sums}[{c}];")
+                with f.block(f"for (int {part} = 1; {part} < {parts}; ++{part})"):
+                    f.line(f"{acc} += {sums}[{part} * {channels.extent} + {c}];")
+                self._finish([c], acc)
+            f.line("return 0;")
+
+    def _wide_folds(
+        self,
+        names: Sequence[str],
+        pixels: tuple[str, str],
+        finish: Callable[[Sequence[str], str], None],
+    ) -> None:
+        """Rows of accumulators over the first folded axis between ``pixels`` and all of the others;
+        ``finish`` is given the loop variables and the accumulator of a channel."""
         f = self.f
         last = self.kept[-1]
         block = min(most(last.extent), self.accumulators)
@@ -282,12 +343,14 @@ class _Printer:
                 f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
             inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
             with ExitStack() as folds:
-                for loop, name in zip(self.folds, inner):
+                head = f"for (int {inner[0]} = {pixels[0]}; {inner[0]} < {pixels[1]}; ++{inner[0]})"
+                folds.enter_context(f.block(head))
+                for loop, name in zip(self.folds[1:], inner[1:]):
                     folds.enter_context(self._loop(name, loop))
                 folds.enter_context(f.block(row))
                 self._fold([*names, place, *inner], f"{acc}[{c}]")
             with f.block(row):
-                self._finish([*names, place], f"{acc}[{c}]")
+                finish([*names, place], f"{acc}[{c}]")
 
     def _loop(self, name: str, loop: Loop):
         return self.f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})")
