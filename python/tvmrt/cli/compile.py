@@ -403,6 +403,6 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
         **_reduced_pairs(summary),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
-        "scratch": f"{size(summary.scratch_bytes)} a thread",
+        "scratch": f"{size(summary.scratch_bytes)} a thread besides",
         **devices,
     }

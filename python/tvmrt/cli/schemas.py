@@ -194,7 +194,7 @@ _SUMMARY = {
     "arena_bytes": _bytes("Memory for tensors."),
     "lower_bound_bytes": _bytes("What no plan of it can go below."),
     "weights_bytes": _bytes(),
-    "scratch_bytes": _bytes("The most that one operator needs besides, on each thread."),
+    "scratch_bytes": _bytes("What each thread takes besides, on hosts; none on boards."),
     "inputs": _list(LABELLED),
     "outputs": _list(LABELLED),
     "operators": _list(

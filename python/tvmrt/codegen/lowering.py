@@ -80,8 +80,8 @@ class Lowering:
         return 0
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        """Bytes of the blocks that the body's kernels take by tvmrt_scratch_alloc() at a time; code
-        for machines without an operating system has them in the arena."""
+        """Bytes of the blocks that the body's kernels take by tvmrt_scratch_alloc() at a time, each
+        thread; code for machines without an operating system has them in the arena."""
         return ()
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from typing import Any
 from tvmrt.ir.program import Program
 from tvmrt.libinfo import __version__
 
+from .builder import thread_bytes
 from .entries.dims import string_pieces
 from .options import Options, Sources
 from .target import Target
@@ -52,6 +53,7 @@ def describe(
         "bytes": {
             "weights": weights,
             "arena": program.arena_bytes,
+            **({"scratch": thread_bytes(program)} if target.hosted else {}),
             "inputs": sum(type.nbytes for type in program.input_types),
             "outputs": sum(type.nbytes for type in program.output_types),
         },

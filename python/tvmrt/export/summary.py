@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tvmrt.codegen.builder import thread_bytes
 from tvmrt.codegen.c.writer import Function
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
@@ -87,7 +88,8 @@ class PoolSummary:
 class Summary:
     """What a network costs, known before the C compiler runs. Sizes in bytes.
 
-    ``row_plans``: where memory was limited, the plans that there are, from the fastest on.
+    ``scratch_bytes`` are those that each thread takes besides; on boards none, as all lies in the
+    pools. ``row_plans``: where memory was limited, the plans that there are, from the fastest on.
     """
 
     arena_bytes: int
@@ -116,7 +118,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         program.arena_bytes,
         program.lower_bound_bytes,
         weights_bytes,
-        max((s.scratch_bytes for s in program.steps), default=0),
+        thread_bytes(program),
         [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
         [
             _tensor(n, t, program.labels.get(n, ()))

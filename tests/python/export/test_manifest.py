@@ -57,6 +57,7 @@ def test_a_library_says_what_it_was_made_of(library, capsys):
     assert found["bytes"]["inputs"] == 8 * 8 * 4
     assert found["bytes"]["outputs"] == 10 * 4
     assert found["bytes"]["arena"] == compiled.summary.arena_bytes
+    assert found["bytes"]["scratch"] == compiled.summary.scratch_bytes
     compiled.export_sources(folder / "sources")
     weights = (folder / "sources/tvmgen_default_weights.bin").read_bytes()
     assert found["bytes"]["weights"] == len(weights)

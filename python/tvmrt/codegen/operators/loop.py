@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmrt.ir import Graph, Value
-from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.extent import most, symbols_of
 from tvmrt.ir.loop import Growth
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.ir.rounding import round_up
@@ -39,6 +39,12 @@ class LoopLowering(Lowering):
 
     def scratch_bytes(self) -> int:
         return self.end
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        """Those of the hungriest step of the body, whose arena has them on boards."""
+        steps = self.program.steps if self.target.hosted else ()
+        blocks = (inner.lowering.kernel_blocks(inner) for inner in steps)
+        return max(blocks, key=lambda each: sum(map(most, each)), default=())
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         functions = [self._adopted(f, inner) for inner in self.program.steps]

@@ -28,6 +28,8 @@ from .epilogue import emit_row_epilogue, sort_epilogue
 from .plan import Window
 from .row_operands import fits_rows
 
+BF16_BYTES = 64 << 10  # of rows that are rounded at a time: TVMRT_MATMUL_BF16_BYTES of the kernel
+
 
 @lowers("matmul")
 class MatMulLowering(Lowering):
@@ -119,10 +121,12 @@ class _Product:
         layer = self._board_layer()
         if layer is not None:
             return (boards.scratch_bytes(layer, self.target.board),)
-        # what is reduced is for hosts, whose kernels ask for what they take
-        if self.b_at is None or self.reduced:
-            return ()
-        return (most(self.k) * self._tiles().block * 4,)
+        panel = 0 if self.b_at is None else most(self.depth) * self._tiles().block
+        if not self.reduced:
+            return (panel * 4,) if panel else ()
+        row = 2 * most(self.depth)  # of two parts for each number, at most
+        rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
+        return ((panel + min(rows, most(self.m)) * row) * 4,)
 
     @property
     def reduced(self) -> bool:
