@@ -48,7 +48,6 @@ from .tied_tables import tie_tables
 from .window.tile_sums import PRODUCTS, other_summand
 
 KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
-PAGE_BYTES = 4096  # and where it asks the runtime of a host
 
 
 def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
@@ -398,12 +397,3 @@ def _check_sizes(program: Program) -> None:
 
 def _sources(value: Value) -> tuple[str, ...]:
     return value.producer.sources if value.producer is not None else (value.name,)
-
-
-def thread_bytes(program: Program) -> int:
-    """What each thread of a host takes of the runtime's scratch memory at most, at the level of
-    processors that takes most; boards have theirs in the arena."""
-    steps = [step for step in program.steps if step.lowering.target.hosted]
-    ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
-    blocks = (way.kernel_blocks(step) for step, way in ways)
-    return max((sum(round_up(most(n), PAGE_BYTES) for n in each) for each in blocks), default=0)

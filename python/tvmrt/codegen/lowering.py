@@ -22,6 +22,7 @@ from tvmrt.ir.program import (
     Step,
     channels_last_order,
 )
+from tvmrt.ir.rounding import round_up
 from tvmrt.ir.tuned import Choice
 from tvmrt.planner.row_chains import RowLayer
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # What an element of a result takes that has no multiply-adds, with what follows those elsewhere.
 ELEMENT_INSTRUCTIONS = 12
+# At what multiples runtimes of hosts give scratch memory.
+PAGE_BYTES = 4096
 
 
 class Lowering:
@@ -217,3 +220,12 @@ __all__ = [
     "lowers",
     "same_place",
 ]
+
+
+def thread_bytes(program: Program) -> int:
+    """What each thread of a host takes of the runtime's scratch memory at most, at the level of
+    processors that takes most; boards have theirs in the arena."""
+    steps = [step for step in program.steps if step.lowering.target.hosted]
+    ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
+    blocks = (way.kernel_blocks(step) for step, way in ways)
+    return max((sum(round_up(most(n), PAGE_BYTES) for n in each) for each in blocks), default=0)

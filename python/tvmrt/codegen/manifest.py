@@ -15,8 +15,8 @@ from typing import Any
 from tvmrt.ir.program import Program
 from tvmrt.libinfo import __version__
 
-from .builder import thread_bytes
 from .entries.dims import string_pieces
+from .lowering import thread_bytes
 from .options import Options, Sources
 from .target import Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvmrt.codegen.builder import thread_bytes
 from tvmrt.codegen.c.writer import Function
+from tvmrt.codegen.lowering import thread_bytes
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import Extent, Whole, most, shown
