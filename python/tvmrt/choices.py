@@ -163,6 +163,11 @@ RULES = (
         lambda r: bool(r.winograd) and r.runtime == "crt",
         UnsupportedError,
     ),
+    Rule(
+        "row-chains is for hosts; leave it out and give ram, or choose runtime host",
+        lambda r: r.row_chains is not None and r.runtime == "crt",
+        UnsupportedError,
+    ),
 )
 
 

@@ -25,6 +25,7 @@ class CompileOptions(TypedDict, total=False):
     weights: str | None
     tuned: str | os.PathLike[str] | Guide | None
     winograd: bool | None
+    row_chains: bool | None
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]
     device_options: Mapping[str, Mapping[str, Any]] | None

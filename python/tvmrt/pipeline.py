@@ -26,6 +26,7 @@ from tvmrt.codegen.families import Family, find_family
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, Provenance, SharedImage, prefix_of
+from tvmrt.codegen.slab_chains import with_slabs
 from tvmrt.codegen.target import CROSS, Target, get_target, own_family
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
@@ -150,6 +151,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
             _refuse_counts(program, request)
             _refuse_state(program, request)
             program = _by_rows(program, machine, request, memories)
+        elif request.row_chains is not False:
+            program = with_slabs(program, machine, request.row_chains)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)
         elif request.runtime != "crt":

@@ -4,13 +4,13 @@
         [--threads N] [--seconds S] [--cpu] [--keep FOLDER]
 
 Kinds: ``f32`` and ``bf16`` are ours, ``direct`` and ``winograd`` are ours with ``--no-winograd``
-and ``--winograd``, ``ort`` is onnxruntime, ``ov_f32`` is OpenVINO told to stay in float32, ``ov``
-OpenVINO as it comes, which computes in bfloat16 where the processor can; quantised networks stay so
-in all. Weights are those of the file, inputs random, numpy arrays in and out, one network in one
-process. Printed is how many times as fast ours is as each other kind: the median over rounds in
-which all run in turn, and the ratio of the fastest runs, which holds beside other work too, and
-more so by the process's time on processors (``--cpu``). ``--keep`` keeps the compiled libraries for
-the next time.
+and ``--winograd``, ``whole`` is ours with ``--no-row-chains``, ``ort`` is onnxruntime, ``ov_f32``
+is OpenVINO told to stay in float32, ``ov`` OpenVINO as it comes, which computes in bfloat16 where
+the processor can; quantised networks stay so in all. Weights are those of the file, inputs random,
+numpy arrays in and out, one network in one process. Printed is how many times as fast ours is as
+each other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
+which holds beside other work too, and more so by the process's time on processors (``--cpu``).
+``--keep`` keeps the compiled libraries for the next time.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
@@ -38,12 +38,13 @@ OURS: dict[str, dict] = {
     "f32": {},
     "direct": {"winograd": False},
     "winograd": {"winograd": True},
+    "whole": {"row_chains": False},
     "bf16": {"precision": "bf16"},
 }
 # What of ours stands beside which of theirs.
 PAIRS = [
     ("f32", "ort"), ("f32", "ov_f32"), ("f32", "ov"), ("winograd", "ort"), ("winograd", "f32"),
-    ("direct", "ort"), ("f32", "direct"),
+    ("direct", "ort"), ("f32", "direct"), ("f32", "whole"),
     ("bf16", "ov"), ("bf16", "f32"),
 ]  # fmt: skip
 

@@ -8,7 +8,7 @@ FIRST = "Options"
 # Titles in their order, with the options that stand below each; all others stand first.
 GROUPS = {
     "The network": "shapes dims sequences signature operators tflite_rounding requantize "
-    "precision weights winograd tuned module_name",
+    "precision weights winograd row_chains tuned module_name",
     "Where it runs": "target levels runtime executor abi params cc threads",
     "Boards": "board interface_api unpacked_api pools ram place workspace_io concurrent image_name "
     "kind profile record trace_records",

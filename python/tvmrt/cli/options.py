@@ -276,6 +276,6 @@ def compile_here(function: Callable) -> Callable:
     function = threads(function)
     function = request_options(
         "devices", "operators", "shapes", "dims", "sequences", "signature", "target", "levels",
-        "precision", "winograd", "tuned", "cc",
+        "precision", "winograd", "row_chains", "tuned", "cc",
     )(function)  # fmt: skip
     return request_option("executor", default="graph", show_default=True)(function)

@@ -61,8 +61,8 @@ class NetworkGain:
 )  # fmt: skip
 @options.threads
 @options.request_options(
-    "precision", "winograd", "max_error", "operators", "shapes", "dims", "sequences", "signature",
-    "cc",
+    "precision", "winograd", "row_chains", "max_error", "operators", "shapes", "dims", "sequences",
+    "signature", "cc",
 )  # fmt: skip
 @console.json_option
 def command(
@@ -86,8 +86,9 @@ def command(
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
         usual = [_compiled(model, None, asked) for model in models]
-        direct = {**asked, "winograd": False}  # a layer by squares has nothing to choose from
-        for library in [_compiled(m, None, direct) for m in models] if squares else usual:
+        # a layer by squares has nothing to choose from, and one of a chain is no operator
+        direct = {**asked, "winograd": False, "row_chains": False}
+        for library in [_compiled(m, None, direct) for m in models]:
             for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
         wanted = list(layers) if again else missing(layers, known, effort)

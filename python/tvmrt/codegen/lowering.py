@@ -30,6 +30,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .c.writer import FunctionWriter
+    from .window.slabs import SlabLayer
 
 
 # What an element of a result takes that has no multiply-adds, with what follows those elsewhere.
@@ -127,6 +128,10 @@ class Lowering:
     def row_operand(self, step: Step) -> int:
         """The number of that operand among those that the step reads."""
         return 0
+
+    def slab_layer(self, step: Step) -> SlabLayer | None:
+        """The same on hosts, where a chain may compute the step a slab of rows at a time."""
+        return None
 
     def row_step(self, step: Step) -> Step:
         """The step as a chain calls it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvmrt.ir import DTYPES
@@ -14,7 +14,7 @@ from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, W
 from tvmrt.planner.row_plans import CORTEX_M, RISCV, Chain, Choice, Way, frontier, live_bytes
 
 from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
-from .lowering import same_place
+from .lowering import Lowering, same_place
 from .operators.patches import (
     Columns,
     ColumnWindow,
@@ -26,7 +26,7 @@ from .operators.patches import (
     find_columns,
     whole_rows,
 )
-from .operators.row_chain import RowChainLowering, made_by, main_read
+from .operators.row_chain import RowChainLowering, made_by, main_read, outside_of
 from .pools import ALIGN_BYTES
 from .target import Target
 
@@ -66,7 +66,7 @@ def find_chains(program: Program) -> dict[Way, Joined]:
     layers = find_layers(program)
     live = live_bytes_of_steps(program, ALIGN_BYTES)
     most = max(live, default=0)
-    last_use = _last_uses(program)
+    last_use = last_uses(program)
     known = [layer and CutLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
     found: dict[Way, Joined] = {}
     for first in range(len(layers)):
@@ -171,7 +171,7 @@ class _Patches:
         return Joined(_chain(plans, cuts, whole, images), tuple(windows), tuple(found))
 
 
-def _last_uses(program: Program) -> dict[Buffer, int]:
+def last_uses(program: Program) -> dict[Buffer, int]:
     """The last step that has to do with each buffer; behind all of them for those that stay."""
     found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
     kept = [*program.outputs, *program.states, *(a.buffer for a in program.counts.values())]
@@ -189,7 +189,7 @@ def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
             source = inside.get(access.buffer)
             if source is None:
                 continue
-            if not _passes(steps[source].writes[0], access):
+            if not passes(steps[source].writes[0], access):
                 return None
             if access is not main:
                 added.append(source)
@@ -232,7 +232,7 @@ def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
     return not again or (again == [len(steps) - 1] and same_place(x.at, y.at))
 
 
-def _passes(written: Access, read: Access) -> bool:
+def passes(written: Access, read: Access) -> bool:
     """Whether rows lie behind each other, and are read as they are written."""
     whole = written.buffer.kind == ARENA and written.covers_buffer()
     same = written.buffer is read.buffer and same_place(written.at, read.at)
@@ -254,19 +254,26 @@ def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) 
     return replace(program, steps=steps)
 
 
-def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
+def as_one(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Step:
+    """A step in place of these, each of which reads results of those before; ``make``: its
+    lowering."""
     last = steps[-1]
     before = [node for step in steps[:-1] for node in step.group.nodes]
     group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
-    lowering = RowChainLowering(group, target, steps, joined.patches(steps))
-    values, reads, demands = zip(*lowering.outside)
-    name, nbytes = f"{last.name}_chain", lowering.scratch_bytes()
-    chain = Step(
-        name, group, lowering, list(values), list(reads), last.writes,
-        [*demands, last.demands[-1]], scratch_bytes=nbytes, shrinks=True,
+    values, reads, demands = zip(*outside_of(steps))
+    return Step(
+        f"{last.name}_chain", group, make(group), list(values), list(reads), last.writes,
+        [*demands, last.demands[-1]],
     )  # fmt: skip
-    if nbytes:
-        chain.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], nbytes, ARENA)
+
+
+def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
+    patches = joined.patches(steps)
+    chain = as_one(steps, lambda group: RowChainLowering(group, target, steps, patches))
+    chain.shrinks, chain.scratch_bytes = True, chain.lowering.scratch_bytes()
+    if chain.scratch_bytes:
+        name = f"{chain.name}_scratch"
+        chain.scratch = Buffer(name, DTYPES["uint8"], chain.scratch_bytes, ARENA)
     chain.in_place = [(0, 0)] if joined.chain.in_place else []
     reserve_kernel_scratch(chain)
     return chain

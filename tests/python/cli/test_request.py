@@ -62,6 +62,7 @@ REFUSED = {
     ),
     "tuned is for hosts": (*BOARD, "--tuned", "own"),
     "winograd is for hosts": ("--winograd", "--target", "cortex-m4"),
+    "row-chains is for hosts": ("--no-row-chains", "--target", "cortex-m4"),
     "max-error of precision bf16 is measured on inputs of the network; give calibration": (
         "--precision", "bf16", "--max-error", "0.1",
     ),

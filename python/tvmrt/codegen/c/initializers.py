@@ -119,10 +119,10 @@ def _closed(fields: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def print_tiles(f: FunctionWriter, tiles) -> None:
+def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
     """The register tiles of a kernel in float32, and the functions that they name."""
     f.include(*tiles.headers)
-    f.line(f"static const {tiles.c_type} tiles = {tiles.initializer()};")
+    f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
     for line in tiles.definitions():
         f.define(line)
 

@@ -29,7 +29,7 @@ class RowChainLowering(Lowering):
         self.patches = patches
         self.mains = [s.lowering.row_operand(s) for s in steps]
         self.made = made_by(steps)
-        self.outside = _outside(steps)
+        self.outside = outside_of(steps)
         self.whole = steps
 
     def _row_steps(self, patch: Patch) -> list[Step]:
@@ -224,7 +224,7 @@ def made_by(steps: Sequence[Step]) -> dict[Buffer, int]:
     return {step.writes[0].buffer: k for k, step in enumerate(steps[:-1])}
 
 
-def _outside(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
+def outside_of(steps: Sequence[Step]) -> list[tuple[Value, Access, str]]:
     """Operands of a chain with their demands, each once: its input first."""
     found: list[tuple[Value, Access, str]] = []
     inside = made_by(steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -31,6 +31,7 @@ from .layer_f32 import LayerF32
 from .pack_once import packed_once
 from .plan import Window
 from .row_operands import fits_rows
+from .slabs import SlabLayer, slab_layer
 
 
 class ChannelsLastLowering(ImageLowering):
@@ -69,6 +70,18 @@ class ChannelsLastLowering(ImageLowering):
             return "NULL", 0
         i = step.read_values.index(epilogue.residual)
         return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
+
+
+@dataclass(frozen=True)
+class TiledLayer:
+    """A layer and the register tiles by which a kernel computes it; its bias is packed for them, as
+    ``pack`` does weights."""
+
+    kernel: str
+    layer: LayerF32
+    tiles: packing.Tiles | packing.DepthwiseTile
+    pack: Callable[[np.ndarray], np.ndarray]
+    bias: np.ndarray
 
 
 class ConvolutionLowering(ChannelsLastLowering):
@@ -122,36 +135,44 @@ class ConvolutionLowering(ChannelsLastLowering):
             return np.zeros(self.node.output.shape[1], np.float32)
         return bias.data
 
-    def emit_layer(
+    def emit_layer(self, step: Step, f: FunctionWriter, tiled: TiledLayer) -> None:
+        """Print the call of a kernel by register tiles."""
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual = self.residual_parts(step, f, self.epilogue)
+        layer, tiles, data = self.print_layer(step, f, tiled, x, residual, f.write())
+        f.line(f"return tvmrt_{tiled.kernel}(&{layer}, &{tiles}, &{data});")
+
+    def print_layer(
         self,
         step: Step,
         f: FunctionWriter,
-        kernel: str,
-        layer: LayerF32,
-        tiles: packing.Tiles | packing.DepthwiseTile,
-        pack: Callable[[np.ndarray], np.ndarray],
-        bias: np.ndarray,
-    ) -> None:
-        """Print the call of a kernel by register tiles; bias is packed for them, as ``pack`` does
-        weights."""
+        tiled: TiledLayer,
+        x: str,
+        residual: tuple[str, int],
+        y: str,
+        stem: str = "",
+    ) -> tuple[str, str, str]:
+        """Print what the kernel is called with, variables for the layer, its tiles and its tensors;
+        their names. ``x``, ``y``: pointers, as that of ``residual`` beside its pixel stride;
+        ``stem``: see ``emit_row_epilogue``."""
         epilogue, shape = self.epilogue, self.node.output.shape
-        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
-        residual, residual_stride = self.residual_parts(step, f, epilogue)
+        layer, tiles, data = (f.fresh(name) for name in ("layer", "tiles", "data"))
         order = channels_last_order(len(shape))
         fields = {
             "x": x,
-            "w": self._weights(f, tiles, pack),
-            "bias": f.constant("bias", bias),
-            "residual": residual,
-            "y": f.write(),
+            "w": self._weights(f, tiled.tiles, tiled.pack),
+            "bias": f.constant("bias", tiled.bias),
+            "residual": residual[0],
+            "y": y,
         }
-        row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
-        f.include(f"{kernel}.h")
-        members = layer.members(residual_stride, *epilogue.bounds())
-        print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
-        print_tiles(f, tiles)
-        print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
-        f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
+        y_stride = tiled.layer.window.y_stride
+        row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order, stem)
+        f.include(f"{tiled.kernel}.h")
+        members = {**tiled.layer.members(residual[1], *epilogue.bounds()), **tiled.tiles.members()}
+        print_layer(f, f"tvmrt_layer_f32 {layer}", members)
+        print_tiles(f, tiled.tiles, tiles)
+        print_data_f32(f, {**fields, "epilogue": row, "ctx": context}, data)
+        return layer, tiles, data
 
     def _weights(
         self,
@@ -187,10 +208,10 @@ def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
     return name if weights.dtype == np.float32 else f"(const float *)(const void *){name}"
 
 
-def print_data_f32(f: FunctionWriter, fields: dict[str, str]) -> None:
+def print_data_f32(f: FunctionWriter, fields: dict[str, str], name: str = "data") -> None:
     """The tensors of a call, without those that are NULL."""
-    given = {name: text for name, text in fields.items() if text != "NULL"}
-    print_struct(f, "const tvmrt_data_f32 data", given)
+    given = {member: text for member, text in fields.items() if text != "NULL"}
+    print_struct(f, f"const tvmrt_data_f32 {name}", given)
 
 
 def emit_board(
@@ -307,10 +328,8 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         shape = self.board_shape(step)
         if shape is not None:
             self._emit_board(step, f, self.board_layer(shape))
-        elif self.depthwise:
-            self._emit_depthwise(step, f)
         else:
-            self._emit_dense(step, f)
+            self.emit_layer(step, f, self.tiled(step))
 
     def _emit_board(self, step: Step, f: FunctionWriter, layer: MicroLayer) -> None:
         emit_board(f, step, self.epilogue, layer, *self._board_operands(step, f))
@@ -359,23 +378,32 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         widest = self.chosen_by_widest(step)
         return (*sizes, self.target, layer.pixel_step, self.kind, widest)
 
-    def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
+    def tiled(self, step: Step) -> TiledLayer:
+        """The layer as hosts compute it."""
+        return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
+
+    def slab_layer(self, step: Step) -> SlabLayer | None:
+        if self.target.board is not None or self.kind != packing.FLOATS or self.run_order():
+            return None
+        return slab_layer(self.layer(step), self.epilogue, step)
+
+    def _dense_tiled(self, step: Step) -> TiledLayer:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.threads)
         tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
         pack = partial(self._pack, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        self.emit_layer(step, f, conv_kernel(self.kind), layer, tiles, pack, bias)
+        return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
 
     def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
         if self.kind != packing.FLOATS:
             weights = packing.as_pairs(weights, 1)
         return packing.pack_conv(weights, tiles, groups)
 
-    def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
+    def _depthwise_tiled(self, step: Step) -> TiledLayer:
         w, chosen = self.node.inputs[1], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.threads)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
         pack = partial(packing.pack_depthwise, lanes=tile.packed)
         bias = packing.pad_channels(self.bias(), tile.packed)
-        self.emit_layer(step, f, "depthwise_f32", layer, tile, pack, bias)
+        return TiledLayer("depthwise_f32", layer, tile, pack, bias)

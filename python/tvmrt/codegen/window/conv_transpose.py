@@ -14,7 +14,7 @@ from ..c.writer import FunctionWriter
 from ..lowering import lowers
 from ..target import Target
 from . import packing_f32 as packing
-from .conv import ConvolutionLowering
+from .conv import ConvolutionLowering, TiledLayer
 from .layer_f32 import LayerF32
 
 
@@ -56,4 +56,5 @@ class ConvTransposeLowering(ConvolutionLowering):
         tiles = packing.choose_tiles(*self._tile_sizes(step), chosen)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        self.emit_layer(step, f, "conv_transpose_f32", layer, tiles, pack, bias)
+        tiled = TiledLayer("conv_transpose_f32", layer, tiles, pack, bias)
+        self.emit_layer(step, f, tiled)

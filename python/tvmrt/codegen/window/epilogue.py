@@ -99,15 +99,16 @@ def emit_row_epilogue(
     y_stride: int,
     shape: Sequence[int],
     order: Sequence[int],
+    stem: str = "",
 ) -> tuple[str, str]:
     """Print the row function at file scope. Returns the C expressions for it and its context.
 
     ``shape`` is the logical shape of the result, ``order`` its axes with the channels last,
-    ``y_stride`` its pixel stride.
+    ``y_stride`` its pixel stride. ``stem``: what its name begins with; the function's by default.
     """
     if not epilogue.rest:
         return "NULL", "NULL"
-    name = f"{f.symbol}_epilogue"
+    name = f"{stem or f.symbol}_epilogue"
     known: dict[Value, str] = {}
     made = {epilogue.start, *(n.output for n in epilogue.rest)}
     operands = read_operands(f, step, epilogue.rest, made, shape, order, known)

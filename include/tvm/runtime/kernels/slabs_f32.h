@@ -1,0 +1,189 @@
+/*!
+ * \file slabs_f32.h
+ * \brief Chains of float layers that are computed some rows at a time, so that what lies between two
+ * of them never leaves the cache.
+ *
+ * A slab is a part of the last layer's result. Each task has a range of slabs and computes, layer by
+ * layer, what the next slab reads; of each layer inside of the chain it holds the pixels that are
+ * read again, always from the beginning of their place on. Layers advance by whole units: rows, or
+ * where an image is one long row of pixels (1x1 convolutions) tiles of them. So every pixel is
+ * computed by the tile that computes it without a chain, and the result is the same to the bit.
+ *
+ * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, slabs of 4 rows:
+ * a slab reads 6 rows of 96 channels, of which 2 were held, 4 are computed.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SLABS_F32_H_
+#define TVM_RUNTIME_KERNELS_SLABS_F32_H_
+
+#include <string.h>
+
+#include "conv_f32.h"
+#include "depthwise_f32.h"
+
+enum { TVMRT_SLAB_LAYERS = 8 };
+
+/*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
+typedef struct tvmrt_slab_layer_f32 {
+  const tvmrt_layer_f32* layer;
+  const tvmrt_tiles_f32* tiles;              /*!< Of a dense layer, else NULL. */
+  const tvmrt_depthwise_f32_tile* depthwise; /*!< Of a depthwise layer, else NULL. */
+  /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
+   * on the pixel. */
+  const tvmrt_data_f32* data;
+  int64_t place; /*!< Floats of the scratch in front of its result. */
+} tvmrt_slab_layer_f32;
+
+/*! \brief A chain. */
+typedef struct tvmrt_slab_chain_f32 {
+  const tvmrt_slab_layer_f32* layers;
+  int32_t count;   /*!< Of layers, 2 to TVMRT_SLAB_LAYERS. */
+  int64_t pixels;  /*!< Of the result in a slab: a multiple of the last layer's unit. */
+  int64_t scratch; /*!< Bytes that a task takes. */
+} tvmrt_slab_chain_f32;
+
+/*! \brief How far a task is with a layer: pixels [first, end) of its result lie in its place. */
+typedef struct tvmrt_slab_f32 {
+  int64_t first, end;
+} tvmrt_slab_f32;
+
+/*! \brief Pixels of a layer's result. */
+static inline int64_t tvmrt_slab_pixels(const tvmrt_slab_layer_f32* l) {
+  return (int64_t)l->layer->window.out[1] * l->layer->window.out[2];
+}
+
+/*! \brief Pixels that are computed together: a row, or of one long row a tile. */
+static inline int64_t tvmrt_slab_unit(const tvmrt_slab_layer_f32* l) {
+  return l->layer->window.out[1] == 1 ? l->tiles->width[0] : l->layer->window.out[2];
+}
+
+/* Input row `row`, or the nearest that exists. */
+static inline int64_t tvmrt_slab_row(const tvmrt_window* w, int64_t row) {
+  return row < 0 ? 0 : row < w->in[1] ? row : w->in[1];
+}
+
+/*! \brief The first input pixel that the result is computed from, from pixel `pixel` of it on. */
+static inline int64_t tvmrt_slab_first(const tvmrt_slab_layer_f32* l, int64_t pixel) {
+  const tvmrt_window* w = &l->layer->window;
+  if (w->out[1] == 1) return pixel;
+  return tvmrt_slab_row(w, pixel / w->out[2] * w->stride[1] - w->pad[1]) * w->in[2];
+}
+
+/*! \brief The end of those that its pixels in front of `end` are computed from. */
+static inline int64_t tvmrt_slab_end(const tvmrt_slab_layer_f32* l, int64_t end) {
+  const tvmrt_window* w = &l->layer->window;
+  if (w->out[1] == 1) return end;
+  const int64_t last = (end / w->out[2] - 1) * w->stride[1] - w->pad[1];
+  const int64_t row = last + (int64_t)(w->kernel[1] - 1) * w->dilation[1] + 1;
+  return tvmrt_slab_row(w, row) * w->in[2];
+}
+
+/*! \brief Computes pixels [begin, end) of a layer's result, on this thread, into y. `x` is pixel
+ * `x_first` of its input. */
+static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, int64_t begin, int64_t end,
+                                      const float* x, int64_t x_first, float* y) {
+  tvmrt_layer_f32 part = *l->layer;
+  tvmrt_window* w = &part.window;
+  tvmrt_data_f32 data = *l->data;
+  if (w->out[1] == 1) {
+    w->in[2] = w->out[2] = (int32_t)(end - begin);
+    data.x = x + (begin - x_first) * w->x_stride;
+  } else {
+    const int64_t top = begin / w->out[2] * w->stride[1] - w->pad[1];
+    const int64_t row = tvmrt_slab_row(w, top), below = tvmrt_slab_end(l, end) / w->in[2];
+    data.x = x + (row * w->in[2] - x_first) * w->x_stride;
+    w->in[1] = below > row ? (int32_t)(below - row) : 0;
+    w->pad[1] = (int32_t)(row - top);
+    w->out[1] = (int32_t)((end - begin) / w->out[2]);
+  }
+  if (data.residual) data.residual += begin * part.residual_stride;
+  data.y = y;
+  part.work = 0;
+  if (l->tiles) return tvmrt_conv_f32(&part, l->tiles, &data);
+  return tvmrt_depthwise_f32(&part, l->depthwise, &data);
+}
+
+/* What is not read again of layer k's result goes, and what is left to the front of its place. */
+static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_slab_f32* at, int k,
+                                        float* place) {
+  const int64_t pixel = s->layers[k].layer->window.y_stride;
+  const int64_t read = tvmrt_slab_first(&s->layers[k + 1], at[k + 1].end);
+  const int64_t kept = read < at[k].end ? read : at[k].end;
+  if (kept <= at[k].first) return;
+  memmove(place, place + (kept - at[k].first) * pixel,
+          (size_t)((at[k].end - kept) * pixel) * sizeof(*place));
+  at[k].first = kept;
+}
+
+/* The pixels of the result in front of `end`, which are those of a slab. */
+static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab_f32* at,
+                                       int64_t end, float* scratch) {
+  int64_t ends[TVMRT_SLAB_LAYERS];
+  const int last = s->count - 1;
+  int rc = 0;
+  ends[last] = end;
+  for (int k = last - 1; k >= 0; k--) {
+    const int64_t unit = tvmrt_slab_unit(&s->layers[k]), pixels = tvmrt_slab_pixels(&s->layers[k]);
+    const int64_t read = tvmrt_slab_end(&s->layers[k + 1], ends[k + 1]);
+    const int64_t whole = (read + unit - 1) / unit * unit;
+    ends[k] = whole < pixels ? whole : pixels;
+  }
+  for (int k = 0; k <= last && rc == 0; k++) {
+    const tvmrt_slab_layer_f32* l = &s->layers[k];
+    const float* x = k > 0 ? scratch + l[-1].place : l->data->x;
+    float* y = scratch + l->place;
+    if (ends[k] <= at[k].end) continue;
+    if (k == last) {
+      y = l->data->y + at[k].end * l->layer->window.y_stride;
+    } else {
+      tvmrt_slabs_f32_move(s, at, k, y);
+      y += (at[k].end - at[k].first) * l->layer->window.y_stride;
+    }
+    rc = tvmrt_slab_f32_part(l, at[k].end, ends[k], x, k > 0 ? at[k - 1].first : 0, y);
+    at[k].end = ends[k];
+  }
+  return rc;
+}
+
+static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_slab_chain_f32* s = (const tvmrt_slab_chain_f32*)closure;
+  const int last = s->count - 1;
+  const int64_t pixels = tvmrt_slab_pixels(&s->layers[last]);
+  const int64_t unit = tvmrt_slab_unit(&s->layers[last]);
+  const int64_t begin = tvmrt_task_begin(pixels, unit, task, env->num_task);
+  const int64_t stop = tvmrt_task_begin(pixels, unit, task + 1, env->num_task);
+  tvmrt_slab_f32 at[TVMRT_SLAB_LAYERS];
+  int rc = 0;
+  if (begin == stop) return 0;
+  float* scratch = (float*)tvmrt_scratch_alloc(s->scratch);
+  if (!scratch) return -1;
+  at[last].first = at[last].end = begin;
+  for (int k = last - 1; k >= 0; k--) {
+    const int64_t read = tvmrt_slab_first(&s->layers[k + 1], at[k + 1].end);
+    at[k].first = at[k].end = read - read % tvmrt_slab_unit(&s->layers[k]);
+  }
+  for (int64_t end = begin; end < stop && rc == 0;) {
+    end = stop - end < s->pixels ? stop : end + s->pixels;
+    rc = tvmrt_slabs_f32_slab(s, at, end, scratch);
+  }
+  if (tvmrt_scratch_free(scratch) != 0) rc = -1;
+  return rc;
+}
+
+/*!
+ * \brief The result of the last layer, as each of them computes its own: see tvmrt_conv_f32() and
+ * tvmrt_depthwise_f32().
+ * \param chain The chain. Rows that a task's range needs above and below it are computed by the task
+ *        itself; results inside of the chain are written nowhere else.
+ * \return 0; -1 if there is no scratch memory or a thread failed.
+ *
+ * Uses the threads of the runtime where the chain is large enough. The result does not depend on
+ * their number.
+ */
+static inline int tvmrt_slabs_f32(const tvmrt_slab_chain_f32* chain) {
+  tvmrt_slab_chain_f32 job = *chain;
+  int64_t work = 0;
+  for (int k = 0; k < job.count; k++) work += job.layers[k].layer->work;
+  return tvmrt_launch(tvmrt_slabs_f32_task, &job, work, TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_SLABS_F32_H_ */

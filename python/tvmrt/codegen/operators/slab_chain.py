@@ -1,0 +1,102 @@
+"""A chain of float layers as one step that hosts compute a slab of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.program import Group, Step, pixel_stride
+
+from ..c.text import braces
+from ..c.writer import FunctionWriter
+from ..lowering import Lowering
+from ..target import Target
+from ..window.conv import TiledLayer
+from ..window.packing_f32 import Tiles
+from ..window.plan import FLOAT
+from ..window.slabs import SlabPlan, plan_slabs
+
+MOST_ROWS = 8  # of a slab: from there on they only take more memory
+CACHE_SHARE = 0.5  # of the second-level cache, for the results inside of a chain
+
+
+class SlabChainLowering(Lowering):
+    """``steps`` one after the other, each of which reads what the one before it writes."""
+
+    def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
+        super().__init__(group, target)
+        self.steps = steps
+        self.tiled: list[TiledLayer] = [s.lowering.tiled(s) for s in steps]
+        self.plan = self._plan()
+
+    def _plan(self) -> SlabPlan:
+        """That of as many rows as the cache has room for."""
+        layers = [s.lowering.slab_layer(s) for s in self.steps]
+        widths = [_width(tiled) for tiled in self.tiled]
+        found = plan_slabs(layers, widths, 1)
+        for rows in range(2, MOST_ROWS + 1):
+            plan = plan_slabs(layers, widths, rows)
+            if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
+                break
+            found = plan
+        return found
+
+    @property
+    def cached_bytes(self) -> int:
+        """What passes through the cache again with every slab."""
+        weights = sum(s.lowering.slab_layer(s).weight_bytes for s in self.steps)
+        return self.plan.nbytes + weights
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.plan.nbytes, max(sum(s.lowering.kernel_blocks(s)) for s in self.steps))
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        last, x = self.steps[-1], step.reads[0].buffer
+        own = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
+        # what the first layer reads, other tasks still read where this one writes
+        return [(step.reads.index(a), w) for a, w in own if a in step.reads and a.buffer is not x]
+
+    def macs(self) -> int:
+        return sum(s.lowering.macs() for s in self.steps)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("slabs_f32.h")
+        rows = [self._print_layer(step, f, k) for k in range(len(self.steps))]
+        layers = f.fresh("layers")
+        f.line(f"const tvmrt_slab_layer_f32 {layers}[] = {{")
+        for row in rows:
+            f.line(f"    {row},")
+        f.line("};")
+        chain, plan = f.fresh("chain"), self.plan
+        members = [layers, len(rows), plan.pixels, plan.nbytes]
+        f.line(f"const tvmrt_slab_chain_f32 {chain} = {braces(members)};")
+        f.line(f"return tvmrt_slabs_f32(&{chain});")
+
+    def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
+        """Print a layer's variables; its row in the table of layers."""
+        inner, last = self.steps[k], k == len(self.steps) - 1
+        x = f.name_read(0, "in") if k == 0 else "NULL"
+        # what is derived from a step's symbol is no other's, nor is what such a name begins with
+        stem = f.symbol if last else f"{f.symbol}_{k}_rows"
+        names = inner.lowering.print_layer(
+            inner, f, self.tiled[k], x, self._residual(step, f, k), f.write() if last else "NULL",
+            stem,
+        )  # fmt: skip
+        layer, tiles, data = (f"&{name}" for name in names)
+        dense = isinstance(self.tiled[k].tiles, Tiles)
+        place = [] if last else [self.plan.places[k] // FLOAT]
+        return braces([layer, *((tiles, "NULL") if dense else ("NULL", tiles)), data, *place])
+
+    def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
+        """The pointer to what a layer's result is added to, and its pixel stride."""
+        inner = self.steps[k]
+        value = inner.lowering.epilogue.residual
+        if value is None:
+            return "NULL", 0
+        access = inner.reads[inner.read_values.index(value)]
+        return f.name_read(step.reads.index(access), "residual"), pixel_stride(access.at)
+
+
+def _width(tiled: TiledLayer) -> int:
+    """The pixels of a layer's widest tile."""
+    tiles = tiled.tiles
+    return tiles.widths[0] if isinstance(tiles, Tiles) else tiles.width

@@ -1,0 +1,83 @@
+"""Neighbouring layers that hosts compute a slab of rows at a time, so that what lies between them
+stays in the cache.
+
+A layer whose result is larger than the cache writes it to memory, where the next one reads it
+again. Where both take few multiply-adds for each of those numbers, as before and behind depthwise
+layers, that is much of their time. In a chain the next layer reads them at once, and they take no
+memory of the network's.
+
+Contract: equal to the bit, by any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvmrt.ir.program import Program, Step
+
+from .operators.row_chain import main_read
+from .operators.slab_chain import SlabChainLowering
+from .row_chains import as_one, last_uses, passes
+from .target import Target
+
+MOST_LAYERS = 8  # TVMRT_SLAB_LAYERS
+CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
+# Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their
+# time at most.
+MOST_MACS = 256
+
+
+def with_slabs(program: Program, target: Target, asked: bool | None = None) -> Program:
+    """The program with one step in place of each chain: of those that win, or of all that there can
+    be where they are ``asked`` for."""
+    steps: list[Step] = []
+    last_use, begin = last_uses(program), 0
+    while begin < len(program.steps):
+        found, chain = program.steps[begin], None
+        end = begin + 1
+        while end < len(program.steps) and end - begin < MOST_LAYERS:
+            before, after = program.steps[end - 1 : end + 1]
+            if last_use[before.writes[0].buffer] != end or not _joins(before, after):
+                break
+            if not asked and not _wins(before, after, target):
+                break
+            longer = _form(program.steps[begin : end + 1], target)
+            if not asked and longer.lowering.cached_bytes > target.l2_bytes:
+                break
+            chain, end = longer, end + 1
+        steps.append(chain or found)
+        begin = end
+    return replace(program, steps=steps)
+
+
+def _joins(before: Step, after: Step) -> bool:
+    """Whether a step reads what another writes through its windows alone."""
+    if not (_can_be_cut(before) and _can_be_cut(after)):
+        return False
+    written, read = before.writes[0], main_read(after)
+    others = [a for a in after.reads if a is not read]
+    alone = all(a.buffer is not written.buffer for a in others)
+    return before.lowering.epilogue.residual is None and alone and passes(written, read)
+
+
+def _can_be_cut(step: Step) -> bool:
+    plain = step.guard is None and not step.counts and len(step.writes) == 1
+    return plain and bool(step.reads) and step.lowering.slab_layer(step) is not None
+
+
+def _wins(before: Step, after: Step, target: Target) -> bool:
+    """Whether what lies between two layers is too large for the cache, and moving it is much of the
+    time that they take."""
+    between = before.writes[0].buffer
+    macs = before.lowering.macs() + after.lowering.macs()
+    return between.nbytes >= CACHE_SHARE * target.l2_bytes and macs <= MOST_MACS * between.size
+
+
+def _form(steps: Sequence[Step], target: Target) -> Step:
+    chain = as_one(steps, lambda group: SlabChainLowering(group, target, steps))
+    for level in target.levels:
+        own = [replace(step, lowering=step.levels[level.name]) for step in steps]
+        chain.levels[level.name] = SlabChainLowering(chain.group, level, own)
+    chain.in_place = chain.lowering.in_place(chain)
+    return chain

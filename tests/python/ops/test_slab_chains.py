@@ -1,0 +1,170 @@
+"""Layers that hosts compute a slab of rows at a time: the bits of whole layers, in less memory."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx_graph import model as make_model
+
+import tvmrt
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+X = np.random.default_rng(5).standard_normal((1, 8, 41, 19), np.float32)
+
+
+class Blocks:
+    """A network of blocks, each from the input to an output of its own."""
+
+    def __init__(self, seed: int = 3) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.weights, self.outputs = [], {}, []
+
+    def op(self, kind: str, *inputs: str, **attributes) -> str:
+        name = f"{kind}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
+        return name
+
+    def held(self, array: np.ndarray) -> str:
+        name = f"held{len(self.weights)}"
+        self.weights[name] = array.astype(np.float32)
+        return name
+
+    def conv(self, x: str, shape: tuple, stride=1, pads=(0, 0, 0, 0), group=1, dilation=1) -> str:
+        w = self.rng.standard_normal(shape) / prod(shape[1:]) ** 0.5
+        bias = self.held(self.rng.standard_normal(shape[0]))
+        strides, dilations = [stride, stride], [dilation, dilation]
+        return self.op(
+            "Conv", x, self.held(w), bias, strides=strides, pads=list(pads), group=group,
+            dilations=dilations,
+        )  # fmt: skip
+
+    def act(self, x: str, kind: str) -> str:
+        if kind == "relu6":
+            return self.op("Clip", x, self.held(np.array(0.0)), self.held(np.array(6.0)))
+        if kind == "silu":
+            return self.op("Mul", x, self.op("Sigmoid", x))
+        return self.op(kind, x)
+
+    def block(self, kinds, middle: int, size: int, stride: int, pads, **window) -> str:
+        """Expand and depthwise."""
+        wide = self.act(self.conv("x", (middle, 8, 1, 1)), kinds)
+        shape = (middle, 1, size, size)
+        return self.act(self.conv(wide, shape, stride, pads, middle, **window), kinds)
+
+    def model(self, x: np.ndarray = X):
+        return make_model(self.nodes, {"x": x}, self.outputs, self.weights)
+
+
+def blocks(x: np.ndarray = X):
+    """Kernels, strides, pads, widths that no tile divides, and what follows layers and blocks."""
+    made = Blocks()
+    inverted = made.conv(made.block("relu6", 50, 3, 1, (1, 1, 1, 1)), (8, 50, 1, 1))
+    made.outputs.append(made.op("Add", inverted, "x"))  # the chain's own input
+    strided = made.conv(made.block("silu", 37, 5, 2, (2, 1, 3, 4)), (21, 37, 1, 1))
+    made.outputs.append(made.act(strided, "Relu"))
+    excited = made.block("HardSwish", 48, 7, 1, (3, 3, 3, 3))
+    mean = made.op("GlobalAveragePool", excited)
+    factors = made.act(made.conv(mean, (48, 48, 1, 1)), "Sigmoid")
+    made.outputs.append(made.conv(made.op("Mul", excited, factors), (9, 48, 1, 1)))
+    # a stem, windows of groups, one that skips rows, and a sum with another block's result
+    stem = made.act(made.conv("x", (32, 8, 3, 3), 2, (0, 1, 1, 1)), "Relu")
+    grouped = made.act(made.conv(stem, (32, 8, 3, 3), 1, (1, 1, 1, 1), 4), "Relu")
+    skipping = made.conv(grouped, (17, 32, 1, 1), 2)
+    beside = made.act(made.conv("x", (17, 8, 4, 4), 4, (1, 0, 0, 3)), "Relu")
+    made.outputs.append(made.op("Add", skipping, beside))
+    dilated = made.block("relu6", 16, 3, 1, (0, 2, 1, 2), dilation=2)
+    made.outputs.append(made.conv(dilated, (8, 16, 1, 1)))
+    return made.model(x)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """The network in whole layers and in chains, those also for a machine without vectors."""
+    folder, made = tmp_path_factory.mktemp("slabs"), {}
+    for name, options in {
+        "whole": {"row_chains": False, "executor": "aot"},
+        "chains": {"row_chains": True, "executor": "graph"},
+        "host": {"row_chains": True, "executor": "aot", "target": "host"},
+    }.items():
+        library = tvmrt.compile(blocks(), **options)
+        library.export_library(folder / f"{name}.so")
+        made[name] = folder / f"{name}.so", library
+    return made
+
+
+def results(library) -> list[np.ndarray]:
+    path, compiled = library
+    module = tvmrt.runtime.load_module(str(path))["default"](tvmrt.cpu(0))
+    executor = (GraphModule if compiled.has_graph_json else AotModule)(module)
+    executor.set_input(0, X)
+    executor.run()
+    return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+
+
+@pytest.fixture
+def threads():
+    """Sets how many threads run; then it is as before."""
+    configure = tvmrt.get_global_func("runtime.config_threadpool")
+    before = tvmrt.get_global_func("runtime.NumThreads")()
+    yield lambda count: configure(0, count)
+    configure(0, before)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_chains_give_the_bits_of_whole_layers(libraries, threads, count):
+    threads(count)
+    whole, found = results(libraries["whole"]), results(libraries["chains"])
+    assert len(found) == 5
+    for a, b in zip(whole, found):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("target", ["chains", "host"])
+def test_chains_agree_with_onnxruntime(libraries, target):
+    model = blocks().SerializeToString()
+    right = onnxruntime.InferenceSession(model).run(None, {"x": X})
+    for a, b in zip(results(libraries[target]), right):
+        assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()
+
+
+def test_chains_are_single_operators_and_take_less_memory(libraries):
+    whole, chains = (libraries[name][1].summary for name in ("whole", "chains"))
+    # 3, 3, 2, 2 and 3 layers are 5 operators; the fourth's last one comes behind a layer beside
+    assert len(whole.operators) - len(chains.operators) == 8
+    assert chains.arena_bytes < 0.7 * whole.arena_bytes
+    assert sum(op.macs for op in chains.operators) == sum(op.macs for op in whole.operators)
+
+
+def inverted(extent: int, channels: int = 24, batch: int = 1):
+    made = Blocks()
+    x = np.zeros((batch, 8, extent, extent), np.float32)
+    wide = made.block("relu6", channels, 3, 1, (1, 1, 1, 1))
+    made.outputs.append(made.conv(wide, (8, channels, 1, 1)))
+    return made.model(x)
+
+
+def operators(model, **options) -> int:
+    return len(tvmrt.compile(model, **options).summary.operators)
+
+
+def test_what_the_cache_holds_stays_whole_unless_asked():
+    assert operators(inverted(16)) == operators(inverted(16), row_chains=False)
+    assert operators(inverted(16), row_chains=True) == operators(inverted(16)) - 2
+    assert operators(inverted(160)) == operators(inverted(160), row_chains=False) - 2
+
+
+def test_several_images_stay_whole():
+    model = inverted(16, batch=2)
+    assert operators(model, row_chains=True) == operators(model, row_chains=False)
+
+
+def test_a_result_that_others_read_stays_whole():
+    made = Blocks()
+    wide = made.block("relu6", 24, 3, 1, (1, 1, 1, 1))
+    made.outputs += [wide, made.conv(wide, (8, 24, 1, 1))]
+    model = made.model()
+    assert operators(model, row_chains=True) == operators(model, row_chains=False) - 1
