@@ -1,12 +1,73 @@
-/* The common part of the factories.
+/* The common part of the factories: modules at the roots of libraries, which make executors.
  *
- * Both kinds of factories have imports and params; they differ in what they make, which stays with
- * them. */
+ * They differ in what they make, which stays with them. Nothing changes a factory once it is made, so
+ * that several threads may make executors of one. */
 #include "factory.h"
 
-/* Tensors are retained, names copied. What was added before a failure goes with the factory. They
- * stand in pairs from argument `first` on; a name without a tensor at the end is passed over. */
-int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
+#include <stdlib.h>
+#include <string.h>
+
+static const tvmrt_factory_kind* kind_of(const tvmrt_module* self) {
+  return (const tvmrt_factory_kind*)self->type;
+}
+
+/* The name comes first, so that a network may be called as one of the functions is. */
+int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  if (strcmp(name, ((tvmrt_factory*)self)->name) == 0) {
+    out->fn = kind_of(self)->create;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  return tvmrt__find_native(kind_of(self)->own, name, out);
+}
+
+/* As TVM writes it: a graph, params, name. What is imported the file of modules saves by itself. */
+int tvmrt__factory_save(tvmrt_module* self, tvmrt_buf* out) {
+  const tvmrt_factory* f = (const tvmrt_factory*)self;
+  if (kind_of(self)->has_json) TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, f->json));
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, true, &f->params));
+  return tvmrt__write_string(out, f->name);
+}
+
+void tvmrt__factory_destroy(tvmrt_module* self) {
+  tvmrt_factory* f = (tvmrt_factory*)self;
+  free(f->json);
+  free(f->name);
+  tvmrt__params_free(&f->params);
+}
+
+static tvmrt_factory* new_factory(const tvmrt_factory_kind* kind, const char* json,
+                                  const char* name) {
+  tvmrt_factory* f = tvmrt__module_new(&kind->type, sizeof(*f));
+  if (f == NULL) return NULL;
+  if (kind->has_json) f->json = tvmrt__strdup(json);
+  f->name = tvmrt__strdup(name);
+  if ((f->json != NULL || !kind->has_json) && f->name != NULL) return f;
+  tvmrt__module_release(f);
+  return NULL;
+}
+
+/* Half read is released like whole: the texts are NULL until they are there. A graph is parsed when an
+ * executor is made: a factory that is only looked at or saved reads nothing. */
+int tvmrt__factory_read(const tvmrt_factory_kind* kind, tvmrt_reader* in, tvmrt_module** out) {
+  tvmrt_factory* f = tvmrt__module_new(&kind->type, sizeof(*f));
+  int rc = f == NULL ? -1 : 0;
+  if (rc == 0 && kind->has_json) rc = tvmrt__read_string(in, &f->json);
+  if (rc == 0) rc = tvmrt__params_read(in, true, &f->params);
+  if (rc == 0) rc = tvmrt__read_string(in, &f->name);
+  *out = rc == 0 ? &f->base : NULL;
+  if (rc != 0) tvmrt__module_release(f);
+  return rc;
+}
+
+int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out) {
+  *out = f->base.num_imports > 0 ? f->base.imports[0] : NULL;
+  if (*out != NULL) return 0;
+  return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
+}
+
+/* Tensors are retained, names copied. A name without a tensor at the end is passed over. */
+static int add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
   int i;
   for (i = first; i + 1 < in->count; i += 2) {
     const char* name;
@@ -18,15 +79,26 @@ int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int fi
   return 0;
 }
 
-/* Takes `bare` over, which is NULL where it could not be made: the error text is set then. */
-int tvmrt__factory_return_bare(tvmrt_module* bare, const tvmrt_module* from, TVMValue* out,
-                               int* out_code) {
+/* What was imported or added before a failure goes with the factory. */
+int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, const char* name,
+                          tvmrt_module* library, const tvmrt_args* in, int first, TVMValue* out,
+                          int* out_code) {
+  tvmrt_factory* f = new_factory(kind, json, name);
+  int rc = f == NULL ? -1 : tvmrt__module_import(&f->base, library);
+  if (rc == 0) rc = add_params(&f->params, in, first);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
+  tvmrt__module_release(f);
+  return rc;
+}
+
+int tvmrt__factory_return_bare(const tvmrt_factory* f, TVMValue* out, int* out_code) {
+  tvmrt_factory* bare = new_factory(kind_of(&f->base), f->json, f->name);
+  int rc = bare == NULL ? -1 : 0;
   size_t i;
-  for (i = 0; bare != NULL && i < from->num_imports; ++i) {
-    if (tvmrt__module_import(bare, from->imports[i]) == 0) continue;
-    /* What was imported before goes with it. */
-    tvmrt__module_release(bare);
-    return -1;
+  for (i = 0; rc == 0 && i < f->base.num_imports; ++i) {
+    rc = tvmrt__module_import(&bare->base, f->base.imports[i]);
   }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)bare);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &bare->base.base);
+  tvmrt__module_release(bare);
+  return -1;
 }

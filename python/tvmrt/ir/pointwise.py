@@ -43,10 +43,17 @@ def _joined(types: str) -> str:
     return types
 
 
+_TOLD = {"t", "u", "n", "bits"}  # what expressions are told of their element type
+
+
 def _contract(
     c: Mapping[str, Expression], result: DType | None, bools: int, attributes: Sequence[str]
 ) -> Contract:
-    """What the C expressions tell: the number of operands and their element types."""
+    """What the C expressions tell: the number of operands and their element types, and attributes
+    that no line declares."""
+    declared = {line.partition(":")[0].rstrip("?") for line in attributes}
+    named = {name for e in c.values() for name in re.findall(r"{([a-z]\w*)}", e.text)}
+    floats = [f"{name}: float" for name in sorted(named - declared - _TOLD)]
     types = _joined("|".join(_FAMILIES.get(family, family) for family in c))
     count = 1 + max(int(n) for e in c.values() for n in re.findall(r"{(\d)}", e.text))
     elements = ["bool"] * bools + [f"E={types}"] + ["E"] * (count - bools - 1)
@@ -54,7 +61,7 @@ def _contract(
     operands = [f"{x.lower()}: {e}[*{x}]" for x, e in zip("ABC", elements)]
     return Contract(
         operands=operands,
-        attributes=attributes,
+        attributes=[*attributes, *floats],
         rules=[let("*Y", words, broadcast, " ".join("ABC"[:count]))] if count > 1 else [],
         results=[f"y: {result or 'E'}[{'*Y' if count > 1 else '*A'}]"],
     )
@@ -67,7 +74,8 @@ class PointwiseOp(Op):
     families, ``integer`` both of integers, ``any`` all. An expression that calls a function of a
     kernel header is a pair with the header's name. An expression may name attributes as ``{attr}``,
     and its element type as ``{t}``, ``{u}`` (unsigned, in which it does not overflow), ``{n}``
-    (its name here) and ``{bits}``. ``opencl`` has expressions of OpenCL C by the same families;
+    (its name here) and ``{bits}``. ``attributes`` declares their kinds; one that it leaves out is a
+    float. ``opencl`` has expressions of OpenCL C by the same families;
     ``near`` is the C expression for float32 angles that are not huge. The first ``data_from``
     operands are bool, the others have one element type, and so has the result unless ``result``
     says which.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tvmrt.ir.pointwise import PointwiseOp
+
 ROOT = Path(__file__).parents[3]
 EVERYDAY = [
     "tests/python/codegen/test_scalar_headers.py",
@@ -51,3 +53,11 @@ def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"{file.name}::" in done.stdout for file in files), done.stdout
+
+
+def test_an_attribute_that_an_expression_names_is_a_float_where_no_line_declares_it():
+    expressions = {"float": "{0} * {slope} + ({t}){0}", "int": "{0} << {bits}"}
+    op = PointwiseOp("sloped", expressions, lambda x, slope: x * slope)
+    assert [(name, each.kind) for name, each in op.contract.attributes.items()] == [
+        ("slope", "float")
+    ]

@@ -368,8 +368,8 @@ class _MatMulPrinter(_Product):
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
             product = call(
-                f"tvmrt_matmul_{packing.header_kind(self.kind)}", "&layer", "&tiles", place("a", self.A),
-                place("b", self.B, self.scale), names["bias"],
+                f"tvmrt_matmul_{packing.header_kind(self.kind)}", "&layer", "&tiles",
+                place("a", self.A), place("b", self.B, self.scale), names["bias"],
                 place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
             )  # fmt: skip
             if outer:

@@ -26,7 +26,7 @@ MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 # kinds of tiles
 FLOATS, PAIRS, WIDE, ROWS, AMX = "f32", "bf16", "bf16_wide", "bf16_mmla", "bf16_amx"
 AMX_PIXELS, AMX_VECTORS = 16, 2  # of a register; of a tile
-# what tiles of a kind ask of their driver, and the header that has them, where it is not the driver's
+# what tiles of a kind ask of their driver; headers that have tiles, where the driver's do not
 _PAIRS = {WIDE: {"pairs": "&tvmrt_pairs_wide"}, AMX: {"pairs": "&tvmrt_pairs_amx"}}
 _HEADERS = {AMX: "tile/amx_bf16.h"}
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed

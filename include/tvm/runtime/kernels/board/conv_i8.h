@@ -176,26 +176,10 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* 
 /* Place of element i of a quad in its weights: quads are in the order 0, 2, 1, 3. */
 TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 : i; }
 
-TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* bias,
-                                                  const tvmrt_micro_element* x,
-                                                  const int8_t* weights, int32_t n) {
-  int32_t a0 = bias[0], a1 = bias[1];
-  for (; n > 0; n -= TVMRT_MICRO_GROUP, x += TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
-    TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
-      const int at = tvmrt_micro_weight_at(i);
-      a0 += x[i] * weights[at];
-      a1 += x[i] * weights[TVMRT_MICRO_GROUP + at];
-    }
-  }
-  sums[0] = a0;
-  sums[1] = a1;
-  return weights;
-}
-
-TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* bias,
-                                                  const tvmrt_micro_element* x,
-                                                  const int8_t* weights, int32_t n) {
-  int32_t* const second = sums + TVMRT_MICRO_CHUNK;
+TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bias,
+                                                const tvmrt_micro_element* x, const int8_t* weights,
+                                                int32_t n, int pixels) {
+  const int second = TVMRT_MICRO_GROUP * (pixels - 1);
   int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
   for (; n > 0; n -= TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
     TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
@@ -203,17 +187,23 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* 
       const int32_t w0 = weights[at], w1 = weights[TVMRT_MICRO_GROUP + at];
       a0 += x[i] * w0;
       a1 += x[i] * w1;
-      b0 += x[TVMRT_MICRO_GROUP + i] * w0;
-      b1 += x[TVMRT_MICRO_GROUP + i] * w1;
+      b0 += x[second + i] * w0;
+      b1 += x[second + i] * w1;
     }
-    x += 2 * TVMRT_MICRO_GROUP;
+    x += pixels * TVMRT_MICRO_GROUP;
   }
   sums[0] = a0;
   sums[1] = a1;
-  second[0] = b0;
-  second[1] = b1;
+  if (pixels == 2) {
+    sums[TVMRT_MICRO_CHUNK] = b0;
+    sums[TVMRT_MICRO_CHUNK + 1] = b1;
+  }
   return weights;
 }
+#define tvmrt_micro_products_1(sums, bias, x, weights, n) \
+  tvmrt_micro_products(sums, bias, x, weights, n, 1)
+#define tvmrt_micro_products_2(sums, bias, x, weights, n) \
+  tvmrt_micro_products(sums, bias, x, weights, n, 2)
 
 #endif
 

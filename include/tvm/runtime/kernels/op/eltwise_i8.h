@@ -37,19 +37,7 @@ TVMRT_INLINE void tvmrt_mul_i8_lanes(const tvmrt_mul_i8* f, uint8_t* y, const ui
   tvmrt_i8_floats_store(y, tvmrt_i8_floats_product(u), &f->range);
 }
 
-/*! \brief n elements of a product. y may be a or b. */
-static inline void tvmrt_mul_i8_row(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a,
-                                    const uint8_t* b, int64_t n) {
-  int64_t i = 0;
-  for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) tvmrt_mul_i8_lanes(f, y + i, a + i, b + i);
-  if (i < n) {
-    uint8_t rest[3][TVMRT_I8_LANES] = {{0}};
-    memcpy(rest[0], a + i, (size_t)(n - i));
-    memcpy(rest[1], b + i, (size_t)(n - i));
-    tvmrt_mul_i8_lanes(f, rest[2], rest[0], rest[1]);
-    memcpy(y + i, rest[2], (size_t)(n - i));
-  }
-}
+TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_mul_i8_row, tvmrt_mul_i8, tvmrt_mul_i8_lanes)
 
 /*! \brief What one of the functions below shares out among tasks. */
 typedef struct tvmrt_eltwise_i8_job {

@@ -76,19 +76,21 @@ TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const ui
   tvmrt_i8_floats_store(y, u, &f->range);
 }
 
-/*! \brief n elements of a sum. y may be a or b. */
-static inline void tvmrt_add_i8_row(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
-                                    const uint8_t* b, int64_t n) {
-  int64_t i = 0;
-  for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) tvmrt_add_i8_lanes(f, y + i, a + i, b + i);
-  if (i < n) {
-    uint8_t rest[3][TVMRT_I8_LANES] = {{0}};
-    memcpy(rest[0], a + i, (size_t)(n - i));
-    memcpy(rest[1], b + i, (size_t)(n - i));
-    tvmrt_add_i8_lanes(f, rest[2], rest[0], rest[1]);
-    memcpy(y + i, rest[2], (size_t)(n - i));
+/* NAME: n elements of what LANES makes of a vector of a and of b, by a FACTORS. y may be a or b. */
+#define TVMRT_DEFINE_PAIR_I8_ROW(NAME, FACTORS, LANES)                                      \
+  static inline void NAME(const FACTORS* f, uint8_t* y, const uint8_t* a, const uint8_t* b, \
+                          int64_t n) {                                                      \
+    int64_t i = 0;                                                                          \
+    for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) LANES(f, y + i, a + i, b + i);     \
+    if (i < n) {                                                                            \
+      uint8_t rest[3][TVMRT_I8_LANES] = {{0}};                                              \
+      memcpy(rest[0], a + i, (size_t)(n - i));                                              \
+      memcpy(rest[1], b + i, (size_t)(n - i));                                              \
+      LANES(f, rest[2], rest[0], rest[1]);                                                  \
+      memcpy(y + i, rest[2], (size_t)(n - i));                                              \
+    }                                                                                       \
   }
-}
+TVMRT_DEFINE_PAIR_I8_ROW(tvmrt_add_i8_row, tvmrt_add_i8, tvmrt_add_i8_lanes)
 
 /* ---- epilogues of convolutions and matrix products ---- */
 

@@ -47,6 +47,11 @@ class MicroLayer:
         """What is added to activations where a kernel multiplies int8 by int8."""
         return 0 if self.layer.x_signed else -128
 
+    @property
+    def fits_int8(self) -> bool:
+        """Whether weights are int8 once their zero points are taken off."""
+        return bool(self.weights.min() >= -128 and self.weights.max() <= 127)
+
     def folded(self, unit: int, offset: int = 0) -> np.ndarray:
         """The biases of channels to a multiple of ``unit``, less what the inputs' zero point gives.
 

@@ -23,7 +23,7 @@ def columns(shape: MicroShape) -> Whole:
 def supports(layer: MicroLayer) -> bool:
     if not depthwise_3x3.supports(layer) or most(columns(layer.shape)) > MOST_COLUMNS:
         return False
-    return layer.weights.min() >= -128 and layer.weights.max() <= 127
+    return layer.fits_int8
 
 
 def pack(layer: MicroLayer) -> MicroWeights:

@@ -29,7 +29,7 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
             return False
         if least(shape.out[1]) < 2 or most(columns(layer)) > MOST:
             return False
-        return bool(layer.weights.min() >= -128 and layer.weights.max() <= 127)
+        return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
         """Weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""

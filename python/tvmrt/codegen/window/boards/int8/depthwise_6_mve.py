@@ -28,7 +28,7 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
             return False
         if shape.kernel[0] > ROWS or shape.kernel[1] > taps:
             return False
-        return bool(layer.weights.min() >= -128 and layer.weights.max() <= 127)
+        return layer.fits_int8
 
     def pack(layer: MicroLayer) -> MicroWeights:
         """Weights as int8 [channel][column][row], see ``board/depthwise_mve_i8.h``."""
