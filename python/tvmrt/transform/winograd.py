@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
-from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.extent import least, symbols_of
 from tvmrt.ir.limits import constant_bytes
 from tvmrt.ir.rounding import ceil_div
 from tvmrt.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
@@ -159,7 +159,9 @@ def _fits(node: Node) -> bool:
         and w.is_constant
         and not w.kept  # it lies in the library as a device reads it
         and bool(np.isfinite(w.data).all())
-        and not symbols_of(*x.shape, *node.output.shape)
+        and not symbols_of(
+            *x.shape[1:], *node.output.shape[1:]
+        )  # how many images, a run may choose
     )
 
 
@@ -167,8 +169,12 @@ def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
     """The sizes that are faster, or the one that was measured to be."""
     if measured == 0:
         yield from _faster(node)
-    elif measured in SIZES and all((*node.inputs[0].shape, *node.output.shape)):
+    elif measured in SIZES and _has_pixels(node):
         yield measured, _gains(node)[measured]
+
+
+def _has_pixels(node: Node) -> bool:
+    return all(map(least, (*node.inputs[0].shape, *node.output.shape)))
 
 
 def _gains(node: Node) -> dict[int, float]:
@@ -179,12 +185,12 @@ def _gains(node: Node) -> dict[int, float]:
 
 def _shape(node: Node) -> _Shape:
     x, y = node.inputs[0].shape, node.output.shape
-    return _Shape(x[0], y[2], y[3], x[1], y[1])
+    return _Shape(least(x[0]), y[2], y[3], x[1], y[1])
 
 
 def _faster(node: Node) -> Iterator[tuple[int, float]]:
     """(size, how many times as fast) of the sizes that win, the fastest first."""
-    if not all((*node.inputs[0].shape, *node.output.shape)):
+    if not _has_pixels(node):
         return
     gains = _gains(node)
     for size in sorted(SIZES, key=lambda size: -gains[size]):

@@ -194,7 +194,19 @@ def test_a_layer_that_would_be_off_further_is_computed_directly(tmp_path, capsys
     assert "by squares" in told and "2 convolutions" in told and "directly still" not in told
 
 
-def test_sizes_that_runs_choose_are_computed_directly(tmp_path):
+def test_a_run_may_choose_how_many_images(tmp_path):
     model = convolution()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    assert compiled(model, tmp_path / "net.so", winograd=True, dims={"N": 4}).winograd == []
+    summary = compiled(model, tmp_path / "net.so", winograd=True, dims={"N": 4})
+    assert [row.size for row in summary.winograd] == [4, 4]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for images in (3, 1, 4):
+        x = np.random.default_rng(images).standard_normal((images, 32, 21, 18), np.float32)
+        expected = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(run(tmp_path / "net.so", x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_heights_that_runs_choose_are_computed_directly(tmp_path):
+    model = convolution()
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "H"
+    assert compiled(model, tmp_path / "net.so", winograd=True, dims={"H": 30}).winograd == []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import Step, channels_last_order, pixel_stride
 from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.winograd import transformed_weights
@@ -67,8 +68,8 @@ class WinogradLayer:
         return ceil_div(self.window.out[2], self.size)
 
     @property
-    def squares(self) -> int:
-        """Those of all images."""
+    def squares(self) -> Whole:
+        """Those of all images, of which a run may choose how many."""
         return self.window.batch * self.down * self.across
 
     @property
@@ -77,7 +78,7 @@ class WinogradLayer:
         width = self.tiles.widths[0]
         each = self.positions * (self.in_channels + self.out_channels) * FLOAT
         tiles = max(1, SCRATCH_BYTES // (each * width))
-        return min(tiles * width, round_up(self.squares, width))
+        return min(tiles * width, round_up(most(self.squares), width))
 
     @property
     def x_position(self) -> int:
@@ -97,7 +98,7 @@ class WinogradLayer:
         return self.positions * (self.x_position + self.y_position) * FLOAT
 
     @property
-    def macs(self) -> int:
+    def macs(self) -> Whole:
         """Multiply-adds of all products."""
         return self.squares * self.positions * self.in_channels * self.out_channels
 
@@ -134,7 +135,7 @@ class WinogradLayer:
 class WinogradLowering(ConvolutionLowering):
     """Squares by ``winograd_f32.h``."""
 
-    def macs(self) -> int:
+    def macs(self) -> Whole:
         y, size = self.node.output.shape, self.node.attrs["size"]
         squares = y[0] * ceil_div(y[2], size) * ceil_div(y[3], size)
         return squares * (size + 2) ** 2 * self.node.inputs[0].shape[1] * y[1]
