@@ -121,9 +121,10 @@ class Session:
         for name, array in arrays.items():
             executor.set_input(name, array)
         executor.run()
-        return {
-            name: executor.get_output(index).numpy() for index, name in enumerate(self.output_names)
-        }
+        outputs = {}
+        for index, name in enumerate(self.output_names):
+            outputs[name] = executor.get_output(index).numpy()
+        return outputs
 
     def time(self, repeat: int) -> list[float]:
         """Return the seconds of each of ``repeat`` runs on the inputs set last; those of another

@@ -48,6 +48,8 @@ class Cast(Op):
             return Expression(f"({x} != 0)")
         if source.is_float and to.is_int:
             return Expression(f"tvmrt_f{source.bits}_to_{to.name}({x})", INT)
+        if source.name == "bool" and to.name == "float32":
+            return Expression(f"({x} ? 1.0f : 0.0f)")  # a mask of vectors, not bytes made wider
         return Expression(f"({to.c}){x}")
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:

@@ -30,6 +30,7 @@ AMX_PIXELS, AMX_VECTORS = 16, 2  # of a register; of a tile
 _PAIRS = {WIDE: {"pairs": "&tvmrt_pairs_wide"}, AMX: {"pairs": "&tvmrt_pairs_amx"}}
 _HEADERS = {AMX: "tile/amx_bf16.h"}
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
+FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
 class VectorMachine(Protocol):
@@ -368,14 +369,14 @@ class _Sizes:
         if self.kind == AMX:
             widths = sorted({min(AMX_PIXELS * n, max(self.rows)) for n in (1, 2)})
         for width in widths:
-            if self.kind != AMX and (
-                vectors * width + self._operands(vectors, width) > machine.registers
-            ):
+            held = 0 if self.kind == AMX else vectors * width + self._operands(vectors, width)
+            if held > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
             cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind)
             even = open_ and _rests_known(self.lengths, width)
-            yield _Candidate(cycles * (blocks * thrashing), tiles, even)
+            crowded = FULL_REGISTERS if held == machine.registers else 1.0
+            yield _Candidate(cycles * (blocks * thrashing * crowded), tiles, even)
 
     def _operands(self, vectors: int, width: int) -> int:
         """Registers beside those of sums: of weights and a pixel, of which ``bf16_wide`` has both

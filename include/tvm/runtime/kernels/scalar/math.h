@@ -64,12 +64,11 @@ TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* shifted_bits) {
   const float n = shifted - shift;
   float r = TVMRT_FMAF(n, -0.693359375f, x);
   r = TVMRT_FMAF(n, 2.12194440e-4f, r);
-  float p = 1.9875691500e-4f;
-  p = TVMRT_FMAF(p, r, 1.3981999507e-3f);
-  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
-  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
-  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
-  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
+  float p = 1.3814540119e-3f;
+  p = TVMRT_FMAF(p, r, 8.3687451772e-3f);
+  p = TVMRT_FMAF(p, r, 4.1668390790e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666520398e-1f);
+  p = TVMRT_FMAF(p, r, 4.9999993432e-1f);
   *shifted_bits = tvmrt_bits_f32(shifted);
   return TVMRT_FMAF(p, r * r, r);
 }
@@ -102,12 +101,11 @@ TVMRT_INLINE float tvmrt_exp_nonpositive_f32(float x) {
   const float n = shifted - shift;
   float r = TVMRT_FMAF(n, -0.693359375f, clamped);
   r = TVMRT_FMAF(n, 2.12194440e-4f, r);
-  float p = 1.3981999507e-3f;
-  p = TVMRT_FMAF(1.9875691500e-4f, r, p);
-  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
-  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
-  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
-  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
+  float p = 8.3687451772e-3f;
+  p = TVMRT_FMAF(1.3814540119e-3f, r, p);
+  p = TVMRT_FMAF(p, r, 4.1668390790e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666520398e-1f);
+  p = TVMRT_FMAF(p, r, 4.9999993432e-1f);
   p = TVMRT_FMAF(p, r, 1.0f);
   p = TVMRT_FMAF(p, r, 1.0f);
   return p * tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23);

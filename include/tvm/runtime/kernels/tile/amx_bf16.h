@@ -118,8 +118,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, const tvmrt_tile_f32* t
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
     float sum[((WT) + 15) / 16 * 16][OB][V];                                                       \
-    const tvmrt_f32x##V lo = tvmrt_f32x##V##_splat(tile->lo);                                      \
-    const tvmrt_f32x##V hi = tvmrt_f32x##V##_splat(tile->hi);                                      \
+    TVMRT_TILE_F32_ENDS(tvmrt_f32x##V)                                                             \
     tvmrt_amx_sum(OB, WT, tile, x_offset, w, &sum[0][0][0]);                                       \
     for (int t = 0; t < (WT); t++) {                                                               \
       TVMRT_TILE_F32_EACH(o, OB) {                                                                 \

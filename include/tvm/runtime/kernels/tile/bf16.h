@@ -303,7 +303,7 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
 #define TVMRT_DEFINE_TILE_BF16(V, OB, WT)                                                          \
   TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_##V##x##OB##x##WT, V, OB, WT, 1, 1,                 \
                                TVMRT_TILE_BF16_STEP, TVMRT_TILE_BF16_STAY,                         \
-                               TVMRT_TILE_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
+                               TVMRT_TILE_F32_UNROLL(OB, WT), TVMRT_TILE_F32_FINISH)
 #define TVMRT_DEFINE_TILE_BF16_WIDE(V, OB, WT)                                                     \
   TVMRT_DEFINE_TILE_BF16_NAMED(tvmrt_tile_bf16_wide_##V##x##OB##x##WT, V, OB, WT, 2, 1,            \
                                TVMRT_TILE_BF16_WIDE_STEP, TVMRT_TILE_BF16_STAY,                    \
@@ -376,7 +376,7 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
       }                                                                                            \
     }                                                                                              \
     TURN(VEC, OB, WT)                                                                              \
-    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
+    TVMRT_TILE_F32_ENDS(VEC)                                                                       \
     FINISH(VEC, V, OB, WT)                                                                         \
   }
 /* clang-format on */

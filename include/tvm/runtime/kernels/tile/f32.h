@@ -90,8 +90,13 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* A sum of fewer than 8 vectors leaves the multipliers waiting for the adders, so such tiles sum
    every second, fourth or eighth k apart. */
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
-#define TVMRT_TILE_F32_UNROLL(sums) \
-  ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
+/* Steps of k in a turn of the loop. Beyond two, GCC wants more addresses than there are registers
+   and moves them about, which costs small tiles up to a third of their time; where sums and weights
+   leave it one register for vectors, two steps in a turn are sorted so that sums are spilled. */
+#define TVMRT_TILE_F32_UNROLL(OB, WT)                                       \
+  ((OB) * (WT) < 8 ? TVMRT_TILE_F32_CHAINS((OB) * (WT))                     \
+   : (OB) * (WT) < 16 && (OB) * (WT) + (OB) + 1 >= TVMRT_SIMD_REGISTERS ? 4 \
+                                                                        : 2)
 #define TVMRT_REST_F32_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
 
 /* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
@@ -105,17 +110,23 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* clang-format off */
 #define TVMRT_DEFINE_TILE_F32(V, OB, WT)                                                           \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
-                              TVMRT_TILE_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
+                              TVMRT_TILE_F32_UNROLL(OB, WT), TVMRT_TILE_F32_FINISH)
 /* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
 #define TVMRT_DEFINE_REST_F32(V, OB, WT)                                                           \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_rest_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
+/* What the tiles have in common, in registers: memory that is written might be that of the struct. */
+#define TVMRT_TILE_F32_ENDS(VEC)                                                                   \
+  const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                                \
+  const intptr_t out_stride = (intptr_t)tile->out_stride;                                          \
+  const intptr_t residual_stride = (intptr_t)tile->residual_stride;
+
 /* Vector o of pixel t: what is added behind the sum, bounds, and where it goes. */
 #define TVMRT_TILE_F32_STORE(VEC, V)                                                               \
   const int lanes = channels - o * (V);                                                            \
-  const int64_t at = t * tile->residual_stride + o * (V);                                          \
-  float* y = out + t * tile->out_stride + o * (V);                                                 \
+  const intptr_t at = t * residual_stride + o * (V);                                               \
+  float* y = out + t * out_stride + o * (V);                                                       \
   if (TVMRT_LIKELY(lanes >= (V))) {                                                                \
     if (residual) total += VEC##_load(residual + at);                                              \
     VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                           \
@@ -203,7 +214,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
         wk += w_stride;                                                                            \
       }                                                                                            \
     }                                                                                              \
-    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
+    TVMRT_TILE_F32_ENDS(VEC)                                                                       \
     FINISH(VEC, V, OB, WT)                                                                         \
   }
 /* clang-format on */
