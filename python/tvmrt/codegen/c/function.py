@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tvmrt.ir.custom import shown_op
@@ -77,7 +76,6 @@ def _parallel_function(
     """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
     extent = f.parallel_extent
     plain = [p.declare().aliased() for p in parameters]
-    words = set(re.findall(r"\w+", "\n".join(f.lines)))
     launch = f"TVMBackendParallelLaunch({symbol}_task, &args, 0)"
     behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
     return [
@@ -88,7 +86,7 @@ def _parallel_function(
         *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
         f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
         *(f"  {p.declare()} = args->{p.name};" for p in parameters),
-        *(f"  (void){p.name};" for p in parameters if f.lines_behind and p.name not in words),
+        *(f"  (void){name};" for name in f.names_behind),
         *f.count_lines(),
         f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
         f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -146,8 +146,9 @@ class FunctionWriter:
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: Whole | None = None
-        # what the caller of such tasks does when all have ended
+        # what the caller of such tasks does when all have ended, and the operands that it alone reads
         self.lines_behind: list[str] = []
+        self.names_behind: list[str] = []
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -287,8 +288,10 @@ class FunctionWriter:
         self.line("}")
 
     @contextmanager
-    def behind_tasks(self) -> Iterator[None]:
-        """What is printed comes behind the tasks that the lines before are, on the caller alone."""
+    def behind_tasks(self, names: Iterable[str]) -> Iterator[None]:
+        """What is printed comes behind the tasks that the lines before are, on the caller alone, as
+        do the operands of these ``names``."""
+        self.names_behind.extend(names)
         task, self.lines = self.lines, self.lines_behind
         yield
         self.lines = task

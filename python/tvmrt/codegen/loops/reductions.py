@@ -308,7 +308,8 @@ class _Printer:
             f.line(f"const int {end} = (int)((int64_t){extent} * ({part} + 1) / {parts});")
             self._wide_folds([], (begin, end), keep)
         f.line("return 0;")
-        with f.behind_tasks():
+        behind = [f.write(), *self.late.names]
+        with f.behind_tasks(dict.fromkeys(n for n in behind if n not in self.walked.names)):
             f.line(scratch)
             with f.block(f"for (int {c} = 0; {c} < {channels.extent}; ++{c})"):
                 f.line(f"{self.wide} {acc} = {sums}[{c}];")
