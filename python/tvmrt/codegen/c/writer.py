@@ -146,7 +146,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: Whole | None = None
-        # what the caller of such tasks does when all have ended, and the operands that it alone reads
+        # what the caller of such tasks does when all have ended, and operands that it alone reads
         self.lines_behind: list[str] = []
         self.names_behind: list[str] = []
         self._depth = 1
