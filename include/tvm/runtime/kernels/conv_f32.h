@@ -148,6 +148,22 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
+/* Whether channels are shared: tasks then read all of the input, of which others made a part and have
+   it in their caches, and will wait for its lines when they are written again. Where rows or pixels
+   are, tasks read all weights. Both in parts of a task's time: a line of 16 inputs is reckoned at as
+   much as 1000 products, one of weights at 60. */
+static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t blocks,
+                                             int64_t units, int num_task) {
+  const tvmrt_window* w = &layer->window;
+  const float in = (float)((int64_t)w->batch * w->in[0] * w->in[1]) * (float)w->in[2];
+  const float out = (float)tvmrt_window_rows(w) * (float)w->out[2];
+  const float products = out * (float)layer->weights * (float)layer->out_channels;
+  const float inputs = 64.0f * (float)(num_task - 1) * in * (float)layer->in_channels;
+  const float weights = 4.0f * (float)(num_task - 1);
+  return tvmrt_task_imbalance(blocks, num_task) + inputs / products <
+         tvmrt_task_imbalance(units, num_task) + weights / out;
+}
+
 /* Few rows (the last layers of a network) are shared by channels, which also reads each weight only
    once; the one long row of a 1x1 convolution is shared by tiles. */
 static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* job, int task,
@@ -159,7 +175,7 @@ static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* jo
   const int64_t units = rows == 1 ? (pixels + width - 1) / width : rows;
   const int blocks = (channels + block - 1) / block;
   tvmrt_conv_f32_part part = {0, rows, 0, pixels, 0, channels};
-  if (tvmrt_task_imbalance(blocks, num_task) < tvmrt_task_imbalance(units, num_task)) {
+  if (num_task > 1 && tvmrt_conv_f32_by_channels(job->layer, blocks, units, num_task)) {
     part.c_begin = (int)tvmrt_task_begin(channels, block, task, num_task);
     part.c_end = (int)tvmrt_task_begin(channels, block, task + 1, num_task);
   } else if (rows == 1) {
