@@ -121,8 +121,9 @@ class Network:
         ValueError
             If a shape differs.
         """
-        if self._direct is not None and not named:
-            found = self._direct(inputs)
+        if self._direct is not None and not (named and inputs):
+            given = self._all_named(named) if named else inputs
+            found = NotImplemented if given is None else self._direct(given)
             if found is not NotImplemented:
                 return found
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
@@ -197,6 +198,14 @@ class Network:
 
     def _results(self, context: _Context) -> list[np.ndarray]:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]
+
+    def _all_named(self, named: dict[str, Any]) -> tuple[Any, ...] | None:
+        """All inputs in their order, if each is given by its own name and nothing else is."""
+        try:
+            found = tuple([named[each.name] for each in self._inputs])
+        except KeyError:
+            return None
+        return found if len(found) == len(named) else None
 
     def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
         """All inputs in their order, sequences and optional values as tensors of the library."""
