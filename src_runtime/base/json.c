@@ -12,6 +12,7 @@
 void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size) {
   in->what = what;
   in->begin = text;
+  in->end = text + size;
   tvmrt__json_open(&in->json, text, size);
 }
 
@@ -34,25 +35,20 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   return tvmrt__fail_value("%s is damaged: %s at line %d, column %d.", in->what, why, line, column);
 }
 
+int tvmrt__parse_told(const tvmrt_parser* in) {
+  const char c = in->json.damaged;
+  if (c == '\0') return 0;
+  if (c == TVMRT_JSON_NUMBER) return tvmrt__parse_fail(in, "expected a whole number");
+  if (c == TVMRT_JSON_VALUE) return tvmrt__parse_fail(in, "expected a value");
+  if (c == '"' && in->json.at != in->end && *in->json.at == c) {
+    return tvmrt__parse_fail(in, "a text does not end");
+  }
+  return tvmrt__parse_fail(in, "expected '%c'", c);
+}
+
 int tvmrt__parse_expect(tvmrt_parser* in, char c) {
   tvmrt__json_expect(&in->json, c);
-  return in->json.damaged ? tvmrt__parse_fail(in, "expected '%c'", c) : 0;
-}
-
-/* Whether a list or object that was entered goes on, in *more. */
-static int next(tvmrt_parser* in, char close, uint32_t* count, bool* more) {
-  *more = tvmrt__json_more(&in->json, close, count) != 0;
-  if (!in->json.damaged) return 0;
-  return tvmrt__parse_fail(in, "expected '%c'", *count == 0 ? close : ',');
-}
-
-/* Where a text begins; NULL, with the error text set, if none does here or it does not end. */
-static const char* text_of(tvmrt_parser* in) {
-  const char expected = tvmrt__json_peek(&in->json);
-  const char* text = tvmrt__json_text(&in->json);
-  if (!in->json.damaged) return text;
-  (void)tvmrt__parse_fail(in, expected == '"' ? "a text does not end" : "expected '\"'");
-  return NULL;
+  return tvmrt__parse_told(in);
 }
 
 /* An escape is as long as its digits say, if they are all there: of one character or of two halves. */
@@ -72,9 +68,9 @@ static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
 
 /* A NUL is refused in either form: names are C texts from here on, and would be cut. */
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
-  const char* text = text_of(in);
+  const char* text = tvmrt__json_text(&in->json);
   out->size = 0;
-  if (text == NULL) return -1;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
   for (;;) {
     const char* run = text;
@@ -115,12 +111,19 @@ static int skip_word(tvmrt_parser* in) {
   return in->json.at == first ? tvmrt__parse_fail(in, "expected a value") : 0;
 }
 
-/* Counts brackets without telling their kinds apart: what is skipped is not used. */
-int tvmrt__parse_skip(tvmrt_parser* in) {
+/* Counts brackets without telling their kinds apart: what is skipped is not used, or read strictly
+ * afterwards. */
+int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   size_t depth = 0;
+  memset(out, 0, sizeof(*out));
+  (void)tvmrt__json_peek(&in->json);
+  out->at = in->json.at;
   do {
-    char c = tvmrt__json_peek(&in->json);
+    const char c = tvmrt__json_peek(&in->json);
+    const bool is_value = strchr("]},:", c) == NULL;
+    if (is_value && depth < sizeof(out->values) / sizeof(out->values[0])) ++out->values[depth];
     if (c == '{' || c == '[') {
+      out->lists += c == '[';
       ++depth;
       ++in->json.at;
     } else if (depth > 0 && (c == '}' || c == ']')) {
@@ -129,7 +132,8 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
     } else if (depth > 0 && (c == ',' || c == ':')) {
       ++in->json.at;
     } else if (c == '"') {
-      if (text_of(in) == NULL) return -1;
+      (void)tvmrt__json_text(&in->json);
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
     } else {
       TVMRT_RETURN_IF_ERROR(skip_word(in));
     }
@@ -137,16 +141,17 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
   return 0;
 }
 
+int tvmrt__parse_skip(tvmrt_parser* in) {
+  tvmrt_parse_counts ignored;
+  return tvmrt__parse_count(in, &ignored);
+}
+
 /* `read` reads one value and may fail, which ends the list; the commas are read here. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
   uint32_t count = 0;
-  bool more;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_expect(in, '['));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(next(in, ']', &count, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(read(in, into));
-  }
+  while (tvmrt__json_more(&in->json, ']', &count)) TVMRT_RETURN_IF_ERROR(read(in, into));
+  return tvmrt__parse_told(in);
 }
 
 /* The key is lent for the call: the buffer is used for the next one. */
@@ -154,17 +159,14 @@ int tvmrt__parse_members(tvmrt_parser* in,
                          int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
   tvmrt_buf key = {NULL, 0, 0};
   uint32_t count = 0;
-  bool more = true;
   int rc = tvmrt__parse_expect(in, '{');
-  while (rc == 0) {
-    rc = next(in, '}', &count, &more);
-    if (rc != 0 || !more) break;
+  while (rc == 0 && tvmrt__json_more(&in->json, '}', &count)) {
     rc = tvmrt__parse_string(in, &key);
     if (rc == 0) rc = tvmrt__parse_expect(in, ':');
     if (rc == 0) rc = read(in, into, key.data);
   }
   tvmrt__buf_free(&key);
-  return rc;
+  return rc == 0 ? tvmrt__parse_told(in) : rc;
 }
 
 /* Bytes from 0x80 on go out as they are: texts are UTF-8 and JSON may be. */

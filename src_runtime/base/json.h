@@ -13,10 +13,14 @@ typedef struct tvmrt_parser {
   tvmrt_json json;
   const char* what; /* name of the text, for messages */
   const char* begin;
+  const char* end;
 } tvmrt_parser;
 
 void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size);
 int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF(2, 3);
+
+/* The sentence for what the reader has stumbled over; 0 where it has not. */
+int tvmrt__parse_told(const tvmrt_parser* in);
 
 int tvmrt__parse_expect(tvmrt_parser* in, char c);
 
@@ -29,6 +33,14 @@ int tvmrt__parse_members(tvmrt_parser* in,
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
 int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */
+
+/* What a value that was stepped over contains. */
+typedef struct tvmrt_parse_counts {
+  const char* at;   /* where it begins */
+  size_t lists;     /* at any depth, itself too */
+  size_t values[4]; /* at each depth: values[0] is 1, values[1] the items of a list */
+} tvmrt_parse_counts;
+int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out);
 
 /* Append a string with quotes and escapes. */
 int tvmrt__json_write_string(tvmrt_buf* out, const char* text);

@@ -11,8 +11,6 @@ typedef struct tvmrt_graph_node {
   size_t num_inputs;
   size_t first_entry; /* outputs are the entries from here */
   size_t num_outputs;
-  int64_t stated_inputs;
-  int64_t stated_outputs;
   bool flatten_data;
   char* view;   /* attribute "view" (graph_view.h), NULL if there is none */
   char* device; /* attributes "device" and "after" (schedule.h); NULL */

@@ -7,15 +7,14 @@
 
 #include "json.h"
 
-/* Values of the graph JSON, in the order of their keys' names in graph_plan.c. */
-enum { NODES, ARG_NODES, HEADS, ROWS, DTYPES, STORAGE_IDS, SHAPES, DEVICES, NUM_SECTIONS };
-
 /* Set in the storage id of a tensor whose memory is an input's; the rest is the input's position. */
 enum { EXTERNAL = 0x8000, MOST_ITEMS = 0x7fff };
 
+enum { GRAPH_SECTIONS = 8 }; /* of the graph JSON, which graph_walk.h lists */
+
 /* Where the parts of a JSON text are, and how many things they describe. */
 typedef struct graph_plan {
-  tvmrt_json_tally sections[NUM_SECTIONS];
+  tvmrt_json_tally sections[GRAPH_SECTIONS];
   tvmrt_json json; /* all of it */
   uint32_t nodes, inputs, heads, entries, extents, edges;
 } graph_plan;

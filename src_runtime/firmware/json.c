@@ -1,7 +1,7 @@
 /* A reader of JSON text that does not recurse.
  *
  * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). It remembers one
- * thing, that the text is damaged: it then stands at its end, so that loops over it stop by
+ * thing, what the text should have had where it is damaged: it then stands at its end, so that loops over it stop by
  * themselves and callers test once. Texts are not copied: a text is the address behind its first
  * quotation mark, and ends with the mark that is not escaped; `last_quote` makes sure that there is
  * one, so that scanning needs no other bound. */
@@ -9,8 +9,8 @@
 
 #include "../../src_backend/bytes.h"
 
-static void fail(tvmrt_json* in) {
-  in->damaged = 1;
+static void fail(tvmrt_json* in, char expected) {
+  if (!in->damaged) in->damaged = (unsigned char)expected;
   in->end = in->at;
 }
 
@@ -25,19 +25,29 @@ void tvmrt__json_expect(tvmrt_json* in, char c) {
   if (tvmrt__json_peek(in) == c && c != '\0') {
     ++in->at;
   } else {
-    fail(in);
+    fail(in, c);
   }
 }
 
-/* 0 also where the text is damaged. `count` starts at 0 and tells whether a comma must come. */
+/* 0 also where the text is damaged: it has ended then, so nothing that must come does. `count` starts
+ * at 0 and tells whether a comma must come, or any item. */
 int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   char c = tvmrt__json_peek(in);
+  char expected = close;
   if (c == close) {
     ++in->at;
     return 0;
   }
-  if (*count != 0 || c == '\0') tvmrt__json_expect(in, ',');
-  if (in->damaged) return 0;
+  if (*count != 0) {
+    expected = ',';
+    if (c == expected) ++in->at;
+  } else if (c != '\0') {
+    expected = c;
+  }
+  if (c != expected) {
+    fail(in, expected);
+    return 0;
+  }
   ++*count;
   return 1;
 }
@@ -60,7 +70,7 @@ const char* tvmrt__json_text(tvmrt_json* in) {
     end = text_end(in->at + 1, in->last_quote);
   }
   if (end == NULL) {
-    fail(in);
+    fail(in, '"');
     return "\"";
   }
   first = in->at + 1;
@@ -75,13 +85,14 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
   (void)tvmrt__json_peek(in);
   for (first = in->at; in->at < in->end && *in->at >= '0' && *in->at <= '9'; ++in->at) {
     if (value > (INT32_MAX - 9) / 10) {
-      fail(in);
-      return 0;
+      first = in->at;
+      break;
     }
     value = value * 10 + (uint32_t)(*in->at - '0');
   }
-  if (in->at == first) fail(in);
-  return value;
+  if (in->at != first) return value;
+  fail(in, TVMRT_JSON_NUMBER);
+  return 0;
 }
 
 /* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is read
@@ -110,7 +121,7 @@ void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
     }
   }
   if (p == NULL || depth != 0) {
-    fail(in);
+    fail(in, TVMRT_JSON_VALUE);
   } else {
     in->at = p;
   }

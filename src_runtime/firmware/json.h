@@ -10,11 +10,14 @@
 
 #include "../../src_backend/compiler.h"
 
+/* No characters of texts. */
+enum { TVMRT_JSON_VALUE = 1, TVMRT_JSON_NUMBER = 2 };
+
 typedef struct tvmrt_json {
   const char* at;
   const char* end;
   const char* last_quote; /* the last quotation mark; the beginning if there is none */
-  int damaged;
+  int damaged;            /* NUL; else what should have come: a character, a number, any value */
 } tvmrt_json;
 
 /* What a skipped value contains, at any depth. */

@@ -86,7 +86,7 @@ static void test_inconsistent_graphs_are_named(void** state) {
       {"\"heads\"", "\"tails\"", "unknown key 'tails'"},
       {"\"num_inputs\": \"1\"", "\"num_inputs\": \"2\"", "says it has 2"},
       {"\"num_outputs\": \"1\"", "\"num_outputs\": \"x\"", "'x' is no number"},
-      {"\"inputs\": []}", "\"inputs\": [[0, 0, 0]]}", "has inputs itself"},
+      {"\"inputs\": []}", "\"inputs\": [[0, 0, 0]]}", "does not exist or comes later"},
       {"\"arg_nodes\"", "\"nodes\": [], \"arg_nodes\"", "two lists of nodes"},
       {"\"tvm_op\"", "\"tvm_op", "damaged"},
       {"\"x\"", "\"\\ud800\\u0000\"", "graph JSON"},

@@ -33,7 +33,7 @@ EXECUTOR_FILES = {
         BACKEND: "bytes.h compiler.h error_slot.h func_registry.c mutable_registry.c "
         "stack_allocator.c text.h workspace.c",
         FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
-        "graph_heap.c graph_module.c graph_params.c graph_plan.c graph_read.c json.c json.h "
+        "graph_heap.c graph_module.c graph_params.c graph_read.c graph_walk.h json.c json.h "
         "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c",
     },
     SERVER: {

@@ -30,6 +30,7 @@ MAY_INCLUDE = {
         "tensors",
         "modules",
         "firmware/aot_metadata.h",
+        "firmware/graph_walk.h",
     },
     "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/rpc": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
