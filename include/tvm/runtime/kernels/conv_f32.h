@@ -148,20 +148,16 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Whether channels are shared: tasks then read all of the input, of which others made a part and have
-   it in their caches, and will wait for its lines when they are written again. Where rows or pixels
-   are, tasks read all weights. Both in parts of a task's time: a line of 16 inputs is reckoned at as
-   much as 1000 products, one of weights at 60. */
+/* Whether a layer's channels are shared. */
 static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t blocks,
                                              int64_t units, int num_task) {
   const tvmrt_window* w = &layer->window;
   const float in = (float)((int64_t)w->batch * w->in[0] * w->in[1]) * (float)w->in[2];
   const float out = (float)tvmrt_window_rows(w) * (float)w->out[2];
   const float products = out * (float)layer->weights * (float)layer->out_channels;
-  const float inputs = 64.0f * (float)(num_task - 1) * in * (float)layer->in_channels;
-  const float weights = 4.0f * (float)(num_task - 1);
-  return tvmrt_task_imbalance(blocks, num_task) + inputs / products <
-         tvmrt_task_imbalance(units, num_task) + weights / out;
+  return tvmrt_by_channels(tvmrt_task_imbalance(blocks, num_task),
+                           tvmrt_task_imbalance(units, num_task),
+                           products / (in * (float)layer->in_channels), out, num_task);
 }
 
 /* Few rows (the last layers of a network) are shared by channels, which also reads each weight only

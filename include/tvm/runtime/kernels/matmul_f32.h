@@ -204,8 +204,12 @@ static inline tvmrt_matmul_f32_part tvmrt_matmul_f32_part_of(const tvmrt_matmul_
   const int64_t blocks = (layer->n + block - 1) / block;
   const int64_t units = blocks * layer->batch[0] * layer->batch[1];
   tvmrt_matmul_f32_part part = {0, layer->m, 0, units, blocks};
-  if (tvmrt_task_imbalance((layer->m + width - 1) / width, num_task) <
-      tvmrt_task_imbalance(units, num_task)) {
+  const float by_rows = tvmrt_task_imbalance((layer->m + width - 1) / width, num_task);
+  const float by_units = tvmrt_task_imbalance(units, num_task);
+  /* products of a batch have factors of their own, and tasks with rows would each pack all of b */
+  const int alone = units == blocks && layer->b_order == TVMRT_B_PACKED;
+  if (alone ? !tvmrt_by_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
+            : by_rows < by_units) {
     part.row_begin = tvmrt_task_begin(layer->m, width, task, num_task);
     part.row_end = tvmrt_task_begin(layer->m, width, task + 1, num_task);
   } else {

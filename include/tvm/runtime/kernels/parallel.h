@@ -47,6 +47,24 @@ static inline float tvmrt_task_imbalance(int64_t extent, int num_task) {
 }
 
 /*!
+ * \brief Whether tasks share a layer's channels, not its pixels.
+ *
+ * By channels a task reads all of the input, of which others made a part and have it in their caches,
+ * and they will wait for those lines when they write there again; by pixels it reads all weights. Both
+ * are added as parts of a task's time: a line of inputs is reckoned at as much as 1000 products, one
+ * of weights at 60.
+ * \param channels The imbalance where channels are shared.
+ * \param pixels The imbalance where pixels are.
+ * \param products Of an input.
+ * \param outputs Pixels of the output, which are the products of a weight.
+ */
+static inline int tvmrt_by_channels(float channels, float pixels, float products, float outputs,
+                                    int num_task) {
+  const float others = (float)(num_task - 1);
+  return channels + 64.0f * others / products < pixels + 4.0f * others / outputs;
+}
+
+/*!
  * \brief Tells the C compiler between which numbers a size of the run is, so that it decides what all
  * of them decide: work that is never worth a thread is computed in place.
  */
