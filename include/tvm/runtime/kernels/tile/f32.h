@@ -126,7 +126,9 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 #define TVMRT_TILE_F32_STORE(VEC, V)                                                               \
   const int lanes = channels - o * (V);                                                            \
   const intptr_t at = t * residual_stride + o * (V);                                               \
-  float* y = out + t * out_stride + o * (V);                                                       \
+  float* y = out + t * out_stride;                                                                 \
+  TVMRT_OPAQUE(y); /* else GCC sorts the stores, which are then slower to reach memory */          \
+  y += o * (V);                                                                                    \
   if (TVMRT_LIKELY(lanes >= (V))) {                                                                \
     if (residual) total += VEC##_load(residual + at);                                              \
     VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                           \
