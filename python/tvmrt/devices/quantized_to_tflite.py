@@ -103,10 +103,6 @@ class _Product(NamedTuple):
     biases: np.ndarray
     zero: int = 0
 
-    @property
-    def is_unsigned(self) -> bool:
-        return self.weights.dtype == np.uint8
-
 
 def _product(w: TfliteWriter, node: Mapping) -> _Product:
     """The weights of a product: centred where they can be."""

@@ -146,7 +146,7 @@ def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
     return np.concatenate([bounded, np.stack(added, axis=1)], axis=1)
 
 
-def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
+def sums_fit(packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
     """Whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles need.
 
     It does for any sensible scale. Where it does not, use an epilogue that bounds the product

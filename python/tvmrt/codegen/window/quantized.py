@@ -264,7 +264,7 @@ class IntegerProduct(row_layers.CutByKernel):
             of_widest = self.chosen_by_widest(step).tile
             layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
-        fits = self.direct and packing.sums_fit(layer, packed, self.scale, weights)
+        fits = self.direct and packing.sums_fit(packed, self.scale, weights)
         if fits and self.added is not None:
             layer = replace(layer, plus="s8" if self.added.dtype.is_signed else "u8")
         return layer, packed, fits

@@ -23,7 +23,7 @@
 typedef struct tvmrt_micro_two_rows {
   const uint8_t* above;
   const uint8_t* below;
-  int32_t above_step, below_step; /* from one pixel to the next; 0 in padding */
+  int32_t above_step, below_step; /* from one pixel to the next */
 } tvmrt_micro_two_rows;
 
 #if TVMRT_MICRO_ASM
@@ -92,21 +92,10 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
-  const int32_t first = tvmrt_micro_find_row(s, image, 2 * pair);
-  const int32_t second = tvmrt_micro_find_row(s, image, 2 * pair + 1);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
-  tvmrt_micro_two_rows from = {padding, padding, 0, 0};
-  int32_t above = 0, below = 0;
-  if (first >= 0) {
-    from.above = (const uint8_t*)d->data->x + first;
-    from.above_step = s->x_stride;
-    above = 4;
-  }
-  if (second >= 0) {
-    from.below = (const uint8_t*)d->data->x + second;
-    from.below_step = s->x_stride;
-    below = 4;
-  }
+  const tvmrt_micro_source above = tvmrt_micro_find_source(d, image, 2 * pair, padding, 4);
+  const tvmrt_micro_source below = tvmrt_micro_find_source(d, image, 2 * pair + 1, padding, 4);
+  tvmrt_micro_two_rows from = {above.x, below.x, above.pixel, below.pixel};
   int16_t* to = (int16_t*)d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t rest = s->in_c - channel;
@@ -115,8 +104,8 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
     } else {
       tvmrt_micro_3x3_copy(to, ring->plane, from, ring->inside, c->x_signed);
     }
-    from.above += above;
-    from.below += below;
+    from.above += above.channels;
+    from.below += below.channels;
   }
 }
 

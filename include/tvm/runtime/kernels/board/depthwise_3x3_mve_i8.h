@@ -22,15 +22,9 @@
 #include "ring.h"
 #include "rows.h"
 
-/*! \brief Where an input row is read. */
-typedef struct tvmrt_micro_mve_row {
-  const uint8_t* x;
-  int32_t column, channels; /* bytes to the next pixel and to the next 8 channels; 0 in padding */
-} tvmrt_micro_mve_row;
-
 /*! \brief Copies all channels of n columns of two rows to their places in the ring. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t* to,
-                                             tvmrt_micro_mve_row above, tvmrt_micro_mve_row below,
+                                             tvmrt_micro_source above, tvmrt_micro_source below,
                                              int32_t n) {
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
   const int32_t plane = d->conv->shape.kept.ring.plane;
@@ -38,7 +32,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_layer* d, uint8_t
   const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(plane / 2));
   const uint16x8_t flips = vdupq_n_u16((uint16_t)(flip * 0x101));
 #endif
-  for (; n > 0; n--, to += 4, above.x += above.column, below.x += below.column) {
+  for (; n > 0; n--, to += 4, above.x += above.pixel, below.x += below.pixel) {
     const uint8_t *first = above.x, *second = below.x;
     uint8_t* at = to;
     int32_t left = d->conv->shape.in_c;
@@ -78,20 +72,11 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t ima
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   uint8_t padding[8];
-  tvmrt_micro_mve_row rows[2];
   memset(padding, d->conv->x_zero, sizeof(padding));
-  for (int i = 0; i < 2; i++) {
-    const int32_t from = tvmrt_micro_find_row(s, image, 2 * pair + i);
-    const tvmrt_micro_mve_row outside = {padding, 0, 0};
-    rows[i] = outside;
-    if (from >= 0) {
-      rows[i].x = (const uint8_t*)d->data->x + from;
-      rows[i].column = s->x_stride;
-      rows[i].channels = 8;
-    }
-  }
+  const tvmrt_micro_source above = tvmrt_micro_find_source(d, image, 2 * pair, padding, 8);
+  const tvmrt_micro_source below = tvmrt_micro_find_source(d, image, 2 * pair + 1, padding, 8);
   uint8_t* const to = (uint8_t*)d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
-  tvmrt_micro_mve_3x3_copy(d, to, rows[0], rows[1], s->kept.ring.inside);
+  tvmrt_micro_mve_3x3_copy(d, to, above, below, s->kept.ring.inside);
 }
 
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM

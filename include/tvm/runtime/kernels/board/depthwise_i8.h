@@ -46,23 +46,18 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
-  const int32_t from = tvmrt_micro_find_row(s, image, slot);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
-  const uint8_t* x = padding;
-  int32_t pixel = 0, quad = 0;
-  if (from >= 0) {
-    x = (const uint8_t*)d->data->x + from;
-    pixel = s->x_stride;
-    quad = 4;
-  }
+  const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
+  const uint8_t* x = from.x;
   int16_t* to = tvmrt_micro_ring_row(d, slot) + tvmrt_micro_padding(s) * 4;
-  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, to += 4 * ring->plane) {
+  for (int32_t channel = 0; channel < s->in_c;
+       channel += 4, x += from.channels, to += 4 * ring->plane) {
     if (channel + 4 > s->in_c) {
-      tvmrt_micro_copy_rest(to, x, pixel, ring->inside, s->in_c - channel, c->x_signed);
+      tvmrt_micro_copy_rest(to, x, from.pixel, ring->inside, s->in_c - channel, c->x_signed);
     } else if (c->x_signed) {
-      tvmrt_micro_copy_columns(to, x, pixel, ring->inside, 1);
+      tvmrt_micro_copy_columns(to, x, from.pixel, ring->inside, 1);
     } else {
-      tvmrt_micro_copy_columns(to, x, pixel, ring->inside, 0);
+      tvmrt_micro_copy_columns(to, x, from.pixel, ring->inside, 0);
     }
   }
 }

@@ -29,26 +29,21 @@
 TVMRT_NOINLINE void tvmrt_micro_mve_wide_copy(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const int32_t from = tvmrt_micro_find_row(s, image, slot), plane = s->kept.ring.plane;
+  const int32_t plane = s->kept.ring.plane;
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
   uint8_t padding[8];
   memset(padding, d->conv->x_zero, sizeof(padding));
-  const uint8_t* x = padding;
-  int32_t column = 0, channels = 0; /* bytes to the next pixel and to the next 8 channels */
-  if (from >= 0) {
-    x = (const uint8_t*)d->data->x + from;
-    column = s->x_stride;
-    channels = 8;
-  }
+  const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 8);
+  const uint8_t* x = from.x;
   uint8_t* to = (uint8_t*)d->ring + (tvmrt_micro_padding(s) * 8 + slot % TVMRT_MICRO_MVE_ROWS);
 #if TVMRT_MICRO_CAN_MVE
   const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)plane);
   const uint16x8_t flips = vdupq_n_u16(flip);
 #endif
-  for (int32_t n = s->kept.ring.inside; n > 0; n--, to += 8, x += column) {
+  for (int32_t n = s->kept.ring.inside; n > 0; n--, to += 8, x += from.pixel) {
     const uint8_t* in = x;
     uint8_t* out = to;
-    for (int32_t left = s->in_c; left > 0; left -= 8, in += channels, out += 8 * plane) {
+    for (int32_t left = s->in_c; left > 0; left -= 8, in += from.channels, out += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE
       const mve_pred16_t some = vctp16q((uint32_t)left);
       const uint16x8_t eight = veorq_u16(vldrbq_z_u16(in, some), flips);
@@ -108,44 +103,28 @@ TVMRT_INLINE void tvmrt_micro_mve_wide_eight(const tvmrt_micro_layer* d, int32_t
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_6(const tvmrt_micro_layer* d, int32_t channel,
-                                                 int32_t channels, int32_t turn) {
-  tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 3);
-}
-
-TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_8(const tvmrt_micro_layer* d, int32_t channel,
-                                                 int32_t channels, int32_t turn) {
-  tvmrt_micro_mve_wide_eight(d, channel, channels, turn, 4);
-}
-
-/*! \brief An output row; a step makes one. */
-TVMRT_INLINE void tvmrt_micro_mve_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
-                                           int vectors) {
-  const int32_t turn = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;
-  for (int32_t channel = 0; channel < out_c; channel += 8) {
-    const int32_t left = out_c - channel, channels = left < 8 ? left : 8;
-    if (vectors == 3) {
-      tvmrt_micro_mve_wide_eight_6(d, channel, channels, turn);
-    } else {
-      tvmrt_micro_mve_wide_eight_8(d, channel, channels, turn);
-    }
-    for (int32_t i = 0; i < channels; i += 4) {
-      tvmrt_micro_mve_finish(d->conv, d->data, d->sums + i, row, 1, channel + i);
-    }
+/* tvmrt_micro_mve_wide_row_COLUMNS(): a step makes one row. The loops stand in a function for each number
+ * of vectors, so that those that no layer has are not linked. */
+#define TVMRT_MICRO_MVE_WIDE_ROWS(COLUMNS)                                              \
+  TVMRT_NOINLINE void tvmrt_micro_mve_wide_eight_##COLUMNS(                             \
+      const tvmrt_micro_layer* d, int32_t channel, int32_t channels, int32_t turn) {    \
+    tvmrt_micro_mve_wide_eight(d, channel, channels, turn, (COLUMNS) / 2);              \
+  }                                                                                     \
+  static inline void tvmrt_micro_mve_wide_row_##COLUMNS(const void* layer, int32_t row, \
+                                                        int32_t rows, int32_t slot) {   \
+    const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;                 \
+    const int32_t turn = slot % TVMRT_MICRO_MVE_ROWS, out_c = d->conv->shape.out_c;     \
+    (void)rows;                                                                         \
+    for (int32_t channel = 0; channel < out_c; channel += 8) {                          \
+      const int32_t left = out_c - channel, channels = left < 8 ? left : 8;             \
+      tvmrt_micro_mve_wide_eight_##COLUMNS(d, channel, channels, turn);                 \
+      for (int32_t i = 0; i < channels; i += 4) {                                       \
+        tvmrt_micro_mve_finish(d->conv, d->data, d->sums + i, row, 1, channel + i);     \
+      }                                                                                 \
+    }                                                                                   \
   }
-}
-
-static inline void tvmrt_micro_mve_wide_row_6(const void* layer, int32_t row, int32_t rows,
-                                              int32_t slot) {
-  (void)rows;
-  tvmrt_micro_mve_wide_row((const tvmrt_micro_layer*)layer, row, slot, 3);
-}
-
-static inline void tvmrt_micro_mve_wide_row_8(const void* layer, int32_t row, int32_t rows,
-                                              int32_t slot) {
-  (void)rows;
-  tvmrt_micro_mve_wide_row((const tvmrt_micro_layer*)layer, row, slot, 4);
-}
+TVMRT_MICRO_MVE_WIDE_ROWS(6)
+TVMRT_MICRO_MVE_WIDE_ROWS(8)
 
 /*! \brief What is this kernel's own; in_c is out_c, kernels have at most 8 rows and no dilation. */
 TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i8* c, int vectors) {

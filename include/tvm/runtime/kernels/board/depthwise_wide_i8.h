@@ -120,21 +120,19 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
-  const int32_t from = tvmrt_micro_find_row(s, image, slot), pad = tvmrt_micro_padding(s);
+  const int32_t pad = tvmrt_micro_padding(s);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
+  tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   int16_t* to = (int16_t*)d->ring + tvmrt_micro_wide_at(s, slot) + pad;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t left = s->in_c - channel;
-    tvmrt_micro_wide_columns at = {padding, 0, to, ring->plane};
-    if (from >= 0) {
-      at.x = (const uint8_t*)d->data->x + from + channel;
-      at.step = s->x_stride;
-    }
+    tvmrt_micro_wide_columns at = {from.x, from.pixel, to, ring->plane};
     if (left < 4) {
       tvmrt_micro_wide_some(&at, ring->inside, left, c->x_signed);
     } else {
       tvmrt_micro_wide_copy(&at, ring->inside, pad & 1, c->x_signed);
     }
+    from.x += from.channels;
   }
 }
 
@@ -319,31 +317,16 @@ TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t chan
   }
 }
 
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_5(const tvmrt_micro_layer* d, int32_t channel) {
-  if (d->conv->shape.stride[1] == 1) {
-    tvmrt_micro_wide_quad(d, channel, 5, 1);
-  } else {
-    tvmrt_micro_wide_quad(d, channel, 5, 2);
-  }
-}
-
-TVMRT_NOINLINE void tvmrt_micro_wide_quad_7(const tvmrt_micro_layer* d, int32_t channel) {
-  if (d->conv->shape.stride[1] == 1) {
-    tvmrt_micro_wide_quad(d, channel, 7, 1);
-  } else {
-    tvmrt_micro_wide_quad(d, channel, 7, 2);
-  }
-}
-
 /*! \brief The bytes of four channels of an output row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_bytes(const tvmrt_micro_layer* d, uint8_t* y,
                                            const tvmrt_micro_factor* factors) {
   tvmrt_micro_quad_bytes(d->conv, y, d->sums, 4, factors);
 }
 
-/*! \brief An output row; a step makes one. */
+/*! \brief An output row by rows of so many weights, `quad` being the function for four channels. */
 TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
-                                       int taps) {
+                                       int taps,
+                                       void (*quad)(const tvmrt_micro_layer* d, int32_t channel)) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_data* const data = d->data;
   const int32_t pixel = row * s->out[1], words = TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
@@ -354,11 +337,7 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, 
   *record = -1;
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
     const int32_t left = s->out_c - channel;
-    if (taps == 5) {
-      tvmrt_micro_wide_quad_5(d, channel);
-    } else {
-      tvmrt_micro_wide_quad_7(d, channel);
-    }
+    quad(d, channel);
     if (data->epilogue == NULL && left >= 4) {
       uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
       tvmrt_micro_wide_bytes(d, y, (const tvmrt_micro_factor*)data->factors + channel);
@@ -368,17 +347,24 @@ TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, 
   }
 }
 
-static inline void tvmrt_micro_wide_row_5(const void* layer, int32_t row, int32_t rows,
-                                          int32_t slot) {
-  (void)rows;
-  tvmrt_micro_wide_row((const tvmrt_micro_layer*)layer, row, slot, 5);
-}
-
-static inline void tvmrt_micro_wide_row_7(const void* layer, int32_t row, int32_t rows,
-                                          int32_t slot) {
-  (void)rows;
-  tvmrt_micro_wide_row((const tvmrt_micro_layer*)layer, row, slot, 7);
-}
+/* tvmrt_micro_wide_row_TAPS(): a step makes one row. The loops stand in a function for each number of
+ * weights, so that those that no layer has are not linked. */
+#define TVMRT_MICRO_WIDE_ROWS(TAPS)                                                               \
+  TVMRT_NOINLINE void tvmrt_micro_wide_quad_##TAPS(const tvmrt_micro_layer* d, int32_t channel) { \
+    if (d->conv->shape.stride[1] == 1) {                                                          \
+      tvmrt_micro_wide_quad(d, channel, TAPS, 1);                                                 \
+    } else {                                                                                      \
+      tvmrt_micro_wide_quad(d, channel, TAPS, 2);                                                 \
+    }                                                                                             \
+  }                                                                                               \
+  static inline void tvmrt_micro_wide_row_##TAPS(const void* layer, int32_t row, int32_t rows,    \
+                                                 int32_t slot) {                                  \
+    const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;                           \
+    (void)rows;                                                                                   \
+    tvmrt_micro_wide_row(d, row, slot, TAPS, tvmrt_micro_wide_quad_##TAPS);                       \
+  }
+TVMRT_MICRO_WIDE_ROWS(5)
+TVMRT_MICRO_WIDE_ROWS(7)
 
 /*!
  * \brief What is this kernel's own, by rows of 5 or 7 weights; in_c is out_c, columns are not dilated

@@ -78,6 +78,31 @@ typedef struct tvmrt_micro_layer {
   int32_t* sums; /*!< In front of the ring, for tiles that keep some there. */
 } tvmrt_micro_layer;
 
+/*! \brief Where an input row is read: bytes to the next pixel and to the next channels; 0 in padding. */
+typedef struct tvmrt_micro_source {
+  const uint8_t* x;
+  int32_t pixel, channels;
+} tvmrt_micro_source;
+
+/*!
+ * \brief Row h of an image, counted from the first row of padding on.
+ *
+ * \param padding  [in] Bytes of a pixel of padding, as many as are read at a time.
+ * \param channels [in] That number.
+ */
+TVMRT_INLINE tvmrt_micro_source tvmrt_micro_find_source(const tvmrt_micro_layer* d, int32_t image,
+                                                        int32_t h, const uint8_t* padding,
+                                                        int32_t channels) {
+  const int32_t from = tvmrt_micro_find_row(&d->conv->shape, image, h);
+  tvmrt_micro_source row = {padding, 0, 0};
+  if (from >= 0) {
+    row.x = (const uint8_t*)d->data->x + from;
+    row.pixel = d->conv->shape.x_stride;
+    row.channels = channels;
+  }
+  return row;
+}
+
 /*! \brief How a kernel computes a depthwise layer. */
 typedef struct tvmrt_micro_tile {
   tvmrt_micro_steps steps; /*!< They are told a tvmrt_micro_layer. */

@@ -41,10 +41,3 @@ def broadcasts(name: str, to: str) -> Rule:
         return small is None or stretches(small.shape, large.shape)
 
     return Rule(f"{name} broadcasts to {to}", test, (name, to))
-
-
-def same_shape(first: str, second: str) -> Rule:
-    def test(a: TensorType | None, b: TensorType | None) -> bool:
-        return a is None or b is None or a.shape == b.shape
-
-    return Rule(f"{first} and {second} have one shape", test, (first, second))
