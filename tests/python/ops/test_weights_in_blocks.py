@@ -93,6 +93,23 @@ def test_results_are_those_of_the_rounded_weights(kind, depth, target, tmp_path)
         np.testing.assert_allclose(y, right, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", BITS)
+def test_long_rows_and_infinite_ones(kind, tmp_path):
+    """More numbers in a row than a kernel has in order at a time, columns that fill no tile, blocks
+    that fill no vector; infinities are products of their own, not of what they are split into."""
+    rng = np.random.default_rng(11)
+    weights = rng.normal(0, 0.3, (4450, 7)).astype(np.float32)
+    run, _ = compiled(network(weights), tmp_path, weights=kind)
+    ones = np.eye(4450, dtype=np.float32)
+    rounded = np.concatenate([run(ones[i : i + 300])[0] for i in range(0, 4450, 300)])
+    x = rng.normal(size=(1, 4450)).astype(np.float32)
+    right = x.astype(np.float64) @ rounded.astype(np.float64)
+    np.testing.assert_allclose(run(x)[0], right, rtol=1e-5, atol=1e-4)
+    x[0, 5] = np.inf
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(run(x)[0], np.inf * rounded[5:6])
+
+
 def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
     quantiser = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
     rng = np.random.default_rng(3)

@@ -187,19 +187,163 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
   }
 }
 
-/*! \brief The first ``count`` blocks of so many columns for one row. */
+/* One row of wide vectors meets weights as they lie: a lane is a word of four bytes, whose numbers
+ * become floats where they are, 2 ^ (bits * j) times too large, and x is as much smaller. That takes
+ * no shuffles, of which processors do half as many as of all else. */
+#if defined(__GNUC__) && (defined(__AVX512F__) || defined(__AVX2__)) && TVMRT_SIMD_LANES_F32 >= 8
+#define TVMRT_BLOCK_WORDS 1
+#else
+#define TVMRT_BLOCK_WORDS 0
+#endif
+
+#if TVMRT_BLOCK_WORDS
+enum {
+  TVMRT_WORD_BYTES = 4 * TVMRT_SIMD_LANES_F32, /*!< Of a vector of words. */
+  TVMRT_WORDS_MOST = 4096                      /*!< Numbers of x that are put in order at a time. */
+};
+typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)));
+
+/*! \brief x in the order of the words' numbers: for each vector of words their sum times the zero
+ * point, negative, then the vectors for the numbers in the lowest bits, the next ones, ... */
+typedef struct {
+  float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
+} tvmrt_block_row;
+
+/*! \brief Puts so many vectors' numbers in order. \return 0 where one is infinite or none. */
+TVMRT_INLINE int tvmrt_order_row(int bits, int block, int vectors, const float* x,
+                                 tvmrt_block_row* row) {
+  const int bytes = block * bits / 8, each = 32 / bits;
+  float* to = row->at;
+  float strange = 0.0f;
+  for (int v = 0; v < vectors; v++, to += (each + 1) * TVMRT_SIMD_LANES_F32) {
+    for (int lane = 0; lane < TVMRT_SIMD_LANES_F32; lane++) {
+      float sum = 0.0f;
+      for (int j = 0; j < each; j++) {
+        const int at = v * TVMRT_WORD_BYTES + 4 * lane + j * bits / 8;
+        const float number = x[at / bytes * block + j * bits % 8 / bits * bytes + at % bytes];
+        const int shift = j == each - 1 ? 0 : j * bits;
+        sum += number;
+        strange += number - number;
+        to[(j + 1) * TVMRT_SIMD_LANES_F32 + lane] = number / (float)(1u << shift);
+      }
+      to[lane] = sum * -(float)(1 << (bits - 1));
+    }
+  }
+  return strange == 0.0f;
+}
+
+/*! \brief Whether a vector of words is of one block, or of four whose scales take one word. */
+TVMRT_INLINE int tvmrt_fits_words(int bytes) {
+  return bytes % TVMRT_WORD_BYTES == 0 || (TVMRT_SIMD_LANES_F32 == 16 && bytes == 16);
+}
+
+/*! \brief The scales of a vector's lanes. */
+TVMRT_INLINE tvmrt_f32v tvmrt_word_scales(const float* scales, int bytes) {
+#ifdef __AVX512F__
+  if (bytes == 16) {
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    return (tvmrt_f32v)_mm512_permutexvar_ps(places, _mm512_castps128_ps512(_mm_loadu_ps(scales)));
+  }
+#endif
+  (void)bytes;
+  return TVMRT_F32V(splat)(*scales);
+}
+
+/*! \brief Adds so many vectors of words of some columns, from block g on, for one row in order. */
+TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
+                                  int vectors, int blocks, int32_t c, int columns,
+                                  const tvmrt_block_row* row, tvmrt_f32v* sums) {
+  const int bytes = block * bits / 8, each = 32 / bits;
+  const float* x = row->at;
+  const uint8_t* w = job->w + ((int64_t)c * blocks + g) * bytes;
+  const float* scales = job->scales + (int64_t)c * blocks + g;
+  for (int v = 0; v < vectors; v++, w += TVMRT_WORD_BYTES) {
+    tvmrt_block_word word[TVMRT_BLOCK_COLUMNS];
+    tvmrt_f32v found[TVMRT_BLOCK_COLUMNS];
+    TVMRT_UNROLL(4)
+    for (int j = 0; j < columns; j++) {
+      const uint8_t* from = w + (int64_t)j * blocks * bytes;
+      TVMRT_PREFETCH(from + (int64_t)columns * blocks * bytes);
+      memcpy(&word[j], from, sizeof word[j]);
+      found[j] = TVMRT_F32V(load)(x);
+    }
+    x += TVMRT_SIMD_LANES_F32;
+    TVMRT_UNROLL(8)
+    for (int i = 0; i < each; i++, x += TVMRT_SIMD_LANES_F32) {
+      const tvmrt_f32v from = TVMRT_F32V(load)(x);
+      TVMRT_UNROLL(4)
+      for (int j = 0; j < columns; j++) {
+        const tvmrt_block_word numbers =
+            i == each - 1 ? word[j] >> (32 - bits) : word[j] & ((1u << bits) - 1) << bits * i;
+        /* below 2 ^ 31, so that processors without words for unsigned ones convert them too */
+        const tvmrt_f32v some = __builtin_convertvector((tvmrt_block_numbers)numbers, tvmrt_f32v);
+        found[j] = TVMRT_F32V(fma)(some, from, found[j]);
+      }
+    }
+    TVMRT_UNROLL(4)
+    for (int j = 0; j < columns; j++) {
+      const float* own = scales + (int64_t)j * blocks + v * TVMRT_WORD_BYTES / bytes;
+      TVMRT_PREFETCH(own + (int64_t)columns * blocks);
+      sums[j] = TVMRT_F32V(fma)(found[j], tvmrt_word_scales(own, bytes), sums[j]);
+    }
+  }
+}
+
+/*! \brief y for one row, columns from first to end, of as many blocks as are whole vectors of words.
+ * \return So many blocks. */
+TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                    int32_t first, int32_t end, const float* x, float* y) {
+  const tvmrt_matmul_blocks_layer* layer = job->layer;
+  const int bytes = block * bits / 8, whole = layer->k / block;
+  const int blocks = whole + (layer->k % block > 0);
+  const int most = TVMRT_WORDS_MOST / (TVMRT_SIMD_LANES_F32 * 32 / bits);
+  tvmrt_block_row row;
+  int done = 0;
+  if (job->points != NULL || !tvmrt_fits_words(bytes)) return 0;
+  for (;;) {
+    const int left = (whole - done) * bytes / TVMRT_WORD_BYTES, vectors = left < most ? left : most;
+    if (vectors == 0) return done;
+    if (!tvmrt_order_row(bits, block, vectors, x + (int64_t)done * block, &row)) return done;
+    for (int32_t c = first; c < end; c += TVMRT_BLOCK_COLUMNS) {
+      const int columns = end - c < TVMRT_BLOCK_COLUMNS ? 1 : TVMRT_BLOCK_COLUMNS;
+      tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];
+      TVMRT_UNROLL(4)
+      for (int j = 0; j < TVMRT_BLOCK_COLUMNS; j++) sums[j] = TVMRT_F32V(splat)(0.0f);
+      if (columns > 1) {
+        tvmrt_add_words(job, bits, block, done, vectors, blocks, c, TVMRT_BLOCK_COLUMNS, &row,
+                        sums);
+      } else {
+        tvmrt_add_words(job, bits, block, done, vectors, blocks, c, 1, &row, sums);
+      }
+      for (int j = 0; j < columns; j++) {
+        y[c + j] = (done > 0 ? y[c + j] : 0.0f) + TVMRT_F32V(sum)(sums[j]);
+      }
+      if (columns == 1) c -= TVMRT_BLOCK_COLUMNS - 1;
+    }
+    done += vectors * TVMRT_WORD_BYTES / bytes;
+  }
+}
+#else
+TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                    int32_t first, int32_t end, const float* x, float* y) {
+  (void)job, (void)bits, (void)block, (void)first, (void)end, (void)x, (void)y;
+  return 0;
+}
+#endif
+
+/*! \brief The blocks from ``from`` to ``count`` of so many columns for one row. */
 TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int bits, int block,
-                                       int count, int blocks, int32_t c, int columns,
+                                       int from, int count, int blocks, int32_t c, int columns,
                                        const float* x, tvmrt_block_sums* sums) {
   tvmrt_f32v found[TVMRT_BLOCK_COLUMNS];
   TVMRT_UNROLL(4)
   for (int j = 0; j < columns; j++) found[j] = TVMRT_F32V(splat)(0.0f);
   if (job->points != NULL) {
-    for (int g = 0; g < count; g++) {
+    for (int g = from; g < count; g++) {
       tvmrt_add_row_block(job, job->points, bits, block, g, blocks, c, columns, x, found);
     }
   } else {
-    for (int g = 0; g < count; g++) {
+    for (int g = from; g < count; g++) {
       tvmrt_add_row_block(job, NULL, bits, block, g, blocks, c, columns, x, found);
     }
   }
@@ -207,9 +351,10 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int b
   for (int j = 0; j < columns; j++) sums->at[j][0] = found[j];
 }
 
-/*! \brief y for some columns from c on, and some rows from x and y on. */
+/*! \brief Adds to y what blocks from g0 on make, for some columns from c on, and some rows from x and
+ * y on; y has nothing yet where g0 is 0. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
-                                           int32_t c, int columns, const float* x, int rows,
+                                           int g0, int32_t c, int columns, const float* x, int rows,
                                            float* y) {
   const tvmrt_matmul_blocks_layer* layer = job->layer;
   const int whole = layer->k / block, rest = layer->k % block, blocks = whole + (rest > 0);
@@ -221,9 +366,9 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
     for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
   }
   if (rows == 1 && block * bits / 8 % TVMRT_SIMD_LANES_F32 == 0) {
-    tvmrt_add_row_blocks(job, bits, block, whole, blocks, c, columns, x, &sums);
+    tvmrt_add_row_blocks(job, bits, block, g0, whole, blocks, c, columns, x, &sums);
   } else {
-    for (int g = 0; g < whole; g++) {
+    for (int g = g0; g < whole; g++) {
       tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, q, &sums);
     }
   }
@@ -234,7 +379,8 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
   for (int j = 0; j < columns; j++) {
     TVMRT_UNROLL(4)
     for (int r = 0; r < rows; r++) {
-      y[(int64_t)r * layer->n + c + j] = TVMRT_F32V(sum)(sums.at[j][r]);
+      float* to = y + (int64_t)r * layer->n + c + j;
+      *to = (g0 > 0 ? *to : 0.0f) + TVMRT_F32V(sum)(sums.at[j][r]);
     }
   }
 }
@@ -245,10 +391,12 @@ TVMRT_INLINE void tvmrt_matmul_blocks_rows(const tvmrt_matmul_blocks_job* job, i
   const float* x = job->x + row * job->layer->k;
   float* y = job->y + row * job->layer->n;
   int32_t c = first;
+  const int g0 = rows == 1 ? tvmrt_matmul_words(job, bits, block, first, end, x, y) : 0;
+  if (g0 > 0 && (int64_t)g0 * block >= job->layer->k) return;
   for (; c + TVMRT_BLOCK_COLUMNS <= end; c += TVMRT_BLOCK_COLUMNS) {
-    tvmrt_matmul_blocks_tile(job, bits, block, c, TVMRT_BLOCK_COLUMNS, x, rows, y);
+    tvmrt_matmul_blocks_tile(job, bits, block, g0, c, TVMRT_BLOCK_COLUMNS, x, rows, y);
   }
-  for (; c < end; c++) tvmrt_matmul_blocks_tile(job, bits, block, c, 1, x, rows, y);
+  for (; c < end; c++) tvmrt_matmul_blocks_tile(job, bits, block, g0, c, 1, x, rows, y);
 }
 
 TVMRT_INLINE int tvmrt_matmul_blocks_part(int task, const TVMParallelGroupEnv* env,
