@@ -249,14 +249,12 @@ static int name_ports(const names* n) {
   return tvmrt__ports_distinguish(n->ports, n->count);
 }
 
-/* Three spellings: the metadata's name as it is, and C's spelling of either. */
+/* As the metadata's name, and as C's. */
 static bool is_spelled(const names* n, size_t i, const char* name) {
   const char* spelled = n->infos[i].name;
   const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
-  if (spelled != NULL && (strcmp(spelled, name) == 0 || tvmrt__aot_is_spelled(spelled, name))) {
-    return true;
-  }
-  return hint != NULL && tvmrt__aot_is_spelled(hint, name);
+  return (spelled != NULL && tvmrt__aot_is_spelled(spelled, name)) ||
+         (hint != NULL && tvmrt__aot_is_spelled(hint, name));
 }
 
 /* The only port whose name in generated code is that of `name`. */

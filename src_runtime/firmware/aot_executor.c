@@ -7,7 +7,6 @@
 #include <tvm/runtime/crt/config_defaults.h>
 #include <tvm/runtime/platform.h>
 
-#include "../../src_backend/text.h"
 #include "aot_metadata.h"
 #include "graph.h"
 #include "registry.h"
@@ -191,10 +190,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   const TVMMetadata* m = executor->metadata;
   int i;
   for (i = 0; i < (int)m->num_inputs; ++i) {
-    if (tvmrt__text_equal(m->inputs[i].name, name) ||
-        tvmrt__aot_is_spelled(m->inputs[i].name, name)) {
-      return i;
-    }
+    if (tvmrt__aot_is_spelled(m->inputs[i].name, name)) return i;
   }
   return -1;
 }

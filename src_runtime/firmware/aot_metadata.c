@@ -16,12 +16,13 @@ int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_outputs;
 }
 
-/* `| 32` makes letters small, and no other character becomes a letter by it. */
+/* Character by character, so that a name which is not spelled in C stands for itself, too. `| 32` makes
+ * letters small, and no other character becomes a letter by it. */
 int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
   for (; *name != '\0'; ++name, ++spelled) {
     char c = *name;
     int plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-    if (*spelled != (plain ? c : '_')) return 0;
+    if (*spelled != c && (plain || *spelled != '_')) return 0;
   }
   return *spelled == '\0';
 }

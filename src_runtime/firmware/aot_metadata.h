@@ -2,7 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_AOT_METADATA_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_AOT_METADATA_H_
 
-/* Whether `spelled`, a name in C, stands for `name`: it has `_` for all that is no letter or digit. */
+/* Whether `spelled`, a name in C, stands for `name`: it has the same letters and digits, and `_` or the
+ * same for all others. */
 int tvmrt__aot_is_spelled(const char* spelled, const char* name);
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_AOT_METADATA_H_ */
