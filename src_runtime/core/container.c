@@ -13,6 +13,7 @@
 
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
+/* A copy with a NUL behind it that is not counted, so that C reads it, too. */
 tvmrt_string* tvmrt__string_new(const char* data, size_t size) {
   tvmrt_string* s = tvmrt__alloc(sizeof(*s) + size + 1);
   if (s == NULL) return NULL;
@@ -71,6 +72,7 @@ static void free_container(tvmrt_object* obj) {
   }
 }
 
+/* Items are NULL until the maker sets them; freeing takes it so. */
 tvmrt_array* tvmrt__array_new(size_t size) {
   tvmrt_array* array = tvmrt__calloc(1, sizeof(*array) + size * sizeof(array->items[0]));
   if (array == NULL) return NULL;
@@ -92,6 +94,7 @@ tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count) {
   return array;
 }
 
+/* Without data the maker fills it in. */
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size) {
   tvmrt_shape* shape = tvmrt__alloc(sizeof(*shape) + size * sizeof(int64_t));
   if (shape == NULL) return NULL;
@@ -107,6 +110,7 @@ tvmrt_box* tvmrt__box_new(tvmrt_type type) {
   return box;
 }
 
+/* Empty; the entries come with the first one that is set. */
 tvmrt_map* tvmrt__map_new(void) {
   tvmrt_map* map = tvmrt__calloc(1, sizeof(*map));
   if (map != NULL) tvmrt__object_init(&map->base, TVMRT_TYPE_MAP, free_container);
@@ -151,6 +155,7 @@ static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key
   return NULL;
 }
 
+/* Borrowed; NULL where the key is not there. */
 tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key) {
   const tvmrt_map_entry* entry = find_entry(map, key);
   return entry == NULL ? NULL : entry->value;
@@ -190,6 +195,7 @@ int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   return -1;
 }
 
+/* Takes the value over, also on failure. */
 int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value) {
   tvmrt_string* text = tvmrt__string_new(key, strlen(key));
   return tvmrt__map_set(map, text == NULL ? NULL : &text->base, value);

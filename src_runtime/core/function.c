@@ -37,6 +37,7 @@ static TVMRT_RARE void free_function(tvmrt_object* obj) {
 /* The same under an address of its own, by which TVMFuncCall() knows the functions of libraries. */
 static TVMRT_RARE void free_library_function(tvmrt_object* obj) { free_function(obj); }
 
+/* The caller has the one reference; where it fails the resource stays the caller's. */
 TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
                                        TVMPackedCFuncFinalizer finalize) {
   tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
@@ -49,6 +50,7 @@ TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
   return f;
 }
 
+/* Before anybody else has the function: TVMFuncCall() reads the destructor without a lock. */
 void tvmrt__func_set_kind(tvmrt_func* f, tvmrt_func_kind kind) {
   f->kind = kind;
   f->base.destroy = kind == TVMRT_FUNC_LIBRARY ? free_library_function : free_function;
@@ -74,6 +76,7 @@ static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   return 0;
 }
 
+/* None, which owns nothing: what a failed call leaves is safe to release. */
 static void clear_return(TVMValue* value, int* code) {
   value->v_int64 = 0;
   *code = kTVMNullptr;
@@ -93,6 +96,7 @@ static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
   return rc;
 }
 
+/* Handles come from outside. */
 static inline bool is_function(const tvmrt_func* f) {
   return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
 }
@@ -147,11 +151,13 @@ TVMRT_RARE bool tvmrt__is_short(const char* name) {
   return *known != '\0';
 }
 
+/* Front ends keep their interpreter's lock around such calls. */
 TVMRT_RARE int tvmrt_func_is_short(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_short;
 }
 
+/* By its maker, before the function is handed on. */
 TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
   tvmrt_func* f = func;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "tvmrt_func_set_strided"));
@@ -224,6 +230,7 @@ static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes)
   return return_text(ret, bytes->data, bytes->size, kTVMBytes);
 }
 
+/* As text, which is how types travel as results. */
 static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(dtype, text);
@@ -263,6 +270,7 @@ static TVMRT_APART int set_owned_return(tvmrt_return* result, const TVMValue* va
   }
 }
 
+/* Values that nobody owns are written here; all else goes by way of set_owned_return(). */
 int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret) {
   tvmrt_return* result = ret;
   if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
@@ -317,6 +325,7 @@ int TVMCbArgToReturn(TVMValue* value, int* code) {
   return 0;
 }
 
+/* Borrowed; NULL for values that are no objects. */
 tvmrt_object* tvmrt__value_object(const TVMValue* value, int code) {
   switch (code) {
     case kTVMObjectHandle:
@@ -354,6 +363,7 @@ int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size
   return return_to_slot(out, out_code, data, size, kTVMBytes);
 }
 
+/* Takes the object over. NULL means that its maker failed and set the text. */
 int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned) {
   if (owned == NULL) return -1;
   store_object(out, out_code, owned);

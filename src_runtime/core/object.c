@@ -29,10 +29,12 @@ static const char* const type_keys[TVMRT_TYPE_END] = {
     [TVMRT_TYPE_REPORT] = "runtime.profiling.Report",
 };
 
+/* NULL for an index that is no type's. */
 const char* tvmrt__type_key(uint32_t type_index) {
   return type_index < TVMRT_TYPE_END ? type_keys[type_index] : NULL;
 }
 
+/* `who` names the function that was called, for the sentence. */
 int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
   const tvmrt_object* obj = handle;
   const char* got;
@@ -57,6 +59,7 @@ int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {
   return 0;
 }
 
+/* Front ends ask once for each class that they know. */
 int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex) {
   unsigned i;
   *out_tindex = 0;
@@ -84,6 +87,7 @@ int TVMObjectRetain(TVMObjectHandle obj) {
   return 0;
 }
 
+/* One reference less; NULL is nothing, as for free(). */
 int TVMObjectFree(TVMObjectHandle obj) {
   if (obj == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectFree"));

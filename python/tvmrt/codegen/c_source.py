@@ -25,7 +25,7 @@ from .operators.custom_files import add_custom_files, split_functions
 from .options import HeldConstant, Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
 from .weight_bytes import lay_out
-from .window.tiles_f32 import merge_rests
+from .window.tile_definitions import merge_rests
 
 _INTEGERS = re.compile(r"board/\w+_i8\.h")  # kernels of integer networks
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd, prod
 from numbers import Integral, Real
@@ -27,6 +28,21 @@ INT_MAX = 2**31 - 1  # of an int of C, which expressions are computed in where t
 
 class Undecided(UnsupportedError):
     """The compiler would have to know an extent that is known only when the network runs."""
+
+
+_printed: ContextVar[set[Symbol] | None] = ContextVar("printed", default=None)
+
+
+@contextmanager
+def printed_symbols() -> Iterator[set[Symbol]]:
+    """The symbols whose names in C are printed meanwhile: a function's printer knows by them which
+    sizes its text names."""
+    found: set[Symbol] = set()
+    token = _printed.set(found)
+    try:
+        yield found
+    finally:
+        _printed.reset(token)
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,11 @@ class Symbol:
         return {self}
 
     def text(self, names: bool) -> str:
-        return self.name if names else self.c
+        if names:
+            return self.name
+        if (printed := _printed.get()) is not None:
+            printed.add(self)
+        return self.c
 
     @property
     def extent(self) -> Extent:

@@ -13,7 +13,8 @@
 #define MAX_PATH_BYTES 4096
 
 /* From the folders of TVMRT_CUDA_PATH, else where the system's loader looks. The first failure is
- * kept in `problem`, since it is of the library that was wanted most. */
+ * kept in `problem`, since it is of the library that was wanted most. An environment of Python has
+ * these libraries in folders that no loader looks in, hence the variable. */
 static void* open_one(const char* name, char* problem, size_t problem_bytes) {
   const char* at = getenv("TVMRT_CUDA_PATH");
   void* found;
@@ -21,6 +22,7 @@ static void* open_one(const char* name, char* problem, size_t problem_bytes) {
     const size_t length = strcspn(at, ":");
     char path[MAX_PATH_BYTES];
     const int n = snprintf(path, sizeof(path), "%.*s/%s", (int)length, at, name);
+    /* a folder of so long a name is passed over: a cut one would be another */
     if (length > 0 && n > 0 && n < (int)sizeof(path)) {
       found = dlopen(path, RTLD_NOW | RTLD_LOCAL);
       if (found != NULL) return found;
@@ -33,6 +35,7 @@ static void* open_one(const char* name, char* problem, size_t problem_bytes) {
   return found;
 }
 
+/* One of NVIDIA's libraries, under the names that its releases have had. */
 typedef struct {
   const char* what;
   const char* const* names; /* the first that can be opened is taken */
@@ -56,6 +59,7 @@ static int load(const library* of, void* out) {
   for (i = 0; of->symbols[i] != NULL; ++i, at += sizeof(void*)) {
     void* const symbol = dlsym(handle, of->symbols[i]);
     if (symbol == NULL) {
+      /* nothing of it has been called yet, so it may go */
       (void)dlclose(handle);
       return device_fail("%s has no function %s; install a newer one", of->what, of->symbols[i]);
     }
@@ -66,6 +70,8 @@ static int load(const library* of, void* out) {
 
 #define CUDA_NAME(name, parameters) #name,
 
+/* It comes with the kernel's module, so no other version can be put beside it: one name, and no
+ * advice where to find another. */
 int cuda_driver_load(cuda_driver* out) {
   static const char* const names[] = {"libcuda.so.1", NULL};
   static const char* const symbols[] = {CUDA_DRIVER_CALLS(CUDA_NAME) NULL};
@@ -78,6 +84,7 @@ int cuda_driver_load(cuda_driver* out) {
   " and name the folder that has its "                     \
   "library in TVMRT_CUDA_PATH"
 
+/* The newest first: an older one may not know the GPU's architecture. */
 int cuda_compiler_load(cuda_compiler* out) {
   static const char* const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
                                       "libnvrtc.so", NULL};
@@ -87,6 +94,8 @@ int cuda_compiler_load(cuda_compiler* out) {
   return load(&compiler, out);
 }
 
+/* Asked for by the first region with a product alone: most networks come without this library,
+ * which is hundreds of megabytes. */
 int cuda_products_load(cuda_products* out) {
   static const char* const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
                                       "libcublas.so", NULL};

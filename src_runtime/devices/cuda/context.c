@@ -21,6 +21,8 @@ int cuda_check(const cuda_context* c, int status, const char* call) {
                      name == NULL ? "unknown" : name, text == NULL ? "no description" : text);
 }
 
+/* Pushed and not set: what the thread has current, another library's context maybe, comes back with
+ * cuda_leave(). */
 int cuda_enter(const cuda_context* c) {
   return cuda_check(c, c->driver.cuCtxPushCurrent_v2(c->context), "cuCtxPushCurrent");
 }
@@ -31,6 +33,8 @@ void cuda_leave(const cuda_context* c) {
   (void)c->driver.cuCtxPopCurrent_v2(&last);
 }
 
+/* The first of those that the driver shows; which these are is the user's to say, by
+ * CUDA_VISIBLE_DEVICES. */
 static int choose_device(cuda_context* c) {
   int count = 0;
   if (cuda_check(c, c->driver.cuInit(0), "cuInit") != 0) return -1;
@@ -62,12 +66,15 @@ static int describe_device(cuda_context* c) {
   if (c->compiler.nvrtcVersion(&compiler_major, &compiler_minor) != 0) {
     return device_fail("nvrtcVersion failed");
   }
+  /* as in the name of an architecture, sm_86 */
   c->capability = 10 * major + minor;
   (void)snprintf(c->identity, sizeof(c->identity), "%s\n%d\ndriver %d\nnvrtc %d.%d", name,
                  c->capability, driver, compiler_major, compiler_minor);
   return 0;
 }
 
+/* The stream is no blocking one: work of other libraries on the default stream would wait for it,
+ * and it for them. */
 static int create_objects(cuda_context* c) {
   int rc = cuda_check(c, c->driver.cuDevicePrimaryCtxRetain(&c->context, c->device),
                       "cuDevicePrimaryCtxRetain");
@@ -108,6 +115,7 @@ int cuda_context_create(cuda_context** out) {
 void cuda_context_free(cuda_context* c) {
   bool entered;
   if (c == NULL) return;
+  /* at the process's end the driver may have gone before us */
   entered = c->context != NULL && cuda_enter(c) == 0;
   programs_close(&c->programs);
   if (entered) {

@@ -9,7 +9,9 @@
 int register_cuda_device(void);
 int unregister_cuda_device(void);
 
-/* Global functions that were registered before a failure stay, and fail when they are called. */
+/* Global functions that were registered before a failure stay, and fail when they are called.
+ * Called once, when a library first needs the device. A failure leaves nothing but those functions,
+ * and the next library tries again. */
 static int init(tvmrt_device* device) {
   cuda_context* c = NULL;
   int rc = cuda_context_create(&c);
@@ -24,6 +26,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
+/* Memory before the context that it was asked of. */
 static int release_device(tvmrt_device* device) {
   cuda_memory_close();
   cuda_context_free(device->privacy);
@@ -43,6 +46,7 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return 0;
 }
 
+/* Only queues: the kernels run when this returns, and errors of theirs are told by async_wait(). */
 static int async_run(tvmrt_device* device, tvmrt_region* region) {
   int rc = cuda_enter(device->privacy);
   if (rc != 0) return -1;
@@ -68,12 +72,15 @@ static int post_run(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
+/* It enters and leaves the context itself, as it is called where a plan could not be made, too. */
 static int release_graph(tvmrt_device* device, void* device_graph) {
   (void)device;
   cuda_plan_free(device_graph);
   return 0;
 }
 
+/* The names are those that the compiler's half gives its kernels: networks' own operators never
+ * come here. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"custom_cuda", "custom_cuda_product", "reshape", "identity",
                                     NULL};

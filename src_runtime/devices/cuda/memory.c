@@ -12,8 +12,10 @@
 static memory_blocks blocks = BLOCKS_INIT;
 static cuda_context* owner; /* NULL while no device is registered */
 
+/* One GPU serves the process, and is number 0. */
 static int exists(int device_id) { return device_id == 0 && owner != NULL; }
 
+/* The sentence for whoever holds a tensor longer than its device. */
 static int enter(void) {
   if (owner == NULL) return device_fail("the device cuda is unregistered");
   return cuda_enter(owner);
@@ -77,6 +79,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   return rc;
 }
 
+/* The caller's, to be freed by free_stream(). */
 static int create_stream(DLDevice dev, TVMStreamHandle* out) {
   CUstream made = NULL;
   int rc = enter();
@@ -111,6 +114,8 @@ static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   return rc;
 }
 
+/* What is queued on `dst` from now on begins when all of `src` so far has ended; the host waits for
+ * nothing. */
 static int wait_for_stream(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst) {
   CUevent event = NULL;
   const cuda_driver* d;
@@ -142,6 +147,8 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
                                         .stream_sync = synchronize,
                                         .stream_wait = wait_for_stream};
 
+/* Before a tensor can be asked for: the struct is static, and its functions look for the owner each
+ * time. */
 int cuda_memory_register(cuda_context* c) {
   owner = c;
   return told_register_memory("device_api.cuda", &api);

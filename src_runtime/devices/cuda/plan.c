@@ -14,6 +14,7 @@
 
 #include "../shared/kernel_node.h"
 
+/* Of the tensor itself, without what rounding adds to its place. */
 static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
 }
@@ -88,6 +89,7 @@ static int create_kernel(cuda_plan* p, const tvmrt_region_node* node, step* s) {
   }
   if (items % group != 0)
     return device_fail("%s: global_size is no multiple of local_size", text.who);
+  /* CUDA counts groups where OpenCL counts items */
   s->groups = (unsigned int)(items / group);
   s->group_size = (unsigned int)group;
   if (set_parameters(node, s) != 0) return -1;
@@ -127,6 +129,7 @@ static int load_weights(cuda_plan* p, const cuda_plan* base) {
   const cuda_driver* d = &p->context->driver;
   int32_t i;
   int rc = CUDA_SUCCESS;
+  /* The base outlives the plans that came from it, see tvmrt_region. */
   if (base != NULL && base->weights_bytes == p->weights_bytes) {
     p->weights = base->weights;
     return 0;
@@ -135,6 +138,7 @@ static int load_weights(cuda_plan* p, const cuda_plan* base) {
   p->owns_weights = true;
   for (i = 0; i < r->num_tensors && rc == CUDA_SUCCESS; ++i) {
     if (r->tensors[i].data == NULL || bytes_of(p, i) == 0) continue;
+    /* queued one after the other, and waited for once */
     rc = d->cuMemcpyHtoDAsync_v2(p->weights + p->weight_offsets[i], r->tensors[i].data,
                                  bytes_of(p, i), p->stream);
   }
@@ -142,6 +146,7 @@ static int load_weights(cuda_plan* p, const cuda_plan* base) {
   return cuda_check(p->context, rc, "copying weights");
 }
 
+/* The event tells the end of a run, and has no times: these would cost each run. */
 static int create_queue(cuda_plan* p) {
   const cuda_driver* d = &p->context->driver;
   int rc = d->cuStreamCreate(&p->stream, CU_STREAM_NON_BLOCKING);
@@ -201,7 +206,8 @@ int cuda_plan_create(cuda_context* c, tvmrt_region* region, const cuda_plan* bas
   return rc;
 }
 
-/* Behind the stream's last work, and with the context entered. */
+/* Behind the stream's last work, and with the context entered. The order is that of use: nothing
+ * may go that queued work still reads. */
 static void free_objects(cuda_plan* p) {
   const cuda_driver* d = &p->context->driver;
   if (p->stream != NULL) (void)d->cuStreamSynchronize(p->stream);

@@ -18,7 +18,8 @@ static int load_library(cuda_context* c) {
   return rc;
 }
 
-/* A handle for each plan: one serves a stream at a time. */
+/* A handle for each plan: one serves a stream at a time. Its workspace of some megabytes is made
+ * with it, so plans without products have none. */
 static int create_handle(cuda_plan* p) {
   const cuda_products* calls = &p->context->products;
   int status;
@@ -55,6 +56,7 @@ static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_
   int64_t numbers[4] = {0, 0, 0, 0}, rows, columns, last;
   if (read_numbers(node, key, 0, numbers) != 0) return -1;
   out->offset = numbers[0];
+  /* elements from a row to the next, and below from a matrix to the next */
   out->lead = numbers[1];
   out->step = numbers[2];
   out->transposed = numbers[3] != 0;
@@ -97,6 +99,7 @@ int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) 
   return create_handle(p);
 }
 
+/* An address of the GPU's, which nobody reads here. */
 static const float* begin(const cuda_plan* p, int32_t tensor, int64_t offset) {
   return (const float*)(uintptr_t)cuda_address(p, tensor) + offset;
 }
@@ -106,6 +109,7 @@ int cuda_product_launch(cuda_plan* p, const step* s) {
   static const float one = 1.0f, zero = 0.0f;
   const tvmrt_region_node* node = &p->region->nodes[s->node];
   const int status = p->context->products.cublasSgemmStridedBatched(
+      /* operands in changed places, as the file's head says */
       p->handle, s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
       s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)s->columns, (int)s->rows, (int)s->inner,
       &one, begin(p, node->inputs[1], s->b.offset), (int)s->b.lead, s->b.step,
@@ -115,6 +119,7 @@ int cuda_product_launch(cuda_plan* p, const step* s) {
   return status == 0 ? 0 : device_fail("cublasSgemmStridedBatched failed with status %d", status);
 }
 
+/* With the context entered, behind the stream's last work. */
 void cuda_products_free(cuda_plan* p) {
   if (p->handle != NULL) (void)p->context->products.cublasDestroy_v2(p->handle);
 }

@@ -72,6 +72,7 @@ static void* compile(const cuda_context* c, const program_text* of, size_t* out_
   /* functions of the generated text are the device's; it has hexadecimal numbers */
   const char* all[MAX_OPTIONS] = {architecture, "--device-as-default-execution-space",
                                   "--std=c++17"};
+  /* with the end of the text, which the prelude's size counts */
   const size_t length = sizeof(CUDA_PRELUDE) + strlen(of->source);
   char* text = malloc(length);
   char* words = strdup(of->options);
@@ -125,10 +126,13 @@ static void* build(void* context, const program_text* text, void** out_bytes, si
   return module;
 }
 
+/* With the context entered, as its list is closed. */
 static void release(void* context, void* program) {
   (void)((cuda_context*)context)->driver.cuModuleUnload(program);
 }
 
+/* What kinds of programs differ in is the maker; keeping them, in the process and in files, is
+ * shared with OpenCL. */
 int cuda_programs_open(cuda_context* c) {
   static const program_maker maker = {load, build, release};
   c->programs.maker = &maker;
@@ -137,6 +141,8 @@ int cuda_programs_open(cuda_context* c) {
   return programs_open(&c->programs);
 }
 
+/* *out is borrowed from the list. All that makes the bytes others stands in the key, so that a file
+ * of another GPU or compiler is none. */
 int cuda_program(cuda_context* c, const program_text* text, CUmodule* out) {
   const char* const key[] = {c->identity, CUDA_PRELUDE, text->options, text->source, NULL};
   *out = programs_get(&c->programs, text, key);

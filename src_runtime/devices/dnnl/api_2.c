@@ -15,6 +15,7 @@ static const dnnl_memory_desc_t* md_of(const layout* l) {
   return l == NULL ? NULL : (const dnnl_memory_desc_t*)l->handle;
 }
 
+/* With the plan, whose layouts all point in here. */
 void api_pool_free(api_pool* pool) {
   int32_t i;
   for (i = 0; i < pool->count; ++i) free(pool->items[i]);
@@ -52,6 +53,7 @@ static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* 
   return dnnl_success;
 }
 
+/* For calls that fill a descriptor: one that failed has filled nothing. */
 static dnnl_status_t keep_if(dnnl_status_t status, api_pool* pool, const dnnl_memory_desc_t* md,
                              layout* out) {
   return status == dnnl_success ? keep(pool, md, out) : status;
@@ -101,18 +103,22 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
   return md == NULL ? dnnl_invalid_arguments : keep(pool, md, out);
 }
 
+/* By what they mean, not by their address. */
 bool api_equal(const layout* a, const layout* b) {
   return dnnl_memory_desc_equal(md_of(a), md_of(b)) != 0;
 }
 
+/* With the padding of blocks. */
 size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(md_of(l)); }
 
+/* Over memory that stays the plan's or the caller's. */
 dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engine, void* data) {
   return dnnl_memory_create(out, md_of(l), engine, data);
 }
 
 /* Operations ------------------------------------------------------------------------------------ */
 
+/* Room for whichever is described; it lives for the time of the call. */
 typedef union {
   dnnl_convolution_desc_t convolution;
   dnnl_deconvolution_desc_t deconvolution;
@@ -198,6 +204,7 @@ static dnnl_status_t prelu(const api_op* op, operation* out) {
                                       md_of(op->weights));
 }
 
+/* One direction at a time: nodes of both are two cells to the compiler. */
 static dnnl_rnn_direction_t direction(const api_op* op) {
   return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
 }
@@ -262,6 +269,7 @@ dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t en
   return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
 }
 
+/* Version 2 wants the structs themselves in a row. */
 dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t engine,
                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   dnnl_memory_desc_t* mds = calloc((size_t)count, sizeof(*mds));

@@ -60,6 +60,7 @@ static const head_row* find_head(const char* op) {
 
 /* Small readers that all builders use ------------------------------------------------------------ */
 
+/* Borrowed; numbers were checked when the region was read. */
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor) {
   return &p->region->tensors[tensor];
 }
@@ -69,10 +70,12 @@ int32_t build_input(const tvmrt_region_node* node, int which) {
   return which < node->num_inputs ? node->inputs[which] : -1;
 }
 
+/* The tensor that a primitive leaves: that of its last post, which has swallowed the node's own. */
 int32_t build_result(const tvmrt_region_node* node, const post* posts, int num_posts) {
   return num_posts > 0 ? posts[num_posts - 1].result : node->outputs[0];
 }
 
+/* A constant of one float: such operands become numbers of an operation instead of memory. */
 bool build_scalar(const plan* p, int32_t tensor, float* out) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   if (t->data == NULL || tvmrt_region_size(p->region, tensor) != 1) return false;
@@ -81,6 +84,7 @@ bool build_scalar(const plan* p, int32_t tensor, float* out) {
   return true;
 }
 
+/* With the region's extents: what oneDNN computed may have been flattened. */
 int build_set(plan* p, int32_t tensor, const view* v) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   view shaped;
@@ -96,6 +100,7 @@ dnnl_data_type_t build_dtype(plan* p, const tvmrt_region_node* node, int32_t ten
   return dtype == dnnl_f32 && reduced ? dnnl_bf16 : dtype;
 }
 
+/* *out is borrowed from the node. The count is compared, since builders read so many. */
 int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int count,
                const int64_t** out) {
   int32_t found = 0;
@@ -107,6 +112,8 @@ int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int coun
 /* oneDNN has such numbers in 32 bits, and multiplies some. */
 static bool is_count(int64_t n, int64_t least) { return n >= least && n <= 1 << 28; }
 
+/* From extents and not from the node's own padding behind, which may reach further than any
+ * window. */
 int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int64_t stride,
                   int64_t dilation, int64_t before, dnnl_dim_t* after) {
   int64_t padding;
@@ -155,6 +162,7 @@ static void count_readers(sorting* s) {
   for (i = 0; i < r->num_outputs; ++i) s->readers[r->outputs[i]]++;
 }
 
+/* -1 is no node. */
 static bool is_op(const sorting* s, int32_t node, const char* op) {
   return node >= 0 && strcmp(s->r->nodes[node].op, op) == 0;
 }
@@ -263,7 +271,7 @@ static int sort_node(sorting* s, int32_t number) {
     take_cell(s, number, cell);
     return 0;
   }
-  s->owner[number] = s->end[number] = number;
+  s->owner[number] = s->end[number] = number; /* a group of its own so far */
   g->head = number;
   g->flow = node->outputs[0];
   if (head == NULL) {

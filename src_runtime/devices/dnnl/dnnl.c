@@ -25,6 +25,7 @@ typedef struct {
   TVMFunctionHandle num_threads; /* of the runtime's pool; NULL in runtimes that have none */
 } library;
 
+/* Always -1. Where there is no plan yet, and so no node to name. */
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
@@ -48,6 +49,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
+/* After the last plan: primitives use the engine and the stream. */
 static int release_device(tvmrt_device* device) {
   library* lib = device->privacy;
   if (lib == NULL) return 0;
@@ -114,7 +116,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
     if (make_plan(device, region, !fits || p->from_call, p->channels_last, threads) != 0) return -1;
     p = region->device_graph;
   }
-  before = set_threads(threads);
+  before = set_threads(threads); /* of the calling thread, which other libraries' loops use, too */
   rc = plan_run(p);
   (void)set_threads(before);
   return rc;
@@ -126,6 +128,7 @@ static int release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
+/* What oneDNN has at all; whether it has these extents shows when the plan is built. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"conv",        "conv_transpose",
                                     "matmul",      "max_pool",

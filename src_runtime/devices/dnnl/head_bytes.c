@@ -138,6 +138,7 @@ static void quantized(const tvmrt_region_node* node, dnnl_data_type_t to, double
   out[2] = (step){.alg = dnnl_eltwise_linear, .alpha = 1.0f, .beta = (float)zero};
 }
 
+/* In oneDNN's words; undef for what it does not have. */
 static dnnl_data_type_t type_of(const plan* p, int32_t tensor) {
   return layout_dtype(build_tensor(p, tensor)->dtype);
 }
@@ -162,6 +163,7 @@ static int read_one(plan* p, int32_t tensor, double* out) {
   return 0;
 }
 
+/* Bytes as floats first: the difference is then exact. */
 int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   double scale = 1, zero = 0;
   view src, out;
@@ -178,6 +180,7 @@ int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, 
   return build_set(p, node->outputs[0], &out);
 }
 
+/* Divided and not multiplied by the inverse, as the operator says, which rounds otherwise. */
 int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   double scale = 1, zero = 0;

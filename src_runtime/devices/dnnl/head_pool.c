@@ -46,6 +46,7 @@ int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, 
   return 0;
 }
 
+/* The result's layout is whatever suits the primitive. */
 static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, const view* src,
                 const int64_t* dims, const post* posts, int num_posts) {
   layout dst;
@@ -68,6 +69,7 @@ static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, c
   return rc;
 }
 
+/* The image in its own order, without gaps. */
 int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   build_window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
@@ -122,6 +124,7 @@ static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
   return build_tensor(p, node->outputs[0])->ndim == build_tensor(p, node->inputs[0])->ndim;
 }
 
+/* alpha is the power of reduce_sum_square; others do not read it. */
 static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                   const int64_t* dims) {
   layout dst;

@@ -177,6 +177,7 @@ static int read_bias(plan* p, int32_t tensor, int ndims, int axis, view* out) {
   return layout_reshape(p, out, ndims, dims, out);
 }
 
+/* The result's layout is the primitive's choice, too; fused_place() makes room for it. */
 static int add_product(plan* p, const api_op* op, const fused* f, view x, view w,
                        const view* bias) {
   plan_arg args[4] = {
@@ -201,6 +202,7 @@ typedef struct {
   dnnl_dims_t strides, dilations, before, after;
 } window;
 
+/* As in head_conv.c, of windows that nothing leaves out. */
 static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
                        const int64_t* kernel, int spatial, window* out) {
   const int64_t *strides, *dilations, *before;
@@ -323,6 +325,7 @@ static int build_product(plan* p, const tvmrt_region_node* node, int channel_axi
   return rc;
 }
 
+/* Posts are none: the row in build.c says that nothing fuses behind bytes. */
 int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   (void)posts;
   (void)num_posts;

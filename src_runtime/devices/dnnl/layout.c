@@ -45,6 +45,7 @@ static int by_strides(plan* p, int ndims, const dnnl_dims_t dims, dnnl_data_type
   return plan_status(p, api_by_strides(&p->layouts, ndims, dims, dtype, strides, out), "a layout");
 }
 
+/* The primitive chooses; layout_chosen() tells what it took. */
 int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   return by_tag(p, ndims, dims, dtype, dnnl_format_tag_any, out);
 }
@@ -54,6 +55,7 @@ int layout_chosen(plan* p, const_dnnl_primitive_desc_t pd, dnnl_query_t what, in
   return plan_status(p, api_chosen(&p->layouts, pd, what, index, out), "a layout");
 }
 
+/* Row-major, whatever the user prefers between primitives. */
 int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   dnnl_dims_t copy, strides;
   int i;
@@ -63,6 +65,7 @@ int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype
   return by_strides(p, ndims, copy, dtype, strides, out);
 }
 
+/* The view as the primitive wants this operand, converted if need be. */
 int layout_as_chosen(plan* p, const view* v, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
                      int index, view* out) {
   layout md;
@@ -142,6 +145,7 @@ int layout_border(plan* p, int32_t tensor, layout* out) {
   return by_strides(p, ndims, dims, dtype, strides, out);
 }
 
+/* Without blocks: an element's place follows from strides alone. */
 static bool is_plain(const layout* md) { return md->blocked && md->inner_blocks == 0; }
 
 /* Gaps between elements show in the size; padding of blocks counts as elements. */
@@ -153,6 +157,7 @@ bool layout_is_packed(const layout* md) {
   return elements == api_bytes(md);
 }
 
+/* Strides of extents of one mean nothing. */
 bool layout_is_row_major(const layout* md) {
   dnnl_dim_t stride = 1;
   int i;
@@ -164,6 +169,7 @@ bool layout_is_row_major(const layout* md) {
   return true;
 }
 
+/* No copy where it lies so already. */
 int layout_row_major(plan* p, const view* v, view* out) {
   layout md;
   PLAN_TRY(layout_dense(p, v->md.ndims, v->md.dims, v->md.data_type, &md));

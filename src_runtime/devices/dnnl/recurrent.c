@@ -24,6 +24,7 @@ static const cell_row CELLS[] = {
     {"rnn", 1, {0, 0, 0, 0}},
 };
 
+/* NULL for what is no cell. */
 static const cell_row* find_row(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(CELLS) / sizeof(CELLS[0]); ++i) {
@@ -32,6 +33,7 @@ static const cell_row* find_row(const char* op) {
   return NULL;
 }
 
+/* Weights are packed once, so they must be known when the plan is made. */
 static bool is_constant_floats(const tvmrt_region_tensor* t) {
   return t->data != NULL && t->dtype.code == kDLFloat && t->dtype.bits == 32;
 }
@@ -166,6 +168,7 @@ static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   return layout_row_major(p, &c->x, &c->x);
 }
 
+/* Everything that oneDNN would read beyond is compared here: weights come from a file. */
 static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* r = build_tensor(p, build_input(node, 1));

@@ -12,6 +12,8 @@
 #define MAX_DEVICES 32
 #define MAX_NAME 256
 
+/* The causes that users meet have words; others have their number, which is what people search
+ * for. */
 int opencl_check(cl_int status, const char* call) {
   if (status == CL_SUCCESS) return 0;
   switch (status) {
@@ -36,7 +38,8 @@ static void device_text(cl_device_id device, cl_device_info what, char* out) {
   out[MAX_NAME - 1] = '\0';
 }
 
-/* How much a device is wanted; 0: not at all. */
+/* How much a device is wanted; 0: not at all. A GPU before an accelerator before a processor, which
+ * runs OpenCL to be tested rather than to be fast. */
 static int rank_device(cl_device_id device, const char* wanted) {
   cl_device_type type = 0;
   char name[MAX_NAME];

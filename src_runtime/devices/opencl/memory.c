@@ -83,6 +83,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   return opencl_check(status, "copying");
 }
 
+/* The queue of copies; each region has its own, whose end the runtime waits for. */
 static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   (void)dev;
   (void)stream;
@@ -97,6 +98,7 @@ static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_devi
                                         .copy = copy,
                                         .stream_sync = synchronize};
 
+/* From here on tensors may be made; the context stays the device's. */
 int opencl_memory_register(opencl_context* c) {
   owner = c;
   return told_register_memory("device_api.opencl", &api);

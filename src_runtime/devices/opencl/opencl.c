@@ -35,7 +35,8 @@ static int register_told(void) {
 }
 
 /* Where the device works in the host's memory, weights are read in the library and nothing is kept
- * of them. */
+ * of them. A failure leaves functions that fail when they are called, and the next library tries
+ * again. */
 static int init(tvmrt_device* device) {
   opencl_context* c = NULL;
   int rc = opencl_context_create(&c);
@@ -51,6 +52,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
+/* Memory first: its buffers belong to the context. */
 static int release_device(tvmrt_device* device) {
   opencl_memory_close();
   opencl_context_free(device->privacy);
@@ -69,6 +71,7 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
     wanted = *profile == '1' || *profile == 't';
   }
   if (opencl_plan_create(device->privacy, region, wanted, &fresh) != 0) return -1;
+  /* only now, so that a region which cannot be prepared anew runs on as it was */
   opencl_plan_free(region->device_graph);
   region->device_graph = fresh;
   return 0;
@@ -84,6 +87,7 @@ static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) 
   return opencl_plan_wait(region->device_graph, try_wait);
 }
 
+/* Also of a run that was given up, which may still be writing. */
 static int post_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   if (region->device_graph != NULL) opencl_plan_stop(region->device_graph);
@@ -96,6 +100,7 @@ static int release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
+/* Kernels that the compiler's half has made, and what only renames a buffer. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"custom_opencl", "reshape", "identity", NULL};
   static const char* const dtypes[] = {"float32", "int8",  "uint8", "int16",   "uint16", "int32",

@@ -16,6 +16,8 @@
 
 /* Buffers --------------------------------------------------------------------------------------- */
 
+/* By the tensor's place: those of the arena come first, behind them one for each tensor that has
+ * its own. */
 buffer* opencl_buffer(const opencl_plan* p, int32_t tensor) {
   const region_place* at = &p->plan.places[tensor];
   return &p->buffers[at->kind == PLACE_BUFFER ? at->number : p->plan.num_buffers + at->number];
@@ -37,6 +39,7 @@ static int enter_constant(opencl_plan* p, int32_t tensor) {
   cl_int status = CL_SUCCESS;
   buffer* b = opencl_buffer(p, tensor);
   b->bytes = t->num_bytes == 0 ? 1 : (size_t)t->num_bytes;
+  /* counted by the driver, so that plans may go in any order */
   if (shared != NULL) {
     status = clRetainMemObject(shared);
     if (opencl_check(status, "clRetainMemObject") != 0) return -1;
@@ -89,6 +92,7 @@ static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t*
   return (size_t)count;
 }
 
+/* A wrong size means that source and node disagree about the type, which the sentence names. */
 static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
   const cl_int status = clSetKernelArg(kernel, index, s->bytes, &s->value);
   if (status != CL_INVALID_ARG_SIZE) return opencl_check(status, "setting a scalar parameter");
@@ -146,6 +150,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
       return device_fail("%s: global_size is no multiple of local_size", text.who);
     }
   }
+  /* cut: it is for errors and profiles */
   (void)snprintf(l->name, sizeof(l->name), "%s", function);
   if (opencl_program(p->context, &text, &program) != 0) return -1;
   l->kernel = clCreateKernel(program, function, &status);
@@ -193,6 +198,8 @@ static int build(opencl_plan* p) {
   return 0;
 }
 
+/* *out is NULL on failure, with nothing left behind. The list of profiles gets whole plans
+ * alone. */
 int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out) {
   opencl_plan* p = calloc(1, sizeof(*p));
   *out = NULL;
@@ -270,6 +277,7 @@ static int enqueue(opencl_plan* p) {
                    "clEnqueueMarkerWithWaitList") != 0) {
     return -1;
   }
+  /* without it a driver may keep commands until somebody waits */
   return opencl_check(clFlush(p->queue), "clFlush");
 }
 
@@ -288,6 +296,8 @@ int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
   return -1;
 }
 
+/* When this returns, nothing of the run is under way, so the caller's memory is its own again.
+ * Errors are nobody's any more. */
 void opencl_plan_stop(opencl_plan* p) {
   (void)clFinish(p->queue);
   forget_run(p, false);

@@ -20,6 +20,7 @@ void opencl_profile_add(opencl_plan* p) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
+/* Of a plan that was never entered, too. */
 void opencl_profile_remove(const opencl_plan* p) {
   opencl_plan** at;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -43,6 +44,8 @@ static void add_time(launch* l) {
   }
 }
 
+/* Events are the driver's memory, one for each kernel of each run: they go with it, also where it
+ * failed. */
 void opencl_profile_end_run(opencl_plan* p, bool well) {
   int32_t i;
   (void)pthread_mutex_lock(&profiled_lock);

@@ -79,6 +79,7 @@ static void* build(void* context, const program_text* text, void** out_bytes, si
   return program;
 }
 
+/* The context is not needed: OpenCL's objects hold theirs. */
 static void release(void* context, void* program) {
   (void)context;
   clReleaseProgram(program);
@@ -92,6 +93,8 @@ int opencl_programs_open(opencl_context* c) {
   return programs_open(&c->programs);
 }
 
+/* *out is borrowed from the list. The driver's version stands in the key, since bytes are good for
+ * that one alone. */
 int opencl_program(opencl_context* c, const program_text* text, cl_program* out) {
   const char* const key[] = {c->identity, text->options, text->source, NULL};
   *out = programs_get(&c->programs, text, key);

@@ -12,6 +12,7 @@ struct block {
   struct block* next;
 };
 
+/* A failure leaves the block its maker's. */
 int blocks_add(memory_blocks* blocks, const memory_block* added) {
   struct block* b = malloc(sizeof(*b));
   if (b == NULL) return device_fail("out of memory");
@@ -23,6 +24,7 @@ int blocks_add(memory_blocks* blocks, const memory_block* added) {
   return 0;
 }
 
+/* NULL takes any, as a device does that ends; the caller has the block from then on. */
 bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) {
   struct block **at, *found = NULL;
   (void)pthread_mutex_lock(&blocks->lock);
@@ -39,6 +41,8 @@ bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) 
   return true;
 }
 
+/* Of an address inside of a block, too: tensors have byte offsets. A copy, since the list may
+ * change as soon as the lock is let go. */
 bool blocks_find(memory_blocks* blocks, const void* address, memory_block* out) {
   const uintptr_t place = (uintptr_t)address;
   const struct block* b;

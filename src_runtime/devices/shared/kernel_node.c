@@ -14,12 +14,14 @@ static const char* next_word(const char* at) {
   return at + strspn(at, " ");
 }
 
+/* Operands that are left out are no parameters of the kernel. */
 int32_t kernel_num_tensors(const tvmrt_region_node* node) {
   int32_t count = node->num_outputs, i;
   for (i = 0; i < node->num_inputs; ++i) count += node->inputs[i] >= 0;
   return count;
 }
 
+/* By their types: the numbers beside them are compared when each is read. */
 int32_t kernel_num_scalars(const tvmrt_region_node* node) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   int32_t count = 0;
@@ -27,6 +29,7 @@ int32_t kernel_num_scalars(const tvmrt_region_node* node) {
   return count;
 }
 
+/* Of a word that has a length and no end. */
 static bool is_type(const kernel_scalar* s, const char* type) {
   return s->type_length == strlen(type) && memcmp(s->type, type, s->type_length) == 0;
 }

@@ -26,6 +26,7 @@ typedef struct {
   const char* const* key; /* ends with NULL */
 } entry;
 
+/* FNV-1a: short, and good enough for names, as the texts themselves are compared. */
 static uint64_t hash_text(uint64_t hash, const char* text) {
   for (; *text != '\0'; ++text) hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
   return hash * UINT64_C(1099511628211); /* so that the texts' border counts */
@@ -43,7 +44,8 @@ static bool make_folder(char* path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* False if nothing is to be kept. */
+/* False if nothing is to be kept. Where the user says, else where the desktop keeps caches, else in
+ * the home folder. An empty name turns keeping off. */
 static bool find_entry(const program_store* of, const char* const* key, entry* out) {
   const char* folder = getenv(of->variable);
   const char* cache = getenv("XDG_CACHE_HOME");
@@ -73,7 +75,8 @@ static bool read_bytes(FILE* file, void* out, size_t size) {
   return size == 0 || fread(out, size, 1, file) == 1;
 }
 
-/* Whether the next string of the file is this one. */
+/* Whether the next string of the file is this one. Byte by byte, without memory for a text of any
+ * length that a file may claim. */
 static bool read_same(FILE* file, const char* text) {
   uint64_t size;
   size_t length = strlen(text), i;
@@ -95,6 +98,7 @@ static void* read_entry(const entry* e, size_t* out_bytes) {
   if (file == NULL) return NULL;
   for (i = 0; fits && e->key[i] != NULL; ++i) fits = read_same(file, e->key[i]);
   fits = fits && read_bytes(file, &size, sizeof(size)) && fstat(fileno(file), &info) == 0 &&
+         /* a length is only a claim */
          size > 0 && size <= (uint64_t)info.st_size;
   if (fits) bytes = malloc((size_t)size);
   if (bytes != NULL && !read_bytes(file, bytes, (size_t)size)) {
@@ -106,6 +110,7 @@ static void* read_entry(const entry* e, size_t* out_bytes) {
   return bytes;
 }
 
+/* In the machine's own byte order: files are of one machine. */
 static bool write_string(FILE* file, const void* bytes, size_t size) {
   uint64_t length = size;
   return fwrite(&length, sizeof(length), 1, file) == 1 &&
@@ -118,6 +123,7 @@ static void write_entry(const entry* e, const void* bytes, size_t size) {
   bool done = true;
   FILE* file;
   size_t i;
+  /* a name of this process's own: two that write at once do not mix */
   (void)snprintf(aside, sizeof(aside), "%s.%ld", e->path, (long)getpid());
   file = fopen(aside, "wb");
   if (file == NULL) return;
@@ -131,6 +137,7 @@ static void write_entry(const entry* e, const void* bytes, size_t size) {
 
 /* The list -------------------------------------------------------------------------------------- */
 
+/* One that was made in this process; the list owns it until it is closed. */
 struct program {
   char* source;
   char* options;
@@ -144,7 +151,8 @@ static void free_program(struct program* p) {
   free(p);
 }
 
-/* The program becomes the list's; it is released if there is no memory. */
+/* The program becomes the list's; it is released if there is no memory. At the head: plans are made
+ * one after the other, often of the same program. */
 static void* keep(program_list* list, const program_text* text, void* made) {
   struct program* p = calloc(1, sizeof(*p));
   if (p != NULL) {
@@ -183,6 +191,7 @@ static void* load(const program_list* list, const program_text* text, const entr
   return made;
 }
 
+/* What is kept on disk is a favour: a program that cannot be written works as well. */
 static void* build(const program_list* list, const program_text* text, const entry* on_disk) {
   void* bytes = NULL;
   size_t size = 0;
@@ -206,6 +215,8 @@ static void* find_or_make(program_list* list, const program_text* text, const ch
   return made == NULL ? NULL : keep(list, text, made);
 }
 
+/* `maker` tells programs_close() whether there is a lock, so it is taken back where there is
+ * none. */
 int programs_open(program_list* list) {
   list->first = NULL;
   if (pthread_mutex_init(&list->lock, NULL) == 0) return 0;
@@ -213,6 +224,7 @@ int programs_open(program_list* list) {
   return device_fail("out of memory");
 }
 
+/* By whoever owns the list, when nobody asks it any more. */
 void programs_close(program_list* list) {
   if (list->maker == NULL) return;
   while (list->first != NULL) {

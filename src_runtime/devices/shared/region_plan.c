@@ -20,11 +20,14 @@ typedef struct {
   int32_t* buffer_last; /* per buffer: the last node that reads what lies there */
 } planner;
 
+/* Operators of which the elements stay as they lie. */
 bool region_is_alias(const tvmrt_region_node* node) {
   return node->num_outputs == 1 &&
          (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0);
 }
 
+/* What drivers want of offsets, and room for one even where a tensor has no elements: no place is
+ * empty. */
 size_t region_place_bytes(const tvmrt_region* region, int32_t tensor) {
   const size_t bytes = (size_t)region->tensors[tensor].num_bytes;
   return bytes == 0 ? ALIGN_BYTES : (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -35,7 +38,8 @@ static int32_t aliased(const tvmrt_region_node* node) {
   return region_is_alias(node) && node->num_inputs > 0 ? node->inputs[0] : -1;
 }
 
-/* Through the reshapes that share a tensor's place. */
+/* Through the reshapes that share a tensor's place. A tensor is alive until the last node that
+ * reads it under any of its names. */
 static void find_last_readers(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i, k;
@@ -98,6 +102,7 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
     return;
   }
   for (i = 0; i < plan->num_buffers; ++i) {
+    /* also one that is read by this very node: a result must not overwrite its operand */
     if (p->buffer_last[i] >= node || plan->buffer_bytes[i] < bytes) continue;
     if (best < 0 || plan->buffer_bytes[i] < plan->buffer_bytes[best]) best = i;
   }
@@ -105,6 +110,7 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
     best = plan->num_buffers++;
     plan->buffer_bytes[best] = bytes;
   }
+  /* a result that nobody reads still has its place while its node runs */
   p->buffer_last[best] = p->last[tensor] > node ? p->last[tensor] : node;
   set_place(p, tensor, PLACE_BUFFER, best);
 }
@@ -185,11 +191,13 @@ void region_plan_free(region_plan* plan) {
   memset(plan, 0, sizeof(*plan));
 }
 
+/* Inputs and outputs in one count, as many loops go over both. */
 int32_t region_border(const tvmrt_region* region, int32_t number) {
   return number < region->num_inputs ? region->inputs[number]
                                      : region->outputs[number - region->num_inputs];
 }
 
+/* Of the tensor that is bound for this run; good until it ends. */
 char* region_memory(const tvmrt_region* region, int32_t tensor) {
   const DLTensor* t = region->data[tensor];
   return (char*)t->data + t->byte_offset;

@@ -37,6 +37,7 @@ static bool next_row(walk* w) {
   return false;
 }
 
+/* One walk for both ways, which differ by the direction of each move alone. */
 static void copy_rows(char* dense, char* strided, size_t item, size_t num_dims, const size_t* dims,
                       const int64_t* strides, bool to_dense) {
   walk w = {.num_dims = num_dims, .dims = dims, .strides = strides};

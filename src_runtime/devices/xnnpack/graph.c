@@ -27,6 +27,8 @@ int graph_check(enum xnn_status status, const char* what) {
   return graph_fail("XNNPACK refuses %s (status %d)", what, (int)status);
 }
 
+/* XNNPACK's images are [N, H, W, C]. The runtime has turned the tensors of borders so, but the
+ * shapes of a region stay [N, C, ...]; an image of one axis has height 1. */
 size_t graph_dims(const tvmrt_region_tensor* tensor, size_t* dims) {
   const int64_t* shape = tensor->shape;
   int32_t i;
@@ -38,6 +40,7 @@ size_t graph_dims(const tvmrt_region_tensor* tensor, size_t* dims) {
   return 4;
 }
 
+/* As graph_dims(), of strides: 0 along the axis that is added, which has one element. */
 void graph_order(int rank, const int64_t* strides, int64_t* out) {
   int i;
   if (rank < 3) {
@@ -71,6 +74,7 @@ static graph_constant* new_constant(size_t bytes) {
   return made;
 }
 
+/* Each says by itself which way it came. */
 static void free_constants(graph_constant** list) {
   while (*list != NULL) {
     graph_constant* first = *list;
@@ -99,11 +103,15 @@ static int copy_constant(graph_constant** list, const tvmrt_region_tensor* tenso
   return 0;
 }
 
+/* Sources are read while XNNPACK packs weights and not afterwards, so all of them go when it has:
+ * graph_packed(). */
 int graph_source_copy(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
                       const size_t* dims, const int64_t* strides, void** out) {
   return copy_constant(&g->sources, tensor, num_dims, dims, strides, out);
 }
 
+/* In the library where they already lie as XNNPACK reads them: no copy of a network's weights is
+ * made for packing alone. */
 int graph_source(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
                  const int64_t* strides, const void** out) {
   void* copy = NULL;
@@ -120,6 +128,7 @@ static int check_floats(const tvmrt_region_tensor* tensor) {
   return graph_fail("%s is not of float32", tensor->name);
 }
 
+/* A static value: the data must stay as long as the value is used. */
 static int define_floats(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
                          const size_t* dims, const void* data, uint32_t* out_id) {
   return graph_check(xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, num_dims, dims, data,
@@ -137,6 +146,8 @@ int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_d
 
 /* Values ----------------------------------------------------------------------------------------- */
 
+/* Of operands and results. `external` is the number by which runs bind memory, or
+ * XNN_INVALID_VALUE_ID inside of the graph. */
 int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
   const graph_quantization* q = &g->quantizations[tensor];
@@ -157,7 +168,8 @@ int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
       t->name);
 }
 
-/* A constant of up to `rank` axes in the region as XNNPACK's of as many, whose extents broadcast. */
+/* A constant of up to `rank` axes in the region as XNNPACK's of as many, whose extents broadcast.
+ * Copied to the graph's own list, as XNNPACK reads small constants in each run. */
 static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int rank,
                               uint32_t* out_id) {
   int64_t shape[GRAPH_MAX_RANK], strides[GRAPH_MAX_RANK], moved[GRAPH_MAX_RANK], step = 1;
@@ -179,6 +191,8 @@ static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int r
   return define_floats(g, tensor, count, dims, kept, out_id);
 }
 
+/* Of operators that broadcast: XNNPACK aligns axes at the end, and channels lie there, so missing
+ * axes have to be written out first. */
 int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id) {
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
   if (!t->is_constant) return graph_value(g, tensor, out_id);
@@ -188,6 +202,7 @@ int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id) {
   return broadcast_constant(g, t, rank, out_id);
 }
 
+/* The first use defines it. Of constants a value is made for each reader, see the file's head. */
 int graph_value(graph* g, int32_t tensor, uint32_t* out_id) {
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
   if (g->ids[tensor] == XNN_INVALID_VALUE_ID) {
@@ -213,6 +228,7 @@ int graph_init(graph* g, const tvmrt_region* region) {
   return graph_check(xnn_create_subgraph((uint32_t)borders, 0, &g->subgraph), "a graph");
 }
 
+/* The runtime has its own copy of the graph by then. */
 void graph_packed(graph* g) {
   if (g->subgraph != NULL) (void)xnn_delete_subgraph(g->subgraph);
   g->subgraph = NULL;

@@ -82,6 +82,7 @@ typedef enum xnn_status (*binary_function)(xnn_subgraph_t, uint32_t, uint32_t, u
 typedef enum xnn_status (*bounded_function)(xnn_subgraph_t, float, float, uint32_t, uint32_t,
                                             uint32_t, uint32_t);
 
+/* One function of XNNPACK's for operand and result alone. */
 static int define_unary(graph* g, const tvmrt_region_node* node, unary_function function) {
   uint32_t x, y;
   GRAPH_TRY(node_same(g, node->inputs[0], node->outputs[0]));
@@ -123,6 +124,7 @@ static int read_operands(graph* g, const tvmrt_region_node* node, uint32_t* a, u
   bool full[GRAPH_MAX_RANK] = {false};
   int i;
   if (rank > GRAPH_MAX_RANK) return graph_fail("%d axes", rank);
+  /* `full` gathers over both: one of them has to have each extent */
   for (i = 0; i < 2; ++i) GRAPH_TRY(check_operand(g, node->inputs[i], node->outputs[0], full));
   for (i = 0; i < rank; ++i) {
     if (!full[i]) return graph_fail("no operand has the result's extents");
@@ -132,6 +134,8 @@ static int read_operands(graph* g, const tvmrt_region_node* node, uint32_t* a, u
   return graph_value(g, node->outputs[0], y);
 }
 
+/* XNNPACK's two kinds of functions for two operands: without bounds, and below with bounds that no
+ * node here has. */
 static int define_binary(graph* g, const tvmrt_region_node* node, binary_function function) {
   uint32_t a, b, y;
   GRAPH_TRY(read_operands(g, node, &a, &b, &y));
@@ -153,6 +157,7 @@ static int define_bound(graph* g, const tvmrt_region_node* node, bool is_lower) 
     float number;
     if (!t->is_constant || tvmrt_region_size(g->region, node->inputs[i]) != 1) continue;
     GRAPH_TRY(read_number(g, node->inputs[i], &number));
+    /* XNNPACK compares bounds, and a comparison with it says nothing */
     if (isnan(number)) return graph_fail("a bound is no number");
     return define_clamp(g, node, node->inputs[1 - i], is_lower ? number : -INFINITY,
                         is_lower ? INFINITY : number);
@@ -239,6 +244,7 @@ static int define_pad(graph* g, const tvmrt_region_node* node) {
   GRAPH_TRY(read_padding(node, "before", rank, before));
   GRAPH_TRY(read_padding(node, "after", rank, after));
   GRAPH_TRY(check_padding(g, node, rank < 3 ? (size_t)rank : GRAPH_MAX_RANK, before, after));
+  /* zero where the node does not say */
   if (value >= 0) GRAPH_TRY(read_number(g, value, &number));
   return graph_check(xnn_define_static_constant_pad(g->subgraph, before, after, number, x, y, 0),
                      "the padding");
@@ -266,10 +272,13 @@ BINARY(define_sub, xnn_define_subtract, define_bounded)
 BINARY(define_max, true, define_bound)
 BINARY(define_min, false, define_bound)
 
+/* As a bound, which XNNPACK merges with the node before. */
 static int define_relu(graph* g, const tvmrt_region_node* node) {
   return define_clamp(g, node, node->inputs[0], 0, INFINITY);
 }
 
+/* NULL for an operator that is not here: the region is refused with its name. The number is that of
+ * operands which must be there. */
 const ops_operator* ops_find(const char* op) {
   static const ops_operator rows[] = {
       {"abs", 1, define_abs},

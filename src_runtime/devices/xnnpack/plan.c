@@ -79,10 +79,12 @@ static int build(plan* p, tvmrt_region* region, pthreadpool_t threads) {
   GRAPH_TRY(define_nodes(p, region));
   GRAPH_TRY(
       graph_check(xnn_create_runtime_v2(p->g.subgraph, threads, 0, &p->runtime), "this region"));
+  /* the weights are packed: what they were read from may go */
   graph_packed(&p->g);
   return 0;
 }
 
+/* *out_plan is set on success alone. */
 int plan_create(tvmrt_region* region, pthreadpool_t threads, plan** out_plan) {
   plan* p = calloc(1, sizeof(*p));
   if (p == NULL) return graph_fail("out of memory");
@@ -111,11 +113,13 @@ int plan_run(plan* p, const tvmrt_region* region) {
   GRAPH_TRY(graph_check(xnn_invoke_runtime(p->runtime), "to run"));
   for (i = 0; i < p->num_borders; ++i) {
     const border* b = &p->borders[i];
+    /* what was computed beside the caller's memory goes there now */
     if (b->is_output) border_give(&region->tensors[b->tensor], region->data[b->tensor], b);
   }
   return 0;
 }
 
+/* NULL does nothing; also one that is made half. The runtime before the constants that it reads. */
 void plan_free(plan* p) {
   int32_t i;
   if (p == NULL) return;

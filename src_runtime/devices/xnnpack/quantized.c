@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Other integers are indices and sums, which have no scale. */
 static bool is_byte(const tvmrt_region_tensor* t) {
   return t->dtype.bits == 8 && (t->dtype.code == kDLInt || t->dtype.code == kDLUInt);
 }
@@ -38,6 +39,7 @@ static int set_zero(graph* g, int32_t tensor, const tvmrt_region_node* node, con
   return 0;
 }
 
+/* Whichever of the two the node has. */
 static int set_attributes(graph* g, int32_t tensor, const tvmrt_region_node* node,
                           const char* scale, const char* zero) {
   if (tvmrt_node_attr(node, scale) != NULL) {
@@ -108,6 +110,7 @@ int quantized_assign(graph* g) {
     if (moves(g, node)) GRAPH_TRY(hand_on(g, node->inputs[0], node->outputs[0]));
   }
   for (i = 0; i < region->num_tensors; ++i) {
+    /* of tensors that nobody says anything about: floats, for which it does not count */
     if (g->quantizations[i].scale == 0) g->quantizations[i].scale = 1;
   }
   return 0;
@@ -123,7 +126,8 @@ static int read_channels(const graph* g, int32_t tensor, size_t count, uint8_t c
   if (!t->is_constant || t->dtype.code != code || t->dtype.bits != 32) {
     return graph_fail("%s is not constant, or of another type", t->name);
   }
-  if (size != 1 && size != count)
+  /* none for no channels would do for a loop, but the first one is read by itself */
+  if (size == 0 || (size != 1 && size != count))
     return graph_fail("%s is for %zu channels of %zu", t->name, size, count);
   *step = size == 1 ? 0 : 1;
   return 0;
@@ -207,6 +211,7 @@ void quantized_bounds(const graph* g, const tvmrt_region_node* node, float* low,
   const int64_t least = node_tensor(g, y)->dtype.code == kDLInt ? INT8_MIN : 0,
                 most = least + UINT8_MAX;
   const int64_t from = tvmrt_node_int(node, "low", least), to = tvmrt_node_int(node, "high", most);
+  /* a product whose result is float32 has no bytes to be cut at */
   const bool bounded = is_byte(node_tensor(g, y));
   *low = bounded && from > least ? (float)(from - q->zero) * q->scale : -INFINITY;
   *high = bounded && to < most ? (float)(to - q->zero) * q->scale : INFINITY;
@@ -214,6 +219,7 @@ void quantized_bounds(const graph* g, const tvmrt_region_node* node, float* low,
 
 /* Element by element -------------------------------------------------------------------------------- */
 
+/* Both ways: which one is told by the types of the two values. */
 int quantized_convert(graph* g, const tvmrt_region_node* node) {
   uint32_t x, y;
   GRAPH_TRY(node_same(g, node->inputs[0], node->outputs[0]));
@@ -225,6 +231,7 @@ int quantized_convert(graph* g, const tvmrt_region_node* node) {
 typedef enum xnn_status (*binary)(xnn_subgraph_t, float, float, uint32_t, uint32_t, uint32_t,
                                   uint32_t);
 
+/* Without broadcasting: the three have one shape, and a scale each. */
 static int define_binary(graph* g, const tvmrt_region_node* node, binary function) {
   uint32_t a, b, y;
   float low, high;

@@ -109,6 +109,8 @@ static int read_kernel(const graph* g, const tvmrt_region_node* node, size_t* di
   return 0;
 }
 
+/* A result's channels, the operand's and the weights' are three statements about the same numbers,
+ * and a file may make them disagree. */
 int window_conv(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* weights = NULL;
   size_t dims[GRAPH_MAX_RANK], from[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK], groups = 1;
@@ -156,6 +158,8 @@ static int cut(size_t extent, size_t out, uint32_t kernel, uint32_t stride, uint
   return 0;
 }
 
+/* XNNPACK is told what is cut from the result and what is added to it, and computes the extents
+ * from that. */
 int window_conv_transpose(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* weights = NULL;
   size_t dims[GRAPH_MAX_RANK], from[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK], groups = 1;
@@ -199,6 +203,7 @@ static int read_pool(graph* g, const tvmrt_region_node* node, window* w, uint32_
   return graph_value(g, node->outputs[0], y);
 }
 
+/* What lies in the padding is never the largest, as XNNPACK has it, too. */
 int window_max_pool(graph* g, const tvmrt_region_node* node) {
   size_t dims[GRAPH_MAX_RANK];
   window w;

@@ -17,7 +17,8 @@ typedef struct {
   pthreadpool_t threads; /* NULL: the caller's alone */
 } library;
 
-/* How many threads the runtime's user allows; 1 if this runtime does not tell. */
+/* How many threads the runtime's user allows; 1 if this runtime does not tell. By name, so that the
+ * device builds against the public headers alone. */
 static size_t allowed_threads(void) {
   TVMFunctionHandle function = NULL;
   TVMValue result;
@@ -42,6 +43,7 @@ static int init(tvmrt_device* device) {
   return 0;
 }
 
+/* After the last graph: the pool's threads work for them. */
 static int release_device(tvmrt_device* device) {
   library* lib = device->privacy;
   if (lib == NULL) return 0;
@@ -63,6 +65,7 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return 0;
 }
 
+/* On the caller's thread and the pool's; it returns when all is done. */
 static int run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   return plan_run(region->device_graph, region);

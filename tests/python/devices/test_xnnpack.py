@@ -182,6 +182,19 @@ DAMAGED = {
         CONV,
         "for 3 channels of 4",
     ),
+    "no zero point": (
+        [
+            ([2, 3], "int8"),
+            np.ones((3, 0), np.int8),
+            np.ones(1, np.float32),
+            np.ones(1, np.int32),
+            np.ones(0, np.int32),
+            ([2, 0], "int8"),
+        ],
+        "qmatmul",
+        {},
+        "for 0 channels of 0",
+    ),
 }
 
 

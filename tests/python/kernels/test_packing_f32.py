@@ -111,11 +111,12 @@ def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
 
 
 def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
-    tile, rest, other = (f"TVMRT_DEFINE_{k}_F32(8, 1, {n})" for k, n in
-                         (("TILE", 5), ("REST", 5), ("REST", 3)))  # fmt: skip
+    sizes = (("tile", 5), ("rest", 5), ("rest", 3))
+    tile, rest, other = (packing.TileDefinition(part, "f32", (8, 1, n)) for part, n in sizes)
     same = "#define tvmrt_rest_f32_8x1x5 tvmrt_tile_f32_8x1x5"
-    assert packing.merge_rests([rest, tile, other]) == [same, tile, other]
-    assert packing.merge_rests([rest, other]) == [rest, other]
+    lines = ["TVMRT_DEFINE_TILE_F32(8, 1, 5)", "TVMRT_DEFINE_REST_F32(8, 1, 3)"]
+    assert packing.merge_rests([rest, tile, other]) == [same, *lines]
+    assert packing.merge_rests([rest, other]) == ["TVMRT_DEFINE_REST_F32(8, 1, 5)", lines[1]]
 
 
 def test_few_channels_take_half_vectors() -> None:

@@ -18,7 +18,8 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt import processor
-from tvmrt.codegen.target import X86_LEVELS, default_target, get_target
+from tvmrt.codegen.entries.levels import head
+from tvmrt.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule
@@ -48,6 +49,13 @@ def _open(path: Path, level: str, monkeypatch, copy: Path):
     monkeypatch.setenv("TVMRT_LEVEL", level)
     shutil.copy(path, copy)
     return tvmrt.runtime.load_module(copy)
+
+
+@pytest.mark.parametrize("level", [x for all_of in LEVELS.values() for x in all_of])
+def test_flags_are_whole_in_the_head_of_a_level(level):
+    """Whoever builds the files by hand copies them from there; lines broke at their hyphens."""
+    comment = head(level).split("*/")[0]
+    assert set(level.flags) <= set(comment.split())
 
 
 @pytest.mark.parametrize("level", NEEDS)

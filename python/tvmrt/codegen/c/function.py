@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir.custom import shown_op
-from tvmrt.ir.extent import named
+from tvmrt.ir.extent import named, printed_symbols
 from tvmrt.ir.program import Step
 
 from .text import GAP, comment_lines, plus, print_fields, wrap
@@ -30,7 +30,7 @@ def print_function(
 def write_function(symbol: str, step: Step, weights: Weights, threads: bool) -> FunctionWriter:
     """One operator function whose head is not printed yet."""
     f = FunctionWriter(symbol, step, weights, threads)
-    with named(step.sources):
+    with named(step.sources), printed_symbols() as f.printed:
         step.lowering.emit(step, f)
     return f
 

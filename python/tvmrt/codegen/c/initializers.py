@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -51,13 +50,12 @@ def print_layer(
     the run are put into a copy. Where the kernel is inlined, for all ``work`` that there can be is
     little, the struct needs no memory.
     """
-    open_ = dict(_open_members(f, fields))
-    texts = [value for value in open_.values() if isinstance(value, str)]
+    open_ = dict(_open_members(fields))
     work = fields.get("work") if work is None else work
     inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < INLINED_WORK
     if not open_:
         print_struct(f, f"static const {declared}", fields)
-    elif texts or inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
+    elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
         print_struct(f, f"const {declared}", fields)
     else:
         kind, name = declared.rsplit(" ", 1)
@@ -73,7 +71,7 @@ def print_layer(
 def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> str:
     """:func:`print_layer` of what many steps have alike: equal ones stand once in front of all
     functions, which are then equal, too, and one for the compiler. The struct's address in C."""
-    if dict(_open_members(f, fields)):
+    if dict(_open_members(fields)):
         print_layer(f, f"{kind} layer", fields)
         return "&layer"
     lines = [f"    {member}," for member in members(fields)]
@@ -83,20 +81,16 @@ def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> s
     return f"&{name}"
 
 
-def _open_members(f: FunctionWriter, fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """(path, value) of members that depend on a size of the run."""
+def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """(path, value) of members that depend on a size of the run, which are extents: texts among the
+    members name constants of C."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            yield from ((f"{name}.{path}", each) for path, each in _open_members(f, value))
+            yield from ((f"{name}.{path}", each) for path, each in _open_members(value))
         elif isinstance(value, tuple):
             yield from ((f"{name}[{i}]", v) for i, v in enumerate(value) if symbols_of(v))
-        elif symbols_of(value) or (isinstance(value, str) and _names_size(f, value)):
+        elif symbols_of(value):
             yield name, value
-
-
-def _names_size(f: FunctionWriter, text: str) -> bool:
-    sizes = {symbol.c for symbol in f.symbols}
-    return bool(sizes) and not sizes.isdisjoint(re.findall(r"\w+", text))
 
 
 def _leaves(value: object) -> int:

@@ -136,11 +136,16 @@ def any_null(pointers: Sequence[str]) -> str:
     return f"{GAP}|| ".join(f"{name} == NULL" for name in pointers)
 
 
+def broken(text: str, width: int = LINE, first: str = "", more: str = "") -> list[str]:
+    """The words of a text in lines of at most so many columns, which begin with these."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
+    )
+
+
 def comment_lines(text: str) -> list[str]:
     """Lines inside a comment."""
-    return textwrap.wrap(
-        text, LINE, initial_indent=" * ", subsequent_indent=" *     ", break_on_hyphens=False
-    )
+    return broken(text, first=" * ", more=" *     ")
 
 
 def braces(values: Sequence[object]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.ir import DType, Node, dtype_of
-from tvmrt.ir.extent import Symbol, Whole, counts_in, shown
+from tvmrt.ir.extent import Symbol, Whole, counts_in, printed_symbols, shown, symbols_of
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 from tvmrt.ir.small import codes_of, in_memory
 from tvmrt.ir.stowed import stowed
@@ -126,7 +125,7 @@ class Function:
     step: Step
     parameters: list[Parameter]
     text: str
-    definitions: list[str] = field(default_factory=list)
+    definitions: list[object] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
     macros: dict[str, str] = field(default_factory=dict)
 
@@ -141,9 +140,11 @@ class FunctionWriter:
         self.threads = threads
         self.includes: set[str] = set()
         self.macros: dict[str, str] = {}
-        self.definitions: list[str] = []
+        self.definitions: list[object] = []
+        self.asks: set[str] = set()  # fields of Target by which its text is as fast as it is
         self.helpers: list[str] = []
         self.lines: list[str] = []
+        self.printed: set[Symbol] = set()  # whose names its text has
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: Whole | None = None
         # what the caller of such tasks does when all have ended, and operands that it alone reads
@@ -232,8 +233,8 @@ class FunctionWriter:
         self.helper(function.text + "\n")
         self.includes |= function.includes
         self.macros.update(function.macros)
-        for text in function.definitions:
-            self.define(text)
+        for definition in function.definitions:
+            self.define(definition)
         for parameter in function.parameters:
             buffer = parameter.buffer
             if buffer is not None and buffer.kind == CONSTANT and buffer not in self._constants:
@@ -265,10 +266,11 @@ class FunctionWriter:
         """A macro that the file's kernel headers must see; one value a program."""
         self.macros[name] = value
 
-    def define(self, text: str) -> None:
-        """Text at file scope in front of the function; equal text is printed once a file."""
-        if text not in self.definitions:
-            self.definitions.append(text)
+    def define(self, definition: object) -> None:
+        """Text at file scope in front of the function, or what prints it; equal ones stand there
+        once a file."""
+        if definition not in self.definitions:
+            self.definitions.append(definition)
 
     def helper(self, text: str) -> None:
         """A static function or type that only this function uses, printed in front of it."""
@@ -293,7 +295,8 @@ class FunctionWriter:
         do the operands of these ``names``."""
         self.names_behind.extend(names)
         task, self.lines = self.lines, self.lines_behind
-        yield
+        with printed_symbols():  # the tasks do not name them by it
+            yield
         self.lines = task
 
     def parameters(self) -> list[Parameter]:
@@ -336,8 +339,8 @@ class FunctionWriter:
         of sizes that the other lines do not name."""
         counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]
         moves = [f"  {p.name} += {offset};" for p, offset in self._moved]
-        words = set(re.findall(r"\w+", "\n".join([*moves, *self.lines]))) if self.symbols else ()
-        unused = [f"  (void){s.c};" for s in self.symbols if s.c not in words]
+        named = self.printed | symbols_of(*(offset for _, offset in self._moved))
+        unused = [f"  (void){s.c};" for s in self.symbols if s not in named]
         return [*counts, *moves, *unused]
 
     def bound_lines(self) -> list[str]:
@@ -347,6 +350,7 @@ class FunctionWriter:
         given = [s for s in self.symbols if s.source is None]
         if given:
             self.include("parallel.h")
+        self.printed.update(given)
         return [f"  TVMRT_WITHIN({s.c}, {s.low}, {s.high});" for s in given]
 
     @property

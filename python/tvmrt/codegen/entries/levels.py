@@ -9,7 +9,6 @@ parameters, and so the constants that any of them reads.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +16,7 @@ from tvmrt.ir.program import Buffer, Step
 
 from ..c.function import finish_function, signature, write_function
 from ..c.packed import exported_head
-from ..c.text import wrap
+from ..c.text import broken, wrap
 from ..c.writer import Function, FunctionWriter, Parameter, Weights
 from ..target import Target
 
@@ -112,7 +111,7 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
         return False
     if one.bf16 != other.bf16 and any("bf16" in header for header in a.includes):
         return False
-    if one.tables != other.tables and any("tvmrt_table" in text for text in _lines(a)):
+    if any(getattr(one, name) != getattr(other, name) for name in a.asks):
         return False
     return _content(a) == _content(b)
 
@@ -126,12 +125,9 @@ def asks_for_instructions(step: Step) -> bool:
     return re.search(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon", source) is not None
 
 
-def _lines(f: FunctionWriter) -> tuple[str, ...]:
-    return (*f.definitions, *f.helpers, *f.lines, *f.lines_behind)
-
-
 def _content(f: FunctionWriter) -> tuple:
-    texts = [text.replace(f.symbol, "*") for text in _lines(f)]
+    printed = (*f.definitions, *f.helpers, *f.lines, *f.lines_behind)
+    texts = [str(each).replace(f.symbol, "*") for each in printed]
     return texts, f.parallel_extent, f.macros, f.includes, f.constants
 
 
@@ -178,7 +174,7 @@ def head(level: Target) -> str:
     missing = f"defined(__GNUC__) && !defined({_DEFINED[level.name]})"
     lines = [
         f"/* For {level.name}: compile with",
-        *(f" * {line}" for line in textwrap.wrap(" ".join(level.flags), 90)),
+        *broken(" ".join(level.flags), 93, " * ", " * "),
         " */",
         *_pragma(level, missing),
         f"#if {missing}",
@@ -195,7 +191,7 @@ def _pragma(level: Target, missing: str) -> list[str]:
     if not level.flags or any(not f.startswith("-m") or "-march=" in f for f in level.flags):
         return []
     names = " ".join(flag[2:] for flag in level.flags)
-    rows = textwrap.wrap(names, 70, break_on_hyphens=False)
+    rows = broken(names, 70)
     return [
         f"#if {missing} && !defined(__clang__)",
         *(f'#pragma GCC target("{row.replace(" ", ",")}")' for row in rows),

@@ -97,6 +97,7 @@ class TableLowering(Bytewise):
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if by_rows:
+            f.asks.add("tables")
             f.include("op/eltwise_i8.h")
             name_format(f, self.target)
         return f.constant("table", self.node.inputs[1].data)

@@ -128,7 +128,7 @@ def _arguments(
     """Tensors on the stack and the arguments of a packed function over them."""
     rows = [_tensor(f, parameter, access) for parameter, access in zip(operands, accesses)]
     if sizes:
-        f.line(f"int64_t sizes[] = {{{', '.join(symbol.c for symbol in sizes)}}};")
+        f.line(f"int64_t sizes[] = {{{', '.join(symbol.text(names=False) for symbol in sizes)}}};")
         f.line(f"int64_t num_sizes[] = {{{len(sizes)}}};")
         rows.append("{sizes, {kDLCPU, 0}, 1, {kDLInt, 64, 1}, num_sizes, NULL, 0}")
     count = len(rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tvmrt.ir.rounding import ceil_div, round_up
 
+from .tile_definitions import TileDefinition, merge_rests
 from .tiles_f32 import (
     FLOATS,
     PAIRS,
@@ -24,7 +25,6 @@ from .tiles_f32 import (
     choose_tiles,
     depthwise_options,
     header_kind,
-    merge_rests,
     phase_pixels,
     splits_wide,
     tile_choices,
@@ -34,7 +34,7 @@ from .tiles_f32 import (
 __all__ = [
     "FLOATS", "PAIRS", "WIDE", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
     "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options",
-    "header_kind", "merge_rests",
+    "header_kind", "merge_rests", "TileDefinition",
     "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",
     "pad_channels", "phase_pixels", "round_bf16", "splits_wide", "tile_choices", "tile_options",
 ]  # fmt: skip

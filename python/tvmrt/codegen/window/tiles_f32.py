@@ -7,7 +7,7 @@ Pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias f
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
+from .tile_definitions import TileDefinition
 
 if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
@@ -122,20 +123,17 @@ class Tiles:
 
     def names(self) -> list[str]:
         """The tile functions, widest first."""
-        return [
-            f"tvmrt_{part}_{self.kind}_{self.lanes}x{self.vectors}x{width}"
-            for part, width in self._parts()
-        ]
+        return [definition.name for definition in self.definitions()]
 
     def _parts(self) -> list[tuple[str, int]]:
         rests = "rest" if self.open_rows else "tile"
         return [(rests if i else "tile", width) for i, width in enumerate(self.widths)]
 
-    def definitions(self) -> list[str]:
-        """Lines of C that define the tile functions; a file holds each line once."""
-        block, kind = f"{self.lanes}, {self.vectors}", self.kind.upper()
+    def definitions(self) -> list[TileDefinition]:
+        """What defines the tile functions; a file holds each once."""
         return [
-            f"TVMRT_DEFINE_{part.upper()}_{kind}({block}, {width})" for part, width in self._parts()
+            TileDefinition(part, self.kind, (self.lanes, self.vectors, width))
+            for part, width in self._parts()
         ]
 
     def initializer(self) -> str:
@@ -144,20 +142,6 @@ class Tiles:
             "block": self.block, "blocks_per_group": self.blocks_per_group,
             "width": braces(self.widths), "run": braces(self.names()), **_PAIRS.get(self.kind, {}),
         })  # fmt: skip
-
-
-def merge_rests(definitions: Collection[str]) -> list[str]:
-    """The definitions of a file, where a rest of the size of a tile is that tile: both sum in the
-    same order."""
-
-    def merged(text: str) -> str:
-        rest = re.fullmatch(r"TVMRT_DEFINE_REST_(F32|BF16\w*)\((\d+), (\d+), (\d+)\)", text)
-        if rest is None or text.replace("_REST_", "_TILE_") not in definitions:
-            return text
-        kind, size = rest[1].lower(), "x".join(rest.groups()[1:])
-        return f"#define tvmrt_rest_{kind}_{size} tvmrt_tile_{kind}_{size}"
-
-    return list(map(merged, definitions))
 
 
 def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
