@@ -23,6 +23,7 @@ from .target import Target
 
 MOST_LAYERS = 8  # TVMRT_SLAB_LAYERS
 CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
+WIDER = 2  # times the elements of what goes into two layers, or comes out
 # Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their
 # time at most.
 MOST_MACS = 256
@@ -43,7 +44,7 @@ def with_slabs(program: Program, target: Target, asked: bool | None = None) -> P
             if not asked and not _wins(before, after, target):
                 break
             longer = _form(program.steps[begin : end + 1], target)
-            if not asked and longer.lowering.cached_bytes > target.l2_bytes:
+            if not asked and not longer.lowering.fits_cache:
                 break
             chain, end = longer, end + 1
         steps.append(chain or found)
@@ -67,11 +68,13 @@ def _can_be_cut(step: Step) -> bool:
 
 
 def _wins(before: Step, after: Step, target: Target) -> bool:
-    """Whether what lies between two layers is too large for the cache, and moving it is much of the
-    time that they take."""
+    """Whether what lies between two layers is too large for the cache, much larger than what is
+    read and written anyway, and moving it is much of the time that they take."""
     between = before.writes[0].buffer
+    others = main_read(before).at.size, after.writes[0].at.size
     macs = before.lowering.macs() + after.lowering.macs()
-    return between.nbytes >= CACHE_SHARE * target.l2_bytes and macs <= MOST_MACS * between.size
+    large = between.nbytes >= CACHE_SHARE * target.l2_bytes
+    return large and between.size >= WIDER * min(others) and macs <= MOST_MACS * between.size
 
 
 def _form(steps: Sequence[Step], target: Target) -> Step:

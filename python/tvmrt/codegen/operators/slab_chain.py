@@ -15,7 +15,8 @@ from ..window.packing_f32 import Tiles
 from ..window.plan import FLOAT
 from ..window.slabs import SlabPlan, plan_slabs
 
-MOST_ROWS = 8  # of a slab: from there on they only take more memory
+LEAST_ROWS = 4  # of a slab: with fewer, much of the time goes into rows that are held for the next
+MOST_ROWS = 8  # from there on they only take more memory
 CACHE_SHARE = 0.5  # of the second-level cache, for the results inside of a chain
 
 
@@ -26,25 +27,26 @@ class SlabChainLowering(Lowering):
         super().__init__(group, target)
         self.steps = steps
         self.tiled: list[TiledLayer] = [s.lowering.tiled(s) for s in steps]
-        self.plan = self._plan()
+        self.rows, self.plan = self._plan()
 
-    def _plan(self) -> SlabPlan:
+    def _plan(self) -> tuple[int, SlabPlan]:
         """That of as many rows as the cache has room for."""
         layers = [s.lowering.slab_layer(s) for s in self.steps]
         widths = [_width(tiled) for tiled in self.tiled]
-        found = plan_slabs(layers, widths, 1)
+        found = 1, plan_slabs(layers, widths, 1)
         for rows in range(2, MOST_ROWS + 1):
             plan = plan_slabs(layers, widths, rows)
             if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
                 break
-            found = plan
+            found = rows, plan
         return found
 
     @property
-    def cached_bytes(self) -> int:
-        """What passes through the cache again with every slab."""
+    def fits_cache(self) -> bool:
+        """Whether slabs have enough rows, and the cache holds the weights beside them, which pass
+        through it with each."""
         weights = sum(s.lowering.slab_layer(s).weight_bytes for s in self.steps)
-        return self.plan.nbytes + weights
+        return self.rows >= LEAST_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.plan.nbytes, max(sum(s.lowering.kernel_blocks(s)) for s in self.steps))
