@@ -10,6 +10,7 @@
 #include "dtype.h"
 #include "function.h"
 
+/* For sentences; codes come from outside and may be any number. */
 const char* tvmrt__code_name(int code) {
   static const char names[][16] = {
       [kTVMArgInt] = "an int",
@@ -45,6 +46,7 @@ static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
                           expected, got, in->codes[i]);
 }
 
+/* `most` below 0: any number from `least` on. */
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
   if (in->count >= least && (most < 0 || in->count <= most)) return 0;
   if (least == most) {

@@ -208,6 +208,7 @@ TVMRT_NATIVE(map_get_item) {
   return return_item(out, out_code, value);
 }
 
+/* 0 or 1, as TVM counts a key. */
 TVMRT_NATIVE(map_count) {
   tvmrt_object* value;
   TVMRT_GLOBAL_ARGS;

@@ -115,6 +115,7 @@ static int initialise(const_loader* loader, client* c) {
   return rc;
 }
 
+/* NULL for names that want no constants. */
 static client* find_client(const_loader* loader, const char* name) {
   size_t i;
   for (i = 0; i < loader->num_clients; ++i) {
@@ -244,7 +245,7 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
         vars->base.type_index != TVMRT_TYPE_ARRAY) {
       return tvmrt__fail_type("symbols must map str to Array.");
     }
-    loader->num_clients = i + 1;
+    loader->num_clients = i + 1; /* so far: what a failure leaves is freed */
     c->symbol = tvmrt__strdup(((const tvmrt_string*)(const void*)map->entries[i].key)->data);
     c->vars = tvmrt__calloc(vars->size, sizeof(*c->vars));
     if (c->symbol == NULL || c->vars == NULL) return -1;
@@ -255,7 +256,7 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
       }
       c->vars[k] = tvmrt__strdup(var->data);
       if (c->vars[k] == NULL) return -1;
-      c->num_vars = k + 1;
+      c->num_vars = k + 1; /* likewise */
     }
   }
   return 0;

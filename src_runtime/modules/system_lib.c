@@ -16,6 +16,7 @@ static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static tvmrt_strmap symbols; /* name -> address */
 static tvmrt_strmap modules; /* prefix -> root module, retained for the life of the process */
 
+/* From constructors of C, in no known order. A name that comes again gets the later address. */
 int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
   tvmrt_strmap_slot* slot;
   if (name == NULL) return tvmrt__fail("TVMBackendRegisterSystemLibSymbol: the name is NULL.");

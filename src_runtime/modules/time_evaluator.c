@@ -12,14 +12,14 @@
 
 typedef struct evaluator {
   tvmrt_func* function;
-  tvmrt_func* prepare; /* called before each repeat; may be NULL */
-  int64_t number;      /* calls per measurement */
-  int64_t repeat;      /* measurements */
-  int64_t min_repeat_ms;
-  int64_t limit_zero_time_iterations;
-  int64_t cooldown_interval_ms;
+  tvmrt_func* prepare;                /* called before each repeat; may be NULL */
+  int64_t number;                     /* calls per measurement */
+  int64_t repeat;                     /* measurements */
+  int64_t min_repeat_ms;              /* a measurement makes more calls until it takes as long */
+  int64_t limit_zero_time_iterations; /* how often at most, where the clock saw none of them */
+  int64_t cooldown_interval_ms;       /* a pause after so many repeats: */
   int64_t repeats_to_cooldown;
-  int64_t cache_flush_bytes;
+  int64_t cache_flush_bytes; /* written before each measurement; 0: caches stay warm */
 } evaluator;
 
 static void free_evaluator(void* resource) {

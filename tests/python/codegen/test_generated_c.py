@@ -114,6 +114,28 @@ def test_a_constant_too_large_to_unfold_is_read_where_it_lies():
     assert len(sources.weights) == program.arena_bytes == 1 << 14
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "printed"),
+    [
+        (0, 1, "= i;"),
+        (2, 1, "= (int64_t)2 + i;"),
+        (0, -3, "= (int64_t)i * -3;"),
+        (2, -3, "= (int64_t)2 + (int64_t)i * -3;"),
+    ],
+)
+def test_numbers_that_change_nothing_are_not_computed_with(start, step, printed):
+    graph = Graph("count")
+    graph.inputs = [Value("x", TensorType((4,), DTYPES["int64"]))]
+    builder = Builder(graph)
+    numbers = builder.emit("iota", [], count=4, start=start, step=step)
+    graph.outputs = [builder.emit("add", [numbers, graph.inputs[0]])]
+    graph.output_names = ["y"]
+    program = build_program(graph, get_target("host"))
+    plan_program(program)
+    sources = generate(program, get_target("host"), Options(executor="aot"))
+    assert any(printed in text for text in sources.files.values())
+
+
 def wide_names():
     """Layers with long names, of which only the first words differ."""
     graph = Graph("names")

@@ -25,8 +25,9 @@ class IotaLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         attrs = self.node.attrs
         i = f.fresh("i")
+        value = i if attrs["step"] == 1 else f"(int64_t){i} * {attrs['step']}"
+        if attrs["start"] != 0:
+            value = f"(int64_t){attrs['start']} + {value}"
         with f.block(f"for (int {i} = 0; {i} < {attrs['count']}; ++{i})"):
-            f.line(
-                f"{f.write()}[{i}] = (int64_t){attrs['start']} + (int64_t){i} * {attrs['step']};"
-            )
+            f.line(f"{f.write()}[{i}] = {value};")
         f.line("return 0;")
