@@ -111,7 +111,8 @@ def build_library(
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
         own = (file_flags or {}).get(source.name, ())
-        compiler = dialects.for_level(command, target.triple, [*target.flags, *own])
+        given = [dialects.FRUGAL, *target.flags, *own]
+        compiler = dialects.for_level(command, target.triple, given)
         files = ["-c", source.name, "-o", object_file.name]
         calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 

@@ -13,6 +13,7 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt import processor
+from tvmrt.export import dialects
 
 LAYERS, WIDTH = 12, 1024
 MEASURE = """
@@ -73,3 +74,9 @@ def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):
     taken = [int(line) for line in (tmp_path / "taken").read_text().split()]
     assert len(taken) > 3
     assert max(taken) < 80 << 20
+
+
+def test_gcc_alone_is_told_when_to_look_for_what_it_no_longer_needs():
+    flags = [dialects.FRUGAL, "-O3"]
+    assert dialects.speak(["x86_64-linux-gnu-gcc-12"], flags) == flags
+    assert dialects.speak(["clang-14"], flags) == ["-O3"]
