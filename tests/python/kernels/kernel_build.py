@@ -74,7 +74,7 @@ class Machine:
 
 def unique_definitions(tiles: Iterable[packing.Tiles | packing.DepthwiseTile]) -> list[str]:
     """The definitions that a file with these layers needs, each once, in a stable order."""
-    return sorted({line for each in tiles for line in each.definitions()})
+    return sorted({str(one) for each in tiles for one in each.definitions()})
 
 
 # name -> (compiler, flags, machine)

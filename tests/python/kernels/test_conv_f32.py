@@ -163,7 +163,7 @@ def test_widths_that_do_not_cover_a_row_are_an_error(build_folder: Path) -> None
     case = Case("3x3", (1, 4, 7), (2, 4))
     tiles = packing.Tiles(1, 2, (4, 2))
     lines = ["#include <math.h>", "#include <tvm/runtime/kernels/conv_f32.h>"]
-    text = "\n".join([*lines, *tiles.definitions(), function(0, case, tiles)])
+    text = "\n".join([*lines, *map(str, tiles.definitions()), function(0, case, tiles)])
     library = kb.build(build_folder, text, ["-O1"])
     library.last_error_text.restype = kb.ctypes.c_char_p
     x, y = np.zeros((4, 7, 2), np.float32), np.zeros((4, 7, 4), np.float32)
