@@ -132,7 +132,8 @@ static void open_section(graph_reader* r, int section) {
 }
 
 /* Rows rise from 0 to the number of entries, which their last one is: what a node has lies between
- * two of them. A row that falls is a difference beyond all, as numbers have no sign. */
+ * two of them. A row that falls is a difference beyond all, as numbers have no sign. The last one is
+ * compared whole: what is left of it might be the number of entries, and rows before it beyond that. */
 static void read_rows(graph_reader* r) {
   uint32_t count = 0;
   graph_number last = 0;
@@ -147,7 +148,7 @@ static void read_rows(graph_reader* r) {
     r->rows[count - 1] = (graph_row)row;
     last = row;
   }
-  require(r, count == r->plan->nodes + 1, ROWS_OF_NODES);
+  require(r, count == r->plan->nodes + 1 && (graph_row)last == last, ROWS_OF_NODES);
 }
 
 /* Behind read_rows(). */

@@ -254,6 +254,43 @@ static void test_bad_graphs_get_a_code(void** state) {
   }
 }
 
+/* A list of `count` items, of which number i is printed with i * factor. */
+static void add_list(char** at, const char* item, int count, int factor) {
+  for (int i = 0; i < count; ++i) {
+    *at += sprintf(*at, "%s", i == 0 ? "[" : ", ");
+    *at += sprintf(*at, item, i * factor);
+  }
+  *at += sprintf(*at, "]");
+}
+
+/* Rows that have gone round 16 bits by their end, where they agree with the number of entries. */
+static void test_rows_do_not_go_round(void** state) {
+  enum { NUM_ENTRIES = 256, NUM_NODES = 257 };
+  static _Alignas(16) uint8_t memory[1 << 16];
+  static char text[1 << 16];
+  char* at = text;
+  TVMGraphExecutor* ex;
+  (void)state;
+  at += sprintf(at, "{\"arg_nodes\": [], \"heads\": [[0, 0]], \"nodes\": ");
+  add_list(&at,
+           "{\"op\": \"tvm_op\", \"name\": \"n%d\", \"inputs\": [], "
+           "\"attrs\": {\"func_name\": \"absent\"}}",
+           NUM_NODES, 1);
+  at += sprintf(at, ", \"node_row_ptr\": ");
+  add_list(&at, "%d", NUM_NODES + 1, NUM_ENTRIES);
+  at += sprintf(at, ", \"attrs\": {\"dltype\": [\"list_str\", ");
+  add_list(&at, "\"int8\"%.0d", NUM_ENTRIES, 0);
+  at += sprintf(at, "], \"storage_id\": [\"list_int\", ");
+  add_list(&at, "%d", NUM_ENTRIES, 0);
+  at += sprintf(at, "], \"shape\": [\"list_shape\", ");
+  add_list(&at, "[%d]", NUM_ENTRIES, 1);
+  (void)sprintf(at, "]}}");
+  assert_int_equal(
+      tvmrt_graph_create(text, strlen(text), &wide_module, memory, sizeof(memory), &ex, NULL),
+      kTvmErrorGraphInconsistent);
+  assert_null(ex);
+}
+
 /* A copy of exactly these bytes, so that tools see a read beyond them. */
 static char* copy_of(const void* data, size_t size) {
   char* copy = malloc(size == 0 ? 1 : size);
@@ -422,6 +459,7 @@ int main(void) {
       cmocka_unit_test(test_nodes_that_contradict_the_graph_get_a_code),
       cmocka_unit_test(test_escape_without_its_digits_is_no_name),
       cmocka_unit_test(test_bad_graphs_get_a_code),
+      cmocka_unit_test(test_rows_do_not_go_round),
       cmocka_unit_test(test_no_part_of_a_graph_is_a_graph),
       cmocka_unit_test(test_damaged_params_get_a_code),
       cmocka_unit_test(test_misaligned_params_are_copied),
