@@ -117,8 +117,8 @@ def blob_source(blob: bytes) -> str:
         f"TVM_DLL extern const unsigned char __tvm_dev_mblob[{len(blob)}];",
         f"const unsigned char __tvm_dev_mblob[{len(blob)}] TVMGEN_ALIGNED = {{",
     ]
-    for i in range(0, len(blob), 20):
-        lines.append("  " + ", ".join(f"0x{b:02x}" for b in blob[i : i + 20]) + ",")
+    for i in range(0, len(blob), 16):
+        lines.append("  " + ", ".join(f"0x{b:02x}" for b in blob[i : i + 16]) + ",")
     return "\n".join([*lines, "};", ""])
 
 

@@ -206,4 +206,4 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
 
 
 def _rows(data: bytes) -> list[str]:
-    return [f"  {', '.join(map(str, data[i : i + 20]))}," for i in range(0, len(data), 20)]
+    return [f"  {', '.join(map(str, data[i : i + 16]))}," for i in range(0, len(data), 16)]

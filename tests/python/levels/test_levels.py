@@ -18,7 +18,8 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt import processor
-from tvmrt.codegen.entries.levels import head
+from tvmrt.codegen.c.writer import Function, Parameter
+from tvmrt.codegen.entries.levels import Levels, declarations, head
 from tvmrt.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
@@ -198,6 +199,15 @@ def test_levels_with_the_same_instructions_for_bytes_share_functions():
     assert {name: len(levels.own(name)) for name in levels.names} == {
         "v2": 1, "v3": 1, "v4": 0, "v4vnni": 1, "v4vbmi": 0,
     }  # fmt: skip
+
+
+def test_members_of_a_level_are_within_the_columns_of_generated_c():
+    """Whatever the length of their parameters: they are indented."""
+    for length in range(1, 40):
+        parameters = [Parameter(name * length, None) for name in "abcdef"]
+        function = Function("tvmgen_default_f", None, parameters, "")
+        levels = Levels(["v2"], {"v2": {"tvmgen_default_f": function}})
+        assert max(map(len, declarations("tvmgen_default", levels))) <= 100
 
 
 def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):

@@ -13,11 +13,11 @@ from .writer import Function, FunctionWriter, Parameter, Weights, access_note, c
 
 
 def signature(
-    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t"
+    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t", depth: int = 0
 ) -> list[str]:
     """The lines of a function's head."""
     declared = [p.declare() for p in parameters] or ["void"]
-    return wrap(f"{result} {symbol}", declared, end)
+    return wrap(f"{result} {symbol}", declared, end, depth)
 
 
 def print_function(

@@ -156,7 +156,7 @@ def declarations(prefix: str, levels: Levels) -> list[str]:
             lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     lines += ["", "/* The operators as one level has them. */", "typedef struct {"]
     for symbol, function in levels.of(levels.names[-1]).items():
-        lines += [f"  {line}" for line in signature(f"(*{symbol})", function.parameters, ";")]
+        lines += signature(f"(*{symbol})", function.parameters, ";", depth=1)
     return [
         *lines,
         f"}} {prefix}_level;",
