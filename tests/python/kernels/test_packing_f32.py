@@ -126,7 +126,7 @@ def test_few_channels_take_half_vectors() -> None:
     assert packing.choose_tiles(100, 16, 75, MACHINES["avx512"]).lanes == 16
 
 
-@pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 3)])
+@pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 2)])
 def test_a_narrow_level_has_its_own_tiles_in_the_blocks_of_a_wide_one(channels, vectors) -> None:
     """Where they reach over no block's end, whether or not they divide it."""
     family = get_target("x86-64")
