@@ -68,11 +68,12 @@ def print_layer(
             f.line(f"{name}.{path} = {value};")
 
 
-def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object]) -> str:
+def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool) -> str:
     """:func:`print_layer` of what many steps have alike: equal ones stand once in front of all
-    functions, which are then equal, too, and one for the compiler. The struct's address in C."""
-    if dict(_open_members(fields)):
-        print_layer(f, f"{kind} layer", fields)
+    functions, which are then equal, too, and one for the compiler. The struct's address in C.
+    ``of_run``: members depend on a size of the run."""
+    if of_run:
+        print_struct(f, f"const {kind} layer", fields)
         return "&layer"
     lines = [f"    {member}," for member in members(fields)]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -143,11 +143,11 @@ class _Printer:
     def _print_head(self) -> None:
         f = self.f
         limit, go = self.node.inputs[:2]
-        self.limit = str(self.most)
-        if limit is not None:
-            self.limit = f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
         counted = limit is not None or (go is None and not self.conditional)
-        conditions = [f"{self.round} < {self.limit}"] if counted else []
+        conditions = []
+        if counted:
+            given = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
+            conditions = [f"{self.round} < {given or self.most}"]
         f.line(f"int64_t {self.round} = 0;")
         if self.conditional or go is not None:
             self.go = f.fresh("go")
@@ -159,7 +159,7 @@ class _Printer:
     def _print_limit(self) -> None:
         """Nothing is collected beyond its place."""
         collected = len(self.step.writes) - 1 - self.carried - len(self.grows)
-        if not collected or self.limit == str(self.most):
+        if not collected or self.node.inputs[0] is None:
             return
         f = self.f
         f.include("op/count.h")

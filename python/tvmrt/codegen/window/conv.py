@@ -252,7 +252,7 @@ def print_board(
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
-    address = share_layer(f, "tvmrt_micro_conv_f32", members)
+    address = share_layer(f, "tvmrt_micro_conv_f32", members, layer.shape.of_run)
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)

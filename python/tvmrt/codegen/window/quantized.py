@@ -209,7 +209,7 @@ class IntegerProduct(row_layers.CutByKernel):
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
-        address = share_layer(f, "tvmrt_micro_conv_i8", members)
+        address = share_layer(f, "tvmrt_micro_conv_i8", members, layer.shape.of_run)
         if not self.direct:
             added = None
             if "mve" not in (self.target.board or ()):  # whose calls are deeper already

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvmrt.ir.extent import Extent, Undecided, Whole, least, most
+from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
 from tvmrt.ir.rounding import round_up
 
 from ...c.text import initializer, nested
@@ -63,6 +63,12 @@ class MicroShape:
         if self.depthwise:
             return self.pad[0] < self.ring_rows
         return self.pointwise
+
+    @property
+    def of_run(self) -> bool:
+        """Whether it depends on a size of the run."""
+        sizes = (self.batch, *self.in_, *self.out, self.x_stride, self.y_stride)
+        return bool(symbols_of(*sizes))
 
     @property
     def pixels(self) -> Whole:
