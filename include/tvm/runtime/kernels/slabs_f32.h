@@ -30,7 +30,7 @@ typedef struct tvmrt_slab_layer_f32 {
   /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
    * on the pixel. */
   const tvmrt_data_f32* data;
-  int64_t place; /*!< Floats of the scratch in front of its result. */
+  int64_t place; /*!< Floats of the scratch in front of its result; 0 for the last layer. */
 } tvmrt_slab_layer_f32;
 
 /*! \brief A chain. */

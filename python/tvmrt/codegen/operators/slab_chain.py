@@ -85,8 +85,8 @@ class SlabChainLowering(Lowering):
         )  # fmt: skip
         layer, tiles, data = (f"&{name}" for name in names)
         dense = isinstance(self.tiled[k].tiles, Tiles)
-        place = [] if last else [self.plan.places[k] // FLOAT]
-        return braces([layer, *((tiles, "NULL") if dense else ("NULL", tiles)), data, *place])
+        place = 0 if last else self.plan.places[k] // FLOAT
+        return braces([layer, *((tiles, "NULL") if dense else ("NULL", tiles)), data, place])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         """The pointer to what a layer's result is added to, and its pixel stride."""
