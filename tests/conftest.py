@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -56,6 +57,20 @@ QUICK = (
 # what examples and installed packages are tried with, and the pages that people begin with
 # (docs/test_pages.py), besides the tests of levels.
 DEFAULT_TARGET = ("examples", "levels", "platforms")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of functions that are ``everyday(count)``, all but the first parameters are slow."""
+    met: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("everyday")
+        if marker is None:
+            continue
+        function = item.nodeid.partition("[")[0]
+        met[function] += 1
+        if met[function] > marker.args[0]:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

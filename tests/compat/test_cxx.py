@@ -54,6 +54,7 @@ def _softmax() -> np.ndarray:
     return np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compiler", "standard"), DIALECTS)
 def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
     plugin = _build(compiler, standard, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")
@@ -66,6 +67,7 @@ def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
     np.testing.assert_allclose([float(line) for line in done.stdout.split()], _softmax(), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_program_that_asks_the_graph_for_its_inputs(tmp_path):
     """Library, graph and parameters apart; maps of maps, shapes and texts from objects."""
     program = _build("g++", 11, "runner.cc", tmp_path / "runner", *_options("--libs"))

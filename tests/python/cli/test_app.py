@@ -131,6 +131,7 @@ def test_forms_that_are_none_are_named(complaint, digits, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digits, tmp_path):
     network, library = digits / "digits_f32.onnx", tmp_path / "net.so"
     tvmrt("compile", network, "-o", library)

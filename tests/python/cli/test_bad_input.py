@@ -83,6 +83,7 @@ def _external(folder: Path, digits: Path) -> Path:
     return path
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -103,6 +104,7 @@ def test_bad_network(complaint, tmp_path, digits, output, make, words, command):
     assert [word for word in words if word not in sentence] == []
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -219,6 +221,7 @@ def test_outputs_that_do_not_fit_on_the_disk(complaint, library, inputs, tmp_pat
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [

@@ -60,6 +60,7 @@ def digits_net(digits):
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [pytest.param(t, marks=needs(t)) for t in ("cortex-m4", "riscv32")],
@@ -93,6 +94,7 @@ def test_instructions_are_those_that_qemu_counts(capsys, digits_net, tmp_path, t
     assert sum(int(n, 16) for n in weights) <= network["weights_bytes"] < network["flash_bytes"]
 
 
+@pytest.mark.slow
 @needs("cortex-m4")
 def test_options_change_what_is_told(capsys, digits_net, tmp_path):
     digits_net("cortex-m4").export(str(tmp_path / "net.tar"))

@@ -52,6 +52,7 @@ def compiled(tmp_path_factory, digits):
     return library
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
 def test_compile_tells_a_plan_that_holds(compiled, network, executor):
     path, told = compiled(network, executor)
@@ -121,6 +122,7 @@ def test_ziglang_compiles_where_there_is_no_other_compiler(tvmrt, digits, inputs
     assert sum(told["outputs"]["probabilities"]["values"][0]) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".tar", ""], ids=["archive", "folder"])
 def test_compile_to_sources(tvmrt, digits, tmp_path, suffix):
     path = tmp_path / f"digits{suffix}"
@@ -154,6 +156,7 @@ def test_dump_writes_the_graph_after_every_step(tvmrt, digits, tmp_path):
     assert len(list(dump.iterdir())) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
 def test_verify_finds_every_node_right(tvmrt, digits, inputs, network):
     told = json.loads(
@@ -182,6 +185,7 @@ def test_verify_tells_a_wrong_result_by_its_exit_code(digits, inputs, monkeypatc
     assert session.THREADS_VARIABLE
 
 
+@pytest.mark.slow
 def test_bench_stands_beside_onnxruntime(tvmrt, digits):
     told = json.loads(
         tvmrt(
@@ -225,6 +229,7 @@ def test_config_names_files_that_exist(tvmrt):
     assert (Path(told["includes"]) / "tvm" / "runtime" / "c_backend_api.h").is_file()
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
     arguments = ["compile", digits / "digits_f32.onnx", "-o", tmp_path / "digits.so"]
     assert tvmrt(*arguments).stderr == ""

@@ -212,6 +212,7 @@ def test_every_truncation_is_a_value_error(tmp_path, kind, request):
             assert kind in ("so", "tar"), f"{length} of {len(whole)} bytes pass for a whole file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0, 0x7F, 0xFF], ids=hex)
 @pytest.mark.parametrize("kind", ["params", "so"])
 def test_no_changed_byte_brings_the_reader_down(tmp_path, kind, value, request):
@@ -235,6 +236,7 @@ def _linked_archive() -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [

@@ -115,6 +115,7 @@ def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
     assert "tvmgen_default_run" in rows["stack"]
 
 
+@pytest.mark.slow
 def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
     told = tvmrt(
@@ -131,6 +132,7 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     assert found["image"]["workspace_size_bytes"] == sum(sizes)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
     paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
@@ -159,6 +161,7 @@ BAD = [
 ]
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("more, text", BAD)
 def test_bad_options_get_one_sentence(complaint, digits, tmp_path, more, text):
     paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]

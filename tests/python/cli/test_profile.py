@@ -59,6 +59,7 @@ def test_nodes_of_the_network_are_told(profiled):
     assert {"conv1", "relu1", "dense", "softmax"} <= nodes
 
 
+@pytest.mark.slow
 def test_table_and_json_of_a_library(tmp_path, capsys):
     library = tmp_path / "digits.so"
     assert main(["compile", str(DIGITS), "-o", str(library)]) == 0

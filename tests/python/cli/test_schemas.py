@@ -66,6 +66,7 @@ def test_compile_several_for_a_board(held, tmp_path):
     assert "footprint" in printed
 
 
+@pytest.mark.slow
 def test_run_profile_and_bench(held, folder):
     library = folder / "digits.so"
     printed = held("run", "run", library, "--random", "--repeat", "3", "--profile")
@@ -102,6 +103,7 @@ def test_inspect_params_and_graphs(held, folder, tmp_path):
     held("inspect", "inspect", tmp_path / "net.json")
 
 
+@pytest.mark.slow
 def test_verify(held):
     pytest.importorskip("onnxruntime")
     printed = held("verify", "verify", DIGITS)

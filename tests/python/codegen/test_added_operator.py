@@ -38,6 +38,7 @@ def _third(page: Path) -> int:
     return page.read_text().splitlines().index("## 3. An operator with a kernel")
 
 
+@pytest.mark.slow
 def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
     chosen = ["-k", "squareplus or test_expressions_have_their_header"]
     files = [ROOT / test for test in EVERYDAY]

@@ -43,6 +43,7 @@ def nothing_folds(monkeypatch):
     monkeypatch.setattr(fallback, "evaluate", lambda *args: None)
 
 
+@pytest.mark.slow
 def test_no_operator_stumbles_over_constants(nothing_folds):
     compiled = 0
     for rows in cases().values():

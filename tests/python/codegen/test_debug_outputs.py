@@ -48,6 +48,7 @@ def test_output_of_a_node_has_its_shape_and_elements(module, node, tensor):
     np.testing.assert_array_equal(found.numpy(), out.numpy())
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     "view",
     [

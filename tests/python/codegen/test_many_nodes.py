@@ -17,6 +17,7 @@ def calls(model) -> int:
     return pstats.Stats(profile).total_calls
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_four_times_the_nodes_are_about_four_times_the_work(shape):
     calls(SHAPES[shape](20))  # what is loaded or made once

@@ -115,6 +115,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale, more", KEPT)
 def test_what_cannot_be_given_back_is_kept(tmp_path, x, scale, more, monkeypatch):
     model = residual_network(scale, **more)

@@ -64,6 +64,7 @@ def counter(tmp_path_factory):
     return folder / "counter.so"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_scratch_that_is_told_is_what_a_thread_takes(name, counter, tmp_path):
     rng = np.random.default_rng(0)

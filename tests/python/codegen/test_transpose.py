@@ -21,6 +21,7 @@ def cases():
         yield from ((shape, order) for order in orders[:: max(1, len(orders) // 6)])
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_transposed_copy_moves_every_element(kind, tmp_path):
     inputs, nodes, expected = {}, [], {}

@@ -60,6 +60,7 @@ def test_loaded_library_needs_no_declaration(tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted(), 1e-4, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 def test_pickled_compiled_library_runs_in_another_process(tmp_path, executor):
     library = tvmrt.compile(network(), executor=executor)
@@ -109,6 +110,7 @@ def test_archive_of_sources_is_complete(tmp_path):
         subprocess.run([*command, "-c", source, "-o", tmp_path / "part.o"], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_firmware_runs_both_kinds(tmp_path, target):
     board = BOARDS[target]

@@ -101,6 +101,7 @@ def test_boxes_are_those_of_onnxruntimes_suppression(tmp_path, objects):
     np.testing.assert_allclose(boxes, wanted, 1e-4, 1e-5)
 
 
+@pytest.mark.slow
 def test_after_a_real_detector(models_dir: Path, tmp_path: Path):
     if not (models_dir / f"{DETECTOR}.onnx").is_file():
         pytest.skip(f"{DETECTOR} is not among the networks of TVMRT_MODELS")

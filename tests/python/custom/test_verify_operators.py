@@ -209,6 +209,7 @@ def function(node) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["Shift", "Doubled"])
 @pytest.mark.parametrize("make", [branches, function])
 def test_nodes_of_branches_and_functions_have_a_judge(tmp_path, make, op):

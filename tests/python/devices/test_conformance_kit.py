@@ -62,6 +62,7 @@ def test_skeleton_is_short(skeleton, python):
     assert len(source.read_text().splitlines()) <= LINES[source.suffix[1:]]
 
 
+@pytest.mark.slow
 def test_skeleton_passes_every_check(skeleton):
     code, found = run_kit(built(skeleton()))
     assert code == 0, found
@@ -96,6 +97,7 @@ def test_build_finds_a_folder_that_was_added_and_nothing_else_is_touched(tmp_pat
     assert code == 0, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cpu", "ccompiler"])
 def test_device_of_the_package_passes_the_operators(name):
     code, found = run_kit(name, "operators", "faults")
@@ -103,6 +105,7 @@ def test_device_of_the_package_passes_the_operators(name):
     assert {"Add", "Sub", "Mul"} <= set(found)
 
 
+@pytest.mark.slow
 def test_wrong_results_are_found(skeleton):
     source = skeleton(edits=[("x[i] > 0 ? x[i] : 0", "x[i] > 1 ? x[i] : 0")])
     code, found = run_kit(built(source), "operators")
@@ -118,6 +121,7 @@ def test_wrong_results_of_a_python_device_are_found(skeleton):
     assert not found["Relu"]["passed"]
 
 
+@pytest.mark.slow
 def test_crash_is_a_finding(skeleton):
     source = skeleton(edits=[("    float* y = data(", "    float* y = 0; (void)data(")])
     code, found = run_kit(built(source), "operators")

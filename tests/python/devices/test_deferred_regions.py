@@ -95,6 +95,7 @@ def test_a_device_without_async_run_computes_at_once(tmp_path):
     np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "aot"])
 def test_four_threads_over_one_library(tmp_path, kind):
     tvmrt.load_device_plugin(str(built(tmp_path, f"ten_{kind}", "SLEEP_MS=10")))

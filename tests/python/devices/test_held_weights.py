@@ -112,6 +112,7 @@ def result(library, kind="graph"):
     return net.get_output(0).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "aot"])
 def test_weights_are_in_the_file_once(model, golden, kind, tmp_path):
     library = compiled(model, executor=kind)

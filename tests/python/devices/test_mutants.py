@@ -75,6 +75,7 @@ def findings(path: Path, number: int) -> list:
     return module.check(open_device(str(path)), 1e-3, (only,))
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("number", MUTANTS, ids=lambda n: f"{n}-{MUTANTS[n][0]}")
 def test_mutant_is_found(number, tmp_path):
     failed = [f for f in findings(plugin(tmp_path, number), number) if not f.passed]

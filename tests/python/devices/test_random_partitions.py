@@ -60,6 +60,7 @@ def check(model, found):
         np.testing.assert_allclose(array, golden, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(networks(), st.booleans())
 def test_partitioned_network_equals_the_whole(tmp_path_factory, case, fallback):

@@ -61,6 +61,7 @@ def by_onnxruntime():
     tvmrt.devices.unregister("by_onnxruntime")
 
 
+@pytest.mark.slow
 def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
     """All of the kit's networks, offered to the device operator by operator."""
     found = operators.check(by_onnxruntime, 1e-5)

@@ -88,6 +88,7 @@ def loaded(folder, name, *macros):
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fallback", [False, True], ids=["", "fallback"])
 @pytest.mark.parametrize("macros", [(), ("KEEPS",)], ids=["in-place", "own-copy"])
 def test_weights_are_in_memory_once(tmp_path, macros, fallback):

@@ -39,6 +39,7 @@ def assert_close(found, expected):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", CASES)
 def test_every_size_is_right(name, executor, tmp_path):
@@ -52,6 +53,7 @@ def test_every_size_is_right(name, executor, tmp_path):
         assert_close(results(network, inputs), session.run(None, inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_integers_are_those_of_fixed_shapes(executor, tmp_path):
     """To the bit, at sizes around those of tiles."""
@@ -112,6 +114,7 @@ def test_a_softmax_of_every_length(tmp_path):
         np.testing.assert_allclose(results(network, {"x": x})[0], expected, rtol=1e-5, atol=1e-30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["perceptron", "encoder", "decoder"])
 def test_code_is_little_more_than_that_of_a_fixed_shape(name, tmp_path, monkeypatch):
     """A quarter at most, in networks that are hardly more than their tiles."""
@@ -129,6 +132,7 @@ def test_code_is_little_more_than_that_of_a_fixed_shape(name, tmp_path, monkeypa
     assert found[0] <= 1.25 * found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_nothing(threads, tmp_path, monkeypatch):
     case = CASES["encoder"]

@@ -37,6 +37,7 @@ def test_the_command_says_what_is_wrong(arguments, expected, tmp_path):
     assert expected in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_network_whose_file_has_a_number_is_opened(tmp_path):
     d = Draft()
     model = d.model({"x": (FLOAT, [4, 3])}, {d.node("Relu", ["x"]): FLOAT})
@@ -52,6 +53,7 @@ def test_a_network_whose_file_has_a_number_is_opened(tmp_path):
     assert "agree" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_compiles_runs_verifies_and_times(tmp_path):
     path, library = tmp_path / "net.onnx", tmp_path / "net.so"
     onnx.save(CASES["encoder"].make(), path)
@@ -102,6 +104,7 @@ def verified(path, *arguments):
     return [(row["part"], row["shape"]) for row in json.loads(done.stdout)["tensors"]]
 
 
+@pytest.mark.slow
 def test_verify_makes_up_targets_of_reshape_that_the_declared_dimensions_allow(tmp_path):
     path = reshaped(tmp_path)
     found = verified(path, "--dim", "n<=6", "--dim", "a<=8", "--dim", "b<=8")

@@ -248,6 +248,7 @@ CASES = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", CASES)
 def test_as_many_as_there_are(name, executor, tmp_path):

@@ -50,6 +50,7 @@ def check(model, dims, runs, tmp_path):
         assert_close(results(network, inputs), session.run(None, inputs))
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", BY_FACTORS)
 def test_by_factors(name, tmp_path):
     factors, attrs = BY_FACTORS[name]
@@ -60,6 +61,7 @@ def test_by_factors(name, tmp_path):
     check(model, {"H": 8, "W": (2, 9)}, runs, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TO_SIZES)
 def test_to_the_size_of_another_image(name, tmp_path):
     draft = Draft()

@@ -77,6 +77,7 @@ def test_a_python_device_gets_the_new_shapes(executor, tmp_path):
         devices.unregister("prepared_convs")
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize(("device", "case"), [
     ("tpu", "convolutions"), ("dnnl", "convolutions"), ("dnnl", "encoder"), ("tpu", "decoder"),

@@ -157,6 +157,7 @@ CASES = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", CASES)
 def test_as_many_rounds_as_the_data_says(name, executor, tmp_path):

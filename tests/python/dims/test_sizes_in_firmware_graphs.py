@@ -249,6 +249,7 @@ def test_what_does_not_fit_is_a_code_and_a_sentence(firmware, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_results_have_as_many_elements_as_a_run_finds(firmware, tmp_path):
     """None, all and some, of two rows and more: of boxes, of elements, and of what follows them."""
     model, rng = finder(), np.random.default_rng(11)

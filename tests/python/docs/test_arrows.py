@@ -141,6 +141,7 @@ def _imports_of_files() -> dict[str, set[str]]:
     return imports
 
 
+@pytest.mark.slow
 def test_no_file_imports_itself_by_way_of_others():
     left = _imports_of_files()
     while ready := {module for module, needed in left.items() if not needed & left.keys()}:

@@ -22,6 +22,7 @@ def test_long(): raise AssertionError
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_the_table_counts_tests_by_reason(tmp_path, processes):
     folder = tmp_path / "tools"

@@ -10,6 +10,7 @@ from markdown_pages import ROOT
 NOTEBOOKS = sorted((ROOT / "examples").rglob("*.ipynb"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_cells_run(path, monkeypatch, tmp_path):
     monkeypatch.chdir(path.parent)

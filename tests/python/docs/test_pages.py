@@ -41,6 +41,7 @@ def _run_shell(block, folder: Path) -> None:
     assert done.returncode == 0, f"line {block.line}:\n{block.text}\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=markdown_pages.page_id)
 def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     """Run the blocks of a page from top to bottom in one folder that has the examples in it."""

@@ -41,6 +41,7 @@ def test_types_of_options_are_those_of_the_request():
     assert have == option_types.text(), "run: python docs/option_types.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 def test_mypy_sees_types_and_mistakes_of_a_program(tmp_path):
     """What a stranger gets: every type is known, and each wrong line is found, no other."""

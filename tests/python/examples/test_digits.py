@@ -57,6 +57,7 @@ def test_int8_network_keeps_weights_as_int8_per_channel():
         assert list(constants[f"{layer}_weight_scale"].dims) == [channels]
 
 
+@pytest.mark.slow
 def test_demonstration_tells_accuracy_memory_and_draws_a_picture(tmp_path):
     command = [sys.executable, DIGITS / "demo.py", "--folder", tmp_path, "--seconds", "0.05"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -19,6 +19,7 @@ EXECUTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("limit", [0, 1 << 20], ids=["included", "as C"])
 def test_a_tree_of_modules_of_any_size_is_found(executor, limit, tmp_path, monkeypatch):
@@ -34,6 +35,7 @@ def test_a_tree_of_modules_of_any_size_is_found(executor, limit, tmp_path, monke
     assert np.isfinite(network.get_output(0).numpy()).all()
 
 
+@pytest.mark.slow
 def test_further_flags_come_after_all_others(tmp_path, monkeypatch):
     """Those of the environment: without optimisation and with lines of the source."""
     found = {}

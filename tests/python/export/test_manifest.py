@@ -93,6 +93,7 @@ library.export("sources")
 """
 
 
+@pytest.mark.slow
 def test_the_same_network_gives_the_same_bytes_anywhere(tmp_path):
     """In another folder, from a copy of the file, at another time, by a process of its own."""
     made = []

@@ -80,6 +80,7 @@ def private_headers(sources):
     return {path for path in paths if path.parent in ROOMS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", CALLS)
 def test_executors_bring_what_they_call_in_turn(objects, executor):
     begun = {SIZED_GRAPH: ["graph", executor], SERVER: ["aot", executor]}.get(executor, [executor])
@@ -132,6 +133,7 @@ NETWORKS = {
 BARE = [NETWORKS[name] for name in ("structs", "traced", "pools")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", NETWORKS.values(), ids=NETWORKS)
 def test_archives_lack_nothing_that_the_runtime_has(objects, tmp_path, options):
     tvmrt.compile(small_network(), **options).export(tmp_path / "net.tar")

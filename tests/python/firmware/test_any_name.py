@@ -154,6 +154,7 @@ def structs(tmp_path_factory):
     return folder
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("compiler, standard, language, headers, extra", DIALECTS,
                          ids=[f"{row[0]}-{row[1]}" for row in DIALECTS])  # fmt: skip
 def test_structs_of_any_names_compile(structs, compiler, standard, language, headers, extra):
@@ -166,6 +167,7 @@ def test_structs_of_any_names_compile(structs, compiler, standard, language, hea
     checked(structs, language, compiler, standard, headers, extra)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -184,6 +186,7 @@ def test_other_interfaces_of_any_names_compile(tmp_path, options):
 HOSTS = [dict(executor=e, params=p) for e in ("graph", "aot") for p in ("embed", "file")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", HOSTS, ids=[f"{o['executor']}-{o['params']}" for o in HOSTS])
 def test_libraries_of_any_names_compile(tmp_path, options):
     library = tvmrt.compile(network(few_words()), target="host", **options)

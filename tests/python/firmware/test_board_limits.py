@@ -29,6 +29,7 @@ ALL = [
 ALL += [(name, "rv32imac_zve32x") for name in ("ic_int8", "vww_int8")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [*EVERYDAY, *(pytest.param(*c, marks=pytest.mark.slow) for c in ALL if c not in EVERYDAY)],
@@ -50,6 +51,7 @@ CLANGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compiler", "target"), CLANGS)
 def test_clang_costs_little_more_than_gcc(compiler, target):
     """The limits are GCC's; the archive's own Makefile chooses the options."""

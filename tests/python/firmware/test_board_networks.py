@@ -53,6 +53,7 @@ def is_integer(name: str) -> bool:
                                                       for op in ops)  # fmt: skip
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize(("name", "target"), PLACES)
 def test_golden_outputs_on_the_board(name, target, tmp_path):
     board = BOARDS[target]

@@ -10,6 +10,7 @@ from firmware_program import program_text
 import tvmrt
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
 def test_the_archive_runs_on_the_board(board, digits, images, golden, tmp_path):
     if board.missing_tool():

@@ -69,6 +69,7 @@ def cross_build(target: str, folder: Path) -> str:
     return compiler
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [pytest.param(t, marks=() if t in EVERYDAY else pytest.mark.slow) for t in CROSS],
@@ -109,6 +110,7 @@ def test_the_package_has_the_folder(sources):
         assert (found / file).is_file() and (sources / file).is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way, library", [("include", "backend"), ("find_package", "firmware")])
 def test_cmake_takes_it_in_one_line(sources, way, library, tmp_path):
     need("cmake", "cc")
@@ -127,6 +129,7 @@ def test_cmake_takes_it_in_one_line(sources, way, library, tmp_path):
     assert run(tmp_path / "build" / "app") == "112\n"
 
 
+@pytest.mark.slow
 def test_cmake_builds_it_for_a_board(sources, tmp_path):
     need("cmake", "arm-none-eabi-gcc")
     (tmp_path / "CMakeLists.txt").write_text(
@@ -146,6 +149,7 @@ def test_cmake_builds_it_for_a_board(sources, tmp_path):
         assert "elf32-littlearm" in run("arm-none-eabi-objdump", "-a", build / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["backend", "firmware"])
 def test_meson_takes_it_as_a_subproject(sources, library, tmp_path):
     need("meson", "ninja", "cc")
@@ -188,6 +192,7 @@ target_link_libraries(app PRIVATE tvmrt)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("firmware", ["y", "n"])
 def test_zephyr_takes_it_as_a_module(sources, firmware, tmp_path):
     need("cmake", "cc")

@@ -290,6 +290,7 @@ def test_a_program_that_has_the_library_already_gets_the_network_alone(small, tm
     assert " T arm_convolve_wrapper_s8" not in symbols
 
 
+@pytest.mark.slow
 def test_cmake_builds_it_as_the_page_says(small, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

@@ -102,6 +102,7 @@ def results(
 SOME = [pytest.param(build, marks=pytest.mark.slow, id=str(build)) for build in sampled_builds(12)]
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("build", [*(pytest.param(b, id=str(b)) for b in EVERY_DAY), *SOME])
 def test_results_are_right_however_they_are_built(build, archives, images, expected, tmp_path):
     if build.missing_tool():
@@ -110,6 +111,7 @@ def test_results_are_right_however_they_are_built(build, archives, images, expec
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
 def test_clang_takes_as_many_instructions_as_gcc(target, images, tmp_path):
     network = tvmrt.compile(DIGITS / "digits_int8.onnx", target=target, interface_api="c",
@@ -137,6 +139,7 @@ def made(archive: Path, folder: Path, *options: str) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "options", "sentence"),
     [
@@ -201,6 +204,7 @@ def test_sources_are_cplusplus_as_well(target, archives, images, expected, tmp_p
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", varied_networks())
 def test_sources_of_other_operators_are_cplusplus(name, tmp_path):
     build = Build("gcc", "-O0", "plain", "cortex-m4")
@@ -248,6 +252,7 @@ def own_lines(text: str, places: list[Path]) -> list[str]:
     return lines
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("words", [(), ("-U__GNUC__",)], ids=["gnu", "other"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_sources_are_standard_c(compiler, words, archives):

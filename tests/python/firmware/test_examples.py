@@ -55,6 +55,7 @@ def make(folder: Path, *arguments: str, ends_well: bool = True, example: Path = 
     return done.stdout
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     "board, kind",
     [
@@ -72,6 +73,7 @@ def test_prints_the_right_digits(board, kind, tmp_path):
     assert printed.splitlines() == [*lines, "10 of 10 right"]
 
 
+@pytest.mark.slow
 def test_makes_anew_what_is_asked_for_otherwise(board, tmp_path):
     def made(*arguments):
         return make(tmp_path, "all", *arguments), (tmp_path / "net.tar").stat().st_mtime_ns
@@ -87,6 +89,7 @@ def test_makes_anew_what_is_asked_for_otherwise(board, tmp_path):
     assert made(f"MODEL={DIGITS}/digits_f32.onnx")[1] > second
 
 
+@pytest.mark.slow
 def test_own_board_is_two_files(board, tmp_path):
     copy = shutil.copytree(EXAMPLE, tmp_path / "firmware", ignore=lambda *_: ["build"])
     shutil.copytree(DIGITS, tmp_path / "digits")
@@ -111,6 +114,7 @@ def golden_file(network: onnx.ModelProto, inputs: dict[str, np.ndarray], folder:
     return [f"MODEL={folder}/net.onnx"]
 
 
+@pytest.mark.slow
 @every_board
 def test_takes_any_network_by_its_path(board, tmp_path):
     """Several inputs and outputs of several types and names, and libm functions that set errno."""
@@ -134,6 +138,7 @@ def test_takes_any_network_by_its_path(board, tmp_path):
     assert {"sums: equal", "unset: equal", "output: equal"} <= set(printed.splitlines())
 
 
+@pytest.mark.slow
 def test_says_which_output_is_wrong(board, tmp_path):
     network = model([helper.make_node("Neg", ["x"], ["y"])], {"x": np.zeros(3, np.int8)}, ["y"])
     onnx.save(network, tmp_path / "net.onnx")
@@ -144,6 +149,7 @@ def test_says_which_output_is_wrong(board, tmp_path):
     assert "y: wrong: 1 of 3 elements" in make(tmp_path / "b", "check", *arguments, ends_well=False)
 
 
+@pytest.mark.slow
 def test_replays_a_network(board, tmp_path):
     network = model(
         [helper.make_node("Neg", ["x"], ["y"], "turn")], {"x": np.zeros(3, np.int8)}, ["y"]
@@ -179,6 +185,7 @@ int main(void) {
 """
 
 
+@pytest.mark.slow
 def test_notes_survive_a_reset(board, tmp_path, capsys):
     """Start-up code clears variables, but not the section of the notes and the workspace."""
     build, boards = Path(f"{tmp_path}-trace"), EXAMPLE / "boards"
@@ -206,6 +213,7 @@ def test_notes_survive_a_reset(board, tmp_path, capsys):
     assert "operator 2, depthwise (nodes depthwise, relu3), is the first that did not" in finding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arrays, match",
     [
@@ -224,6 +232,7 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
     assert match in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments, match",
     [
@@ -247,6 +256,7 @@ LONG = [
 
 
 # one network on every board; the others, which run on boards in tests of their own, in turns
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "board"),
     [

@@ -53,6 +53,7 @@ def network(channels: int = 5, size: int = 6, classes: int = 4):
     return model(nodes, {"x": x}, ["y", "k"], weights), {"x": x}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_network_runs_on_the_processor(target, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -34,6 +34,7 @@ def compiled(name: str, target: str):
 OTHER_TARGETS = [pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m55", "riscv32")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", *OTHER_TARGETS])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_functions_warn_of_nothing_and_take_little_stack(name, target, tmp_path, monkeypatch):
@@ -71,6 +72,7 @@ def recursive(calls: dict[str, set[str]]) -> set[str]:
     return {name for name, others in reached.items() if name in others}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-Os", "-O3"])
 def test_kernels_of_boards_compile_with_clang_and_without_optimisation(level, tmp_path):
     """The loops in assembly are for GCC's optimiser; others get those in C."""
@@ -92,6 +94,7 @@ def test_kernels_of_boards_compile_with_clang_and_without_optimisation(level, tm
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_clang_warns_of_nothing(name, tmp_path):
     if shutil.which("clang") is None:

@@ -274,6 +274,7 @@ def test_tensors_without_elements_are_compared_with_no_size(tmp_path):
     subprocess.run(["cc", "-Wextra", "-Werror", "-fsyntax-only", *flags, source], check=True)
 
 
+@pytest.mark.slow
 def test_an_archive_unpacked_over_an_older_one_is_made_anew(tmp_path):
     def library(network, **options):
         tvmrt.compile(network, target="host", runtime="crt", executor="aot", module_name="net",
@@ -297,6 +298,7 @@ BYTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), BYTES.values(), ids=BYTES)
 def test_equal_networks_give_equal_bytes_whenever_and_wherever(tmp_path, name, options):
     contents = []
@@ -345,6 +347,7 @@ def test_main_passes_each_of_its_tensors_once_to_an_operator(tmp_path):
         assert len(set(numbers)) == len(numbers)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("options", [C, {"unpacked_api": True}, {}], ids=["c", "mixed", "packed"])
 @pytest.mark.parametrize("name", ["f32", "int8"])
 def test_the_objects_need_nothing_but_memory_and_math_functions(tmp_path, name, options):

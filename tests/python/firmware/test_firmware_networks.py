@@ -57,6 +57,7 @@ def run(network, inputs: dict[str, np.ndarray], folder: Path, target: str, **opt
     return {t.name: y for t, y in zip(summary.outputs, outputs)}
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("name", small_networks() or [pytest.param("none", marks=pytest.mark.skip(
     reason="TVMRT_MODELS names no folder of networks"))])  # fmt: skip
 def test_small_networks_give_their_golden_outputs(name, tmp_path):
@@ -99,6 +100,7 @@ def scratch_model():
     return model(nodes, inputs, outputs, weights), inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "host", "native"])
 def test_kernels_find_their_scratch_in_the_workspace(target, tmp_path):
     runtime = pytest.importorskip("onnxruntime")

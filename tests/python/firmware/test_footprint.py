@@ -28,6 +28,7 @@ def measured(bench):
     return bench.measure(["cortex-m4"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [

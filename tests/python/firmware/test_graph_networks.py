@@ -62,6 +62,7 @@ def compile_graph(path, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, target, params",
     [
@@ -122,6 +123,7 @@ def run_on_host(folder: Path, library, runtime: Path, images, missing: int = 0):
     return done.returncode, np.fromfile(folder / "results.bin", np.float32).reshape(-1, 10)
 
 
+@pytest.mark.slow
 @PARAMS
 def test_the_stated_memory_is_enough(params, runtime, images, golden, tmp_path):
     digits = DIGITS / "digits_int8.onnx"
@@ -154,6 +156,7 @@ def test_the_memory_is_told_before_anything_is_built(target, params, tmp_path):
     subprocess.run([compiler, *flags, *includes, tmp_path / "claim.c"], check=True)
 
 
+@pytest.mark.slow
 @PARAMS
 def test_one_byte_less_is_a_code(params, runtime, images, tmp_path):
     library = compile_graph(DIGITS / "digits_int8.onnx", params=params)

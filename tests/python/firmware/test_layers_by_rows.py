@@ -272,6 +272,7 @@ def least_at_once(name: str, target="cortex-m4") -> int:
     return min(p.ram_bytes for p in plans_of(name, target) if set(p.patches) <= {1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -299,6 +300,7 @@ def check(found, expected) -> None:
             np.testing.assert_array_equal(found[key], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["floats", "mean", "most"])
 def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(name, tmp_path):
     inputs, expected = example(network(name))
@@ -315,6 +317,7 @@ def test_floats_by_rows_are_bit_by_bit_those_of_whole_layers(name, tmp_path):
     check(found[0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target", "bytes_of"),
     [

@@ -63,6 +63,7 @@ def read_outputs(library, folder: Path) -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pools", POOLS)
 def test_digits_run_in_just_the_stated_bytes(digits, images, golden, tmp_path, pools):
     library = compile_network(digits, pools=pools)
@@ -115,6 +116,7 @@ def run_on_board(library, inputs, folder: Path) -> dict[str, np.ndarray]:
     return read_outputs(library, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_the_stack_on_a_board_stays_below_the_stated_bound(
     digits, images, golden, tmp_path, target

@@ -73,6 +73,7 @@ def ask(shared, prefix: str, interface: str, classic: bool, struct):
     return ctypes.cast(value, ctypes.POINTER(struct)).contents
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("pools", [None, TWO], ids=["one-pool", "two-pools"])
 @pytest.mark.parametrize("options", INTERFACES)
 def test_a_network_tells_its_tensors_and_sizes(tmp_path, options, pools):

@@ -53,6 +53,7 @@ def check(network, folder: Path) -> None:
     assert not new, "rules that docs/explanation/misra.md does not explain: " + "; ".join(new)
 
 
+@pytest.mark.slow
 def test_the_digits_network_breaks_no_unexplained_rule(digits, tmp_path):
     check(digits, tmp_path)
 

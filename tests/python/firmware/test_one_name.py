@@ -123,6 +123,7 @@ def link(folder, objects, libraries, command=("cc",)):
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options, call", CALLS)
 def test_archives_of_two_networks_do_not_link(compiled, runtime, tmp_path, options, call):
     first, second = compiled(F32, options), compiled(INT8, options)

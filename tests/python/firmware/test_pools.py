@@ -91,6 +91,7 @@ def test_the_first_pool_is_preferred(digits):
     assert one.arena_bytes == other.arena_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pools",
     [
@@ -140,6 +141,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options, pools", PLACES)
 def test_weights_are_copied_to_a_pool(digits, images, golden, tmp_path, options, pools):
     place = {"conv1*": "dtcm"} if len(pools) > 1 else {"conv*": "flash", "*": "dtcm"}

@@ -29,6 +29,7 @@ def export(path, folder, name="digits", target="cortex-m4", executor="aot", **op
     return library
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("target", ["cortex-m4", "host"])
 @pytest.mark.parametrize("options", INTERFACES)
 def test_gives_what_onnxruntime_gives(digits, images, golden, tmp_path, options, target):
@@ -40,6 +41,7 @@ def test_gives_what_onnxruntime_gives(digits, images, golden, tmp_path, options,
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_main_has_the_parameters_that_programs_for_tvm_pass(digits, images, golden, tmp_path):
     """One that declares it by itself, with the tensors alone, and nothing but TVM's headers."""
     export(digits, tmp_path / "net.tar", interface_api="c", unpacked_api=True, target="host")
@@ -63,6 +65,7 @@ def test_main_has_the_parameters_that_programs_for_tvm_pass(digits, images, gold
     np.testing.assert_allclose(found, golden(digits), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["c", "packed"])
 def test_two_networks_live_in_one_program(images, golden, tmp_path, interface):
     paths = {"a": DIGITS / "digits_f32.onnx", "b": DIGITS / "digits_int8.onnx"}
@@ -76,6 +79,7 @@ def test_two_networks_live_in_one_program(images, golden, tmp_path, interface):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["c", "packed"])
 def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface):
     """Of its own files alone; it has those of the runtime that the network's interface needs."""
@@ -94,6 +98,7 @@ def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_an_archive_has_of_the_runtime_needs_no_more(digits, tmp_path):
     """Whatever a program takes from it, by any executor, is linked."""
     for executor in ("aot", "graph"):
@@ -109,6 +114,7 @@ def test_what_an_archive_has_of_the_runtime_needs_no_more(digits, tmp_path):
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["c", "packed"])
 def test_sanitizers_find_nothing(digits, images, golden, tmp_path, interface):
     export(digits, tmp_path / "out", interface_api=interface, unpacked_api=interface == "c")

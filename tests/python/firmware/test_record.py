@@ -84,6 +84,7 @@ def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int
     return code, json.loads(captured.out) if captured.out else {"error": captured.err}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "board, kind",
     [
@@ -156,6 +157,7 @@ def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records a run
     options = {"record": True, "trace_records": 20, "sanitizers": SANITIZERS}

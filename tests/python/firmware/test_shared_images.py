@@ -37,6 +37,7 @@ def check(found, images, golden, paths):
             np.testing.assert_allclose(probabilities[0], row, rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", INTERFACES)
 def test_networks_take_turns_in_one_workspace(images, golden, tmp_path, options):
     image = tvmrt.compile_together({"a": F32, "b": INT8}, **options)
@@ -102,6 +103,7 @@ def test_lent_pools_are_as_large_as_the_largest_network(images, golden, tmp_path
         assert f"#define TVMGEN_IMAGE_{name.upper()}_WORKSPACE_POOL_SIZE {nbytes}\n" in header
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrent", [False, True])
 def test_copied_weights_outlive_the_other_networks(images, golden, tmp_path, concurrent):
     options = {**PLAIN, "pools": {"sram": 1 << 20}, "place": {"conv1*": "sram"}}

@@ -58,6 +58,7 @@ def sources_of(network, folder, main: str, **options):
     return [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("ops", [1, 3, 1000])
 def test_slices_give_what_one_run_gives(digits, images, golden, tmp_path, ops):
     main = MAIN % {"in": "TVMGEN_NET_IMAGE_SIZE", "ops": ops, "pool": "", "given": ""}
@@ -66,6 +67,7 @@ def test_slices_give_what_one_run_gives(digits, images, golden, tmp_path, ops):
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_slices_use_the_memory_that_the_program_lends(digits, images, golden, tmp_path):
     begin = "(pools.sram = (void *)(((uintptr_t)memory + 15) & ~(uintptr_t)15), &pools)"
     texts = {"in": "TVMGEN_NET_IMAGE_SIZE", "ops": 2, "pool": POOL, "given": f", {begin}"}

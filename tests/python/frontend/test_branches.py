@@ -61,6 +61,7 @@ def two_rates(first: int, nested: bool = False) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
 @pytest.mark.parametrize("first", RATES)
 @pytest.mark.parametrize("rate", RATES)

@@ -37,6 +37,7 @@ def test_whole_network_compiles(name):
     assert tvmrt.compile(NETWORKS[name]).sources
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", NETWORKS)
 @bounded
 @given(seed=seeds)
@@ -47,6 +48,7 @@ def test_contradictory_model_gives_a_documented_error(name, seed):
         assert str(problem)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", NETWORKS)
 @bounded
 @given(seed=seeds)

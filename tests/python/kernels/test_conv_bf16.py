@@ -95,6 +95,7 @@ def packed(w, bias, tiles: packing.Tiles, groups: int):
     )
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("build", BUILDS)
 def test_conv_equals_numpy_of_rounded_numbers(build: str, build_folder: Path) -> None:
     cc, flags, machine, kind = BUILDS[build]

@@ -141,6 +141,7 @@ def source(machine: kb.Machine) -> str:
     )
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("build", kb.BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_conv_equals_numpy(case: Case, build: str, build_folder: Path) -> None:

@@ -85,6 +85,7 @@ SHAPES = {
 BATCH = Batch(SHAPES)
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("types", TYPES)
 def test_types_give_numpys_bytes(tmp_path_factory, fmt, types):
@@ -106,6 +107,7 @@ def test_few_large_weights_take_extra_quads(tmp_path_factory, fmt, name, types):
     BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, types)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_compiler("clang"), reason="needs clang")
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", ["3x3-odd-channels", "1x1-batch-3", "groups-3-odd"])
@@ -114,6 +116,7 @@ def test_clang_gives_the_same_bytes(tmp_path_factory, fmt, name):
     BATCH.check(folder, fmt, name, "s8-u8-s8", cc="clang", flags=FLAGS[fmt])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", ["3x3-odd-channels", "3x3-dilated", "1x1"])
 def test_shared_work_gives_the_same_bytes(tmp_path_factory, fmt, name):
@@ -121,6 +124,7 @@ def test_shared_work_gives_the_same_bytes(tmp_path_factory, fmt, name):
     BATCH.check(folder, fmt, name, "u8-u8-u8", flags=[*FLAGS[fmt], "-DTASKS=3", *PARALLEL])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("w_signed", [True, False], ids=["s8-weights", "u8-weights"])
 def test_onnxruntime_gives_the_same_bytes(tmp_path_factory, fmt, w_signed):

@@ -157,6 +157,7 @@ int run_{index}({arguments}) {{
 """
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_conv_transpose_equals_onnxruntime(case: Case, build: str, build_folder: Path) -> None:

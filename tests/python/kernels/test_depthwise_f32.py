@@ -143,6 +143,7 @@ def source(machine: kb.Machine) -> str:
     return "\n".join([*head, *kb.unique_definitions(tiles), *functions])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", kb.BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_depthwise_equals_numpy(case: Case, build: str, build_folder: Path) -> None:

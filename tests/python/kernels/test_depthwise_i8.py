@@ -57,6 +57,7 @@ SHAPES = {
 BATCH = Batch(SHAPES)
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8", "s8-u8-outliers", "u8-u8-far-outliers"])

@@ -82,6 +82,7 @@ def network(kind):
     return model, rng.integers(low, high + 1, (1, 9, 6, 5)).astype(dtype)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus", "riscv32", "rv32imac_zve32x"])
 def test_boards_give_onnxruntimes_bytes(kind, target, tmp_path):

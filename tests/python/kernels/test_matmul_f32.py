@@ -112,6 +112,7 @@ def widen(array: np.ndarray, floats: int) -> np.ndarray:
     return kb.guarded(wide, np.nan)[0]
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("build", kb.BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_matmul_equals_numpy(case: Case, build: str, build_folder: Path) -> None:

@@ -21,6 +21,7 @@ SIZES = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("signed", [True, False], ids=["s8", "u8"])
@@ -53,6 +54,7 @@ int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b
 """
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("b_signed, b_zero", [(True, 0), (True, -3), (False, 121)])

@@ -192,6 +192,7 @@ def library(folder, kernel: MicroKernel, functions: list[str], fpu: int = 1):
     return build(folder, source(kernel, functions, fpu), CHECKED)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_bytes_are_those_of_exact_sums(name, tmp_path):
     cases = {}
@@ -241,6 +242,7 @@ def runners(kernel: MicroKernel) -> list[str]:
     return list(dict.fromkeys([able[0], "cortex-m55"]))
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in KERNELS for t in runners(KERNELS[n])])
 def test_boards_with_its_instructions_give_the_same_bytes(name, target, tmp_path):
     kernel, board = KERNELS[name], BOARDS[target]
@@ -320,6 +322,7 @@ def test_rounding_by_integers_is_that_of_a_float_unit(tmp_path):
         one.check(built, name)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_the_result_may_lie_in_the_inputs_place(name, tmp_path):
     pointwise = Shape(in_c=11, out_c=11, size=(5, 3), **POINT)
@@ -332,6 +335,7 @@ def test_the_result_may_lie_in_the_inputs_place(name, tmp_path):
         one.check(built, run, in_place=True)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("fpu", [0, 1])
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_bounds_narrower_than_the_type(name, fpu, tmp_path):
@@ -341,6 +345,7 @@ def test_bounds_narrower_than_the_type(name, fpu, tmp_path):
     one.check(library(tmp_path, one.kernel, [one.function("run")], fpu), "run")
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
     rng, kernel, cases = np.random.default_rng(7), KERNELS[name], {}
@@ -360,6 +365,7 @@ def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
         one.check(built, run)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", list(KERNELS))
 def test_too_little_scratch_is_an_error(name, tmp_path):
     cases = (case(shape, "s8-s8-s8", KERNELS[name]) for shape in SHAPES.values())

@@ -138,6 +138,7 @@ def inputs() -> list[tuple[np.ndarray, np.ndarray]]:
     return [(x, expected_of(case, x)) for case, x in zip(CASES, arrays)]
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_pool_equals_onnxruntime(

@@ -269,6 +269,7 @@ def convolution(fmt: str, kind: str):
     return layer(FORMATS[fmt], s, True, A.zero), x, w, bias, acc, scale
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epilogue", ["int32", "float", "requantize"])

@@ -53,6 +53,7 @@ def source(machine: kb.Machine) -> str:
     return "\n".join([*head, *kb.unique_definitions(layer.tiles for layer in layers), *text])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize(("case", "size"), RUNS, ids=lambda one: getattr(one, "name", one))
 def test_squares_equal_numpy(case: Case, size: int, build: str, build_folder: Path) -> None:

@@ -35,6 +35,7 @@ def library(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", PROCESSORS)
 def test_every_processor_computes_of_the_rounded_numbers(
     level, library, machines, program, tmp_path, capsys

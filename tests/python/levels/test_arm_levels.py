@@ -51,6 +51,7 @@ def results(fat, network, machines):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_computes_the_network_on_its_processor(level, results, network):
     """As onnxruntime does; integers to the bit, and floats of all levels by the same code."""
@@ -93,6 +94,7 @@ def test_a_forced_level_that_the_processor_lacks_is_a_sentence(
     assert (done.returncode, done.stdout) == (1, sentence)
 
 
+@pytest.mark.slow
 def test_a_library_of_one_level_is_refused_on_a_lesser_processor(program, machines):
     path = program.parent / "dot.so"
     made = tvmrt.compile(DIGITS, target="aarch64-linux", levels=["dot"])

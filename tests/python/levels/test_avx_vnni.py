@@ -37,6 +37,7 @@ static inline void fake_ask(tvmrt_processor* out) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [["v2", "v3", "v3vnni", "v4vnni"], ["v3vnni", "v3", "v2"]], ids=["packed", "own"]
 )
@@ -64,6 +65,7 @@ def test_avx_vnni_computes_what_others_do(names, network, monkeypatch, tmp_path)
             np.testing.assert_array_equal(found, wanted, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 def test_its_own_flags_give_the_encoding_of_such_processors(network, monkeypatch, tmp_path):
     monkeypatch.setenv("TVMRT_CFLAGS", "-O1")

@@ -27,6 +27,7 @@ def machine(machines):
         yield SimpleNamespace(target="aarch64-linux", name="aarch64", place=place, port=port)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
 def test_a_network_is_right_there(machine, network, capsys):
     """Against onnxruntime here."""
@@ -37,11 +38,13 @@ def test_a_network_is_right_there(machine, network, capsys):
     assert found["wrong"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", networks_elsewhere.turns("aarch64-linux"))
 def test_a_real_network_is_right_there(machine, network, models_dir, tmp_path):
     networks_elsewhere.check(models_dir, network, machine.target, machine.port, tmp_path)
 
 
+@pytest.mark.slow
 def test_loading_it_here_names_both_machines(machine, tmp_path):
     path = tmp_path / "net.so"
     tvmrt.compile(DIGITS / "digits_f32.onnx", target=machine.target).export_library(path)

@@ -40,6 +40,7 @@ def forests() -> dict:
     return found
 
 
+@pytest.mark.slow
 @needs_tools
 def test_a_board_gives_what_onnxruntime_gives(tmp_path):
     model = side_by_side(forests())
@@ -56,6 +57,7 @@ def test_a_board_gives_what_onnxruntime_gives(tmp_path):
     assert done.stdout.count("within") == len(wanted)
 
 
+@pytest.mark.slow
 @needs_tools
 def test_the_example_s_forest_takes_3_kilobytes(tmp_path):
     pytest.importorskip("skl2onnx")

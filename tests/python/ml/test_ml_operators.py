@@ -206,6 +206,7 @@ def test_labels_that_are_strings_are_places_in_a_list(tmp_path):
     assert maps == wanted["map"]
 
 
+@pytest.mark.slow
 def test_the_commands_know_labels(tmp_path):
     """``verify`` compares strings and maps with onnxruntime's, ``inspect`` tells the labels."""
     onnx.save(flowers(), tmp_path / "flowers.onnx")

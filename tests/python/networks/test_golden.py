@@ -39,6 +39,7 @@ def compiled(path: Path):
     return tvmrt.compile(path, executor="aot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "executor", "compiler"), WAYS)
 def test_golden_outputs_and_the_same_bits_with_any_number_of_threads(
     models_dir: Path, tmp_path: Path, network: str, executor: str, compiler: str
@@ -64,6 +65,7 @@ def test_golden_outputs_and_the_same_bits_with_any_number_of_threads(
             assert found.tobytes() == alone.setdefault(name, found.tobytes()), label
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("network", NAMES)
 def test_memory_plan_is_within_five_percent_of_the_bound(models_dir: Path, network: str):
     summary = compiled(models_dir / f"{network}.onnx").summary
@@ -71,6 +73,7 @@ def test_memory_plan_is_within_five_percent_of_the_bound(models_dir: Path, netwo
     assert summary.arena_bytes <= 1.05 * summary.lower_bound_bytes
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize(("network", "compiler"), COMPILERS)
 def test_generated_c_has_no_warning(models_dir: Path, tmp_path: Path, network: str, compiler: str):
     if shutil.which(compiler) is None:

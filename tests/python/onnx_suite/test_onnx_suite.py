@@ -38,6 +38,7 @@ def _passing(printed: str, kind: str) -> int:
     return int(line.split()[1])
 
 
+@pytest.mark.slow
 def test_some_cases():
     printed = _run("--operators", *FEW)
     assert _passing(printed, "node") >= 180

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from nn_case import case, check
 
 RNG = np.random.default_rng(17)
@@ -20,6 +21,7 @@ def qkv(steps=4, length=6, heads=3, shared=3, width=8, value=8, batch=2):
     ]
 
 
+@pytest.mark.slow
 def test_attention(tmp_path):
     mask = RNG.uniform(0, 1, (4, 6)) > 0.3
     mask[:, 0] = True
@@ -91,6 +93,7 @@ def test_rotary_embedding(tmp_path):
     check(cases, 23, tmp_path, "reference")
 
 
+@pytest.mark.slow
 def test_newest(tmp_path):
     def packed(heads, width):
         return array(2, 5, heads * width)
@@ -124,6 +127,7 @@ def test_newest(tmp_path):
     check(cases, 27, tmp_path, "reference")
 
 
+@pytest.mark.slow
 def test_contributed(tmp_path):
     ms = {"domain": "com.microsoft"}
     x, row = array(2, 4, 24), array(24)

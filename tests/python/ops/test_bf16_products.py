@@ -80,6 +80,7 @@ def test_one_level_multiplies_pairs_and_the_others_have_their_own_code(every_lev
     assert {name for row in summary.reduced for name in row.nodes} >= {"rows", "columns", "conv"}
 
 
+@pytest.mark.slow
 def test_native_library_computes_of_the_rounded_numbers(network, right, tmp_path):
     path = tmp_path / "net.so"
     library = tvmrt.compile(network, executor="aot", target="native", precision="bf16")
@@ -89,6 +90,7 @@ def test_native_library_computes_of_the_rounded_numbers(network, right, tmp_path
     assert library.summary.weights_bytes < 0.62 * full  # odd channels, and blocks that are filled
 
 
+@pytest.mark.slow
 def test_verify_tells_the_error_and_every_layer_is_near_float32(tmp_path, capsys):
     path = tmp_path / "net.onnx"
     nodes = [helper.make_node("MatMul", ["x", "weights"], ["y"], "product")]
@@ -99,6 +101,7 @@ def test_verify_tells_the_error_and_every_layer_is_near_float32(tmp_path, capsys
     assert len(off) == 2 and 1e-4 < min(off) and max(off) < 2**-6
 
 
+@pytest.mark.slow
 def test_layer_that_would_be_off_further_stays_in_float32_and_is_named(tmp_path, capsys):
     near = np.full((16, 16), 0.5, np.float32)
     far = near + np.float32(0.5**9 * 0.99) * RNG.choice([-1, 1], (16, 16)).astype(np.float32)

@@ -75,6 +75,7 @@ def test_values_that_are_not_there(given):
     assert found.none is None
 
 
+@pytest.mark.slow
 def test_from_the_command(tmp_path):
     file, library, inputs = (str(tmp_path / name) for name in ("n.onnx", "n.so", "in.npz"))
     model = parser.parse_model(SCALED)

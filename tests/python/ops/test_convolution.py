@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from nn_case import case, check
 
 RNG = np.random.default_rng(11)
@@ -40,6 +41,7 @@ LAYERS = [
 ]
 
 
+@pytest.mark.slow
 def test_constant_weights(tmp_path):
     cases = [
         case(id, "Conv", [array(*x), array(*w), array(w[0])], [1, 2], **attrs)
@@ -52,6 +54,7 @@ def test_constant_weights(tmp_path):
     check(cases, 13, tmp_path)
 
 
+@pytest.mark.slow
 def test_computed_weights(tmp_path):
     cases = [
         case(id, "Conv", [array(*x), array(*w), array(w[0])], **attrs) for id, x, w, attrs in LAYERS
@@ -128,6 +131,7 @@ TRANSPOSED = [
 ]
 
 
+@pytest.mark.slow
 def test_transposed(tmp_path):
     cases = [
         case(

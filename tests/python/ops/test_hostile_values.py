@@ -139,6 +139,7 @@ def judge(found) -> int:
     return refused
 
 
+@pytest.mark.slow
 def test_places_at_every_limit(tmp_path):
     _, found = run_sanitised(SHORT, NETWORKS, tmp_path, 12)
     assert judge(found) >= 12
@@ -150,6 +151,7 @@ def test_places_at_every_limit_of_every_operator(tmp_path):
     assert judge(found) >= 40
 
 
+@pytest.mark.slow
 def test_integers_wrap(tmp_path):
     """Sums and products as numpy's, the mean exact and rounded toward zero."""
     values, found = run_sanitised(list(ARITHMETIC), ARITHMETIC, tmp_path, 8, ("narrow",))

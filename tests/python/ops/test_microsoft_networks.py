@@ -42,6 +42,7 @@ def by_onnxruntime(model, feeds: dict) -> np.ndarray:
     return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_optimised_transformer(tmp_path, kind):
     pytest.importorskip("sympy", reason="the optimiser needs it")
@@ -54,6 +55,7 @@ def test_optimised_transformer(tmp_path, kind):
     np.testing.assert_allclose(result, by_onnxruntime(model, feeds), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_quantised_networks(tmp_path):
     """The results are probabilities and sums of floats; a step of a layer of bytes moves them by a
     hundredth of their spread."""

@@ -49,6 +49,7 @@ _BYTES = Batch(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", list(_ATTENTION))
 def test_attention_of_onnxruntime(part):
     part.check()
@@ -60,11 +61,13 @@ def test_more_attention_of_onnxruntime(part):
     part.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", list(_FLOATS))
 def test_floats_of_onnxruntime(part):
     part.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", list(_BYTES))
 def test_bytes_of_onnxruntime(part):
     part.check()

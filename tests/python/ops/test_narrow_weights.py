@@ -49,6 +49,7 @@ def floats(name, array):
 FORMS = {"tensor": ((), {}), "channel": ((9,), {"axis": 1}), "block": ((4, 9), {"axis": 0})}
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["INT4", "UINT4"])
 def test_weights_of_four_bits_are_dequantized(kind, form, tmp_path):
@@ -107,6 +108,7 @@ def test_weights_of_four_bits_stay_narrow(form, tmp_path):
 
 
 # ONNX Runtime knows no zero points that are floats beside weights of 8 bits
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     ("bits", "points"),
     [(4, "middle"), (4, "packed"), (4, "floats"), (8, "middle"), (8, "packed")],
@@ -193,6 +195,7 @@ def test_convolution_of_four_bits(groups, tmp_path):
     assert numbers.size // 2 <= held <= numbers.size // 2 + 8 * 24 + 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["MatMul", "Conv"])
 def test_products_of_integers_read_bytes(op, tmp_path):
     """Beside quantised activations weights are unpacked when the network is compiled."""

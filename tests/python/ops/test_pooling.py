@@ -37,6 +37,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 def test_windows(tmp_path, op):
     cases = [case(id, op, [array(*shape)], **attrs) for id, shape, attrs in WINDOWS]
@@ -52,6 +53,7 @@ def test_windows(tmp_path, op):
     check(cases, 22, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [8, 10, 11])
 def test_older_opsets(tmp_path, opset):
     cases = [

@@ -116,6 +116,7 @@ def conv_with_conversions(net: Net, layer: str, types: str, bias: str, after, re
     return net.quantize(y, scalar(spread / 50), zero(result, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("types", TYPES)
 def test_convolutions(tmp_path, types):
     net = Net(6)
@@ -140,6 +141,7 @@ AFTER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", ["int", "float"])
 def test_work_between_convolution_and_quantisation(tmp_path, bias):
     net = Net(7)
@@ -150,6 +152,7 @@ def test_work_between_convolution_and_quantisation(tmp_path, bias):
     net.check(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", ["int", "float", "none"])
 def test_convolutions_with_float_results(tmp_path, bias):
     net = Net(8)
@@ -299,6 +302,7 @@ def test_average_pooling(tmp_path):
 # Matrix products.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 5, 40])
 def test_matrix_products_between_conversions(tmp_path, columns):
     net = Net(14)
@@ -323,6 +327,7 @@ def test_matrix_products_between_conversions(tmp_path, columns):
     net.check(tmp_path)
 
 
+@pytest.mark.slow
 def test_batched_and_computed_factors(tmp_path):
     net = Net(15)
     x = net.dequantize(net.input(net.bytes("uint8", 2, 3, 5, 16)), scalar(0.02), zero("uint8", 99))

@@ -9,6 +9,7 @@ from quant_case import LAYERS, TYPES, Net, scalar, zero
 MS = "com.microsoft"
 
 
+@pytest.mark.slow
 def test_qlinear_conv(tmp_path):
     net = Net(16, 13)
     for number, (layer, (shape, weights, attrs)) in enumerate(LAYERS.items()):
@@ -106,6 +107,7 @@ def test_qgemm(tmp_path):
     net.check(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 def test_operators_of_onnxruntime(tmp_path, kind):
     net = Net(22, 13)

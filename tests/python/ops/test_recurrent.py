@@ -65,6 +65,7 @@ def common(op):
     ]
 
 
+@pytest.mark.slow
 def test_lstm(tmp_path):
     cases = [
         *common("LSTM"),
@@ -82,6 +83,7 @@ def test_lstm(tmp_path):
     check(cases, 14, tmp_path)
 
 
+@pytest.mark.slow
 def test_gru(tmp_path):
     cases = [
         *common("GRU"),
@@ -117,6 +119,7 @@ def test_rnn(tmp_path):
     check(cases, 14, tmp_path)
 
 
+@pytest.mark.slow
 def test_weights_that_a_run_brings(tmp_path):
     cases = [
         cell("lstm", "LSTM", fixed=False, peepholes=True, states=True, direction="bidirectional"),

@@ -159,6 +159,7 @@ PRODUCT = Batch(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*REDUCE])
 def test_reduce(part):
     part.check()

@@ -29,6 +29,7 @@ def convolution(net: Net, layer: str, types: str, x: str | None = None) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_layers_are_a_step_from_those_in_floats(tmp_path):
     net = Net(31)
     for types in TYPES:

@@ -108,6 +108,7 @@ def wide_network() -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["native", "host"])
 def test_every_kernel_that_shares_its_work(target, tmp_path):
     rng = np.random.default_rng(5)

@@ -208,6 +208,7 @@ CHANNELS_LAST = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", CHANNELS_LAST)
 def test_after_convolution(name, tmp_path):
     """Convolutions leave their channels innermost; what follows must see the logical order."""

@@ -161,6 +161,7 @@ PLACED = Batch(20, place_cases())
 FLOWING = Batch(20, flow_cases())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*PICKED, *POOLED])
 def test_nan_stays_in_extremes(part):
     part.check()
@@ -171,6 +172,7 @@ def test_places_that_are_no_numbers(part):
     part.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*FLOWING])
 def test_flow_as_in_onnxruntime(part):
     part.check()

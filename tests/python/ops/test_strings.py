@@ -112,6 +112,7 @@ def test_strings_are_made_moved_and_compared():
 CASES = {"lower": "LOWER", "upper": "UPPER", "neither": "NONE"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitive", [0, 1])
 def test_normalised_as_onnxruntime_does(sensitive):
     text = strings("Monday", "tuesday", "MONDAY", "Ärger", "ñandú", "ΔΕΛΤΑ", "Дом", "")

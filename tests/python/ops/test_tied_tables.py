@@ -107,6 +107,7 @@ def test_ahead_of_time_with_weights_in_a_file(tmp_path):
     check(model, runner, 3)
 
 
+@pytest.mark.slow
 def test_a_small_decoder_has_its_embedding_once(tmp_path):
     model, feeds = gpt2(layers=1, width=32, heads=2, steps=5, words=1000, tied=True)
     library = tvmrt.compile(model)

@@ -29,6 +29,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ulps.FUNCTIONS, ids=lambda f: f.name.replace(", ", "-"))
 @pytest.mark.parametrize("case", CASES)
 def test_largest_error(measured, case, function):

@@ -67,6 +67,7 @@ def root_mean_square(array) -> float:
     return float(np.sqrt(np.square(array, dtype=np.float64).mean()))
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("target", ["native", "host"])
 @pytest.mark.parametrize("kind", BITS)
 @pytest.mark.parametrize("depth", [256, 300], ids="K{}".format)
@@ -93,6 +94,7 @@ def test_results_are_those_of_the_rounded_weights(kind, depth, target, tmp_path)
         np.testing.assert_allclose(y, right, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BITS)
 def test_long_rows_and_infinite_ones(kind, tmp_path):
     """More numbers in a row than a kernel has in order at a time, columns that fill no tile, blocks
@@ -110,6 +112,7 @@ def test_long_rows_and_infinite_ones(kind, tmp_path):
         np.testing.assert_array_equal(run(x)[0], np.inf * rounded[5:6])
 
 
+@pytest.mark.slow
 def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
     quantiser = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
     rng = np.random.default_rng(3)
@@ -122,6 +125,7 @@ def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
     assert root_mean_square(our - weights) < 0.97 * root_mean_square(their - weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BITS)
 def test_tied_embeddings_are_stored_once(kind, tmp_path):
     rng = np.random.default_rng(4)
@@ -151,6 +155,7 @@ def test_a_layer_that_would_be_off_further_keeps_float32(tmp_path, capsys):
     assert "in few bits" in told and "in float32" not in told
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     "values",
     [

@@ -71,6 +71,7 @@ def assert_near_onnxruntime(y, model, x) -> None:
     assert np.abs(y - right).max() < 5e-6 * np.abs(right).max()
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("target", ["native", "host"])
 @pytest.mark.parametrize(
     "shape",
@@ -114,6 +115,7 @@ def deep(channels: int, layers: int, extent: int):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layers", "most"),
     [
@@ -132,6 +134,7 @@ def test_by_default_weights_grow_by_little(layers, most, tmp_path):
     assert len(default.winograd) < layers or layers == 1
 
 
+@pytest.mark.slow
 def test_by_default_layers_that_win_most_for_their_bytes_are_computed_by_squares(tmp_path, capsys):
     model, path = convolution(), tmp_path / "net.onnx"
     onnx.save(model, path)
@@ -164,6 +167,7 @@ def test_every_level_reads_the_same_weights(tmp_path, monkeypatch):
     assert ran
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize(
     "shape",
     [

@@ -201,6 +201,7 @@ def test_clients_there_reach_servers_here(built, wine):
     assert re.search(r"cannot connect to 127\.0\.0\.1:\d+: \w", nobody)
 
 
+@pytest.mark.slow
 def test_it_asks_for_nothing_but_the_system(tmp_path):
     library = _compile("digits_int8", tmp_path, levels=["v2"])
     tables = subprocess.run(
@@ -211,6 +212,7 @@ def test_it_asks_for_nothing_but_the_system(tmp_path):
     assert str(tmp_path) not in library.read_bytes().decode("latin-1")
 
 
+@pytest.mark.slow
 def test_levels_ask_for_no_place_of_vectors_on_the_stack(tmp_path):
     """GCC does not keep them at multiples of their size there; a move that wants it would end the
     program."""

@@ -146,6 +146,7 @@ def test_what_is_no_report_is_refused(tmp_path, name, text, said):
         page.read(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_command_writes_data_and_stands_beside_an_older_report(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(branched(), "net.onnx")

@@ -90,6 +90,7 @@ def test_times_end_sessions():
         assert client.begin().socket.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_a_tracker_that_comes_and_goes():
     tracker = rpc.Tracker(port=0)
     where = ("127.0.0.1", tracker.port)

@@ -85,6 +85,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", BREAKS)
 def test_changed_header_is_told(name, tmp_path):
     header, pattern, replacement, expected = BREAKS[name]

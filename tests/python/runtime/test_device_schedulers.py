@@ -37,6 +37,7 @@ def run(executor, value=1.0):
     return executor.get_output(0).numpy()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "times"), [("two branches", 1.8), ("three-stage pipeline", 2.7)]
 )

@@ -179,6 +179,7 @@ def test_numpy_gets_writable_memory():
     np.testing.assert_array_equal(tensor.numpy(), [5, 5, 5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0, 16], ids=["aligned", "unaligned"])
 def test_memory_lives_as_long_as_needed(offset):
     class Tracked(np.ndarray):

@@ -92,6 +92,7 @@ NAMES = {
 }
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("kind", ["graph", "aot"])
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
 def test_run_writes_every_output(tmp_path, kind, names):

@@ -32,6 +32,7 @@ def seconds(program: str) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+@pytest.mark.slow
 def test_import_takes_little_beside_that_of_numpy():
     """By numpy's own time, since a machine that does other things is slow at all of them."""
     programs = ("pass", "import numpy", "import tvmrt", "import tvmrt; tvmrt.nd; tvmrt.runtime")

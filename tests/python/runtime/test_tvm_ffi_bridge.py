@@ -302,6 +302,7 @@ def _fail_with(side, value):
         side(fail)(value)
 
 
+@pytest.mark.everyday(2)
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
 @pytest.mark.parametrize("end", ["returns", "fails", "many"])
 @pytest.mark.parametrize("name", ARGUMENTS)

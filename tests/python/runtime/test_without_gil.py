@@ -23,6 +23,7 @@ GUARDED = {
     "waiting": "used with a GIL only",
     "num_recorded_errors": "atomic",
     "known": "atomic",
+    "texts": "atomic",
     "released_state": "of a thread",
     "recorded_exception": "of a thread",
     "recorded_text": "of a thread",

@@ -12,6 +12,7 @@ from tflite_case import FILES, feeds_for, ours
 import tvmrt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "name"),
     [

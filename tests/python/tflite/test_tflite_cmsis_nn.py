@@ -23,6 +23,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_compute_what_litert_does(name, tmp_path):
     data = (FILES / f"{name}.tflite").read_bytes()

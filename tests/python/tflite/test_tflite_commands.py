@@ -82,6 +82,7 @@ def _two_signatures() -> bytes:
     return net.data()
 
 
+@pytest.mark.slow
 def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
     pytest.importorskip("ai_edge_litert")
     path = tmp_path / "net.tflite"
@@ -108,6 +109,7 @@ def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
     assert "compare with litert" in _tvmrt("bench", path, "--against", "onnxruntime").stderr
 
 
+@pytest.mark.slow
 def test_a_run_chooses_sizes_that_shapes_leave_open(tmp_path):
     pytest.importorskip("ai_edge_litert")
     path = FILES / "squeeze_excite_int8.tflite"

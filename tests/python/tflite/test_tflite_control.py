@@ -175,6 +175,7 @@ def _lstm(net: Net, cifg=False, peephole=False, norm=False, projection=0, **opti
     )
 
 
+@pytest.mark.slow
 def test_recurrent_layers_of_floats(tmp_path):
     net = Net()
     _lstm(net)
@@ -218,6 +219,7 @@ def lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
     net.graph.operators[-1].intermediates = between
 
 
+@pytest.mark.slow
 def test_recurrent_layers_of_bytes(tmp_path):
     net = Net()
     lstm_of_bytes(net, cifg=True, cell=-11)

@@ -12,6 +12,7 @@ EVERYDAY = ("convolutional_dynamic", "gated_units_int16", "squeeze_excite_int8")
 NAMES = sorted(p.stem for p in FILES.glob("*.tflite") if not p.with_suffix(".npz").exists())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in EVERYDAY else pytest.mark.slow) for n in NAMES]
 )

@@ -48,6 +48,7 @@ def _check(data: bytes, path, **options) -> None:
         assert_like(list(found.values()), right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in EVERYDAY else pytest.mark.slow) for n in NAMES]
 )

@@ -129,6 +129,7 @@ def _windows(net: Bytes) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_products_sums_and_windows_of_integers(dtype, tmp_path):
     net = Bytes(dtype)
@@ -396,6 +397,7 @@ def _transposed(net: Bytes) -> None:
         )
 
 
+@pytest.mark.slow
 def test_functions_and_matrices_of_int16(tmp_path):
     net = Bytes("int16")
     _wide_functions(net)

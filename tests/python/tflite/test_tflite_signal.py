@@ -36,6 +36,7 @@ def _hidden(row: list[np.ndarray]) -> list[np.ndarray]:
     return row
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_run_after_run_is_the_same_to_the_bit(name, tmp_path):
     tvmrt.compile(FILES / f"{name}.tflite", executor="aot").export_library(str(tmp_path / "net.so"))

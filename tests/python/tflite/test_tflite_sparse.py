@@ -53,6 +53,7 @@ def _weights(dtype: str, block: int) -> np.ndarray:
     return dense.astype(dtype) if dtype == "int8" else (dense / 64).astype(dtype)
 
 
+@pytest.mark.everyday(3)
 @pytest.mark.parametrize("block", [1, BLOCK])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_product_with_sparse_weights_is_that_of_litert(dtype, block, tmp_path):

@@ -152,6 +152,7 @@ def _run(session: Session, feeds: list[np.ndarray]) -> list[np.ndarray]:
     return list(session.run({i.name: a for i, a in zip(session.inputs, feeds)}).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "executor"), [(_recurrent, "aot"), (_variables, "aot"), (_variables, "graph")]
 )
@@ -180,6 +181,7 @@ def _check_as_a_function(network: Network, runs: list, right: list) -> None:
             pool.submit(network.reset_state).result()
 
 
+@pytest.mark.slow
 def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):
     net = Net()
     sequence = net.input((2, 2, 5), "float32")
@@ -198,6 +200,7 @@ def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):
         assert_like(_run(session, feeds), wanted, 2e-5)
 
 
+@pytest.mark.slow
 def test_both_directions_may_be_in_one_tensor(tmp_path):
     """LiteRT leaves parts of that tensor unwritten, so its two tensors judge."""
     net = Net()

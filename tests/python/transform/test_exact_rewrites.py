@@ -230,6 +230,7 @@ def compare(found, wanted) -> None:
             np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
     model, feeds = network(chain, joined, unread, paddings, dilated)
     found = on_board(model, feeds, tmp_path / "with")
@@ -239,6 +240,7 @@ def test_a_board_gets_the_same_bits_with_and_without(tmp_path, monkeypatch):
         np.testing.assert_array_equal(found[name], expected, err_msg=name)
 
 
+@pytest.mark.slow
 def test_this_machine_gets_the_numbers_of_onnxruntime(tmp_path):
     model, feeds = network(chain, joined, paddings, dilated, kinds=[True])
     compare(on_host(model, feeds, tmp_path), reference(model, feeds))

@@ -108,6 +108,7 @@ def right(model, feeds):
     return session.run(None, feeds)[0]
 
 
+@pytest.mark.slow
 def test_entries_decide_tiles_of_layers_in_8_bits(digits, write):
     fmt = get_target("native").int8
     lanes = FORMATS[fmt].lanes
@@ -195,6 +196,7 @@ def launches(library, folder, image) -> list[int]:
     return [int(line) for line in done.stderr.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 0])
 def test_a_choice_of_threads_decides_how_many_share_a_layer(digits, write, tmp_path, threads):
     bytes_, level = CONV.replace("float32", "int8"), get_target("native").int8
@@ -254,6 +256,7 @@ SEARCHED = [
 ]
 
 
+@pytest.mark.everyday(1)
 @pytest.mark.parametrize("text", SEARCHED, ids=lambda text: " ".join(text.split()[:2]))
 def test_a_search_tells_what_it_has_tried(text):
     entry = search(text, Effort(candidates=2, seconds=0.01, threads=3))
@@ -267,6 +270,7 @@ def test_a_search_tells_what_it_has_tried(text):
     assert entry.best.choice.threads in (counts or [None])
 
 
+@pytest.mark.slow
 def test_tune_measures_once_and_compile_takes_it(digits, tmp_path, capsys):
     path, model = tmp_path / "new" / "tuning.json", str(digits / "digits_f32.onnx")
     quick = ["--database", str(path), "--candidates", "2", "--seconds", "0.01", "--json"]
