@@ -29,7 +29,8 @@ HERE = Path(__file__).resolve().parent
 SANITIZE = ("-g1", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 QUICK = ("-O0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 MOST_BYTES = 64 << 20  # of a network's memory, to be run here
-OF_ONE = ("get_c_metadata", "get_model_metadata")  # without the network's name where it is alone
+# without the network's name where it is alone
+OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state")
 C_SECONDS = 600  # for one file of generated C, on a machine that does other things, too
 
 
