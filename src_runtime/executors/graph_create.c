@@ -347,8 +347,9 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (rc == 0) rc = tvmrt__graph_reset_state(g);
   /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
-  for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i)
+  for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) {
     rc = tvmrt__graph_make_input(g, i, params);
+  }
   if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) {

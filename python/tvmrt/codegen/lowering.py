@@ -215,6 +215,15 @@ def same_place(a: Strided, b: Strided) -> bool:
     )
 
 
+def thread_bytes(program: Program) -> int:
+    """What each thread of a host takes of the runtime's scratch memory at most, at the level of
+    processors that takes most; boards have theirs in the arena."""
+    steps = [step for step in program.steps if step.lowering.target.hosted]
+    ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
+    blocks = (way.kernel_blocks(step) for step, way in ways)
+    return max((sum(round_up(most(n), PAGE_BYTES) for n in each) for each in blocks), default=0)
+
+
 __all__ = [
     "ANY",
     "DENSE",
@@ -224,13 +233,5 @@ __all__ = [
     "lowering_for",
     "lowers",
     "same_place",
+    "thread_bytes",
 ]
-
-
-def thread_bytes(program: Program) -> int:
-    """What each thread of a host takes of the runtime's scratch memory at most, at the level of
-    processors that takes most; boards have theirs in the arena."""
-    steps = [step for step in program.steps if step.lowering.target.hosted]
-    ways = ((step, way) for step in steps for way in step.levels.values() or (step.lowering,))
-    blocks = (way.kernel_blocks(step) for step, way in ways)
-    return max((sum(round_up(most(n), PAGE_BYTES) for n in each) for each in blocks), default=0)

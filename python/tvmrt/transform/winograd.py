@@ -159,9 +159,7 @@ def _fits(node: Node) -> bool:
         and w.is_constant
         and not w.kept  # it lies in the library as a device reads it
         and bool(np.isfinite(w.data).all())
-        and not symbols_of(
-            *x.shape[1:], *node.output.shape[1:]
-        )  # how many images, a run may choose
+        and not symbols_of(*x.shape[1:], *node.output.shape[1:])  # of images a run may choose
     )
 
 

@@ -27,15 +27,15 @@ class SlabChainLowering(Lowering):
         super().__init__(group, target)
         self.steps = steps
         self.tiled: list[TiledLayer] = [s.lowering.tiled(s) for s in steps]
+        self.layers = [s.lowering.slab_layer(s) for s in steps]
         self.rows, self.plan = self._plan()
 
     def _plan(self) -> tuple[int, SlabPlan]:
         """That of as many rows as the cache has room for."""
-        layers = [s.lowering.slab_layer(s) for s in self.steps]
         widths = [_width(tiled) for tiled in self.tiled]
-        found = 1, plan_slabs(layers, widths, 1)
+        found = 1, plan_slabs(self.layers, widths, 1)
         for rows in range(2, MOST_ROWS + 1):
-            plan = plan_slabs(layers, widths, rows)
+            plan = plan_slabs(self.layers, widths, rows)
             if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
                 break
             found = rows, plan
@@ -45,7 +45,7 @@ class SlabChainLowering(Lowering):
     def fits_cache(self) -> bool:
         """Whether slabs have enough rows, and the cache holds the weights beside them, which pass
         through it with each."""
-        weights = sum(s.lowering.slab_layer(s).weight_bytes for s in self.steps)
+        weights = sum(layer.weight_bytes for layer in self.layers)
         return self.rows >= LEAST_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:

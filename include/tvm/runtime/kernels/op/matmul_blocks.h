@@ -304,9 +304,9 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
     const int left = (whole - done) * bytes / TVMRT_WORD_BYTES, vectors = left < most ? left : most;
     if (vectors == 0) return done;
     if (!tvmrt_order_row(bits, block, vectors, x + (int64_t)done * block, &row)) return done;
-    for (int32_t c = first; c < end; c += TVMRT_BLOCK_COLUMNS) {
-      const int columns = end - c < TVMRT_BLOCK_COLUMNS ? 1 : TVMRT_BLOCK_COLUMNS;
+    for (int32_t c = first, columns = 0; c < end; c += columns) {
       tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];
+      columns = end - c < TVMRT_BLOCK_COLUMNS ? 1 : TVMRT_BLOCK_COLUMNS;
       TVMRT_UNROLL(4)
       for (int j = 0; j < TVMRT_BLOCK_COLUMNS; j++) sums[j] = TVMRT_F32V(splat)(0.0f);
       if (columns > 1) {
@@ -318,7 +318,6 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
       for (int j = 0; j < columns; j++) {
         y[c + j] = (done > 0 ? y[c + j] : 0.0f) + TVMRT_F32V(sum)(sums[j]);
       }
-      if (columns == 1) c -= TVMRT_BLOCK_COLUMNS - 1;
     }
     done += vectors * TVMRT_WORD_BYTES / bytes;
   }
