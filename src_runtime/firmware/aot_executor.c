@@ -8,8 +8,8 @@
 #include <tvm/runtime/platform.h>
 
 #include "aot_metadata.h"
-#include "graph.h"
 #include "registry.h"
+#include "tensor_bytes.h"
 
 /* Handles of programs point to `shown`; what follows is this file's. */
 typedef struct aot_executor {

@@ -7,7 +7,7 @@
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/platform.h>
 
-#include "graph.h"
+#include "tensor_bytes.h"
 
 typedef struct owned_array {
   TVMNDArray array; /* first: handles are its address */

@@ -6,9 +6,10 @@
 #include <tvm/runtime/dims.h>
 
 #include "json.h"
+#include "tensor_bytes.h"
 
 /* Set in the storage id of a tensor whose memory is an input's; the rest is the input's position. */
-enum { EXTERNAL = 0x8000, MOST_ITEMS = 0x7fff };
+enum { EXTERNAL = 0x8000 };
 
 enum { GRAPH_SECTIONS = 8 }; /* of the graph JSON, which graph_walk.h lists */
 
@@ -85,9 +86,6 @@ tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes);
 
 /* Have num_bytes of unused memory, or kTvmErrorPlatformNoMemory. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes);
-
-/* Size of a tensor; 0 in *ok if it is larger than 2^31 - 1 bytes. */
-size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok);
 
 /* Whether a program's tensor can stand for one of the graph's: where its data begins. */
 tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data);

@@ -5,8 +5,8 @@
  * that it was given is not, and ranges side by side become one. */
 #include <tvm/runtime/platform.h>
 
-#include "graph.h"
 #include "remote.h"
+#include "tensor_bytes.h"
 
 static const DLDevice cpu = {kDLCPU, 0};
 

@@ -1,6 +1,7 @@
 /* Firmware runtime: the size of a tensor, for all executors; whoever needs no graph links no more. */
+#include "tensor_bytes.h"
+
 #include "dtype.h"
-#include "graph.h"
 
 size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
   uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;

@@ -28,23 +28,13 @@
 #ifndef TVM_RUNTIME_CRT_GRAPH_ARENA_H_
 #define TVM_RUNTIME_CRT_GRAPH_ARENA_H_
 
+#include <tvm/runtime/crt/alignment.h>
 #include <tvm/runtime/crt/graph_executor.h>
 #include <tvm/runtime/crt/module.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*! \brief Alignment of the memory and of every tensor in it, in bytes; a power of two. Where it is
- *         set, the library must be built with the same value. */
-#ifndef TVMRT_GRAPH_ALIGN_BYTES
-#define TVMRT_GRAPH_ALIGN_BYTES 16
-#endif
-
-/*! \brief A size rounded up to that alignment. */
-#define TVMRT_GRAPH_ROUND_UP(num_bytes)                                      \
-  (((num_bytes) + (TVMRT_GRAPH_ALIGN_BYTES - 1)) / TVMRT_GRAPH_ALIGN_BYTES * \
-   TVMRT_GRAPH_ALIGN_BYTES)
 
 /*! \brief Bytes of the executor itself. */
 #define TVMRT_GRAPH_EXECUTOR_BYTES (24 * sizeof(void*))
