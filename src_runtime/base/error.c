@@ -33,6 +33,7 @@ static void with_gil(void (*f)(void*), void* obj) {
   if (py_gil_release != NULL) py_gil_release(state);
 }
 
+/* The object is released under the interpreter's lock, which other threads may hold for long. */
 static void drop_py_error(tvmrt_thread* thread) {
   void* old = thread->py_error;
   thread->py_error = NULL; /* first: what the object frees may call the runtime, and fail */
@@ -61,17 +62,15 @@ TVMRT_AT_UNLOAD static void free_last_thread(void) {
 }
 
 /* NULL without memory, or where the system cannot call free_thread(): no struct is better than one
- * that is lost with every thread. */
+ * that is lost with every thread. Who gets NULL fails without a text of its own, so that one is
+ * noted as lost; the next call tries again. */
 static tvmrt_thread* make_thread(void) {
   tvmrt_thread* thread = calloc(1, sizeof(*thread));
-  if (thread == NULL) {
-    is_error_lost = true; /* who gets NULL fails without a text of its own */
-    return NULL;
-  }
-  if (tvmrt__at_thread_end(free_thread, thread) != 0) {
+  if (thread != NULL && tvmrt__at_thread_end(free_thread, thread) != 0) {
     free(thread);
-    return NULL;
+    thread = NULL;
   }
+  if (thread == NULL) is_error_lost = true;
   current_thread = thread;
   return thread;
 }
@@ -80,7 +79,8 @@ tvmrt_thread* tvmrt__thread(void) {
   return current_thread != NULL ? current_thread : make_thread();
 }
 
-/* Not by tvmrt__buf_reserve(), which reports its own failure by coming here. */
+/* Not by tvmrt__buf_reserve(), which reports its own failure by coming here. The text is dropped
+ * where the thread has no struct; that it was lost is then noted. */
 static void set_error_text(const char* text, size_t size) {
   tvmrt_thread* thread = tvmrt__thread();
   size_t wanted = size + 1;
@@ -100,6 +100,7 @@ static void set_error_text(const char* text, size_t size) {
   thread->error.size = size;
 }
 
+/* The runtime's one way to leave a text, also for generated code and plug-ins; NULL forgets it. */
 void TVMPackedFuncSetLastError(const char* msg) {
   set_error_text(msg == NULL ? "" : msg, msg == NULL ? 0 : strlen(msg));
   /* lint: the text is the thread's, which free_thread() frees */
@@ -107,6 +108,8 @@ void TVMPackedFuncSetLastError(const char* msg) {
 
 void TVMAPISetLastError(const char* msg) { TVMPackedFuncSetLastError(msg); }
 
+/* Never NULL. It stays until the thread's next error, also over calls that succeed, as the ABI
+ * has it. A thread that has had no error gets no struct by asking. */
 const char* TVMGetLastError(void) {
   const tvmrt_thread* thread = current_thread;
   if (is_error_lost) return "Out of memory while an error was reported.";
@@ -138,10 +141,12 @@ void tvmrt__set_error(const char* fmt, ...) { SET_ERROR(""); }
 void tvmrt__set_value_error(const char* fmt, ...) { SET_ERROR("ValueError: "); }
 void tvmrt__set_type_error(const char* fmt, ...) { SET_ERROR("TypeError: "); }
 
+/* Always -1. Front ends raise MemoryError by the prefix. */
 int tvmrt__fail_memory(size_t bytes) {
   return tvmrt__fail("MemoryError: no memory for %zu bytes.", bytes);
 }
 
+/* The thread holds a reference of its own, until the next object or until it is dropped. */
 void TVMAPISetLastPythonError(void* py_object) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return;
@@ -150,10 +155,13 @@ void TVMAPISetLastPythonError(void* py_object) {
   thread->py_error = py_object;
 }
 
+/* Borrowed: the thread keeps its reference. */
 void* TVMGetLastPythonError(void) {
   return current_thread == NULL ? NULL : current_thread->py_error;
 }
 
+/* No traces of stacks are made here: front ends print this one's text, which says what was
+ * wrong. */
 const char* TVMGetLastBacktrace(void) { return TVMGetLastError(); }
 
 void TVMDropLastPythonError(void) {
@@ -163,6 +171,8 @@ void TVMDropLastPythonError(void) {
 /* ISO C has no conversion from a data pointer to a function pointer; every host here has. */
 #define STORE_FUNCTION(slot, ptr) memcpy(&(slot), &(ptr), sizeof(slot))
 
+/* Called by the front end as it is loaded, before there are threads that could be in the middle
+ * of one. */
 int TVMBackendRegisterEnvCAPI(const char* name, void* ptr) {
   if (name == NULL) return tvmrt__fail("TVMBackendRegisterEnvCAPI: the name is NULL.");
   if (strcmp(name, "Py_IncRef") == 0) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Both are borrowed until the last read. The text needs no NUL at its end. */
 void tvmrt__parse_init(tvmrt_parser* in, const char* what, const char* text, size_t size) {
   in->what = what;
   in->begin = text;
@@ -35,6 +36,8 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   return tvmrt__fail_value("%s is damaged: %s at line %d, column %d.", in->what, why, line, column);
 }
 
+/* A mark that stands where a text should begin means a text without an end: else it would have
+ * been read. */
 int tvmrt__parse_told(const tvmrt_parser* in) {
   const char c = in->json.damaged;
   if (c == '\0') return 0;
@@ -46,6 +49,7 @@ int tvmrt__parse_told(const tvmrt_parser* in) {
   return tvmrt__parse_fail(in, "expected '%c'", c);
 }
 
+/* Steps over spaces in front of it. */
 int tvmrt__parse_expect(tvmrt_parser* in, char c) {
   tvmrt__json_expect(&in->json, c);
   return tvmrt__parse_told(in);
@@ -73,6 +77,7 @@ int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_told(in));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
   for (;;) {
+    /* what stands between two escapes is copied at once */
     const char* run = text;
     while (*text != '"' && *text != '\\' && *text != '\0') ++text;
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, run, (size_t)(text - run)));
@@ -101,7 +106,8 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   return 0;
 }
 
-/* A number or a word, also those that Python writes: NaN, Infinity. */
+/* A number or a word, also those that Python writes: NaN, Infinity. Which letters stand in which
+ * order is not looked at: nobody reads what is skipped. */
 static int skip_word(tvmrt_parser* in) {
   const char* first = in->json.at;
   while (in->json.at < in->json.end &&
@@ -121,6 +127,7 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   do {
     const char c = tvmrt__json_peek(&in->json);
     const bool is_value = strchr("]},:", c) == NULL;
+    /* deeper ones are counted by nobody */
     if (is_value && depth < sizeof(out->values) / sizeof(out->values[0])) ++out->values[depth];
     if (c == '{' || c == '[') {
       out->lists += c == '[';
@@ -141,6 +148,7 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out) {
   return 0;
 }
 
+/* As deep as the text is: nothing recurses, so a hostile text takes no stack. */
 int tvmrt__parse_skip(tvmrt_parser* in) {
   tvmrt_parse_counts ignored;
   return tvmrt__parse_count(in, &ignored);

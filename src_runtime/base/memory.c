@@ -26,6 +26,7 @@ void* tvmrt__calloc(size_t count, size_t bytes) {
   return ptr;
 }
 
+/* The caller's, to be freed by free(). */
 char* tvmrt__strdup(const char* text) {
   size_t size = strlen(text) + 1;
   char* copy = tvmrt__alloc(size);
@@ -33,8 +34,9 @@ char* tvmrt__strdup(const char* text) {
   return copy;
 }
 
-/* How many items there is room for is not stored, it follows from the count: so an array has grown in
- * this way from its beginning. One that was made for a count of items cannot. */
+/* How many items there is room for is not stored, it follows from the count: so an array has
+ * grown in this way from its beginning. One that was made for a count of items cannot. The new
+ * room is not cleared. On failure the array is as it was. */
 int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
   size_t capacity = count < 4 ? 4 : count * 2;
   void* grown;
@@ -77,6 +79,7 @@ int tvmrt__buf_puts(tvmrt_buf* buf, const char* text) {
   return tvmrt__buf_append(buf, text, strlen(text));
 }
 
+/* Appends. Measured first, so that nothing is cut; the arguments must not lie in this buffer. */
 int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
   va_list args;
   int size;
@@ -92,6 +95,7 @@ int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
   return 0;
 }
 
+/* The struct itself is the caller's, and may be used again. */
 void tvmrt__buf_free(tvmrt_buf* buf) {
   free(buf->data);
   buf->data = NULL;

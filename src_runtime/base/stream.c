@@ -15,12 +15,14 @@
 #include "../platform/files.h"
 #include "../platform/system.h"
 
+/* The bytes and the name are borrowed until the last read. */
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
   in->what = what;
   in->begin = data;
   in->bytes = (tvmrt_bytes){in->begin, in->begin + size, TVMRT_BYTES_WHOLE};
 }
 
+/* Always -1. The place is where the next read would begin. */
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
   return tvmrt__fail_value("%s is damaged: %s at byte %zu of %zu.", in->what, why,
                            (size_t)(in->bytes.at - in->begin), (size_t)(in->bytes.end - in->begin));
@@ -45,6 +47,7 @@ int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
   return tvmrt__reader_check(in);
 }
 
+/* Byte by byte, so that neither the machine's order nor the place of the number matters. */
 int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   const uint8_t* p;
   int i;
@@ -54,12 +57,15 @@ int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
   return 0;
 }
 
+/* `least_bytes` is what one of the things takes at least, and not 0: more of them than the rest
+ * has room for are refused before anybody allocates for them. */
 int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out) {
   *out = tvmrt__bytes_count(&in->bytes);
   if (*out > tvmrt__reader_left(in) / least_bytes) in->bytes.damage = TVMRT_BYTES_COUNT_TOO_MUCH;
   return tvmrt__reader_check(in);
 }
 
+/* Borrowed, without a NUL behind it: whoever wants a C text reads a string. */
 int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {
   const uint8_t* p;
   *out = NULL;
@@ -105,6 +111,7 @@ int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count) {
   return 0;
 }
 
+/* NULL is no list; entries of NULL are passed over, so one half read can be freed. */
 void tvmrt__free_strings(char** strings, size_t count) {
   size_t i;
   if (strings == NULL) return;
@@ -119,6 +126,8 @@ int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value) {
   return tvmrt__buf_append(out, raw, (size_t)bytes);
 }
 
+/* The length is always 8 bytes, whatever a size is on this machine: files go from one to
+ * another. */
 int tvmrt__write_data(tvmrt_buf* out, const void* data, size_t size) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
   return tvmrt__buf_append(out, data, size);
@@ -148,6 +157,7 @@ static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
   return 0;
 }
 
+/* Appends to what *out has, and leaves in it what was read until it failed. */
 int tvmrt__read_file(const char* path, tvmrt_buf* out) {
   FILE* file = tvmrt__open_to_read(path);
   int rc;
@@ -177,6 +187,8 @@ static int write_all(FILE* file, const void* data, size_t size) {
   return fclose(file) == 0 && ok ? 0 : -1; /* closing is what reports a full disk */
 }
 
+/* errno is read for the sentence before the file aside is removed, which may change it. Nothing
+ * is forced to the disk: what a loss of power leaves is the system's affair. */
 int tvmrt__write_file(const char* path, const void* data, size_t size) {
   tvmrt_buf aside = {NULL, 0, 0};
   FILE* file = NULL;

@@ -10,7 +10,9 @@
 
 #include "error.h"
 
-/* Eight bytes a step: names are look-up keys on the path of every call by name. */
+/* Eight bytes a step: names are look-up keys on the path of every call by name. Not proof against
+ * chosen names, which would only make their own process slow. The length goes in first, since the
+ * last word is filled up with zeros. */
 static uint64_t hash_text(const char* text) {
   const uint64_t odd = 0x9e3779b97f4a7c15u;
   size_t left = strlen(text);
@@ -39,6 +41,7 @@ static tvmrt_strmap_slot* probe(const tvmrt_strmap* map, const char* key, uint64
   return &map->slots[i];
 }
 
+/* An empty map may have no table yet: nothing is hashed for one. */
 tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key) {
   tvmrt_strmap_slot* slot;
   if (map->size == 0) return NULL;
@@ -63,6 +66,8 @@ static int grow(tvmrt_strmap* map) {
   return 0;
 }
 
+/* A slot that was there keeps its value. What this returns ends at the next insertion or
+ * removal. */
 tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key) {
   uint64_t hash = hash_text(key);
   tvmrt_strmap_slot* slot;
@@ -78,7 +83,8 @@ tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key) {
   return slot;
 }
 
-/* Close the gap: move back every later slot of the run that could not be found past it. */
+/* Close the gap: move back every later slot of the run that could not be found past it. Without
+ * it a look-up would stop at the gap, before keys that were put behind it when it was taken. */
 static void close_gap(tvmrt_strmap* map, size_t gap) {
   size_t mask = map->num_slots - 1;
   size_t i = gap;
@@ -87,6 +93,8 @@ static void close_gap(tvmrt_strmap* map, size_t gap) {
     i = (i + 1) & mask;
     if (map->slots[i].key == NULL) break;
     home = (size_t)map->slots[i].hash & mask;
+    /* nearer to its home than to the gap: the gap lies before its home, where nobody looks for
+     * it */
     if (((i - home) & mask) < ((i - gap) & mask)) continue;
     map->slots[gap] = map->slots[i];
     gap = i;
@@ -107,6 +115,7 @@ void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key) {
   return value;
 }
 
+/* Behind it the map is an empty one, and may be used again. */
 void tvmrt__strmap_free(tvmrt_strmap* map) {
   size_t i;
   for (i = 0; i < map->num_slots; ++i) free(map->slots[i].key);

@@ -21,7 +21,8 @@ typedef struct aot_handle {
   tvmrt_module* module; /* a tvmrt_aot_executor */
 } aot_handle;
 
-/* Call a function of a module with up to two arguments; *out and *code may be NULL. */
+/* Call a function of a module by its name; `out` and `out_code` may be NULL. What a function
+ * returns is a number or nothing here, so that nobody has to release it. */
 static int call(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args,
                 TVMValue* out, int* out_code) {
   tvmrt_func* f;
@@ -37,12 +38,15 @@ static int call(tvmrt_module* mod, const char* name, TVMValue* args, int* codes,
   return rc;
 }
 
+/* The executor holds the module: the program may release its own handle. One device is read, as
+ * firmware programs have no more. On failure *executor is NULL and the text says why. */
 int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
                             const DLDevice* devices, TVMGraphExecutor** executor) {
   TVMGraphExecutor* e;
   *executor = NULL;
   TVMRT_RETURN_IF_ERROR(
       tvmrt__check_type(module_handle, TVMRT_TYPE_MODULE, "TVMGraphExecutor_Create"));
+  /* the struct first: what is made last needs no undoing */
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
   if (tvmrt__graph_executor_new(sym_json, strlen(sym_json), module_handle, devices, 1, NULL, NULL,
@@ -62,6 +66,7 @@ static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* cod
   return (int)ret.v_int64;
 }
 
+/* -1 for a name that no input has, which is no error here. */
 int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;
@@ -69,6 +74,7 @@ int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name)
   return ask_int(executor->module, "get_input_index", &arg, &code, 1);
 }
 
+/* Weights are inputs as well, as on boards. */
 int TVMGraphExecutor_GetNumInputs(TVMGraphExecutor* executor) {
   return ask_int(executor->module, "get_num_inputs", NULL, NULL, 0);
 }
@@ -77,7 +83,8 @@ int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) {
   return ask_int(executor->module, "get_num_outputs", NULL, NULL, 0);
 }
 
-/* In place, as on boards, where that can be: generated code for hosts asks for an alignment. */
+/* In place, as on boards, where that can be: generated code for hosts asks for an alignment. What
+ * was set in place must stay until the last run that reads it; a copy need not. */
 int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTensor* data_in) {
   TVMValue args[2];
   int codes[2] = {kTVMStr, kTVMDLTensorHandle};
@@ -89,6 +96,7 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTe
               NULL, NULL);
 }
 
+/* Copies into the program's tensor; the executor's own stays valid until the next run. */
 int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
   TVMValue args[2];
   int codes[2] = {kTVMArgInt, kTVMDLTensorHandle};
@@ -97,6 +105,7 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   return call(executor->module, "get_output", args, codes, 2, NULL, NULL);
 }
 
+/* The blob is copied from, and may go when this returns: on boards it has to stay. */
 int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_blob,
                                 uint32_t param_size) {
   TVMByteArray bytes;
@@ -108,7 +117,8 @@ int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_bl
   return call(executor->module, "load_params", &arg, &code, 1, NULL, NULL);
 }
 
-/* The one that is called often: not by name. */
+/* The one that is called often: not by name. The module is one that this file has made, so its
+ * kind is known; another thread's run in between is refused. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)executor->module;
   int rc;
@@ -118,6 +128,7 @@ int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   return rc;
 }
 
+/* The program's handle is NULL afterwards, so that a second release does nothing. */
 int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   TVMGraphExecutor* e = *executor;
   *executor = NULL;
@@ -127,8 +138,9 @@ int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   return 0;
 }
 
-/* Programs write to the data of the tensors that they are shown, at addresses that are the executor's
- * own: nothing is bound from here, so they stay. */
+/* Programs write to the data of the tensors that they are shown, at addresses that are the
+ * executor's own: nothing is bound from here, so they stay. A count of 1 keeps programs from
+ * freeing them: they go with the executor. */
 static int show(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
   size_t count = e->num_inputs + e->num_outputs;
@@ -146,7 +158,7 @@ static int show(aot_handle* h, const DLDevice device) {
   return 0;
 }
 
-/* Release takes one that is half made. */
+/* Release takes one that is half made. The codes are few, and firmware's; the text tells more. */
 tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                                       TVMAotExecutor** executor, const char* module_name) {
   aot_handle* h;
@@ -168,6 +180,7 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
 /* The tensors that programs were shown lie in the executor and go with it. */
 tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
   aot_handle* h = (aot_handle*)executor;
+  /* the tensors are the CPU's, where they are freed without being asked which */
   (void)device;
   if (h == NULL) return kTvmErrorNoError;
   tvmrt__module_release((tvmrt_object*)h->module);
@@ -176,6 +189,7 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   return kTvmErrorNoError;
 }
 
+/* By the name as the author wrote it, or as the metadata spells it in C; -1 where there is none. */
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;
@@ -183,6 +197,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   return ask_int(((aot_handle*)executor)->module, "get_input_index", &arg, &code, 1);
 }
 
+/* The metadata's spelling, which lives as long as the library. */
 int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
   *name = NULL;
   if (index < 0 || index >= executor->metadata->num_inputs) {
@@ -193,6 +208,7 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
   return 0;
 }
 
+/* Not by name either. A second thread that runs the same executor is refused, not made to wait. */
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)((aot_handle*)executor)->module;
   int rc = tvmrt__begin_call(&e->is_taken, "TVMAotExecutor_Run");

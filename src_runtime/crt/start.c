@@ -9,6 +9,8 @@
 #include "../firmware/packed_func.h"
 #include "../tensors/tensor.h"
 
+/* Boards set their registry up here. Hosts have one already: what is tried is whether it
+ * answers. */
 tvm_crt_error_t TVMInitializeRuntime(void) {
   tvmrt_func* f;
   if (tvmrt__global_get("runtime.SystemLib", &f) != 0) return kTvmErrorPlatformNoMemory;
@@ -20,6 +22,7 @@ tvm_crt_error_t TVMGraphExecutorModule_Register(void) { return kTvmErrorNoError;
 
 tvm_crt_error_t TVMAotExecutorModule_Register(void) { return kTvmErrorNoError; }
 
+/* A type of no bits for what is none; the sentence is in the error slot. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   (void)tvmrt__dtype_from_text(s, &dtype);

@@ -12,7 +12,8 @@
 #include <link.h>
 #endif
 
-/* Local always: names of one network must not answer for those of another. */
+/* Local always: names of one network must not answer for those of another. A library that is
+ * loaded again is counted, whatever the mode; RTLD_NOLOAD counts, too. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   static const int modes[] = {
       [TVMRT_LOAD_LAZILY] = RTLD_LAZY | RTLD_LOCAL,
@@ -22,6 +23,7 @@ void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   return dlopen(path, modes[how]);
 }
 
+/* What it fails with helps nobody: the handle is gone for the caller either way. */
 void tvmrt__library_unload(void* handle) { (void)dlclose(handle); }
 
 void* tvmrt__library_symbol(void* handle, const char* name) { return dlsym(handle, name); }
@@ -55,7 +57,8 @@ const char* tvmrt__library_of(const void* address) {
 }
 
 #if defined(__GLIBC__)
-/* From the library's own symbol table. */
+/* From the library's own symbol table. dladdr1() finds the nearest symbol below an address: one
+ * that does not begin there is another. */
 static const ElfW(Sym) * elf_symbol(void* address) {
   Dl_info info;
   void* entry = NULL;
@@ -64,21 +67,27 @@ static const ElfW(Sym) * elf_symbol(void* address) {
   return entry;
 }
 
+/* As the linker wrote it; who uses a size from a file compares it with what the file holds. */
 size_t tvmrt__symbol_bytes(void* address) {
   const ElfW(Sym)* sym = elf_symbol(address);
   return sym == NULL ? 0 : (size_t)sym->st_size;
 }
 
+/* Some names are a function of one compiler and a text of another, as __tvm_main__ is. What no
+ * table knows is taken for code, as most names are. */
 bool tvmrt__symbol_is_function(void* address) {
   const ElfW(Sym)* sym = elf_symbol(address);
   return sym == NULL || (sym->st_info & 0xf) != STT_OBJECT;
 }
 #else
+/* Not known: constants are then copied, as nothing shows that they lie in the library. */
 size_t tvmrt__symbol_bytes(void* address) {
   (void)address;
   return 0;
 }
 
+/* A name in C of fewer than 256 letters and its NUL are a text. Instructions look like one by
+ * chance alone, and only where a NUL ends them. */
 bool tvmrt__symbol_is_function(void* address) {
   const unsigned char* text = address;
   size_t i;

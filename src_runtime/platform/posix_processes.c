@@ -12,6 +12,8 @@
 
 #include "processes.h"
 
+/* The copy has the one thread that called: locks that others held stay taken in it, but for those
+ * that tvmrt__at_fork() was told of. */
 int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process* out,
                          tvmrt_why* why) {
   const pid_t pid = fork();
@@ -33,7 +35,8 @@ bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   return false;
 }
 
-/* A key press that ends the server must not end its sessions with a trace: the server ends them. */
+/* A key press that ends the server must not end its sessions with a trace: the server ends them.
+ * SIGTERM ends it as it would any program: a handler that the server has is for the server. */
 void tvmrt__process_begin_task(void) {
   (void)signal(SIGINT, SIG_IGN);
   (void)signal(SIGTERM, SIG_DFL);
@@ -48,7 +51,9 @@ long tvmrt__process_number(tvmrt_process process) { return (long)process; }
 /* Not by a signal that it could ignore: its time is over. */
 void tvmrt__process_kill(tvmrt_process process) { (void)kill((pid_t)process, SIGKILL); }
 
-/* -1 with the signal's number for one that was ended by it. */
+/* -1 with the signal's number for one that was ended by it. Called once a process: its number may
+ * be another's afterwards. A program that ignores SIGCHLD has the system forget how its processes
+ * ended; these then count as ended well. */
 int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
   int status = 0;
   while (waitpid((pid_t)process, &status, 0) < 0 && errno == EINTR) continue;

@@ -8,7 +8,8 @@
 
 #include "system.h"
 
-/* A signal may end it early, which callers that poll do not mind. */
+/* A signal may end it early, which callers that poll do not mind. No pause for a NaN, of which no
+ * comparison holds. */
 void tvmrt__sleep(double seconds) {
   struct timespec pause;
   if (!(seconds > 0)) return;
@@ -17,7 +18,8 @@ void tvmrt__sleep(double seconds) {
   (void)nanosleep(&pause, NULL);
 }
 
-/* To be freed by the function below alone; on other systems it differs from free(). */
+/* To be freed by the function below alone; on other systems it differs from free(). Not C11's
+ * function, which wants sizes that are multiples of the alignment. */
 void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
   void* memory = NULL;
   return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
@@ -28,6 +30,7 @@ void tvmrt__aligned_free(void* memory) { free(memory); }
 /* Whole pages inside of the range alone: their neighbours may be in use. */
 void tvmrt__leave_pages(const void* begin, size_t bytes) {
 #if defined(__linux__)
+  /* asked each time: 4 KiB on most machines, 16 or 64 KiB on others */
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   const uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;
   const uintptr_t end = ((uintptr_t)begin + bytes) / page * page;
@@ -50,4 +53,5 @@ uint64_t tvmrt__random_number(void) {
   return bits;
 }
 
+/* For names of files that several processes write. */
 long tvmrt__process_id(void) { return (long)getpid(); }

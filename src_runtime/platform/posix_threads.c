@@ -32,19 +32,22 @@ int tvmrt__cond_init(tvmrt_cond* c) {
   pthread_condattr_t attr;
   int rc = pthread_condattr_init(&attr);
   if (rc != 0) return rc;
+  /* Where it cannot be set, times of tvmrt__seconds() are long past by the other clock: waits end
+   * at once, and callers look again. */
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   rc = pthread_cond_init(c, &attr);
   (void)pthread_condattr_destroy(&attr);
   return rc;
 }
 
+/* Only ETIMEDOUT is a no: what else ends the wait is looked at by the caller. */
 bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
   const struct timespec t = time_of(when);
   return pthread_cond_timedwait(c, m, &t) != ETIMEDOUT;
 }
 #endif
 
-/* 0, or the system's number of the error. */
+/* 0, or the system's number of the error. *out is to be joined once, or its stack stays. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
   return pthread_create(out, NULL, body, argument);
 }
@@ -70,9 +73,11 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
   cpu_set_t all;
   cpu_set_t one;
   int cpu;
+  /* fails where the machine has more processors than the set, 1024 */
   if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
   place %= CPU_COUNT(&all);
   for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    /* `place` counts down over the processors that are there */
     if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -91,12 +96,15 @@ static bool has_end_key; /* key 0 is another library's where the process has non
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
 
+/* At the first use in the process; never deleted, since threads may end after the library's last
+ * call. */
 static void make_end_key(void) {
   has_end_key = pthread_key_create(&end_key, atomic_load(&end_function)) == 0;
 }
 
 /* One function for the process, with a state for each thread. -1 where it will not be called: the
- * state is then lost with the thread. */
+ * state is then lost with the thread. A state of NULL is not called for: that is how one takes
+ * its state back. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
   atomic_store(&end_function, f);
   (void)pthread_once(&end_once, make_end_key);
@@ -109,6 +117,7 @@ void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_chi
   (void)pthread_atfork(before, in_parent, in_child);
 }
 
+/* At least 1, also where the system does not tell. */
 int tvmrt__num_processors(void) {
   long count = sysconf(_SC_NPROCESSORS_ONLN);
 #if defined(__linux__)

@@ -16,7 +16,8 @@ static tvmrt_stream_rc fail(int error, tvmrt_why* why) {
   return TVMRT_STREAM_FAILED;
 }
 
-/* Packets are sent whole: waiting for more of them only delays. */
+/* Packets are sent whole: waiting for more of them only delays. A pair of POSIX is no TCP and
+ * refuses the option, which changes nothing there. */
 static void prepare(int fd) {
   const int on = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, (const void*)&on, sizeof(on));
@@ -31,6 +32,7 @@ static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct add
   int error = net_start();
   if (error != 0) return fail(error, why);
   memset(&hints, 0, sizeof(hints));
+  /* otherwise each address comes once for each kind of socket */
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   (void)snprintf(service, sizeof(service), "%d", port);
@@ -40,7 +42,8 @@ static tvmrt_stream_rc resolve(const char* host, int port, int flags, struct add
   return TVMRT_STREAM_NO_ADDRESS;
 }
 
-/* 0, or the number of the error. */
+/* 0, or the number of the error. Connecting is done by a socket that does not wait, since
+ * connect() itself knows no time limit; from then on it waits, as callers that read expect. */
 static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   const int fd = net_open(where);
   int error;
@@ -57,7 +60,8 @@ static int connect_one(const struct addrinfo* where, double seconds, int* out) {
   return 0;
 }
 
-/* Every address of the name in turn; the last error is told. */
+/* Every address of the name in turn; the last error is told. The limit is for each address, so a
+ * name of many may take longer. */
 tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds, int* out,
                                       tvmrt_why* why) {
   struct addrinfo* list = NULL;
@@ -74,7 +78,8 @@ tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds
   return TVMRT_STREAM_FAILED;
 }
 
-/* 0, or the number of the error. */
+/* 0, or the number of the error. 16 clients may wait in the system's queue while the server is
+ * full. */
 static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   struct sockaddr_storage name;
   socklen_t size = sizeof(name);
@@ -96,6 +101,7 @@ static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   return 0;
 }
 
+/* At the name's first address alone: a server waits at one descriptor. */
 tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* out_port,
                                      tvmrt_why* why) {
   struct addrinfo* list = NULL;
@@ -111,6 +117,8 @@ tvmrt_stream_rc tvmrt__stream_listen(const char* host, int port, int* out, int* 
   return TVMRT_STREAM_FAILED;
 }
 
+/* What it failed with is not told: the client has gone, or the process has no descriptors left,
+ * and the server goes on with the clients it has. */
 int tvmrt__stream_accept(int listener) {
   const int fd = net_accept(listener);
   if (fd < 0) return -1;
@@ -137,10 +145,13 @@ tvmrt_stream_rc tvmrt__stream_pair(int out[2], tvmrt_why* why) {
   return TVMRT_STREAM_OK;
 }
 
+/* -1 is what failed calls leave, so that who cleans up need not ask. */
 void tvmrt__stream_close(int fd) {
   if (fd >= 0) net_close(fd);
 }
 
+/* What fits: callers go on with the rest. LATE where not a byte fitted in the time of the
+ * socket. */
 tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* sent,
                                    tvmrt_why* why) {
   const ptrdiff_t count = net_send(fd, parts);
@@ -149,6 +160,8 @@ tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* se
   return TVMRT_STREAM_OK;
 }
 
+/* Whoever breaks off has nothing more to say: an end like any other, which callers tell in their
+ * words. */
 tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why) {
   const ptrdiff_t count = net_receive(fd, out, most);
   *got = 0;
@@ -159,14 +172,17 @@ tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* go
   return TVMRT_STREAM_OK;
 }
 
+/* The system's own limit for each call; connecting has one of its own above. */
 void tvmrt__stream_set_timeout(int fd, double seconds) {
   net_set_limit(fd, SO_RCVTIMEO, seconds);
   net_set_limit(fd, SO_SNDTIMEO, seconds);
 }
 
+/* Closing would not wake a thread that reads, and its number could become another stream's. */
 void tvmrt__stream_shut_down(int fd) { net_shut_down(fd); }
 
-/* For signal handlers, too: nothing but a call of the system, and errno as it was. */
+/* For signal handlers, too: nothing but a call of the system, and errno as it was. The other end
+ * need not read each byte: one that is there wakes as well as many. */
 void tvmrt__stream_wake(int fd) {
   const tvmrt_part parts[2] = {{"", 1}, {NULL, 0}};
   const int error = errno;
@@ -174,6 +190,8 @@ void tvmrt__stream_wake(int fd) {
   errno = error;
 }
 
+/* A signal is no error: all is `ready` false then, and the caller looks at what its handler has
+ * set. */
 tvmrt_stream_rc tvmrt__streams_wait(tvmrt_stream_event* events, size_t count, int milliseconds,
                                     tvmrt_why* why) {
   const int error = net_wait(events, count, milliseconds);

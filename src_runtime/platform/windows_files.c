@@ -17,6 +17,7 @@
 
 static void remove_tree(const wchar_t* folder);
 
+/* Borrowed from the path. A drive without a slash, as in "c:name", is a folder as well. */
 const char* tvmrt__file_name(const char* path) {
   const char* name = path;
   for (; *path != '\0'; ++path) {
@@ -25,7 +26,8 @@ const char* tvmrt__file_name(const char* path) {
   return name;
 }
 
-/* errno for what a call of Windows' own failed with. */
+/* errno for what a call of Windows' own failed with. The ones whose sentences help somebody; all
+ * others are one. */
 static void set_errno(void) {
   switch (GetLastError()) {
     case ERROR_FILE_NOT_FOUND:
@@ -51,6 +53,7 @@ static wchar_t* wide_path(const char* path) {
   return wide;
 }
 
+/* "b": in its other mode Windows ends a file at the first byte 26 and drops carriage returns. */
 FILE* tvmrt__open_to_read(const char* path) {
   wchar_t* wide = wide_path(path);
   FILE* file = wide == NULL ? NULL : _wfopen(wide, L"rb");
@@ -58,6 +61,7 @@ FILE* tvmrt__open_to_read(const char* path) {
   return file;
 }
 
+/* Not by fopen()'s "x", which the older C library of Windows does not know. */
 FILE* tvmrt__create_file(const char* path) {
   wchar_t* wide = wide_path(path);
   FILE* file;
@@ -71,8 +75,9 @@ FILE* tvmrt__create_file(const char* path) {
   return file;
 }
 
-/* A library that is loaded cannot go, nor be written over, but get another name: it lies beside the
- * place that it had, by a name that lists of the folder leave out, until its folder goes. */
+/* A library that is loaded cannot go, nor be written over, but get another name: it lies beside
+ * the place that it had, by a name that lists of the folder leave out, until its folder goes.
+ * Process and count make the name one that no other thread or process takes. */
 static bool set_aside(const wchar_t* path) {
   static volatile LONG count;
   const size_t most = wcslen(path) + 48;
@@ -86,7 +91,9 @@ static bool set_aside(const wchar_t* path) {
   return done;
 }
 
-/* A file that is in use as a library is moved aside first: then the new one takes its place. */
+/* A file that is in use as a library is moved aside first: then the new one takes its place. Two
+ * steps then: for a moment there is no such file, and where the second step fails the old one
+ * lies aside. */
 int tvmrt__replace_file(const char* from, const char* to) {
   wchar_t* old = wide_path(from);
   wchar_t* new = wide_path(to);
@@ -104,6 +111,8 @@ int tvmrt__replace_file(const char* from, const char* to) {
   return rc;
 }
 
+/* A library that is loaded is set aside instead: its name is free either way, which is what
+ * callers want. */
 int tvmrt__remove_file(const char* path) {
   wchar_t* wide = wide_path(path);
   int rc = -1;
@@ -118,6 +127,8 @@ int tvmrt__remove_file(const char* path) {
   return rc;
 }
 
+/* The caller's to free. A unit of Windows' text is 3 bytes of UTF-8 at most; where that does not
+ * do, or the system names none, the current folder has to. */
 char* tvmrt__temporary_folder(void) {
   wchar_t wide[MAX_PATH + 1];
   const DWORD size = GetTempPathW(MAX_PATH + 1, wide);
@@ -132,7 +143,8 @@ char* tvmrt__temporary_folder(void) {
   return path;
 }
 
-/* Folders of temporary files are the user's own there. */
+/* Folders of temporary files are the user's own there. 32 letters, so each takes 5 bits of the
+ * number. Another attempt only where the name was taken. */
 int tvmrt__make_unique_folder(char* path) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
   char* end = path + strlen(path) - 6;
@@ -154,7 +166,8 @@ int tvmrt__make_unique_folder(char* path) {
   return -1;
 }
 
-/* One row of a folder: with what is in it, unless it is a link to elsewhere. */
+/* One row of a folder: with what is in it, unless it is a link to elsewhere. Without memory for
+ * its path it is left. Of a link the folder's row goes and what it leads to stays. */
 static void remove_row(const wchar_t* folder, const WIN32_FIND_DATAW* row) {
   const size_t most = wcslen(folder) + wcslen(row->cFileName) + 2;
   const bool is_folder = (row->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
@@ -192,12 +205,14 @@ static void remove_tree(const wchar_t* folder) {
   (void)RemoveDirectoryW(folder);
 }
 
+/* A path that is no UTF-8 names nothing that was made here. */
 void tvmrt__remove_folder(const char* path) {
   wchar_t* wide = wide_path(path);
   if (wide != NULL) remove_tree(wide);
   free(wide);
 }
 
+/* By opening it: the system's own question looks at the mark for read-only alone. */
 bool tvmrt__is_readable(const char* path) {
   const tvmrt_file file = tvmrt__file_open(path);
   if (file == TVMRT_NO_FILE) return false;
@@ -205,7 +220,7 @@ bool tvmrt__is_readable(const char* path) {
   return true;
 }
 
-/* Files that were set aside are not shown. */
+/* Files that were set aside are not shown. A name that fits no UTF-8 is passed over. */
 static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), void* ctx) {
   WIN32_FIND_DATAW row;
   HANDLE search = FindFirstFileW(pattern, &row);
@@ -220,6 +235,7 @@ static int each(const wchar_t* pattern, int (*f)(void* ctx, const char* name), v
   return rc;
 }
 
+/* Either slash will do in front of the asterisk. Without memory it is as if there was nothing. */
 int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
   const size_t size = strlen(folder);
   char* pattern = malloc(size + 3);
@@ -249,6 +265,8 @@ tvmrt_file tvmrt__file_open(const char* path) {
 
 void tvmrt__file_close(tvmrt_file file) { (void)CloseHandle((HANDLE)file); }
 
+/* The structure only says where, as the handle is not asynchronous. No more than 2 GiB, since the
+ * system counts in 32 bits; nobody asks for as much. */
 bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
   OVERLAPPED place = {0};
   DWORD got = 0;
@@ -258,6 +276,8 @@ bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) 
   return ReadFile((HANDLE)file, out, (DWORD)bytes, &got, &place) && got == bytes;
 }
 
+/* As on other systems; ticks count from 1601, which does not matter as long as they are compared
+ * alone. */
 bool tvmrt__file_identify(tvmrt_file file, tvmrt_file_id* out) {
   BY_HANDLE_FILE_INFORMATION info;
   uint64_t ticks; /* of 100 ns */

@@ -8,6 +8,8 @@
 #include "loading.h"
 #include "windows_api.h"
 
+/* Not cleared by what succeeds: callers ask behind a failure alone. A unit of Windows' text is 3
+ * bytes of UTF-8 at most. */
 static _Thread_local char error_text[256];
 static _Thread_local char path_text[MAX_PATH * 3 + 1];
 
@@ -39,6 +41,8 @@ static void keep_error(void) {
   }
 }
 
+/* Counted either way, so that one unload belongs to each. Nothing is found lazily there: a
+ * function that no library has fails here. */
 void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
   wchar_t* wide = tvmrt__wide(path);
   HMODULE handle = NULL;
@@ -58,6 +62,7 @@ void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
 
 void tvmrt__library_unload(void* handle) { (void)FreeLibrary((HMODULE)handle); }
 
+/* Copied, since ISO C converts no pointer to a function into one to data. */
 void* tvmrt__library_symbol(void* handle, const char* name) {
   FARPROC symbol = GetProcAddress((HMODULE)handle, name);
   void* address = NULL;
@@ -76,10 +81,13 @@ bool tvmrt__library_show(void* handle) {
   return false;
 }
 
+/* What the program itself exports, which is rarely anything. */
 void* tvmrt__visible_symbol(const char* name) {
   return tvmrt__library_symbol((void*)GetModuleHandleW(NULL), name);
 }
 
+/* The count stays as it is: whoever asks runs in that library, or holds it. A path that fills the
+ * room was cut, and names no file. */
 const char* tvmrt__library_of(const void* address) {
   const DWORD flags =
       GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
@@ -92,6 +100,7 @@ const char* tvmrt__library_of(const void* address) {
   return tvmrt__narrow(wide, path_text, sizeof(path_text)) ? path_text : NULL;
 }
 
+/* Exports have no sizes there; callers then copy instead of using bytes in place. */
 size_t tvmrt__symbol_bytes(void* address) {
   (void)address;
   return 0;

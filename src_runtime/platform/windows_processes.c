@@ -25,7 +25,8 @@ typedef struct head {
   WSAPROTOCOL_INFOW streams[2];
 } head;
 
-/* "KEY HANDLE", by malloc(). */
+/* "KEY HANDLE", by malloc(). A handle that is inherited has the same number in the other process.
+ * Keys are short: what is cut off would only match nothing. */
 static wchar_t* write_variable(const char* key, HANDLE from) {
   char text[160];
   (void)snprintf(text, sizeof(text), "%.100s %lld", key, (long long)(intptr_t)from);
@@ -43,6 +44,7 @@ static HANDLE start_again(void) {
   memset(&startup, 0, sizeof(startup));
   startup.cb = sizeof(startup);
   if (command != NULL && size != 0 && size < MAX_PATH) {
+    /* TRUE: it inherits handles, of which the pipe's end is the one that was made for it */
     done = CreateProcessW(file, command, NULL, NULL, TRUE, 0, NULL, NULL, &startup, &info);
   }
   free(command);
@@ -51,7 +53,8 @@ static HANDLE start_again(void) {
   return info.hProcess;
 }
 
-/* The program again, which finds in its environment where to read. */
+/* The program again, which finds in its environment where to read. The variable stands in this
+ * process for that moment alone. */
 static HANDLE start_reader(const char* key, HANDLE from) {
   wchar_t* value = write_variable(key, from);
   HANDLE process = NULL;
@@ -70,6 +73,7 @@ static bool send_task(HANDLE to, HANDLE process, const tvmrt_task* task) {
   DWORD done = 0;
   int i;
   for (i = 0; i < 2; ++i) {
+    /* a copy of the socket for that process alone: this one keeps its own, as after a fork */
     const SOCKET stream = (SOCKET)task->streams[i];
     if (WSADuplicateSocketW(stream, GetProcessId(process), &first.streams[i]) != 0) return false;
   }
@@ -104,7 +108,8 @@ int tvmrt__process_start(const char* key, const tvmrt_task* task, tvmrt_process*
   return process == NULL ? -1 : 0;
 }
 
-/* The handle to read the task from; NULL: this process has none of that key. */
+/* The handle to read the task from; NULL: this process has none of that key. The key is compared,
+ * since a program may have several kinds of processes. */
 static HANDLE find_task(const char* key) {
   wchar_t wide[160];
   char text[480];
@@ -132,7 +137,9 @@ static char* read_all(HANDLE from, size_t* out_size) {
   return all;
 }
 
-/* Take what was made over; whether all of it is there. */
+/* Take what was made over; whether all of it is there. The text is moved to the front of its
+ * block, so that free() takes what the task has. A socket that was made over is the process's
+ * own; it is not for those that this one starts. */
 static bool take_task(char* all, size_t size, tvmrt_task* out) {
   head first;
   WSADATA data;
@@ -150,6 +157,7 @@ static bool take_task(char* all, size_t size, tvmrt_task* out) {
   return true;
 }
 
+/* Does not return where the process has a task and cannot take it. */
 bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   HANDLE from = find_task(key);
   char* all;
@@ -166,8 +174,10 @@ bool tvmrt__process_task(const char* key, tvmrt_task* out) {
   return true;
 }
 
+/* The same console's Ctrl-C comes to all of its processes: this one ignores it from here on. */
 void tvmrt__process_begin_task(void) { (void)SetConsoleCtrlHandler(NULL, TRUE); }
 
+/* Nothing that runs at exit is run, but what was printed is written. */
 void tvmrt__process_leave(int status) {
   (void)fflush(NULL);
   (void)TerminateProcess(GetCurrentProcess(), (UINT)status);
@@ -175,8 +185,10 @@ void tvmrt__process_leave(int status) {
 
 long tvmrt__process_number(tvmrt_process process) { return (long)GetProcessId((HANDLE)process); }
 
+/* With a status that is told apart below from those of a crash. */
 void tvmrt__process_kill(tvmrt_process process) { (void)TerminateProcess((HANDLE)process, killed); }
 
+/* The handle goes here. Crashes have a status beyond those that programs choose. */
 int tvmrt__process_wait(tvmrt_process process, tvmrt_why* why) {
   DWORD status = 1;
   (void)WaitForSingleObject((HANDLE)process, INFINITE);

@@ -19,11 +19,14 @@ double tvmrt__seconds(void) {
 /* Processor time comes in steps of 16 ms there: nobody is found to be late. */
 double tvmrt__thread_seconds(void) { return tvmrt__seconds(); }
 
+/* In milliseconds, of which the largest number would mean for ever. The test is false for a NaN,
+ * too. */
 void tvmrt__sleep(double seconds) {
   if (!(seconds > 0)) return;
   Sleep(seconds >= 4e6 ? 4000000000u : (DWORD)(1e3 * seconds + 0.5));
 }
 
+/* Not for free(): the block begins before the address that is given out. */
 void* tvmrt__aligned_alloc(size_t align, size_t bytes) { return _aligned_malloc(bytes, align); }
 
 void tvmrt__aligned_free(void* memory) { _aligned_free(memory); }
@@ -34,6 +37,7 @@ void tvmrt__leave_pages(const void* begin, size_t bytes) {
   (void)bytes;
 }
 
+/* From the system's generator, 32 bits a call; the clock and the process where that fails. */
 uint64_t tvmrt__random_number(void) {
   uint64_t bits = 0;
   int i;

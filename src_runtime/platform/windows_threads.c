@@ -16,6 +16,7 @@ _Static_assert(sizeof(SRWLOCK) == sizeof(tvmrt_rwlock), "a lock is a pointer");
 _Static_assert(sizeof(CONDITION_VARIABLE) == sizeof(tvmrt_cond), "a condition is a pointer");
 _Static_assert(sizeof(INIT_ONCE) == sizeof(tvmrt_once), "a beginning is a pointer");
 
+/* Never fails, unlike those of other systems: callers check all the same. */
 int tvmrt__mutex_init(tvmrt_mutex* m) {
   InitializeSRWLock(SRW(m));
   return 0;
@@ -26,12 +27,15 @@ void tvmrt__mutex_free(tvmrt_mutex* m) { (void)m; }
 void tvmrt__lock(tvmrt_mutex* m) { AcquireSRWLockExclusive(SRW(m)); }
 void tvmrt__unlock(tvmrt_mutex* m) { ReleaseSRWLockExclusive(SRW(m)); }
 
+/* Readers must unlock as readers: the system does not know who holds a lock, nor how. */
 void tvmrt__lock_read(tvmrt_rwlock* l) { AcquireSRWLockShared(SRW(l)); }
 void tvmrt__unlock_read(tvmrt_rwlock* l) { ReleaseSRWLockShared(SRW(l)); }
 void tvmrt__lock_write(tvmrt_rwlock* l) { AcquireSRWLockExclusive(SRW(l)); }
 void tvmrt__unlock_write(tvmrt_rwlock* l) { ReleaseSRWLockExclusive(SRW(l)); }
+/* Never called, as no process is split here. */
 void tvmrt__rwlock_renew(tvmrt_rwlock* l) { InitializeSRWLock(SRW(l)); }
 
+/* Nothing to be freed, like the locks. */
 int tvmrt__cond_init(tvmrt_cond* c) {
   InitializeConditionVariable(VARIABLE(c));
   return 0;
@@ -43,6 +47,7 @@ void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) {
   (void)SleepConditionVariableSRW(VARIABLE(c), SRW(m), INFINITE, 0);
 }
 
+/* True also where it was woken for nothing: callers look at what they wait for. */
 bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
   const double left = 1e3 * (when - tvmrt__seconds());
   /* rounded up, so that the time is past; longer waits than a day wake in between */
@@ -54,6 +59,7 @@ bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
 void tvmrt__wake_one(tvmrt_cond* c) { WakeConditionVariable(VARIABLE(c)); }
 void tvmrt__wake_all(tvmrt_cond* c) { WakeAllConditionVariable(VARIABLE(c)); }
 
+/* A struct around it, since an argument is a pointer to data and a function's is none. */
 typedef struct task {
   void (*f)(void);
 } task;
@@ -66,6 +72,7 @@ static BOOL CALLBACK do_once(PINIT_ONCE once, PVOID argument, PVOID* context) {
   return TRUE;
 }
 
+/* Whoever comes while another thread is at it waits, so that all is done when this returns. */
 void tvmrt__call_once(tvmrt_once* once, void (*f)(void)) {
   task t;
   t.f = f;
@@ -76,6 +83,7 @@ void tvmrt__thread_yield(void) { (void)SwitchToThread(); }
 tvmrt_thread_id tvmrt__thread_id(void) { return GetCurrentThreadId(); }
 bool tvmrt__is_thread(tvmrt_thread_id id) { return id == GetCurrentThreadId(); }
 
+/* What a thread begins with; owned by the thread once it runs. */
 typedef struct start {
   void* (*body)(void*);
   void* argument;
@@ -89,6 +97,8 @@ static unsigned __stdcall run(void* argument) {
   return 0;
 }
 
+/* Not by CreateThread(), which leaves out what the C library keeps for each thread. The handle is
+ * the caller's until it joins. */
 int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
   start* s = malloc(sizeof(*s));
   uintptr_t thread;
@@ -104,6 +114,7 @@ int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argume
   return 0;
 }
 
+/* Closing a handle ends no thread: it only says that nobody will ask for it. */
 int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   tvmrt_os_thread thread;
   const int rc = tvmrt__thread_start(&thread, body, argument);
@@ -111,6 +122,7 @@ int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
   return rc;
 }
 
+/* The handle goes here: a thread is joined once. */
 void tvmrt__thread_join(tvmrt_os_thread* thread) {
   (void)WaitForSingleObject(*thread, INFINITE);
   (void)CloseHandle(*thread);
@@ -123,6 +135,7 @@ static DWORD_PTR own_processors(void) {
   return GetProcessAffinityMask(GetCurrentProcess(), &own, &all) ? own : 0;
 }
 
+/* Each round takes the lowest bit away. */
 int tvmrt__num_processors(void) {
   DWORD_PTR own = own_processors();
   int count = 0;
@@ -130,6 +143,7 @@ int tvmrt__num_processors(void) {
   return count < 1 ? 1 : count;
 }
 
+/* A hint, as on other systems: what it fails with is not told. */
 void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
   DWORD_PTR own = own_processors();
   place %= tvmrt__num_processors();
@@ -137,13 +151,14 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
   if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest */
 }
 
-/* Storage of fibres is what calls a function when a thread ends. */
+/* Storage of fibres is what calls a function when a thread ends. It is never given back: a slot
+ * that goes would call the function for all threads at once. */
 static INIT_ONCE end_once = INIT_ONCE_STATIC_INIT;
 static DWORD end_slot = FLS_OUT_OF_INDEXES;
-static void (*end_function)(void*);
+static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
 
 static void WINAPI end_thread(void* state) {
-  if (state != NULL) end_function(state);
+  if (state != NULL) atomic_load(&end_function)(state);
 }
 
 static BOOL CALLBACK make_end_slot(PINIT_ONCE once, PVOID argument, PVOID* context) {
@@ -154,8 +169,9 @@ static BOOL CALLBACK make_end_slot(PINIT_ONCE once, PVOID argument, PVOID* conte
   return TRUE;
 }
 
+/* -1 where the process has no slot left; the state is then lost with the thread. */
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
-  end_function = f;
+  atomic_store(&end_function, f);
   (void)InitOnceExecuteOnce(&end_once, make_end_slot, NULL, NULL);
   if (end_slot == FLS_OUT_OF_INDEXES) return -1;
   return FlsSetValue(end_slot, state) ? 0 : -1;

@@ -30,6 +30,8 @@ int __wrap_rename(const char* from, const char* to);
 int __real_open(const char* path, int flags, ...);
 int __wrap_open(const char* path, int flags, ...);
 int __wrap_open64(const char* path, int flags, ...);
+int __real_pthread_setspecific(pthread_key_t key, const void* state);
+int __wrap_pthread_setspecific(pthread_key_t key, const void* state);
 
 FILE* __wrap_fopen(const char* path, const char* mode) {
   return fails_now(EACCES) ? NULL : __real_fopen(path, mode);
@@ -73,6 +75,13 @@ int __wrap_open(const char* path, int flags, ...) {
 }
 
 int __wrap_open64(const char* path, int flags, ...) { return __wrap_open(path, flags); }
+
+/* Its own switch: threads that other tests start may come here at any moment. */
+static _Thread_local int keeps_nothing;
+
+int __wrap_pthread_setspecific(pthread_key_t key, const void* state) {
+  return keeps_nothing ? ENOMEM : __real_pthread_setspecific(key, state);
+}
 
 /* ---- saving ---- */
 
@@ -421,6 +430,34 @@ static void test_devices_are_entered_where_no_lock_can_be_made(void** state) {
   assert_non_null(cpu);
 }
 
+/* Whether a call that fails tells this. */
+static int tells(const char* text) {
+  TVMValue value;
+  int code = 0;
+  return TVMFuncCall(NULL, NULL, NULL, 0, &value, &code) != 0 &&
+         strstr(TVMGetLastError(), text) != NULL;
+}
+
+/* A thread whose state the system would not free has none, and so no text: that one was lost is told,
+ * until there is one again. */
+static void* fail_without_state(void* told) {
+  keeps_nothing = 1;
+  ((int*)told)[0] = tells("Out of memory while an error was reported.");
+  keeps_nothing = 0;
+  ((int*)told)[1] = tells("TVMFuncCall");
+  return NULL;
+}
+
+static void test_an_error_without_a_state_of_its_thread_is_told_as_lost(void** state) {
+  int told[2] = {0, 0};
+  pthread_t thread;
+  (void)state;
+  assert_int_equal(pthread_create(&thread, NULL, fail_without_state, told), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(told[0]);
+  assert_true(told[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices_are_entered_where_no_lock_can_be_made), /* first */
@@ -429,6 +466,7 @@ int main(void) {
       cmocka_unit_test(test_libraries_load_or_say_why),
       cmocka_unit_test(test_work_is_done_by_the_threads_there_are),
       cmocka_unit_test(test_asynchronous_runs_need_conditions_and_threads),
+      cmocka_unit_test(test_an_error_without_a_state_of_its_thread_is_told_as_lost),
   };
   /* a busy machine takes no threads from launches here: that they are started is what fails */
   if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) return 1;
