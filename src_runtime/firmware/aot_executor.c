@@ -1,8 +1,9 @@
 /* Firmware runtime: the executor of networks compiled ahead of time, over their packed interface.
  *
- * The network's metadata says what tensors there are; they lie in one block of the board's allocator,
- * behind the executor. A network is entered by its run function, which has memory of its own for
- * intermediate values; older ones have none in their table, and get such memory as further tensors. */
+ * The network's metadata says what tensors there are; they lie in one block of the board's
+ * allocator, behind the executor. A network is entered by its run function, which has memory of
+ * its own for intermediate values; older ones have none in their table, and get such memory as
+ * further tensors. */
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/config_defaults.h>
 #include <tvm/runtime/platform.h>
@@ -15,6 +16,7 @@
 typedef struct aot_executor {
   TVMAotExecutor shown; /* first: programs have its address */
   TVMCPackedFunc entry;
+  /* for `entry`: a tensor each, made once */
   TVMValue* values;
   int* codes;
   void* block; /* as the board gave it */
@@ -28,7 +30,8 @@ typedef struct tensors {
   size_t bytes; /* each rounded */
 } tensors;
 
-/* Find `<prefix><name><suffix>` in a module; NULL if the name is too long or unknown. */
+/* Find `<prefix><name><suffix>` in a module; NULL if the name is too long or unknown. The name is
+ * put together on the stack: there is no other memory yet. */
 static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const char* name,
                               const char* suffix) {
   const char* parts[3];
@@ -50,7 +53,7 @@ static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const
 }
 
 /* NULL also for metadata of another version, whose structs have other places. It lies in flash,
- * nobody's to free. */
+ * nobody's to free. A network without a name has its functions without one, too. */
 static const TVMMetadata* metadata_of(const TVMModule* module, const char* name) {
   const TVMFunctionHandle get =
       find(module, name[0] == '\0' ? "tvmgen" : "tvmgen_", name, "_get_c_metadata");
@@ -83,7 +86,8 @@ static void describe(DLTensor* tensor, const TVMTensorInfo* info) {
   tensor->byte_offset = 0;
 }
 
-/* Whether the sizes of all tensors are known and add up. */
+/* Whether the sizes of all tensors are known and add up. Each is rounded as lay_out() will do it.
+ * Beyond a quarter of the address space the sums of tables_bytes() could wrap. */
 static int add_up(tensors* all) {
   size_t i;
   all->extents = 0;
@@ -100,7 +104,8 @@ static int add_up(tensors* all) {
   return 1;
 }
 
-/* Behind the executor: tensors, values, codes, extents, which a run may choose, and the tensors' data. */
+/* Behind the executor: tensors, values, codes, extents, which a run may choose, and the tensors'
+ * data. */
 static size_t tables_bytes(const tensors* all) {
   const size_t count = all->count;
   return TVMRT_GRAPH_ROUND_UP(sizeof(aot_executor)) +
@@ -137,6 +142,8 @@ static aot_executor* lay_out(void* block, const tensors* all) {
     shape += tensor->ndim;
     at += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(tensor, &ok));
     e->shown.args[i].reference_count = 1;
+    /* the address of the struct, which may be shown to programs: where its data lies is read by
+     * each run */
     e->values[i].v_handle = tensor;
     e->codes[i] = kTVMDLTensorHandle;
   }
@@ -144,6 +151,9 @@ static aot_executor* lay_out(void* block, const tensors* all) {
   return e;
 }
 
+/* The caller's, until TVMAotExecutor_Release(); *executor is NULL on failure. The codes tell: no
+ * such network in the image; metadata that nothing here can run; what the board's allocator
+ * says. */
 tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                                       TVMAotExecutor** executor, const char* module_name) {
   const TVMModule* module = (const TVMModule*)module_handle;
@@ -154,6 +164,7 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
   tvm_crt_error_t rc;
   *executor = NULL;
   if (module == NULL || device.device_type != kDLCPU) return kTvmErrorExecutorModuleBadContext;
+  /* nothing is taken from the board before all that can be checked is */
   all.metadata = metadata_of(module, module_name);
   if (all.metadata == NULL) return kTvmErrorFunctionNameNotFound;
   all.count = (size_t)(all.metadata->num_inputs + all.metadata->num_outputs);
@@ -186,6 +197,7 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   return TVMPlatformMemoryFree(((aot_executor*)(void*)executor)->block, device);
 }
 
+/* By the spelling in C or by the name as the author wrote it; -1 where there is none. */
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   const TVMMetadata* m = executor->metadata;
   int i;
@@ -195,6 +207,7 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   return -1;
 }
 
+/* Borrowed from the metadata in flash. */
 int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
   *name = NULL;
   if (index < 0 || index >= executor->metadata->num_inputs) {
@@ -204,6 +217,8 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
   return kTvmErrorNoError;
 }
 
+/* The code of the operator that failed, whose text is in the error slot. Outputs are then part
+ * old and part new. */
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
   aot_executor* e = (aot_executor*)(void*)executor;
   TVMValue result;

@@ -8,6 +8,7 @@
 
 #include "../../src_backend/compiler.h"
 
+/* Without the weights, which are constants of the code here. */
 int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_inputs;
 }
@@ -16,8 +17,8 @@ int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
   return (int)executor->metadata->num_outputs;
 }
 
-/* Character by character, so that a name which is not spelled in C stands for itself, too. `| 32` makes
- * letters small, and no other character becomes a letter by it. */
+/* Character by character, so that a name which is not spelled in C stands for itself, too. `| 32`
+ * makes letters small, and no other character becomes a letter by it. */
 int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
   for (; *name != '\0'; ++name, ++spelled) {
     char c = *name;

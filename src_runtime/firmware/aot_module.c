@@ -1,5 +1,6 @@
 /* Firmware runtime: the executor of networks compiled ahead of time as a module:
- * `tvm.aot_executor.create` and its functions. There is one at a time, as with the graph's module. */
+ * `tvm.aot_executor.create` and its functions. There is one at a time, as with the graph's
+ * module. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/aot_executor_module.h>
@@ -7,7 +8,8 @@
 
 #include "packed.h"
 
-/* NULL until create() has succeeded; functions of the module are known to nobody before. */
+/* NULL until create() has succeeded; functions of the module are known to nobody before. Never
+ * released: a handle of the module has no owner that could do it. */
 static TVMAotExecutor* executor;
 
 /* Position of the input that an argument names or counts; -1 if there is none. */
@@ -61,10 +63,12 @@ PACKED(get_output) {
   if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
   if (type_codes[0] != kTVMArgInt) return kTvmErrorFunctionCallWrongArgType;
   index = args[0].v_int64;
+  /* an index of 64 bits, compared before it is cut */
   if (index < 0 || index >= m->num_outputs) return return_tensor(out, out_code, NULL);
   return return_tensor(out, out_code, &executor->args[m->num_inputs + index].dl_tensor);
 }
 
+/* Whatever is passed is not looked at, as the graph's module has it. */
 PACKED(run) {
   (void)args, (void)type_codes, (void)num_args;
   (void)out, (void)out_code, (void)resource_handle;
@@ -95,6 +99,7 @@ PACKED(create) {
   return TVMModCreateFromCModule(&module, &out->v_handle);
 }
 
+/* To be called by the program, once it has a registry: images without it link none of this file. */
 tvm_crt_error_t TVMAotExecutorModule_Register(void) {
   static const TVMCPackedFunc entry = create;
   return (tvm_crt_error_t)TVMFuncRegisterGlobal("tvm.aot_executor.create",

@@ -14,6 +14,7 @@ typedef struct owned_array {
   void* block;      /* as the board gave it */
 } owned_array;
 
+/* *out is the caller's, until TVMArrayFree(), and NULL on failure. The data is not cleared. */
 int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
                   int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out) {
   DLTensor t;
@@ -43,6 +44,7 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
                                      data_bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
                                  t.device, &block);
   if (rc != kTvmErrorNoError) return rc;
+  /* the next address that suits: as many bytes as are missing to a multiple */
   at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   owned = (owned_array*)(void*)at;
   t.shape = (int64_t*)(void*)(at + head_bytes);
@@ -55,6 +57,8 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   return kTvmErrorNoError;
 }
 
+/* Only for what TVMArrayAlloc() made: other tensors have no block behind them. The board's stack
+ * wants the last one first. */
 int TVMArrayFree(TVMArrayHandle handle) {
   if (handle == NULL) return kTvmErrorNoError;
   return TVMPlatformMemoryFree(((owned_array*)(void*)handle)->block, handle->device);

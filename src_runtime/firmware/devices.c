@@ -8,10 +8,11 @@
 #include "../../src_backend/bytes.h"
 #include "dtype.h"
 
+/* Owned, until TVMDeviceFreeDataSpace(). `alignment` is a power of two, or 0 for none. */
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
-  /* A board's allocator is not asked for an alignment, and takes back what it gave: a block that does
-   * not suit is refused, not moved. */
+  /* A board's allocator is not asked for an alignment, and takes back what it gave: a block that
+   * does not suit is refused, not moved. */
   tvm_crt_error_t rc = TVMPlatformMemoryAllocate(nbytes, dev, out_data);
   (void)type_hint;
   if (rc != kTvmErrorNoError || alignment == 0) return rc;
@@ -21,6 +22,7 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   return kTvmErrorPlatformNoMemory;
 }
 
+/* NULL is nothing, which boards' own allocators need not know. */
 int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? kTvmErrorNoError : TVMPlatformMemoryFree(ptr, dev);
 }
@@ -34,6 +36,7 @@ static size_t bytes_of(const DLTensor* tensor) {
   return tvmrt__packed_bytes(tensor->dtype, bytes);
 }
 
+/* Bytes are compared, not shapes or types. Both must be without gaps, and must not overlap. */
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
   size_t bytes = bytes_of(from);
   (void)stream;
@@ -43,6 +46,7 @@ int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream
   return kTvmErrorNoError;
 }
 
+/* NULL is the stream that all calls take: it names the order in which they are made. */
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   (void)device_type, (void)device_id;
   *out = NULL;

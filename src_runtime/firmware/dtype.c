@@ -35,6 +35,7 @@ int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
   return 0;
 }
 
+/* No bits and no lanes for what is none, NULL too. */
 DLDataType String2DLDataType(const char* s) {
   DLDataType dtype = {0, 0, 0};
   if (s == NULL || !tvmrt__read_dtype(s, '\0', &dtype)) dtype.code = dtype.bits = 0;

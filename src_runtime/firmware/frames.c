@@ -10,7 +10,8 @@ enum { ESCAPE = 0xff, START = 0xfd, LENGTH_BYTES = 4, CRC_BYTES = 2, CRC_FIRST =
 
 typedef enum { PART_NONE, PART_LENGTH, PART_PAYLOAD, PART_CRC } frame_part;
 
-/* One byte by the polynomial 0x1021, without a table. */
+/* One byte by the polynomial 0x1021, without a table. A table would take 512 bytes of flash; the
+ * bytes of a line come more slowly than this computes. */
 static uint16_t crc_of(uint16_t crc, uint8_t byte) {
   uint32_t c = (((uint32_t)crc >> 8) | ((uint32_t)crc << 8)) & 0xffffu;
   c ^= byte;
@@ -34,18 +35,21 @@ static int send(tvmrt_frame_writer* w, const uint8_t* data, size_t bytes) {
   return bytes == 0 ? 0 : w->write(w->ctx, data, bytes);
 }
 
+/* Written first, so the number of bytes must be known before the first of them. */
 int tvmrt__frame_begin(tvmrt_frame_writer* w, uint32_t payload_bytes) {
   static const uint8_t start[] = {ESCAPE, START};
   uint8_t length[LENGTH_BYTES];
   int rc;
   int i;
+  /* the length is data, too: a byte ff in it is doubled */
   for (i = 0; i < LENGTH_BYTES; ++i) length[i] = (uint8_t)(payload_bytes >> (8 * i));
   w->crc = CRC_FIRST;
   rc = send(w, start, sizeof(start));
   return rc != 0 ? rc : tvmrt__frame_put(w, length, sizeof(length));
 }
 
-/* In runs that end with a byte ff, which the next one repeats. */
+/* In runs that end with a byte ff, which the next one repeats. What the caller has is not copied,
+ * so a payload of any size needs no memory. */
 int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
   const uint8_t* at = data;
   size_t from = 0;
@@ -60,6 +64,7 @@ int tvmrt__frame_put(tvmrt_frame_writer* w, const void* data, size_t bytes) {
   return bytes == 0 ? 0 : send(w, at + from, bytes - from);
 }
 
+/* Its own bytes change w->crc as they go out, which nobody reads any more. */
 int tvmrt__frame_end(tvmrt_frame_writer* w) {
   uint8_t crc[CRC_BYTES];
   crc[0] = (uint8_t)(w->crc & 0xffu);
@@ -69,6 +74,7 @@ int tvmrt__frame_end(tvmrt_frame_writer* w) {
 
 /* ---- reading ---- */
 
+/* The memory for payloads is borrowed as long as the reader is used. */
 void tvmrt__frame_reader_init(tvmrt_frame_reader* r, void* payload, size_t capacity) {
   r->payload = payload;
   r->capacity = capacity;
@@ -85,6 +91,7 @@ static void begin_part(tvmrt_frame_reader* r, frame_part part) {
   r->have = 0;
 }
 
+/* The two bytes that began it count for the checksum. */
 static void begin_frame(tvmrt_frame_reader* r) {
   r->length = 0;
   r->told = 0;
@@ -101,7 +108,8 @@ static void end_of_length(tvmrt_frame_reader* r) {
   }
 }
 
-/* A byte of the frame's own. */
+/* A byte of the frame's own. A doubled byte was sent twice, and counts twice. Between frames
+ * bytes are passed over: noise, or the rest of a frame that was given up. */
 static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
   if (r->part != PART_CRC) {
     r->crc = crc_of(r->crc, byte);
@@ -123,6 +131,8 @@ static tvmrt_frame_state take_data(tvmrt_frame_reader* r, uint8_t byte) {
   return TVMRT_FRAME_MORE;
 }
 
+/* A byte ff is kept back until the next one tells what both are. Behind a lost byte a pair may be
+ * taken wrongly: the checksum finds that out. */
 tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   if (!r->escaped) {
     if (byte != ESCAPE) return take_data(r, byte);
@@ -132,6 +142,7 @@ tvmrt_frame_state tvmrt__frame_take(tvmrt_frame_reader* r, uint8_t byte) {
   r->escaped = 0;
   if (byte == ESCAPE) return take_data(r, byte);
   if (byte == START) {
+    /* in the middle of another one, too: that one has lost its end */
     begin_frame(r);
   } else if (byte != 0xfe) {
     begin_part(r, PART_NONE); /* damaged: nobody sends such a pair */

@@ -23,7 +23,8 @@ static int system_lib(TVMValue* args, int* type_codes, int num_args, TVMValue* o
   return TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &out->v_handle);
 }
 
-/* (module, name, query_imports) -> function, or nothing */
+/* (module, name, query_imports) -> function, or nothing. `query_imports` is not read: modules of
+ * an image import nothing. */
 static int get_function(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                         void* resource_handle) {
   int rc;
@@ -37,6 +38,7 @@ static int get_function(TVMValue* args, int* type_codes, int num_args, TVMValue*
   return rc == kTvmErrorFunctionNameNotFound ? kTvmErrorNoError : rc;
 }
 
+/* The count in front of the names, in octal, is that of the functions: both have one order. */
 static const TVMCPackedFunc builtin_functions[] = {system_lib, get_function};
 static const TVMFuncRegistry builtins = {"\002runtime.SystemLib\0tvm.rpc.server.ModuleGetFunction",
                                          builtin_functions};
@@ -58,6 +60,9 @@ tvm_crt_error_t TVMInitializeRuntime(void) {
   return tvmrt_globals_init(memory, TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES);
 }
 
+/* `f` is the address of a function's entry, which is copied: it may lie on a stack. The name is
+ * copied, too. A name that is there is replaced where `override` says so, and an error
+ * otherwise. */
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   if (name == NULL || f == NULL) return kTvmErrorFunctionCallInvalidArg;
   if (added.registry.names == NULL) return kTvmErrorFunctionRegistryFull;

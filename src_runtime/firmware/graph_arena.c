@@ -6,6 +6,7 @@
  * none. */
 #include "graph.h"
 
+/* The executor is the arena's beginning, and goes with it. */
 tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TVMModule* module,
                                    void* arena, size_t arena_bytes, TVMGraphExecutor** executor,
                                    size_t* used_bytes) {
@@ -28,6 +29,7 @@ tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TV
   } else {
     rc = tvmrt__graph_read(&plan, module, g);
     if (rc != kTvmErrorNoError) return rc;
+    /* what is left of the arena; there is no more, as g->memory stays NULL */
     g->at = (uint8_t*)arena + table_bytes;
     g->end = (uint8_t*)arena + arena_bytes;
     rc = tvmrt__graph_place(g, &tensor_bytes);

@@ -1,8 +1,8 @@
 /* Firmware runtime: graphs whose runs choose extents. Linked by the networks that have such.
  *
- * Shapes of inputs are those of the tensors that a program sets, all others are the largest. The first
- * node of such a graph reads the sizes of a run from the inputs; operators that write outputs give
- * these the extents that follow. */
+ * Shapes of inputs are those of the tensors that a program sets, all others are the largest. The
+ * first node of such a graph reads the sizes of a run from the inputs; operators that write
+ * outputs give these the extents that follow. */
 #include <tvm/runtime/crt/graph_dims.h>
 
 #include "../../src_backend/bytes.h"
@@ -22,7 +22,8 @@ static void put(text* t, const char* more) {
   t->bytes[t->length] = '\0';
 }
 
-/* A number, with `before` in front; one that no 32 bits hold is shown as the largest that they do. */
+/* A number, with `before` in front; one that no 32 bits hold is shown as the largest that they
+ * do. Without printf(), which would bring kilobytes with it. */
 static void put_number(text* t, const char* before, int64_t number) {
   char digits[12];
   char* at = &digits[sizeof(digits) - 1];
@@ -44,6 +45,7 @@ static void put_number(text* t, const char* before, int64_t number) {
 static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t least, int64_t most,
                       const char* where, const char* name) {
   text t = {{0}, 0};
+  /* no text where the image has nobody who reads one */
   if (!TVMRT_IS_LINKED(tvmrt__store_error)) return kTvmErrorNetworkDimensionOutOfRange;
   if (dim != NULL) {
     put(&t, dim);
@@ -60,6 +62,7 @@ static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t leas
   return kTvmErrorNetworkDimensionOutOfRange;
 }
 
+/* A text of its own: there is no axis to be named. */
 static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given) {
   text t = {{0}, 0};
   if (given->ndim == about->rank) return kTvmErrorNoError;
@@ -93,6 +96,7 @@ static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* abo
 int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int32_t* sizes) {
   int32_t i;
   int32_t k;
+  /* not seen yet: sizes of a run are never negative */
   for (i = 0; i < dims->num_dims; ++i) sizes[i] = -1;
   for (i = 0; i < dims->num_inputs; ++i) {
     const tvmrt_dims_tensor* about = &dims->inputs[i];
@@ -112,14 +116,16 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
   return kTvmErrorNoError;
 }
 
-/* For extents that follow from dimensions: `extent` is what they make. */
+/* For extents that follow from dimensions: `extent` is what they make. Called by the generated
+ * first node, behind tvmrt_graph_read_dims(), which has checked the rank. */
 int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent) {
   const DLTensor* given = (const DLTensor*)arg.v_handle;
   if (given->shape[axis] == extent) return kTvmErrorNoError;
   return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
 }
 
-/* Extents only go down from the room that show_room() has given. */
+/* Extents only go down from the room that show_room() has given. Called by the operator that
+ * writes the output; where it does not fit the extent stays what it was. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
   DLTensor* given = (DLTensor*)arg.v_handle;
   int64_t room = axis < given->ndim ? given->shape[axis] : 0;
@@ -128,7 +134,8 @@ int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, i
   return kTvmErrorNoError;
 }
 
-/* Inputs behind the network's own are weights, whose shapes are fixed. */
+/* Inputs behind the network's own are weights, whose shapes are fixed. Nothing is bound and no
+ * shape changed where it fails, so that the input stays what it was. */
 static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor) {
   const DLTensor* own = &g->entries[g->inputs[input].entry];
   DLTensor expected = *own;
@@ -147,8 +154,8 @@ static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTe
   return kTvmErrorNoError;
 }
 
-/* Several operators may write parts of an output: each has a tensor of its own for it, of one storage.
- * Inputs stay as they were set, whatever a graph calls an output. */
+/* Several operators may write parts of an output: each has a tensor of its own for it, of one
+ * storage. Inputs stay as they were set, whatever a graph calls an output. */
 static void show_room(const TVMGraphExecutor* g) {
   int32_t i;
   uint32_t k;
@@ -163,9 +170,11 @@ static void show_room(const TVMGraphExecutor* g) {
   }
 }
 
+/* Bound by tvmrt_graph_open() alone, so that other networks link none of this. */
 static const graph_sizes sizes = {set_input, show_room};
 
-/* Whether the graph has the largest extents of a tensor. */
+/* Whether the graph has the largest extents of a tensor. A graph and a table of dimensions of two
+ * networks would write beyond tensors. */
 static int is_same(const tvmrt_dims_tensor* about, const DLTensor* own) {
   return about->rank == own->ndim &&
          memcmp(about->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;

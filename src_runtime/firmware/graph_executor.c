@@ -17,19 +17,22 @@ typedef char op_fits[sizeof(graph_op) == 3 * sizeof(void*) ? 1 : -1];
 typedef char input_fits[sizeof(graph_input) == 2 * sizeof(void*) ? 1 : -1];
 typedef char executor_is_aligned[TVMRT_GRAPH_EXECUTOR_BYTES % 8 == 0 ? 1 : -1];
 
-/* Behind success `at` is the first unused byte, aligned. */
+/* Behind success `at` is the first unused byte, aligned. What is left of a smaller rest is not
+ * used any more where `memory` gives a new block. */
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes) {
   if ((size_t)(g->end - g->at) >= num_bytes) return kTvmErrorNoError;
   return g->memory == NULL ? kTvmErrorPlatformNoMemory : g->memory->grow(g, num_bytes);
 }
 
-/* Give each storage its distance from the beginning of the memory, kept where the address will be.
- * 0 means none yet, so there must be something before the first. Returns where the last one ends. */
+/* Give each storage its distance from the beginning of the memory, kept where the address will
+ * be. 0 means none yet, so there must be something before the first. Returns where the last one
+ * ends. */
 static size_t measure(TVMGraphExecutor* g, size_t offset) {
   uint32_t i;
   uint32_t k;
   for (i = 0; i < g->num_entries; ++i) {
     size_t most = 0;
+    /* inputs lie elsewhere, and entries that have a distance share it with an earlier one */
     if ((g->storage_ids[i] & EXTERNAL) != 0 || g->entries[i].data != NULL) continue;
     for (k = i; k < g->num_entries; ++k) {
       int ok;
@@ -39,6 +42,7 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
       if (bytes > most) most = bytes;
       g->entries[k].data = (void*)(uintptr_t)offset;
     }
+    /* more than any board has, and still no number that wraps when it is rounded */
     if (most > SIZE_MAX / 2 - offset) return SIZE_MAX / 2;
     offset += most;
   }
@@ -46,7 +50,7 @@ static size_t measure(TVMGraphExecutor* g, size_t offset) {
 }
 
 /* Type codes are those of the operator with the most arguments: all are tensors, so one table
- * serves all. */
+ * serves all. *needed_bytes is told also where there is too little. */
 tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->most_args * sizeof(int));
   tvm_crt_error_t rc;
@@ -66,6 +70,8 @@ tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
   return kTvmErrorNoError;
 }
 
+/* num_inputs where there is none. Names lie in the JSON, and are compared with their escapes
+ * resolved. */
 uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, size_t num_bytes) {
   uint32_t i;
   for (i = 0; i < g->num_inputs; ++i) {
@@ -85,6 +91,7 @@ void tvmrt__graph_bind(TVMGraphExecutor* g, uint32_t input, void* data) {
   }
 }
 
+/* -1 for a name that no input has. Weights are inputs as well. */
 int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name) {
   uint32_t i = tvmrt__graph_find_input(executor, name, tvmrt__text_length(name));
   return i < executor->num_inputs ? (int)i : -1;
@@ -94,11 +101,14 @@ int TVMGraphExecutor_GetNumInputs(TVMGraphExecutor* executor) { return executor-
 
 int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) { return executor->num_heads; }
 
+/* Borrowed; its data is NULL until the input is set. */
 const DLTensor* tvmrt_graph_input(const TVMGraphExecutor* executor, int32_t index) {
   if (index < 0 || index >= executor->num_inputs) return NULL;
   return &executor->entries[executor->inputs[index].entry];
 }
 
+/* Borrowed; valid until the next run. Of a graph whose runs choose extents it has those of the
+ * last one. */
 const DLTensor* tvmrt_graph_output(const TVMGraphExecutor* executor, int32_t index) {
   if (index < 0 || index >= executor->num_heads) return NULL;
   return &executor->entries[executor->heads[index]];
@@ -110,6 +120,7 @@ static int is_compact(const DLTensor* tensor) {
   int32_t i;
   if (tensor->strides == NULL) return 1;
   for (i = tensor->ndim; i > 0; --i) {
+    /* a stride that no step is taken by says nothing */
     if (tensor->shape[i - 1] != 1 && tensor->strides[i - 1] != stride) return 0;
     stride *= tensor->shape[i - 1];
   }
@@ -131,6 +142,7 @@ tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given,
   return kTvmErrorNoError;
 }
 
+/* Used in place: the program's memory must stay until the last run that reads it. */
 tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input,
                                        const DLTensor* tensor) {
   uint8_t* data = NULL;
@@ -147,7 +159,8 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTe
   return tvmrt__graph_set_input(executor, input, data_in);
 }
 
-/* An output that is an input has no data until that is set. */
+/* An output that is an input has no data until that is set. Copies what the last run has written,
+ * whether or not it has got to its end. */
 int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
   const DLTensor* own = tvmrt_graph_output(executor, index);
   uint8_t* data = NULL;
@@ -160,7 +173,8 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   return rc;
 }
 
-/* The code of the first operator that fails, whose text is in the error slot. */
+/* The code of the first operator that fails, whose text is in the error slot. Nothing is undone:
+ * outputs that were written before stay written. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   const graph_op* op = executor->ops;
   const graph_op* end = executor->ops_end;
@@ -175,6 +189,8 @@ int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   return 0;
 }
 
+/* An executor in a program's arena has nothing to give back; the program may use the arena
+ * again. */
 int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   TVMGraphExecutor* g = *executor;
   *executor = NULL;

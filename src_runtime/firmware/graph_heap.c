@@ -1,7 +1,7 @@
 /* Firmware runtime: executors in memory of the board's allocator, as older programs make them.
  *
- * Three blocks at most: tables, tensors, and parameters that cannot stay where they are. They are given
- * back in reverse order. */
+ * Three blocks at most: tables, tensors, and parameters that cannot stay where they are. They are
+ * given back in reverse order. */
 #include <tvm/runtime/platform.h>
 
 #include "../../src_backend/text.h"
@@ -14,7 +14,8 @@ typedef struct block {
 
 static const DLDevice cpu = {kDLCPU, 0};
 
-/* A block with room behind its head: *begin is aligned, and num_bytes long. */
+/* A block with room behind its head: *begin is aligned, and num_bytes long. The head comes before
+ * what is lent, so that no table of blocks is needed. */
 static tvm_crt_error_t take(size_t num_bytes, block* previous, block** out, uint8_t** begin) {
   size_t head = TVMRT_GRAPH_ROUND_UP(sizeof(block));
   void* memory;
@@ -42,7 +43,8 @@ static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
   return kTvmErrorNoError;
 }
 
-/* The first block holds the executor itself. */
+/* The first block holds the executor itself. So the link to the one before is read first, and the
+ * executor's fields no more once its own block has gone, which is the last. */
 static void release(TVMGraphExecutor* g) {
   block* b = (block*)g->blocks;
   while (b != NULL) {
@@ -54,6 +56,8 @@ static void release(TVMGraphExecutor* g) {
 
 static const graph_memory heap = {grow, release};
 
+/* The JSON must stay: names of inputs are looked up in it. One block for the tables is taken
+ * before they are read, since reading needs them; all goes back where anything fails. */
 int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
                             const DLDevice* devices, TVMGraphExecutor** executor) {
   graph_plan plan;

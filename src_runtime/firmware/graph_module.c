@@ -1,7 +1,8 @@
-/* Firmware runtime: the graph executor as a module: `tvm.graph_executor.create` and its functions.
+/* Firmware runtime: the graph executor as a module: `tvm.graph_executor.create` and its
+ * functions.
  *
- * Function handles of an image carry no state, so there is one such executor at a time; it stays until
- * the program ends. Programs that want several use the functions of crt/graph_executor.h. */
+ * Function handles of an image carry no state, so there is one such executor at a time; it stays
+ * until the program ends. Programs that want several use the functions of crt/graph_executor.h. */
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
@@ -13,7 +14,8 @@ static TVMGraphExecutor* executor;
 
 static int is_tensor(int code) { return code == kTVMDLTensorHandle || code == kTVMNDArrayHandle; }
 
-/* Position of the input that an argument names or counts; -1 if there is none. */
+/* Position of the input that an argument names or counts; -1 if there is none. Numbers of 64 bits
+ * are compared before they are cut. */
 static int32_t input_of(TVMValue arg, int code) {
   if (code == kTVMStr) return TVMGraphExecutor_GetInputIndex(executor, arg.v_str);
   if (code != kTVMArgInt || arg.v_int64 < 0 || arg.v_int64 >= executor->num_inputs) return -1;
@@ -52,13 +54,14 @@ PACKED(get_output) {
   (void)resource_handle;
   if (num_args != 1 && num_args != 2) return kTvmErrorFunctionCallNumArguments;
   if (type_codes[0] != kTVMArgInt) return kTvmErrorFunctionCallWrongArgType;
+  /* no graph has more outputs than 15 bits count, so what is beyond is none of them */
   index = args[0].v_int64 < 0 || args[0].v_int64 > INT16_MAX ? -1 : (int32_t)args[0].v_int64;
   if (num_args == 1) return return_tensor(out, out_code, tvmrt_graph_output(executor, index));
   if (!is_tensor(type_codes[1])) return kTvmErrorFunctionCallWrongArgType;
   return TVMGraphExecutor_GetOutput(executor, index, (DLTensor*)args[1].v_handle);
 }
 
-/* (bytes) */
+/* (bytes): the blob stays the caller's, and must stay as long as the executor. */
 PACKED(load_params) {
   const TVMByteArray* bytes;
   (void)out, (void)out_code, (void)resource_handle;
@@ -118,6 +121,7 @@ PACKED(create) {
   return TVMModCreateFromCModule(&module, &out->v_handle);
 }
 
+/* To be called by the program, once it has a registry: images without it link none of this file. */
 tvm_crt_error_t TVMGraphExecutorModule_Register(void) {
   static const TVMCPackedFunc entry = create;
   return (tvm_crt_error_t)TVMFuncRegisterGlobal("tvm.graph_executor.create",

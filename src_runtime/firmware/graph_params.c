@@ -15,7 +15,9 @@ static int is_aligned(const uint8_t* data, DLDataType dtype) {
   return ((uintptr_t)data & (align - 1)) == 0;
 }
 
-/* A tensor for an input: bind it, or count in *copy_bytes what a copy takes. */
+/* A tensor for an input: bind it, or count in *copy_bytes what a copy takes. Both walks decide
+ * alike what is copied, so that the second takes what the first has measured. Constants are bound
+ * as if they could be written: no operator writes to an input. */
 static tvm_crt_error_t visit(TVMGraphExecutor* g, uint32_t input, const uint8_t* data,
                              const tvmrt_tensor_head* head, size_t* copy_bytes) {
   const DLTensor* own = tvmrt_graph_input(g, (int32_t)input);
@@ -46,10 +48,12 @@ static tvm_crt_error_t walk(TVMGraphExecutor* g, const uint8_t* blob, size_t num
   size_t left;
   tvmrt__bytes_params(&in);
   left = tvmrt__bytes_names(&in, &names);
+  /* names and tensors are counted apart */
   if (tvmrt__bytes_count(&in) != left) return kTvmErrorGraphParamsDamaged;
   for (; left != 0 && rc == kTvmErrorNoError; --left) {
     tvmrt_tensor_head head;
     size_t name_bytes = tvmrt__bytes_count(&names);
+    /* names were walked once before, so there are as many bytes */
     const char* name = (const char*)tvmrt__bytes_take(&names, name_bytes);
     const uint8_t* data;
     tvmrt__bytes_tensor(&in, &head);

@@ -1,10 +1,10 @@
 /* Firmware runtime: the tables of an executor, filled from its graph JSON.
  *
- * Two passes. The first finds the sections and counts what is in them by their brackets and commas,
- * so that memory can be measured and given at once; damaged texts give wrong counts, which the second
- * finds as it compares each list with its count. That reads the sections in the order in which they
- * build on each other, whatever their order in the text, and checks every number before it is used
- * as an index. */
+ * Two passes. The first finds the sections and counts what is in them by their brackets and
+ * commas, so that memory can be measured and given at once; damaged texts give wrong counts,
+ * which the second finds as it compares each list with its count. That reads the sections in the
+ * order in which they build on each other, whatever their order in the text, and checks every
+ * number before it is used as an index. */
 
 #include <tvm/runtime/crt/graph_dims.h>
 
@@ -35,6 +35,7 @@ typedef struct graph_reader {
   TVMValue* values_end;
   TVMValue* args;    /* of the node that is read */
   graph_op* ops_end; /* end of the room */
+  /* the first one; none: the text is damaged, or all is well */
   tvm_crt_error_t error;
 } graph_reader;
 
@@ -55,21 +56,24 @@ static void fail(graph_reader* r, tvm_crt_error_t error) {
 
 /* ---- what graph_walk.h asks for ---- */
 
-/* Once damaged, all reading functions do nothing: loops end, and one test at their end is
- * enough. */
+/* Once damaged, all reading functions do nothing: loops end, and one test at their end is enough.
+ * Which rule was broken is dropped: a board has one code for all of them. */
 static void require(graph_reader* r, int condition, graph_fault fault) {
   (void)fault;
   if (!condition) fail(r, kTvmErrorGraphInconsistent);
 }
 
+/* Of 31 bits, 0 where the text is damaged. */
 static uint32_t read_number(graph_reader* r) { return tvmrt__json_number(&r->in.json); }
 
+/* Noted and stepped over. Of a key that comes twice the last one counts, as in most readers. */
 static void keep_section(graph_reader* r, uint32_t section, const char* key, int level) {
   (void)key;
   (void)level;
   tvmrt__json_skip(&r->in.json, &r->found[section]);
 }
 
+/* Keys that no executor of a board needs. */
 static void read_other(graph_reader* r, const char* key, int level, const graph_node* n) {
   tvmrt_json_tally skipped;
   (void)key;
@@ -78,12 +82,15 @@ static void read_other(graph_reader* r, const char* key, int level, const graph_
   tvmrt__json_skip(&r->in.json, &skipped);
 }
 
+/* What a list says of its kind is known from its key. */
 static void keep_tag(graph_reader* r, int section, const char* tag) {
   (void)r;
   (void)section;
   (void)tag;
 }
 
+/* Types are read before shapes, so that bytes can be counted: a tensor of 2^31 of them is refused
+ * here. */
 static void keep_shape(graph_reader* r, uint32_t entry, int64_t* first, uint32_t ndim) {
   DLTensor* tensor = &r->g->entries[entry];
   int ok;
@@ -121,7 +128,8 @@ static int is_empty(const graph_plan* plan, int section) {
   return tvmrt__json_peek(&in) == ']';
 }
 
-/* A list of n items has n - 1 commas; the lists of attrs lie in another one, behind their tag. */
+/* A list of n items has n - 1 commas; the lists of attrs lie in another one, behind their tag.
+ * Indices have 15 bits, as the 16th of a storage id marks inputs. */
 static int count(graph_plan* plan) {
   const tvmrt_json_tally* s = plan->sections;
   plan->nodes = s[ROWS].commas;
@@ -136,6 +144,8 @@ static int count(graph_plan* plan) {
          plan->edges <= MOST_ITEMS;
 }
 
+/* Sections are told by their places in the text, which is borrowed. All but the last are asked
+ * for: graphs for one device need not say which. */
 tvm_crt_error_t tvmrt__graph_plan(const char* json, size_t json_bytes, graph_plan* plan) {
   graph_reader r;
   int i;
@@ -158,6 +168,7 @@ size_t tvmrt__graph_table_bytes(const graph_plan* plan) {
 
 /* ---- the second pass ---- */
 
+/* Any number that leaves the mark free: it is compared with others, never used as an index. */
 static void read_storage_id(graph_reader* r, uint32_t entry) {
   uint32_t id = tvmrt__json_number(&r->in.json);
   require(r, id < EXTERNAL, STORAGE_RANGE);
@@ -169,6 +180,7 @@ static void read_type(graph_reader* r, uint32_t entry) {
   require(r, tvmrt__read_dtype(text, '"', &r->g->entries[entry].dtype), SHAPES_FIT);
 }
 
+/* Whatever a graph lets run elsewhere has nowhere to run on a board. */
 static void read_device(graph_reader* r, uint32_t entry) {
   (void)entry;
   require(r, tvmrt__json_number(&r->in.json) == kDLCPU, SHAPES_FIT);
@@ -195,7 +207,9 @@ static void name_input(graph_reader* r, uint32_t entry, const char* name) {
   require(r, 0, INPUTS_ARE_NULL);
 }
 
-/* Goes round the table once at most, from where the last look-up ended. */
+/* Goes round the table once at most, from where the last look-up ended. NULL where no entry has
+ * the name. Names follow each other without a table, so the next one's place is known by the
+ * length of this one. */
 static TVMCPackedFunc find_function(graph_reader* r, const char* name) {
   uint16_t count = TVMFuncRegistry_GetNumFuncs(r->functions);
   uint16_t left;
@@ -213,7 +227,8 @@ static TVMCPackedFunc find_function(graph_reader* r, const char* name) {
   return NULL;
 }
 
-/* A node that only gives its input another shape: both are one memory. */
+/* A node that only gives its input another shape: both are one memory. It becomes no operator:
+ * its argument's place is given back. */
 static void check_nop(graph_reader* r, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   uint32_t from;
@@ -226,7 +241,8 @@ static void check_nop(graph_reader* r, uint32_t first, uint32_t end) {
   r->values = r->args;
 }
 
-/* Whether what a node says of a number, if it does, is this one. */
+/* Whether what a node says of a number, if it does, is this one. Where it says nothing, it
+ * agrees. A number with more digits stops the loop and is none. */
 static int agrees(const char* text, uint32_t number) {
   uint32_t value = 0;
   if (text == NULL) return 1;
@@ -236,7 +252,8 @@ static int agrees(const char* text, uint32_t number) {
   return *text == '"' && value == number;
 }
 
-/* A node that is no input. first and end are its entries; its inputs lie in r->args already. */
+/* A node that is no input. first and end are its entries; its inputs lie in r->args already.
+ * Outputs are arguments as well, behind the inputs: operators get tensors and nothing else. */
 static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   graph_op* op = g->ops_end;
@@ -255,6 +272,7 @@ static void add_op(graph_reader* r, const graph_node* n, uint32_t first, uint32_
     return;
   }
   op->function = find_function(r, n->texts[FUNC_NAME]);
+  /* what follows is kept within its room in any case */
   if (op->function == NULL) fail(r, kTvmErrorFunctionNameNotFound);
   for (; first < end; ++first) add_argument(r, (uint16_t)first);
   op->args = r->args;
@@ -281,7 +299,8 @@ static void check_inputs(graph_reader* r) {
 }
 
 /* The table of a network whose runs choose extents begins with a function that tells so; what
- * operators are called does not begin like its name. */
+ * operators are called does not begin like its name. What that function returns is the error of
+ * this reading. */
 static void open_sizes(graph_reader* r) {
   TVMValue executor;
   executor.v_handle = r->g;
@@ -290,7 +309,8 @@ static void open_sizes(graph_reader* r) {
 }
 
 /* The order of alignments: 8 bytes, pointers, 2 bytes. Takes the memory that
- * TVMRT_GRAPH_TABLE_BYTES has measured; the struct comes first. */
+ * TVMRT_GRAPH_TABLE_BYTES has measured; the struct comes first. Counts are the plan's; each list
+ * is compared with its own while it is read. */
 static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, graph_reader* r) {
   uint32_t args = plan->edges + plan->entries - plan->inputs;
   uint32_t ops = plan->nodes - plan->inputs;
@@ -321,6 +341,7 @@ tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* modul
     return kTvmErrorExecutorModuleBadContext;
   }
   memset(&r, 0, sizeof(r));
+  /* all of it: data that is NULL means an input that is not set, or a tensor without a place */
   memset(g, 0, tvmrt__graph_table_bytes(plan));
   r.plan = plan;
   r.g = g;

@@ -1,19 +1,21 @@
 /* A reader of JSON text that does not recurse.
  *
- * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). It remembers one
- * thing, what the text should have had where it is damaged: it then stands at its end, so that loops over it stop by
- * themselves and callers test once. Texts are not copied: a text is the address behind its first
- * quotation mark, and ends with the mark that is not escaped; `last_quote` makes sure that there is
- * one, so that scanning needs no other bound. */
+ * Used by firmware for graphs and by the host's reader of all JSON (base/json.c). It remembers
+ * one thing, what the text should have had where it is damaged: it then stands at its end, so
+ * that loops over it stop by themselves and callers test once. Texts are not copied: a text is
+ * the address behind its first quotation mark, and ends with the mark that is not escaped;
+ * `last_quote` makes sure that there is one, so that scanning needs no other bound. */
 #include "json.h"
 
 #include "../../src_backend/bytes.h"
 
+/* The end moves to where the reader stands: from here on there is nothing to be read. */
 static void fail(tvmrt_json* in, char expected) {
   if (!in->damaged) in->damaged = (unsigned char)expected;
   in->end = in->at;
 }
 
+/* NUL at the end, and for one in the text, which no caller expects either. */
 char tvmrt__json_peek(tvmrt_json* in) {
   const char* p = in->at;
   while (p < in->end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) ++p;
@@ -21,6 +23,7 @@ char tvmrt__json_peek(tvmrt_json* in) {
   return p < in->end ? *p : '\0';
 }
 
+/* A NUL is what the end looks like, and is never stepped over. */
 void tvmrt__json_expect(tvmrt_json* in, char c) {
   if (tvmrt__json_peek(in) == c && c != '\0') {
     ++in->at;
@@ -29,8 +32,8 @@ void tvmrt__json_expect(tvmrt_json* in, char c) {
   }
 }
 
-/* 0 also where the text is damaged: it has ended then, so nothing that must come does. `count` starts
- * at 0 and tells whether a comma must come, or any item. */
+/* 0 also where the text is damaged: it has ended then, so nothing that must come does. `count`
+ * starts at 0 and tells whether a comma must come, or any item. */
 int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   char c = tvmrt__json_peek(in);
   char expected = close;
@@ -52,8 +55,9 @@ int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   return 1;
 }
 
-/* The quotation mark that ends a text; `last` is one behind its beginning, where scanning stops at the
- * latest. NULL if an escape has swallowed it. Most characters of names lie above the two that count. */
+/* The quotation mark that ends a text; `last` is one behind its beginning, where scanning stops
+ * at the latest. NULL if an escape has swallowed it. Most characters of names lie above the two
+ * that count. */
 static const char* text_end(const char* p, const char* last) {
   for (;; ++p) {
     if (*p > '\\') continue;
@@ -78,7 +82,8 @@ const char* tvmrt__json_text(tvmrt_json* in) {
   return first;
 }
 
-/* Whole numbers of 31 bits: graphs have no others. */
+/* Whole numbers of 31 bits: graphs have no others. A larger one is damage, and so is a sign or a
+ * fraction, at which the next expectation stumbles. */
 uint32_t tvmrt__json_number(tvmrt_json* in) {
   uint32_t value = 0;
   const char* first;
@@ -95,8 +100,8 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
   return 0;
 }
 
-/* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is read
- * strictly afterwards. */
+/* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is
+ * read strictly afterwards. Texts are stepped over whole, as they may contain brackets. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
   const char* p;
   uint32_t depth = 0;
@@ -127,6 +132,7 @@ void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
   }
 }
 
+/* The key ends where the text's mark is: a longer text is another. */
 int tvmrt__json_is(const char* text, const char* key) {
   for (; *key != '\0'; ++key, ++text) {
     if (*key != *text) return 0;
@@ -134,8 +140,8 @@ int tvmrt__json_is(const char* text, const char* key) {
   return *text == '"';
 }
 
-/* Four hexadecimal digits; 0, which no text has, if there are others, before the first of which *text
- * then stops. */
+/* Four hexadecimal digits; 0, which no text has, if there are others, before the first of which
+ * *text then stops. */
 static uint32_t read_hex(const char** text) {
   uint32_t value = 0;
   int i;
@@ -176,7 +182,8 @@ size_t tvmrt__json_escape(const char** text, char* utf8) {
   return more + 1;
 }
 
-/* Compares without unescaping into memory. */
+/* Compares without unescaping into memory. An escape that is none, or that makes a NUL, is the
+ * same as nothing. */
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
   for (; *text != '"'; ++bytes) {
@@ -195,6 +202,7 @@ int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   return bytes == end;
 }
 
+/* The text is borrowed, needs no NUL, and may be NULL, which is damage from the beginning. */
 void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes) {
   in->at = text;
   in->end = text == NULL ? NULL : text + num_bytes;

@@ -31,9 +31,11 @@ typedef struct remote_server {
   uint8_t reply[REMOTE_PACKET_BYTES];
 } remote_server;
 
+/* in RAM from the beginning: a server has no other memory, and an image one line */
 static remote_server the_server;
 
-/* The program's function may send fewer bytes than it is given, but not none. */
+/* The program's function may send fewer bytes than it is given, but not none. What a program says
+ * beyond that would lead out of the bytes, and counts as a broken line. */
 static int write_all(void* ctx, const uint8_t* data, size_t bytes) {
   const remote_server* s = ctx;
   while (bytes != 0) {
@@ -69,7 +71,8 @@ static void send_message(remote_server* s, tvmrt_message_type type, const uint8_
 
 /* ---- messages ---- */
 
-/* A client that begins while another's session has run gets a board as it is after reset. */
+/* A client that begins while another's session has run gets a board as it is after reset. A nonce
+ * of 0 is nobody's. The reply has the version and, in its head, the nonce of this side. */
 static void begin_session(remote_server* s, uint8_t client_nonce) {
   static const uint8_t version = VERSION;
   if (client_nonce == 0) return;
@@ -95,6 +98,7 @@ static void answer(remote_server* s, uint8_t* packet, size_t bytes) {
   s->reply_bytes = out.size;
 }
 
+/* A packet without a number forgets the last request: what comes numbered then is new. */
 static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
   s->has_number = 0;
   answer(s, packet, bytes);
@@ -102,7 +106,9 @@ static void take_packet(remote_server* s, uint8_t* packet, size_t bytes) {
   send_message(s, TVMRT_MESSAGE_PACKET, NULL, s->reply, s->reply_bytes);
 }
 
-/* A request that comes again was answered, and the answer was lost. */
+/* A request that comes again was answered, and the answer was lost. Of a call it is told first
+ * that it has come whole: calls may take long, and the client then waits instead of sending
+ * again. */
 static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, size_t bytes) {
   if (!s->has_number || s->number != number) {
     if (bytes > CODE_AT && packet[CODE_AT] == CODE_CALL) {
@@ -117,7 +123,8 @@ static void take_numbered(remote_server* s, uint8_t number, uint8_t* packet, siz
 }
 
 /* Messages of other sessions, of unknown kinds and too short ones are dropped: the line may have
- * made them. */
+ * made them. The end of session 0 0 ends any: a client sends it that does not know of which
+ * session the board is. */
 static void take_message(remote_server* s, size_t bytes) {
   uint8_t* m = s->message;
   int is_ours;
@@ -145,7 +152,8 @@ static void take_message(remote_server* s, size_t bytes) {
 static const uint8_t wake_up = 0xfe;
 
 /* May be called again, after the board has been asked to begin anew: what clients had taken is
- * given back. The first message tells a client that there is no session any more. */
+ * given back. The first message tells a client that there is no session any more. One server, so
+ * the handle is always the same; never NULL. */
 microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_func,
                                             void* write_func_ctx) {
   remote_server* s = &the_server;
@@ -165,7 +173,8 @@ microtvm_rpc_server_t MicroTVMRpcServerInit(microtvm_rpc_channel_write_t write_f
 }
 
 /* Returns with bytes left only where the session has ended or the line is broken.
- * kTvmErrorPlatformShutdown asks the program to reset the board. */
+ * kTvmErrorPlatformShutdown asks the program to reset the board. *new_data and *new_data_size say
+ * what was not taken. */
 tvm_crt_error_t MicroTVMRpcServerLoop(microtvm_rpc_server_t server, uint8_t** new_data,
                                       size_t* new_data_size) {
   remote_server* s = server;

@@ -7,17 +7,21 @@
 #include "packed_func.h"
 #include "registry.h"
 
+/* A NULL or an empty table has no names, and gives NULL. */
 TVMFunctionHandle tvmrt__registry_find(const TVMFuncRegistry* registry, const char* name) {
   tvm_function_index_t index;
   if (TVMFuncRegistry_Lookup(registry, name, &index) != kTvmErrorNoError) return NULL;
   return (TVMFunctionHandle)(uintptr_t)&registry->funcs[index];
 }
 
+/* A module is its table: nothing is made, and every call gives the same handle. */
 int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle) {
   *out_handle = (TVMModuleHandle)(uintptr_t)mod;
   return mod == NULL || mod->registry == NULL ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
+/* *out is NULL on failure. Unlike a global one, a function that a module does not have is an
+ * error. */
 int TVMModGetFunction(TVMModuleHandle mod, const char* func_name, int query_imports,
                       TVMFunctionHandle* out) {
   (void)query_imports; /* modules of an image import nothing */

@@ -1,11 +1,12 @@
-/* Packed functions with their arguments in one struct. Part of both runtimes, the firmware's and the
- * host's. */
+/* Packed functions with their arguments in one struct. Part of both runtimes, the firmware's and
+ * the host's. */
 #include "packed_func.h"
 
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../../src_backend/bytes.h"
 
+/* By value. What is beyond the room is left out, which values_count then tells. */
 TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count) {
   TVMArgs args;
   uint32_t i;
@@ -41,6 +42,7 @@ int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module, cons
   return bind(pf, name, args, TVMModGetFunction(module, name, 0, &pf->fexec));
 }
 
+/* The result is the struct's until the next call; it has none where the call fails. */
 int TVMPackedFunc_Call(TVMPackedFunc* pf) {
   int rc = TVMFuncCall(pf->fexec, pf->args.values, pf->args.tcodes, (int)pf->args.values_count,
                        &pf->ret_value.values[0], &pf->ret_value.tcodes[0]);

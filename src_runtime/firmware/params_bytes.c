@@ -34,6 +34,7 @@ static size_t read_size(tvmrt_bytes* in) {
   return size > SIZE_MAX ? SIZE_MAX : (size_t)size;
 }
 
+/* A count of bytes or of things that take one at least: loops by it end within the blob. */
 size_t tvmrt__bytes_count(tvmrt_bytes* in) {
   const size_t count = read_size(in);
   if (count <= (size_t)(in->end - in->at)) return count;
@@ -41,6 +42,7 @@ size_t tvmrt__bytes_count(tvmrt_bytes* in) {
   return 0;
 }
 
+/* What was wrong first stays: bytes that end too early are no wrong magic. */
 static void expect(tvmrt_bytes* in, uint64_t magic, int damage) {
   if (read_u64(in) != magic && in->damage == TVMRT_BYTES_WHOLE) in->damage = damage;
   (void)tvmrt__bytes_take(in, 8); /* reserved */
@@ -48,6 +50,7 @@ static void expect(tvmrt_bytes* in, uint64_t magic, int damage) {
 
 void tvmrt__bytes_params(tvmrt_bytes* in) { expect(in, TVMRT_PARAMS_MAGIC, TVMRT_BYTES_NO_PARAMS); }
 
+/* Stepped over here and read later beside the tensors, of which each name is one's. */
 size_t tvmrt__bytes_names(tvmrt_bytes* in, tvmrt_bytes* names) {
   size_t count = tvmrt__bytes_count(in);
   size_t i;

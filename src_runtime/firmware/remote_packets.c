@@ -12,6 +12,8 @@
 #include "remote.h"
 
 enum {
+  /* TVM's codes; those from GET_GLOBAL to GET_STREAM are system calls, which answer() knows by
+   * this */
   PACKET_SHUTDOWN = 1,
   PACKET_INIT = 2,
   PACKET_CALL = 3,
@@ -44,6 +46,7 @@ typedef struct request {
 
 /* ---- answers ---- */
 
+/* Values follow behind all codes, so these are written first. */
 static void write_codes(remote_writer* out, int count, int first, int second, int third) {
   tvmrt__remote_write_uint(out, 4, (uint32_t)count);
   tvmrt__remote_write_uint(out, 4, (uint32_t)first);
@@ -59,13 +62,15 @@ static tvm_crt_error_t reply_number(const request* r, int code, uint64_t value) 
   return kTvmErrorNoError;
 }
 
+/* As functions that return nothing are answered. */
 static tvm_crt_error_t reply_nothing(const request* r) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 1, kTVMNullptr, 0, 0);
   return kTvmErrorNoError;
 }
 
-/* The text of an error: its code, which the other side knows more of. */
+/* The text of an error: its code, which the other side knows more of. A text in eight digits,
+ * without printf(). */
 static void reply_error(remote_writer* out, uint32_t code) {
   static const char digits[] = "0123456789abcdef";
   char text[] = "code 0x00000000";
@@ -82,9 +87,12 @@ static void reply_error(remote_writer* out, uint32_t code) {
 
 /* ---- calls ---- */
 
-/* What the client sent as numbers is used only if it was told of it. */
+/* What the client sent as numbers is used only if it was told of it. A tensor is used where the
+ * client says it lies; an opaque handle only as NULL, since nobody knows what it should point
+ * to. */
 static tvm_crt_error_t check_argument(request* r, int i) {
   TVMValue* value = &r->in.values[i];
+  /* of the client's machine, whose addresses may be wider */
   const uint64_t number = (uint64_t)value->v_int64;
   thing_kind kind = THING_FUNCTION;
   switch (r->in.codes[i]) {
@@ -127,6 +135,7 @@ static tvm_crt_error_t reply_tensor(const request* r, const DLTensor* t) {
   return kTvmErrorNoError;
 }
 
+/* What does not fit into the answer marks the writer, and becomes an error at the end. */
 static tvm_crt_error_t reply_bytes(const request* r, int code, const char* data, size_t bytes) {
   tvmrt__remote_begin(r->out, PACKET_RETURN);
   write_codes(r->out, 2, kTVMArgInt, code, 0);
@@ -160,6 +169,7 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
       return kTvmErrorNoError;
     case kTVMArgInt:
     case kTVMArgFloat:
+    /* as they are: the client knows by the code how wide a number is */
     case kTVMArgBool:
       tvmrt__remote_begin(r->out, PACKET_RETURN);
       write_codes(r->out, 2, kTVMArgInt, code, 0);
@@ -182,7 +192,8 @@ static tvm_crt_error_t reply_result(const request* r, TVMValue value, int code) 
   }
 }
 
-/* An evaluator writes its times where the answer's bytes will lie: there is no other memory. */
+/* An evaluator writes its times where the answer's bytes will lie: there is no other memory. What
+ * the function itself says is passed on as its code. */
 static tvm_crt_error_t call(request* r, uint64_t function) {
   TVMValue result;
   int code = kTVMNullptr;
@@ -210,6 +221,8 @@ static int has_codes(const request* r, int count, int first, int second) {
   return count < 2 || r->in.codes[1] == second;
 }
 
+/* Those of every server first, so that a program's own cannot take their place. A name that
+ * nobody has is answered by NULL, and is no error. */
 static tvm_crt_error_t get_global(const request* r) {
   TVMFunctionHandle f = NULL;
   tvm_crt_error_t rc;
@@ -226,6 +239,7 @@ static tvm_crt_error_t get_global(const request* r) {
   return reply_number(r, kTVMOpaqueHandle, (uintptr_t)f);
 }
 
+/* Owned by the session: what a client does not free goes back when the board begins anew. */
 static tvm_crt_error_t reply_memory(const request* r, uint64_t bytes, size_t alignment,
                                     DLDevice dev) {
   const DLDataType hint = {kDLUInt, 8, 1};
@@ -244,7 +258,8 @@ static tvm_crt_error_t reply_memory(const request* r, uint64_t bytes, size_t ali
   return reply_number(r, kTVMOpaqueHandle, (uintptr_t)data);
 }
 
-/* Clients ask for the alignment of their own machine; what runs on boards wants no more than this. */
+/* Clients ask for the alignment of their own machine; what runs on boards wants no more than
+ * this. */
 static tvm_crt_error_t allocate(const request* r) {
   const TVMValue* v = r->in.values;
   size_t alignment;
@@ -254,11 +269,14 @@ static tvm_crt_error_t allocate(const request* r) {
   if (v[1].v_int64 < 0 || v[2].v_int64 < 0 || v[2].v_int64 > 4096) {
     return kTvmErrorFunctionCallInvalidArg;
   }
+  /* within bounds, so that nothing is cut */
   alignment = (size_t)v[2].v_int64;
   if (alignment > TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES) alignment = TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES;
   return reply_memory(r, (uint64_t)v[1].v_int64, alignment, v[0].v_device);
 }
 
+/* Memory for a tensor that is described. The second value is a kind of memory, of which a board
+ * has one. */
 static tvm_crt_error_t allocate_like(const request* r) {
   if (r->in.count != 2 || r->in.codes[0] != kTVMDLTensorHandle) {
     return kTvmErrorFunctionCallWrongArgType;
@@ -267,6 +285,7 @@ static tvm_crt_error_t allocate_like(const request* r) {
   return reply_memory(r, tvmrt__remote_tensor_bytes(&r->in.tensors[0]), 0, r->in.tensors[0].device);
 }
 
+/* Only what this client has asked for; anything else is an error, and nothing happens. */
 static tvm_crt_error_t free_memory(const request* r) {
   tvm_crt_error_t rc;
   if (!has_codes(r, 2, kDLDevice, kTVMOpaqueHandle)) return kTvmErrorFunctionCallWrongArgType;
@@ -303,6 +322,8 @@ static tvm_crt_error_t get_attribute(const request* r) {
   return reply_number(r, kTVMArgInt, r->in.values[0].v_device.device_type == kDLCPU);
 }
 
+/* The numbers are TVM's; what is not among them is answered by an error, and the session goes
+ * on. */
 static tvm_crt_error_t system_call(const request* r, uint32_t code) {
   switch (code) {
     case PACKET_GET_GLOBAL:
@@ -342,6 +363,7 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
   uint8_t* data;
   if (rc != kTvmErrorNoError) return rc;
   bytes = tvmrt__remote_read_uint(in, 8);
+  /* as many bytes as it says, to the last: what would be left over belongs to nothing */
   if (in->failed || in->left != (code == PACKET_COPY_TO ? bytes : 0) ||
       !tvmrt__remote_may_use(&r->session->things, t, bytes)) {
     return kTvmErrorFunctionCallInvalidArg;
@@ -358,7 +380,8 @@ static tvm_crt_error_t copy(request* r, uint32_t code, remote_reader* in) {
 
 /* ---- packets ---- */
 
-/* The version's text is read and does not matter, nor do arguments: there is one session to be had. */
+/* The version's text is read and does not matter, nor do arguments: there is one session to be
+ * had. */
 static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   const uint64_t size = tvmrt__remote_read_uint(in, 8);
   if (in->failed || size > in->left) return kTvmErrorFunctionCallInvalidArg;
@@ -370,7 +393,8 @@ static tvm_crt_error_t begin_session(const request* r, remote_reader* in) {
   return reply_nothing(r);
 }
 
-/* What the length says must be what has come: the frame around it was whole. */
+/* What the length says must be what has come: the frame around it was whole. Whatever comes
+ * before the session has begun is refused, but for its end. */
 static tvm_crt_error_t answer(request* r, remote_reader* in) {
   const uint64_t bytes = tvmrt__remote_read_uint(in, 8);
   const uint32_t code = (uint32_t)tvmrt__remote_read_uint(in, 4);

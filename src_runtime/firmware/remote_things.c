@@ -19,8 +19,10 @@ static remote_thing* find(remote_things* all, thing_kind kind, uint64_t address)
   return NULL;
 }
 
-/* Tensors of an executor lie side by side: one thing for all of them. */
+/* Tensors of an executor lie side by side: one thing for all of them. Without it an executor of
+ * many inputs would fill the table. */
 static int join(remote_things* all, uintptr_t begin, size_t bytes) {
+  /* what alignment leaves between two tensors; a client may then reach that, too */
   enum { MOST_GAP = 64 };
   const uintptr_t end = begin + bytes;
   int i;
@@ -36,6 +38,8 @@ static int join(remote_things* all, uintptr_t begin, size_t bytes) {
   return 0;
 }
 
+/* A thing that is told twice keeps one place, and the larger size. kTvmErrorPlatformNoMemory
+ * where the table is full: places come back by freeing alone. */
 tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const void* address,
                                    size_t bytes, int is_owned) {
   remote_thing* thing = find(all, kind, (uintptr_t)address);
@@ -52,6 +56,7 @@ tvm_crt_error_t tvmrt__remote_tell(remote_things* all, thing_kind kind, const vo
   return kTvmErrorNoError;
 }
 
+/* By the exact address: a number inside of a thing is none. */
 int tvmrt__remote_knows(const remote_things* all, thing_kind kind, uint64_t address) {
   int i;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
@@ -65,6 +70,7 @@ int tvmrt__remote_may_use(const remote_things* all, const DLTensor* t, uint64_t 
   const uint64_t data = (uintptr_t)t->data;
   int i;
   if (t->device.device_type != kDLCPU) return 0;
+  /* nothing is read or written, so the address may be any */
   if (bytes == 0) return t->byte_offset == 0;
   if (t->byte_offset > UINTPTR_MAX - data || bytes > UINTPTR_MAX) return 0;
   for (i = 0; i < REMOTE_MOST_THINGS; ++i) {
@@ -83,6 +89,7 @@ static void forget(remote_thing* thing) {
   thing->is_owned = 0;
 }
 
+/* The place is free again only where the board has taken the memory back. */
 tvm_crt_error_t tvmrt__remote_free(remote_things* all, uint64_t address) {
   remote_thing* thing = find(all, THING_MEMORY, address);
   tvm_crt_error_t rc;
@@ -103,6 +110,7 @@ void tvmrt__remote_free_all(remote_things* all) {
   }
 }
 
+/* Of numbers that a client has sent: they may be anything. */
 size_t tvmrt__remote_tensor_bytes(const DLTensor* t) {
   int ok;
   const size_t bytes = tvmrt__graph_bytes(t, &ok);

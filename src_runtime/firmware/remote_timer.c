@@ -20,11 +20,14 @@ typedef struct evaluator {
   int64_t most_idle;    /* repetitions that may take no time at all */
 } evaluator;
 
+/* Runs of a repetition: as a clock that stands still would have it run for ever. */
 enum { MOST_NUMBER = 1 << 30 };
 
 static evaluator asked;
+/* borrowed from the answer that is written */
 static uint8_t* times;
 static size_t times_room;
+/* what evaluate() returns by its address; read before the next call */
 static TVMByteArray result;
 
 /* Set before each call: where an evaluator may write. */
@@ -33,13 +36,15 @@ void tvmrt__remote_set_times(uint8_t* at, size_t room) {
   times_room = room;
 }
 
+/* What the function returns is not read: a tensor or a text of the image needs no release. */
 static int run_once(TVMValue* args, int* codes, int num_args) {
   TVMValue value;
   int code = kTVMNullptr;
   return TVMFuncCall(asked.function, args, codes, num_args, &value, &code);
 }
 
-/* Seconds of asked.number runs. */
+/* Seconds of asked.number runs. The clock is stopped also where a run fails, so that it can be
+ * started again. */
 static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t i;
   int rc = TVMPlatformTimerStart();
@@ -51,7 +56,9 @@ static int measure(TVMValue* args, int* codes, int num_args, double* seconds) {
   return TVMPlatformTimerStop(seconds);
 }
 
-/* As often as it takes to last long enough; the number stays for what is measured later. */
+/* As often as it takes to last long enough; the number stays for what is measured later. By the
+ * golden ratio at least, or as many as the last times say; a clock that counts no time at all is
+ * given up after so many rounds. */
 static int measure_long_enough(TVMValue* args, int* codes, int num_args, double* seconds) {
   int64_t idle = 0;
   for (;;) {
@@ -73,6 +80,7 @@ PACKED(evaluate) {
   int rc;
   (void)resource_handle;
   if (asked.function == NULL) return kTvmErrorTimeEvaluatorBadHandle;
+  /* before anything has run */
   if ((uint64_t)asked.repeat > times_room / sizeof(double)) return kTvmErrorBufferTooSmall;
   rc = run_once(args, type_codes, num_args); /* what is slow but once */
   for (i = 0; i < asked.repeat && rc == 0; ++i) {
@@ -89,8 +97,10 @@ PACKED(evaluate) {
   return kTvmErrorNoError;
 }
 
+/* Its address is the handle that clients get. */
 static const TVMCPackedFunc evaluate_function = evaluate;
 
+/* NULL for the module means a global function. An error where it is not found, unlike a look-up. */
 static int find_function(TVMValue* args, const int* type_codes, TVMFunctionHandle* out) {
   if (type_codes[1] != kTVMStr) return kTvmErrorFunctionCallWrongArgType;
   if (type_codes[0] == kTVMNullptr) {
@@ -102,9 +112,9 @@ static int find_function(TVMValue* args, const int* type_codes, TVMFunctionHandl
   return TVMModGetFunction(args[0].v_handle, args[1].v_str, 0, out);
 }
 
-/* (module or nothing, name, device type and id, number, repeat, least milliseconds, repetitions that
- * may take no time (since 0.10), ...) -> function; what follows are pauses and functions between
- * repetitions, which a board has not. */
+/* (module or nothing, name, device type and id, number, repeat, least milliseconds, repetitions
+ * that may take no time (since 0.10), ...) -> function; what follows are pauses and functions
+ * between repetitions, which a board has not. */
 PACKED(make_evaluator) {
   TVMFunctionHandle f = NULL;
   int rc;
@@ -126,6 +136,7 @@ PACKED(make_evaluator) {
   asked.function = f;
   asked.number = args[4].v_int64;
   asked.repeat = args[5].v_int64;
+  /* milliseconds, as TVM's clients tell it */
   asked.least_seconds = (double)args[6].v_int64 * 1e-3;
   asked.most_idle = num_args > 10 ? args[7].v_int64 : 100;
   out->v_handle = (void*)(uintptr_t)&evaluate_function;
@@ -152,6 +163,7 @@ static const TVMFuncRegistry registry = {
     "\003runtime.RPCTimeEvaluator\0tvm.rpc.server.GetCRTMaxPacketSize\0" TVMRT_NUMBERED_NAME,
     functions};
 
+/* The count in front of the names, in octal, is that of the functions: both have one order. */
 TVMFunctionHandle tvmrt__remote_builtin(const char* name) {
   return tvmrt__registry_find(&registry, name);
 }

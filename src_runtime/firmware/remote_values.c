@@ -9,6 +9,7 @@
 
 /* ---- reading ---- */
 
+/* The next bytes, to be written to by end_texts() alone; NULL where there are fewer. */
 static uint8_t* take(remote_reader* in, uint64_t bytes) {
   uint8_t* at = in->at;
   if (bytes > in->left) {
@@ -20,6 +21,7 @@ static uint8_t* take(remote_reader* in, uint64_t bytes) {
   return at;
 }
 
+/* Little-endian, up to 8 bytes; 0 where they are not there, and `failed` says so. */
 uint64_t tvmrt__remote_read_uint(remote_reader* in, size_t bytes) {
   const uint8_t* at = take(in, bytes);
   uint64_t value = 0;
@@ -41,7 +43,7 @@ static void read_dtype(remote_reader* in, DLDataType* out) {
 }
 
 /* Its address is a number of the client's, not yet to be used. Extents of all tensors share one
- * array. */
+ * array. The number of axes is compared before any extent is read. */
 tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* values, DLTensor* out) {
   uint64_t address = tvmrt__remote_read_uint(in, 8);
   int32_t i;
@@ -61,6 +63,8 @@ tvm_crt_error_t tvmrt__remote_read_tensor(remote_reader* in, remote_values* valu
   return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
+/* As many bytes as the code says. Codes that are none end the packet: what follows could not be
+ * found. */
 static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) {
   TVMValue* value = &all->values[i];
   uint64_t size;
@@ -100,7 +104,8 @@ static tvm_crt_error_t read_value(remote_reader* in, remote_values* all, int i) 
   return in->failed ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
 }
 
-/* A text ends where the next value begins, which is read by now: so its NUL may stand there. */
+/* A text ends where the next value begins, which is read by now: so its NUL may stand there. That
+ * of the last text goes behind the packet, where there is room for it. */
 static void end_texts(remote_values* all) {
   int i;
   for (i = 0; i < all->count; ++i) {
@@ -111,6 +116,8 @@ static void end_texts(remote_values* all) {
   }
 }
 
+/* All codes come first, then all values. `count` is 0 on failure, so that nothing half read is
+ * used. */
 tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out) {
   const uint64_t count = tvmrt__remote_read_uint(in, 4);
   int i;
@@ -133,6 +140,8 @@ tvm_crt_error_t tvmrt__remote_read_values(remote_reader* in, remote_values* out)
 
 /* ---- writing ---- */
 
+/* All or nothing: what does not fit leaves the size as it was, so the length at the end stays
+ * true. */
 void tvmrt__remote_write_bytes(remote_writer* out, const void* data, size_t bytes) {
   if (bytes > out->capacity - out->size) {
     out->failed = 1;
@@ -158,6 +167,7 @@ void tvmrt__remote_begin(remote_writer* out, uint32_t code) {
   tvmrt__remote_write_uint(out, 4, code);
 }
 
+/* Now that the size is known. The length does not count itself. */
 void tvmrt__remote_end(remote_writer* out) {
   const size_t size = out->size;
   out->size = 0;
@@ -165,6 +175,8 @@ void tvmrt__remote_end(remote_writer* out) {
   out->size = size;
 }
 
+/* What tvmrt__remote_read_tensor() takes. Strides are not told: tensors of executors have no
+ * gaps. */
 void tvmrt__remote_write_tensor(remote_writer* out, const DLTensor* t) {
   int32_t i;
   tvmrt__remote_write_uint(out, 8, (uintptr_t)t->data);

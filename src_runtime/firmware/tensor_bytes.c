@@ -1,8 +1,11 @@
-/* Firmware runtime: the size of a tensor, for all executors; whoever needs no graph links no more. */
+/* Firmware runtime: the size of a tensor, for all executors; whoever needs no graph links no
+ * more. */
 #include "tensor_bytes.h"
 
 #include "dtype.h"
 
+/* *ok is 0, and the result too, where an extent or a product of them has no 31 bits: below that
+ * nothing wraps in 64. A tensor without elements has 0 bytes, and is well. */
 size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
   uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;
   uint64_t bytes = (bits + 7) / 8; /* packed elements are counted first */
