@@ -86,9 +86,7 @@ def command(
     with console.progress(not as_json) as report:
         layers: dict[Layer, int] = {}
         usual = [_compiled(model, None, asked) for model in models]
-        # a layer by squares has nothing to choose from, and one of a chain is no operator
-        direct = {**asked, "winograd": False, "row_chains": False}
-        for library in [_compiled(m, None, direct) for m in models]:
+        for library in usual:
             for layer, count in layers_of(library.program).items():
                 layers[layer] = layers.get(layer, 0) + count
         wanted = list(layers) if again else missing(layers, known, effort)

@@ -6,7 +6,7 @@ only then asks it to print. Register one with ``@lowers("operator")``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -95,6 +95,10 @@ class Lowering:
     def macs(self) -> int:
         """Multiply-accumulates, for the summary."""
         return 0
+
+    def parts(self, step: Step) -> Sequence[Step]:
+        """The steps that are computed as this one."""
+        return (step,)
 
     def options(self, step: Step) -> list[Choice]:
         """The ways in which the node can be computed on this target, the one of the estimate first;

@@ -21,7 +21,9 @@ FLOAT32 = "float32"
 BYTES = ("int8", "uint8")
 CONVOLUTIONS = ("conv", "conv_transpose")
 CELLS = ("lstm", "gru", "gru_linear", "rnn")
-_OPS = {"qconv": "conv", "qmatmul": "matmul"}  # by the names of the graph's operators
+# by the names of the graph's operators
+_OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}
+_SQUARES = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}  # what is computed by them
 _RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
 _ELEMENTS = {"conv": (FLOAT32, BFLOAT16, *BYTES), "matmul": (FLOAT32, BFLOAT16, *BYTES)}
 _FORM = re.compile(
@@ -141,7 +143,8 @@ def layer_of(node: Node) -> Layer | None:
     x, w = node.inputs[0], node.inputs[1]
     if w is None or not w.is_constant or w.kept or symbols_of(x.shape, node.outputs[0].shape):
         return None
-    element = x.dtype.name if node.op in _OPS else BFLOAT16 if is_reduced(node) else FLOAT32
+    reduced = BFLOAT16 if is_reduced(node) else FLOAT32
+    element = x.dtype.name if x.dtype.name in BYTES else reduced
     if not all((*x.shape, *w.shape)):
         return None
     if op == "matmul":
@@ -150,7 +153,7 @@ def layer_of(node: Node) -> Layer | None:
         return Layer("matmul", element, (prod(x.shape[:-1]), x.shape[-1]), tuple(w.shape))
     if op in CELLS:
         return Layer(op, element, tuple(x.shape), tuple(w.shape))
-    sizes, attrs = (tuple(x.shape), tuple(w.shape)), node.attrs
+    sizes, attrs = (tuple(x.shape), tuple(w.shape)), {**_SQUARES, **node.attrs}
     strides, dilations, before = (tuple(attrs[n]) for n in ("strides", "dilations", "pads_before"))
     after = tuple(attrs["pads_after"] if op == "conv" else (0,) * len(before))
     layer = Layer(op, element, *sizes, strides, dilations, before, after, attrs["groups"])

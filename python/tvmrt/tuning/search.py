@@ -54,7 +54,7 @@ def layers_of(program: Program) -> dict[Layer, int]:
     """The layers of a network for which there is something to choose, each with how often it is
     there, in the order of the network."""
     found: dict[Layer, int] = {}
-    for step in program.steps:
+    for step in (part for whole in program.steps for part in whole.lowering.parts(whole)):
         layer = layer_of(step.group.root)
         if layer is None or layer.macs < LEAST_WORK:
             continue

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -18,7 +19,7 @@ from tvmrt.cli import main
 from tvmrt.codegen.target import get_target, vectors_of
 from tvmrt.codegen.window.tiles_i8 import FORMATS
 from tvmrt.ir.tuned import Choice
-from tvmrt.tuning import database
+from tvmrt.tuning import database, measure
 from tvmrt.tuning.database import Entry, Tried
 from tvmrt.tuning.search import Effort, layers_of, search
 
@@ -268,6 +269,45 @@ def test_a_search_tells_what_it_has_tried(text):
     counts = [] if text.startswith("gru") else [1, 2, 0]  # cells run on their callers
     assert [tried.choice.threads for tried in entry.shared] == counts
     assert entry.best.choice.threads in (counts or [None])
+
+
+def test_the_first_run_of_a_choice_does_not_count():
+    """It finds the weights of others in the cache; the time of a choice is the best of the rest."""
+    seconds = np.array([[9.0, 9.0, 9.0], [1e-6, 5e-6, 4e-6], [7e-6, 2e-6, 3e-6]])
+    data = np.int64(len(seconds)).tobytes() + seconds.tobytes()
+
+    def run(number, repeat, least):
+        assert (number, repeat, least) == (1, seconds.shape[1], 0)
+        return data
+
+    executor = SimpleNamespace(module={"run_individual": run})
+    rows = measure.rounds(executor, [2, 1], 0.0)
+    assert rows == [[2e-6, 4e-6]] * measure.FEWEST_ROUNDS
+
+
+def test_layers_by_squares_and_of_chains_are_found_like_others():
+    """Their signatures are those of a network that has neither."""
+    layers = [("expand", (32, 8, 1, 1), 1), ("middle", (32, 1, 3, 3), 32), ("y", (16, 32, 3, 3), 1)]
+    before, nodes, held = "x", [], []
+    for name, shape, groups in layers:
+        weights = np.random.default_rng(0).standard_normal(shape, np.float32)
+        held.append(onnx.numpy_helper.from_array(weights, f"{name}_w"))
+        pads, inputs = [shape[-1] // 2] * 4, [before, f"{name}_w"]
+        nodes.append(onnx.helper.make_node("Conv", inputs, [name], pads=pads, group=groups))
+        before = name
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, channels, 12, 12))
+        for name, channels in (("x", 8), ("y", 16))
+    ]
+    graph = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:], held)
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    directly = tvmrt.compile(model, winograd=False, row_chains=False).program
+    other = tvmrt.compile(model, winograd=True, row_chains=True).program
+    assert len(other.steps) < len(directly.steps)
+    assert any(step.group.root.op == "conv_winograd" for step in other.steps)
+    assert len(layers_of(directly)) == len(layers)
+    assert layers_of(other) == layers_of(directly)
 
 
 @pytest.mark.slow

@@ -41,6 +41,9 @@ class SlabChainLowering(Lowering):
             found = rows, plan
         return found
 
+    def parts(self, step: Step) -> Sequence[Step]:
+        return self.steps
+
     @property
     def fits_cache(self) -> bool:
         """Whether slabs have enough rows, and the cache holds the weights beside them, which pass

@@ -13,6 +13,7 @@ import numpy as np
 from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import Step, channels_last_order, pixel_stride
 from tvmrt.ir.rounding import ceil_div, round_up
+from tvmrt.ir.tuned import Choice
 from tvmrt.ir.winograd import transformed_weights
 
 from ..c.initializers import print_layer, print_tiles
@@ -155,6 +156,9 @@ class WinogradLowering(ConvolutionLowering):
         """The layer as the kernel has it."""
         channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
         return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
+
+    def options(self, step: Step) -> list[Choice]:
+        return [Choice(square=self.node.attrs["size"])]
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (self.squares(step).scratch_bytes,)
