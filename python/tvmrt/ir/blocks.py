@@ -17,20 +17,15 @@ class MatMulBlocks(Op):
     """
 
     contract = Contract(
-        operands=[
-            "x: float32[M K]",
-            "w: constant uint8[N G B]",
-            "scales: constant float32[N G]",
-            "points?: constant float32[N G]",
-        ],
-        attributes=["bits: int 2..8", "block: int 16..256"],
+        "x: float32[M K], w: constant uint8[N G B], scales: constant float32[N G], "
+        "points?: constant float32[N G] -> y: float32[M N]",
+        "bits: int 2..8, block: int 16..256",
         rules=[
             holds("bits are 2, 4 or 8", lambda bits: bits in (2, 4, 8)),
             holds("blocks are whole sixteens", lambda block: block % 16 == 0),
             holds("B bytes are a block", lambda B, bits, block: B * 8 == bits * block),
             holds("G blocks are a row", lambda K, G, block: (G - 1) * block < K <= G * block),
         ],
-        results=["y: float32[M N]"],
         example={"K": 40, "G": 2, "B": 16, "bits": 4, "block": 32},
     )
 

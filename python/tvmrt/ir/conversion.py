@@ -29,10 +29,9 @@ class Cast(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: E=computed|half[*S]"],
-        attributes=["to: dtype computed|half"],
+        "x: E=computed|half[*S] -> y: to[*S]",
+        "to: dtype computed|half",
         rules=[holds("half precision is cast from and to float32 only", _goes_by_float32)],
-        results=["y: to[*S]"],
         example={"to": "int8"},
     )
 
@@ -75,15 +74,14 @@ class BitCast(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["to: dtype"],
+        "x: E=any[*S] -> y: to[*S]",
+        "to: dtype",
         rules=[
             holds(
                 "elements of both types have the same size",
                 lambda E, to: E.itemsize == DTYPES[to].itemsize,
             )
         ],
-        results=["y: to[*S]"],
     )
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:
@@ -115,9 +113,8 @@ class PowWhole(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: E=float|signed[*X]", "exponent: integer[*N]"],
+        "x: E=float|signed[*X], exponent: integer[*N] -> y: E[*Y]",
         rules=[let("*Y", "the operands' extents, broadcast", broadcast, "X N")],
-        results=["y: E[*Y]"],
     )
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:

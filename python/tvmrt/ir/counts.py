@@ -14,9 +14,8 @@ class Count(Op):
     run ends with an error. ``extent`` is its name, which no other has; ``what`` is for people."""
 
     contract = Contract(
-        operands=["x: int64[]"],
-        attributes=["extent: text", "what: text", "low: int 0..", "high: int 0.."],
-        results=["y: int32[]"],
+        "x: int64[] -> y: int32[]",
+        "extent: text, what: text, low: int 0.., high: int 0..",
         example={"extent": "n", "what": "the count", "low": 0, "high": 4},
     )
 
@@ -25,7 +24,7 @@ class Count(Op):
 class CountNonzero(Op):
     """How many elements are not 0."""
 
-    contract = Contract(operands=["x: number|bool[*S]"], results=["y: int64[]"])
+    contract = Contract("x: number|bool[*S] -> y: int64[]")
 
     def evaluate(self, arrays, attrs):
         return [np.count_nonzero(arrays[0])]
@@ -36,10 +35,9 @@ class Nonzero(Op):
     """The indices of the ``count`` elements that are not 0, a row an axis, in row-major order."""
 
     contract = Contract(
-        operands=["x: number|bool[*S{1..}]"],
-        attributes=["count: int 0.."],
+        "x: number|bool[*S{1..}] -> y: int64[R count]",
+        "count: int 0..",
         rules=[let("R", "the number of axes", lambda x: x.rank)],
-        results=["y: int64[R count]"],
         example={"count": 0},
     )
 
@@ -53,9 +51,8 @@ class Choice(Op):
     """One of two tensors, whose shape is the result's: the first where the condition is true."""
 
     contract = Contract(
-        operands=["condition: bool[]", "a: E=any[*A]", "b: E[*B]"],
-        attributes=["shape: ints 0.."],
-        results=["y: E[*shape]"],
+        "condition: bool[], a: E=any[*A], b: E[*B] -> y: E[*shape]",
+        "shape: ints 0..",
         example={"A": (2,), "B": (2,), "shape": (2,)},
     )
 
@@ -69,10 +66,10 @@ class Unique(Op):
     """
 
     contract = Contract(
-        operands=["x: number|bool[*S{1..}]"],
-        attributes=["axis: axis of x", "sorted: bool"],
+        "x: number|bool[*S{1..}] -> first: int64[N], inverse: int64[N], counts: int64[N], "
+        "kept: int64[]",
+        "axis: axis of x, sorted: bool",
         rules=[let("N", "the extent of axis", lambda S, axis: S[axis])],
-        results=["first: int64[N]", "inverse: int64[N]", "counts: int64[N]", "kept: int64[]"],
     )
 
 
@@ -86,14 +83,8 @@ class NonMaxSuppression(Op):
     """
 
     contract = Contract(
-        operands=[
-            "boxes: float32[B N 4]",
-            "scores: float32[B C N]",
-            "most: int64[]",
-            "overlap: float32[]",
-            "score: float32[]",
-        ],
-        attributes=["rows: int 0..", "centred: bool"],
-        results=["selected: int64[rows 3]", "kept: int64[]"],
+        "boxes: float32[B N 4], scores: float32[B C N], most: int64[], overlap: float32[], "
+        "score: float32[] -> selected: int64[rows 3], kept: int64[]",
+        "rows: int 0.., centred: bool",
         example={"rows": 4, "B": 1, "C": 1, "N": 4},
     )

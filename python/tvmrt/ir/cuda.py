@@ -19,7 +19,7 @@ class CudaKernel(TypedByText):
     input that is there, in order, one to every output, then the scalars. Operands are dense.
     """
 
-    contract = Contract(operands=["inputs*: any[*]"], attributes=[*KERNEL])
+    contract = Contract("inputs*: any[*]", KERNEL)
 
 
 @register("custom_cuda_product")
@@ -33,6 +33,5 @@ class CudaProduct(TypedByText):
     """
 
     contract = Contract(
-        operands=["inputs*: float32[*]"],
-        attributes=["sizes: ints 1..", "a: ints 0..", "b: ints 0..", "types: text"],
+        "inputs*: float32[*]", "sizes: ints 1.., a: ints 0.., b: ints 0.., types: text"
     )

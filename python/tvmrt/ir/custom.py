@@ -39,14 +39,8 @@ class Custom(Op):
     """
 
     contract = Contract(
-        operands=["inputs*: any[*]"],
-        attributes=[
-            "operator: object",
-            "scalars: object",
-            "layouts?: object",
-            "blocked?: object",
-            "logical?: object",
-        ],
+        "inputs*: any[*]",
+        "operator: object, scalars: object, layouts?: object, blocked?: object, logical?: object",
     )
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
@@ -63,15 +57,8 @@ class Custom(Op):
 # What a kernel of a region is told by: its text, how it is built and started, its scalars, and the
 # types of its outputs.
 KERNEL = (
-    "operator: text",
-    "source: text",
-    "function: text",
-    "build_options: text",
-    "global_size: ints 1..",
-    "local_size: ints 1..",
-    "scalar_types: text",
-    "scalars: floats",
-    "types: text",
+    "operator: text, source: text, function: text, build_options: text, global_size: ints 1.., "
+    "local_size: ints 1.., scalar_types: text, scalars: floats, types: text"
 )
 
 
@@ -97,10 +84,7 @@ class CustomOpenCl(TypedByText):
     inputs and outputs are image objects, a word of each: "2d", "array" or "-".
     """
 
-    contract = Contract(
-        operands=["inputs*: any[*]"],
-        attributes=[*KERNEL, "images?: text"],
-    )
+    contract = Contract("inputs*: any[*]", f"{KERNEL}, images?: text")
 
 
 @register("composed")
@@ -111,10 +95,7 @@ class Composed(Op):
     inputs are the node's inputs that are there, in order, and whose outputs are the node's.
     """
 
-    contract = Contract(
-        operands=["inputs*: any[*]"],
-        attributes=["operator: object", "values: object", "graph: object"],
-    )
+    contract = Contract("inputs*: any[*]", "operator: object, values: object, graph: object")
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         inside: Graph = known["graph"]

@@ -30,8 +30,8 @@ class Concat(Op):
     """Join along ``axis``."""
 
     contract = Contract(
-        operands=["parts+: E=any[*]"],
-        attributes=["axis: axis of parts"],
+        "parts+: E=any[*] -> y: E[*Y]",
+        "axis: axis of parts",
         rules=[
             holds(
                 "parts have the same extents but along axis",
@@ -43,7 +43,6 @@ class Concat(Op):
                 _joined,
             ),
         ],
-        results=["y: E[*Y]"],
         example={"parts": (2, 3)},
     )
 
@@ -56,12 +55,8 @@ class Pad(Op):
     """``before``, ``after``: elements added per axis; the value defaults to zero."""
 
     contract = Contract(
-        operands=["data: E=any[*S]", "value?: E[*]"],
-        attributes=[
-            "before: ints[*S] 0..",
-            "after: ints[*S] 0..",
-            "mode: constant|reflect|edge|wrap",  # numpy has the same names
-        ],
+        "data: E=any[*S], value?: E[*] -> y: E[*Y]",
+        "before: ints[*S] 0.., after: ints[*S] 0.., mode: constant|reflect|edge|wrap",
         rules=[
             holds("value is one number", lambda value: value is None or value.size == 1),
             holds(
@@ -76,7 +71,6 @@ class Pad(Op):
                 lambda S, before, after: [n + b + a for n, b, a in zip(S, before, after)],
             ),
         ],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):

@@ -13,8 +13,8 @@ class Iota(Op):
     """start, start + step, ...: ``count`` integers."""
 
     contract = Contract(
-        attributes=["count: int 0..", "start: int", "step: int"],
-        results=["y: int64[count]"],
+        "-> y: int64[count]",
+        "count: int 0.., start: int, step: int",
         example={"count": 3, "start": 2, "step": -1},
     )
 
@@ -24,13 +24,13 @@ class Extents(Op):
     """``values``: integers and extents, the elements in row-major order."""
 
     contract = Contract(
-        attributes=["values: ints", "shape: ints 0.."],
+        "-> y: int64[*shape]",
+        "values: ints, shape: ints 0..",
         rules=[
             holds(
                 "shape has as many elements as values",
                 lambda values, shape: prod(shape) == len(values),
             )
         ],
-        results=["y: int64[*shape]"],
         example={"values": (2, 3), "shape": (2,)},
     )

@@ -133,11 +133,11 @@ class FixedPointOp(Op):
         self.name = name
         self.fn = fn
         letters = "ABC"[: len(operands)]
-        rows = [f"{operand}[*{letter}]" for operand, letter in zip(operands, letters)]
+        rows = ", ".join(f"{operand}[*{letter}]" for operand, letter in zip(operands, letters))
         words = "the operands' extents, broadcast"
-        joined = [let("*Y", words, broadcast, " ".join(letters))] if len(rows) > 1 else []
-        shape = "*Y" if len(rows) > 1 else "*A"
-        self.contract = Contract(operands=rows, rules=joined, results=[f"y: {result}[{shape}]"])
+        joined = [let("*Y", words, broadcast, " ".join(letters))] if len(operands) > 1 else []
+        shape = "*Y" if len(operands) > 1 else "*A"
+        self.contract = Contract(f"{rows} -> y: {result}[{shape}]", rules=joined)
         self.text = text or f"tvmrt_{name}({{}})"
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:
@@ -165,10 +165,10 @@ for _row in _ROWS:
     define(_row)
 
 
-_PAIR = [
-    "a_zero: int", "a_m: int", "a_e: int -31..30", "b_zero: int", "b_m: int", "b_e: int -31..30",
-    "bits: int 0..20", "m: int", "e: int -31..30", "y_zero: int", "low: int", "high: int",
-]  # fmt: skip
+_PAIR = (
+    "a_zero: int, a_m: int, a_e: int -31..30, b_zero: int, b_m: int, b_e: int -31..30, "
+    "bits: int 0..20, m: int, e: int -31..30, y_zero: int, low: int, high: int"
+)
 
 
 class FixedPair(Op):
@@ -181,10 +181,9 @@ class FixedPair(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["a: Q=int8|uint8|int16[*A]", "b: Q[*B]"],
-        attributes=_PAIR,
+        "a: Q=int8|uint8|int16[*A], b: Q[*B] -> y: Q[*Y]",
+        _PAIR,
         rules=[let("*Y", "the operands' extents, broadcast", broadcast, "A B")],
-        results=["y: Q[*Y]"],
         example={"high": 100},
     )
 

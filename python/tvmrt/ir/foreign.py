@@ -21,10 +21,7 @@ class OnnxNode(Op):
     there, as "float32:1x3x8x8", separated by blanks.
     """
 
-    contract = Contract(
-        operands=["inputs*: any[*]"],
-        attributes=["node: text", "opsets: text", "types: text"],
-    )
+    contract = Contract("inputs*: any[*]", "node: text, opsets: text, types: text")
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         return types_of_text(known["types"])

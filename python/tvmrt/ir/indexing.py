@@ -48,8 +48,8 @@ class Gather(Op):
     """Slices of data along ``axis``, in the shape of the indices."""
 
     contract = Contract(
-        operands=["data: E=any[*D]", "indices: index[*I]"],
-        attributes=["axis: axis of data"],
+        "data: E=any[*D], indices: index[*I] -> y: E[*Y]",
+        "axis: axis of data",
         rules=[
             let(
                 "*Y",
@@ -57,7 +57,6 @@ class Gather(Op):
                 lambda D, indices, axis: (*D[:axis], *indices.shape, *D[axis + 1 :]),
             )
         ],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):
@@ -69,10 +68,7 @@ class GatherElements(Op):
     """y[i, j, ...] = data[..., indices[i, j, ...], ...] on ``axis``."""
 
     contract = Contract(
-        operands=["data: E=any[*D]", "indices: index[*I]"],
-        attributes=["axis: axis of data"],
-        rules=[_INSIDE],
-        results=["y: E[*I]"],
+        "data: E=any[*D], indices: index[*I] -> y: E[*I]", "axis: axis of data", rules=[_INSIDE]
     )
 
 
@@ -83,8 +79,8 @@ class GatherNd(Op):
     """
 
     contract = Contract(
-        operands=["data: E=any[*D]", "indices: index[*J K]"],
-        attributes=["batch: int 0.."],
+        "data: E=any[*D], indices: index[*J K] -> y: E[*Y]",
+        "batch: int 0..",
         rules=[
             holds(
                 "the first batch axes of data and indices are the same",
@@ -98,7 +94,6 @@ class GatherNd(Op):
             ),
             let("*Y", "J, then what is left of D", lambda J, D, K, batch: (*J, *D[batch + K :])),
         ],
-        results=["y: E[*Y]"],
         example={"D": (3, 5, 6), "J": (3, 4), "K": 1, "batch": 1},
     )
 
@@ -110,10 +105,9 @@ class ScatterElements(Op):
     """
 
     contract = Contract(
-        operands=["data: E=any[*D]", "indices: index[*I]", "updates: E[*I]"],
-        attributes=["axis: axis of data", _REDUCTION],
+        "data: E=any[*D], indices: index[*I], updates: E[*I] -> y: E[*D]",
+        f"axis: axis of data, {_REDUCTION}",
         rules=[_INSIDE, _DEFINED],
-        results=["y: E[*D]"],
     )
 
 
@@ -124,8 +118,8 @@ class ScatterNd(Op):
     """
 
     contract = Contract(
-        operands=["data: E=any[*D]", "indices: index[*J K]", "updates: E[*U]"],
-        attributes=[_REDUCTION],
+        "data: E=any[*D], indices: index[*J K], updates: E[*U] -> y: E[*D]",
+        _REDUCTION,
         rules=[
             holds("the K indices of a tuple are for axes of data", lambda D, K: 1 <= K <= len(D)),
             holds(
@@ -134,7 +128,6 @@ class ScatterNd(Op):
             ),
             _DEFINED,
         ],
-        results=["y: E[*D]"],
         example={"D": (5, 6), "J": (4,), "K": 1, "U": (4, 6)},
     )
 
@@ -146,8 +139,8 @@ class TensorScatter(Op):
     """
 
     contract = Contract(
-        operands=["cache: E=any[B *D{1..}]", "update: E[B *U{D}]", "start: int64[B]"],
-        attributes=["axis: axis of cache", "circular: bool"],
+        "cache: E=any[B *D{1..}], update: E[B *U{D}], start: int64[B] -> y: E[B *D]",
+        "axis: axis of cache, circular: bool",
         rules=[
             holds("axis is not the batch", lambda axis: axis > 0),
             holds(
@@ -158,7 +151,6 @@ class TensorScatter(Op):
                 ),
             ),
         ],
-        results=["y: E[B *D]"],
         example={"D": (6, 4), "U": (2, 4), "axis": 1},
     )
 
@@ -170,15 +162,14 @@ class SumInto(Op):
     """
 
     contract = Contract(
-        operands=["x: E=number[R P]", "places: constant int32[P]"],
-        attributes=["size: int 0.."],
+        "x: E=number[R P], places: constant int32[P] -> y: E[R size]",
+        "size: int 0..",
         rules=[
             holds(
                 "places are from -1 to size - 1",
                 lambda places_data, size: _between(places_data, -1, size),
             )
         ],
-        results=["y: E[R size]"],
         example={"size": 3},
     )
 
@@ -188,8 +179,8 @@ class ReverseSequence(Op):
     """The first ``length`` steps of each sample in reverse."""
 
     contract = Contract(
-        operands=["x: E=any[A B *R]", "lengths: int64[L]"],
-        attributes=["batch_axis: int 0..1", "time_axis: int 0..1"],
+        "x: E=any[A B *R], lengths: int64[L] -> y: E[A B *R]",
+        "batch_axis: int 0..1, time_axis: int 0..1",
         rules=[
             holds(
                 "batch and time are not the same axis",
@@ -200,7 +191,6 @@ class ReverseSequence(Op):
                 lambda x, lengths, batch_axis: lengths.shape[0] == x.shape[batch_axis],
             ),
         ],
-        results=["y: E[A B *R]"],
         example={"A": 3, "B": 5, "L": 3, "batch_axis": 0, "time_axis": 1},
     )
 
@@ -212,11 +202,10 @@ class TopK(Op):
     """
 
     contract = Contract(
-        operands=["x: E=number[*S]"],
-        attributes=["k: int 0..1073741823", "axis: axis of x", "largest: bool"],
+        "x: E=number[*S] -> values: E[*Y], indices: int64[*Y]",
+        "k: int 0..1073741823, axis: axis of x, largest: bool",
         rules=[
             holds("axis has k elements", lambda x, k, axis: k <= x.shape[axis]),
             let("*Y", "S with k along axis", lambda S, k, axis: _with_extent(S, axis, k)),
         ],
-        results=["values: E[*Y]", "indices: int64[*Y]"],
     )

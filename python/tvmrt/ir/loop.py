@@ -51,18 +51,9 @@ class Loop(Op):
     """
 
     contract = Contract(
-        operands=["limit?: int64[]", "go?: bool[]", "values*: any[*]"],
-        attributes=[
-            "body: object",
-            "carried: int 0..",
-            "sliced: int 0..",
-            "conditional: bool",
-            "most: int 0..",
-            "backward: object",
-            "round?: object",
-            "grows?: object",
-            "extents: object",
-        ],
+        "limit?: int64[], go?: bool[], values*: any[*]",
+        "body: object, carried: int 0.., sliced: int 0.., conditional: bool, most: int 0.., "
+        "backward: object, round?: object, grows?: object, extents: object",
     )
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:

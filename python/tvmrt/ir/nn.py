@@ -16,12 +16,8 @@ def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: 
     return (n + before + after - dilation * (k - 1) - 1) // stride + 1
 
 
-WINDOW = [
-    "strides: ints[*S] 1..",
-    "dilations: ints[*S] 1..",
-    "pads_before: ints[*S] 0..",
-    "pads_after: ints[*S] 0..",
-]
+_STEPS = "strides: ints[*S] 1.., dilations: ints[*S] 1.., pads_before: ints[*S] 0.."
+WINDOW = f"{_STEPS}, pads_after: ints[*S] 0.."
 
 
 _WINDOW_NAMES = "strides dilations pads_before pads_after"
@@ -64,14 +60,10 @@ class Conv(Op):
     """Convolution by weights that are known when compiling."""
 
     contract = Contract(
-        operands=[
-            "x: float32[N C *S{1..3}]",
-            "w: constant float32[OC C/groups *K{S}]",
-            "bias?: constant float32[OC]",
-        ],
-        attributes=["groups: int 1..", *WINDOW],
+        "x: float32[N C *S{1..3}], w: constant float32[OC C/groups *K{S}], "
+        "bias?: constant float32[OC] -> y: float32[N OC *Y]",
+        f"groups: int 1.., {WINDOW}",
         rules=CONV_RULES,
-        results=["y: float32[N OC *Y]"],
         example=CONV_EXAMPLE,
     )
 
@@ -85,12 +77,9 @@ class ConvTranspose(Op):
     """Input element i meets output element i * stride + tap * dilation - before."""
 
     contract = Contract(
-        operands=[
-            "x: float32[N C *S{1..3}]",
-            "w: constant float32[C M *K{S}]",
-            "bias?: constant float32[M*groups]",
-        ],
-        attributes=["groups: int 1..", *WINDOW[:3], "out_spatial: ints[*S] 1.."],
+        "x: float32[N C *S{1..3}], w: constant float32[C M *K{S}], "
+        "bias?: constant float32[M*groups] -> y: float32[N M*groups *out_spatial]",
+        f"groups: int 1.., {_STEPS}, out_spatial: ints[*S] 1..",
         rules=[
             holds("channels fall into groups", lambda C, groups: C % groups == 0),
             holds("the window has a place", lambda K: min(K) >= 1),
@@ -104,7 +93,6 @@ class ConvTranspose(Op):
                 ),
             ),
         ],
-        results=["y: float32[N M*groups *out_spatial]"],
         example={"C": 4, "groups": 2, "S": (5, 6), "K": (3, 3), "out_spatial": (7, 8)},
     )
 
@@ -114,7 +102,7 @@ class MatMul(Op):
     """Matrix product; batches broadcast."""
 
     contract = Contract(
-        operands=["a: float32[*A M K]", "b: float32[*B K N]", "bias?: float32[*C]"],
+        "a: float32[*A M K], b: float32[*B K N], bias?: float32[*C] -> y: float32[*Y]",
         rules=[
             let("*Y", "A and B broadcast, then M N", lambda A, B, M, N: (*broadcast(A, B), M, N)),
             holds(
@@ -122,7 +110,6 @@ class MatMul(Op):
                 lambda C, Y: C is None or broadcast(C, Y) == Y,
             ),
         ],
-        results=["y: float32[*Y]"],
         example={"B": (), "C": ()},
     )
 
@@ -154,15 +141,12 @@ _POOL_RULES = [
 ]
 
 
-def pool(
-    types: str, *results: str, attributes: Sequence[str] = (), rules: Sequence[Rule] = ()
-) -> Contract:
+def pool(types: str, results: str, attributes: str = "", rules: Sequence[Rule] = ()) -> Contract:
     """What all pools have in common; their results have the extents ``out_spatial``."""
     return Contract(
-        operands=[f"x: E={types}[N C *S{{1..3}}]"],
-        attributes=["kernel: ints[*S] 1..", *WINDOW, "out_spatial: ints[*S] 1..", *attributes],
+        f"x: E={types}[N C *S{{1..3}}] -> {results}",
+        f"kernel: ints[*S] 1.., {WINDOW}, out_spatial: ints[*S] 1.., {attributes}",
         rules=[*_POOL_RULES, *rules],
-        results=results,
         example={"S": (5, 6), "kernel": (3, 3), "out_spatial": (3, 4)},
     )
 
@@ -185,7 +169,7 @@ class MaxPool(_Pool):
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: whether padding counts as zeros or not at all."""
 
-    contract = pool("float32", "y: E[N C *out_spatial]", attributes=["count_pads: bool"])
+    contract = pool("float32", "y: E[N C *out_spatial]", "count_pads: bool")
 
     def evaluate(self, arrays, attrs):
         return [windows.avg_pool(arrays[0], attrs)]
@@ -195,7 +179,7 @@ class AvgPool(_Pool):
 class LpPool(_Pool):
     """Root of the sum of the ``p``-th powers of the magnitudes in each window."""
 
-    contract = pool("float32", "y: E[N C *out_spatial]", attributes=["p: int 1.."])
+    contract = pool("float32", "y: E[N C *out_spatial]", "p: int 1..")
 
 
 @register("max_pool_index")
@@ -207,9 +191,8 @@ class MaxPoolIndex(_Pool):
 
     contract = pool(
         "number",
-        "y: E[N C *out_spatial]",
-        "places: int64[N C *out_spatial]",
-        attributes=["columns_first: bool"],
+        "y: E[N C *out_spatial], places: int64[N C *out_spatial]",
+        "columns_first: bool",
     )
 
 
@@ -218,9 +201,8 @@ class MaxUnpool(Op):
     """``places`` of the elements are those in the flattened result, which is zero elsewhere."""
 
     contract = Contract(
-        operands=["x: E=computed[N C *S{1..}]", "places: int64[N C *S]"],
-        attributes=["out_spatial: ints[*S] 1.."],
-        results=["y: E[N C *out_spatial]"],
+        "x: E=computed[N C *S{1..}], places: int64[N C *S] -> y: E[N C *out_spatial]",
+        "out_spatial: ints[*S] 1..",
     )
 
 
@@ -228,11 +210,7 @@ class MaxUnpool(Op):
 class Softmax(Op):
     """exp(x) / sum(exp(x)) along ``axis``; ``log``: the logarithm of that."""
 
-    contract = Contract(
-        operands=["x: float32[*S]"],
-        attributes=["axis: axis of x", "log?: bool"],
-        results=["y: float32[*S]"],
-    )
+    contract = Contract("x: float32[*S] -> y: float32[*S]", "axis: axis of x, log?: bool")
 
     def evaluate(self, arrays, attrs):
         x = arrays[0].astype(np.float64)

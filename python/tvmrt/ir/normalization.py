@@ -19,8 +19,8 @@ class LayerNorm(Op):
     """
 
     contract = Contract(
-        operands=["x: float32[*S]", "scale?: float32[*]", "shift?: float32[*]"],
-        attributes=["axis: axis of x", "epsilon: float", "centre: bool"],
+        "x: float32[*S], scale?: float32[*], shift?: float32[*] -> y: float32[*S]",
+        "axis: axis of x, epsilon: float, centre: bool",
         rules=[
             holds(
                 "scale and shift have a number for each place of a row",
@@ -29,7 +29,6 @@ class LayerNorm(Op):
                 ),
             )
         ],
-        results=["y: float32[*S]"],
         example={"S": (3, 4), "axis": 1, "scale": (4,), "shift": (4,)},
     )
 
@@ -52,8 +51,8 @@ class GroupNorm(Op):
     """Over the pixels and channels of a group. As many groups as channels is instance norm."""
 
     contract = Contract(
-        operands=["x: float32[N C *S]", "scale?: float32[*]", "shift?: float32[*]"],
-        attributes=["groups: int 1..", "epsilon: float"],
+        "x: float32[N C *S], scale?: float32[*], shift?: float32[*] -> y: float32[N C *S]",
+        "groups: int 1.., epsilon: float",
         rules=[
             holds("channels fall into groups", lambda C, groups: C % groups == 0),
             holds(
@@ -61,7 +60,6 @@ class GroupNorm(Op):
                 lambda C, scale, shift: all(t is None or t.size == C for t in (scale, shift)),
             ),
         ],
-        results=["y: float32[N C *S]"],
         example={"C": 4, "groups": 2, "scale": (4,), "shift": (4,)},
     )
 
@@ -71,8 +69,7 @@ class LocalResponseNorm(Op):
     """x / (bias + alpha / size * sum of the squares of ``size`` channels around)^beta."""
 
     contract = Contract(
-        operands=["x: float32[N C *S{1..}]"],
-        attributes=["size: int 1..", "alpha: float", "beta: float", "bias: float"],
+        "x: float32[N C *S{1..}] -> y: float32[N C *S]",
+        "size: int 1.., alpha: float, beta: float, bias: float",
         rules=[holds(f"C + size is at most {LIMIT}", lambda C, size: C + size <= LIMIT)],
-        results=["y: float32[N C *S]"],
     )

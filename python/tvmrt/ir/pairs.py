@@ -12,14 +12,13 @@ class CouplePairs(Op):
     of ``classes``, each that of its first class."""
 
     contract = Contract(
-        operands=["pairs: float32[N P]"],
-        attributes=["classes: int 2..1024"],
+        "pairs: float32[N P] -> y: float32[N classes]",
+        "classes: int 2..1024",
         rules=[
             holds(
                 "there is a number for each pair of classes",
                 lambda P, classes: classes * (classes - 1) // 2 == P,
             )
         ],
-        results=["y: float32[N classes]"],
         example={"classes": 4, "P": 6},
     )

@@ -47,23 +47,22 @@ _TOLD = {"t", "u", "n", "bits"}  # what expressions are told of their element ty
 
 
 def _contract(
-    c: Mapping[str, Expression], result: DType | None, bools: int, attributes: Sequence[str]
+    c: Mapping[str, Expression], result: DType | None, bools: int, attributes: str
 ) -> Contract:
     """What the C expressions tell: the number of operands and their element types, and attributes
     that no line declares."""
-    declared = {line.partition(":")[0].rstrip("?") for line in attributes}
+    declared = set(re.findall(r"(\w+)\??:", attributes))
     named = {name for e in c.values() for name in re.findall(r"{([a-z]\w*)}", e.text)}
-    floats = [f"{name}: float" for name in sorted(named - declared - _TOLD)]
+    floats = ", ".join(f"{name}: float" for name in sorted(named - declared - _TOLD))
     types = _joined("|".join(_FAMILIES.get(family, family) for family in c))
     count = 1 + max(int(n) for e in c.values() for n in re.findall(r"{(\d)}", e.text))
     elements = ["bool"] * bools + [f"E={types}"] + ["E"] * (count - bools - 1)
     words = "the operands' extents, broadcast"
-    operands = [f"{x.lower()}: {e}[*{x}]" for x, e in zip("ABC", elements)]
+    operands = ", ".join(f"{x.lower()}: {e}[*{x}]" for x, e in zip("ABC", elements))
     return Contract(
-        operands=operands,
-        attributes=[*attributes, *floats],
+        f"{operands} -> y: {result or 'E'}[{'*Y' if count > 1 else '*A'}]",
+        f"{attributes}, {floats}",
         rules=[let("*Y", words, broadcast, " ".join("ABC"[:count]))] if count > 1 else [],
-        results=[f"y: {result or 'E'}[{'*Y' if count > 1 else '*A'}]"],
     )
 
 
@@ -90,7 +89,7 @@ class PointwiseOp(Op):
         fn: Callable[..., np.ndarray],
         result: DType | None = None,
         data_from: int = 0,
-        attributes: Sequence[str] = (),
+        attributes: str = "",
         opencl: Mapping[str, str] | None = None,
         near: tuple[str, str] | None = None,
     ) -> None:
@@ -337,7 +336,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
             (np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative))
         ),
         BOOL,
-        attributes=["positive: bool", "negative: bool"],
+        attributes="positive: bool, negative: bool",
     ),
     # one operand
     _plain("identity", {"any": "{0}", "half": "{0}", "handle": "{0}"}, lambda x: x),

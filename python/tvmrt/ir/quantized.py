@@ -43,9 +43,8 @@ class Quantize(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: float32[*X]", "scale: float32[*S]", "zero: Q=int8|uint8|int16|uint16[*Z]"],
+        "x: float32[*X], scale: float32[*S], zero: Q=int8|uint8|int16|uint16[*Z] -> q: Q[*Y]",
         rules=[let("*Y", "X, S and Z broadcast", broadcast, "X S Z")],
-        results=["q: Q[*Y]"],
     )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
@@ -65,13 +64,9 @@ class Dequantize(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=[
-            "q: Q=int8|uint8|int16|uint16|int32|uint32[*X]",
-            "scale: F=float[*S]",
-            "zero: Q[*Z]",
-        ],
+        "q: Q=int8|uint8|int16|uint16|int32|uint32[*X], scale: F=float[*S], zero: Q[*Z] -> "
+        "x: F[*Y]",
         rules=[let("*Y", "X, S and Z broadcast", broadcast, "X S Z")],
-        results=["x: F[*Y]"],
     )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
@@ -89,17 +84,10 @@ class Dequantize(Op):
         return Expression(f"(double)({steps}) * {scale}")
 
 
-_PRODUCT = [
-    "scale: constant float32[*]",
-    "bias?: constant int32[*]",
-    "w_zero?: constant int32[*]",
-]
-_RESULT = [
-    "to: dtype int8|uint8|int32|float32",
-    "y_zero?: int of to",
-    "low?: int of to",
-    "high?: int of to",
-]
+_PRODUCT = "scale: constant float32[*], bias?: constant int32[*], w_zero?: constant int32[*]"
+_RESULT = (
+    "to: dtype int8|uint8|int32|float32, y_zero?: int of to, low?: int of to, high?: int of to"
+)
 
 
 def _bounds_are_told(to: str, y_zero, low, high) -> bool:
@@ -137,14 +125,14 @@ class QConv(_Product):
     """Convolution, see ``conv``. Padding has the value ``x_zero``."""
 
     contract = Contract(
-        operands=["x: byte[N C *S{1..3}]", "w: constant byte[OC C/groups *K{S}]", *_PRODUCT],
-        attributes=["groups: int 1..", *WINDOW, "x_zero: int of x", *_RESULT],
+        f"x: byte[N C *S{{1..3}}], w: constant byte[OC C/groups *K{{S}}], {_PRODUCT} -> "
+        "y: to[N OC *Y]",
+        f"groups: int 1.., {WINDOW}, x_zero: int of x, {_RESULT}",
         rules=[
             *CONV_RULES,
             _BOUNDED,
             holds(_PER_CHANNEL, _fit, "OC scale bias w_zero"),
         ],
-        results=["y: to[N OC *Y]"],
         example={**CONV_EXAMPLE, "to": "int32"},
     )
 
@@ -154,13 +142,12 @@ class QMatMul(_Product):
     """Matrix product."""
 
     contract = Contract(
-        operands=["x: byte[*B M K]", "w: constant byte[K N]", *_PRODUCT],
-        attributes=["x_zero: int of x", *_RESULT],
+        f"x: byte[*B M K], w: constant byte[K N], {_PRODUCT} -> y: to[*B M N]",
+        f"x_zero: int of x, {_RESULT}",
         rules=[
             _BOUNDED,
             holds(_PER_CHANNEL, _fit, "N scale bias w_zero"),
         ],
-        results=["y: to[*B M N]"],
         example={"to": "int32"},
     )
 
@@ -173,14 +160,13 @@ class QMatMulComputed(Op):
     """
 
     contract = Contract(
-        operands=["a: byte[*A M K]", "b: byte[*B K N]", "scale: constant float32[*]"],
-        attributes=["x_zero: int of a", "w_zero: int of b", *_RESULT],
+        "a: byte[*A M K], b: byte[*B K N], scale: constant float32[*] -> y: to[*Y M N]",
+        f"x_zero: int of a, w_zero: int of b, {_RESULT}",
         rules=[
             _BOUNDED,
             holds("scale is one number", lambda scale: scale.size == 1),
             let("*Y", "A and B broadcast", broadcast, "A B"),
         ],
-        results=["y: to[*Y M N]"],
         example={"to": "int32"},
     )
 
@@ -243,24 +229,14 @@ class Table(Op):
     element type ``to``.
     """
 
-    contract = Contract(
-        operands=["x: byte[*S]", "table: constant uint8[256]"],
-        attributes=["to: dtype byte"],
-        results=["y: to[*S]"],
-    )
+    contract = Contract("x: byte[*S], table: constant uint8[256] -> y: to[*S]", "to: dtype byte")
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         x, table = arrays
         return [table[x.view(np.uint8)].view(DTYPES[attrs["to"]].numpy)]
 
 
-_BYTES = [
-    "to: dtype byte",
-    "y_scale: float 0..",
-    "y_zero: int of to",
-    "low: int of to",
-    "high: int of to",
-]
+_BYTES = "to: dtype byte, y_scale: float 0.., y_zero: int of to, low: int of to, high: int of to"
 _ORDERED: Rule = holds("low is not above high", lambda low, high: low <= high)
 
 
@@ -272,16 +248,9 @@ class _Pair(Op):
     """
 
     contract = Contract(
-        operands=["a: byte[*S]", "b: byte[*S]"],
-        attributes=[
-            "a_scale: float",
-            "a_zero: int of a",
-            "b_scale: float",
-            "b_zero: int of b",
-            *_BYTES,
-        ],
+        "a: byte[*S], b: byte[*S] -> y: to[*S]",
+        f"a_scale: float, a_zero: int of a, b_scale: float, b_zero: int of b, {_BYTES}",
         rules=[_ORDERED],
-        results=["y: to[*S]"],
     )
 
 
@@ -312,6 +281,6 @@ class QAvgPool(Op):
     contract = pool(
         "byte",
         "y: to[N C *out_spatial]",
-        attributes=["count_pads: bool", "x_scale: float 0..", "x_zero: int of x", *_BYTES],
+        f"count_pads: bool, x_scale: float 0.., x_zero: int of x, {_BYTES}",
         rules=[_ORDERED],
     )

@@ -15,15 +15,8 @@ class Random(Op):
     """
 
     contract = Contract(
-        attributes=[
-            "distribution: uniform|normal",
-            "first: float",
-            "second: float",
-            "seed: int",
-            "stream: int 0..",
-            "to: dtype float",
-            "shape: ints 0..",
-        ],
-        results=["y: to[*shape]"],
+        "-> y: to[*shape]",
+        "distribution: uniform|normal, first: float, second: float, seed: int, stream: int 0.., "
+        "to: dtype float, shape: ints 0..",
         example={"shape": (3,)},
     )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from .contract import Contract, Rule, holds
 from .op import Op, register
 
-_ATTRIBUTES = ["reverse: bool", "activations: object", "clip: float 0.."]
-_RESULTS = ["y: float32[T B H]", "last: float32[B H]"]
+_ATTRIBUTES = "reverse: bool, activations: object, clip: float 0.."
+_RESULTS = "y: float32[T B H], last: float32[B H]"
 
 
 def _functions(count: int) -> Rule:
@@ -46,17 +46,10 @@ class Lstm(_Recurrent):
     """
 
     contract = Contract(
-        operands=[
-            "x: float32[T B 4*H]",
-            "r: float32[4*H H]",
-            "h0?: float32[B H]",
-            "c0?: float32[B H]",
-            "peepholes?: float32[3*H]",
-            "lengths?: int32[B]",
-        ],
-        attributes=[*_ATTRIBUTES, "input_forget: bool"],
+        "x: float32[T B 4*H], r: float32[4*H H], h0?: float32[B H], c0?: float32[B H], "
+        f"peepholes?: float32[3*H], lengths?: int32[B] -> {_RESULTS}, c: float32[B H]",
+        f"{_ATTRIBUTES}, input_forget: bool",
         rules=[_functions(3)],
-        results=[*_RESULTS, "c: float32[B H]"],
         example={"activations": (("sigmoid", None, None), *[("tanh", None, None)] * 2)},
     )
 
@@ -70,16 +63,10 @@ class Gru(_Recurrent):
     """
 
     contract = Contract(
-        operands=[
-            "x: float32[T B 3*H]",
-            "r: float32[3*H H]",
-            "h0?: float32[B H]",
-            "bias?: float32[H]",
-            "lengths?: int32[B]",
-        ],
-        attributes=[*_ATTRIBUTES, "linear_before_reset: bool"],
+        "x: float32[T B 3*H], r: float32[3*H H], h0?: float32[B H], bias?: float32[H], "
+        f"lengths?: int32[B] -> {_RESULTS}",
+        f"{_ATTRIBUTES}, linear_before_reset: bool",
         rules=[_functions(2)],
-        results=_RESULTS,
         example={"activations": (("sigmoid", None, None), ("tanh", None, None))},
     )
 
@@ -89,14 +76,8 @@ class Rnn(_Recurrent):
     """h = f(x + r h)."""
 
     contract = Contract(
-        operands=[
-            "x: float32[T B H]",
-            "r: float32[H H]",
-            "h0?: float32[B H]",
-            "lengths?: int32[B]",
-        ],
-        attributes=_ATTRIBUTES,
+        f"x: float32[T B H], r: float32[H H], h0?: float32[B H], lengths?: int32[B] -> {_RESULTS}",
+        _ATTRIBUTES,
         rules=[_functions(1)],
-        results=_RESULTS,
         example={"activations": (("tanh", None, None),)},
     )

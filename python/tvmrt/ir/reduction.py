@@ -47,10 +47,9 @@ class ReduceOp(Op):
         self.fn = fn
 
     contract = Contract(
-        operands=["x: E=computed[*S]"],
-        attributes=["axes: axes of x", "keepdims: bool"],
+        "x: E=computed[*S] -> y: E[*Y]",
+        "axes: axes of x, keepdims: bool",
         rules=[let("*Y", "S without axes, or with 1 in their places", _folded)],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):
@@ -168,8 +167,8 @@ class ArgReduce(Op):
         self.largest = largest
 
     contract = Contract(
-        operands=["x: computed[*S]"],
-        attributes=["axis: axis of x", "keepdims: bool", "select_last: bool"],
+        "x: computed[*S] -> y: int64[*Y]",
+        "axis: axis of x, keepdims: bool, select_last: bool",
         rules=[
             holds("axis has an element", lambda S, axis: S[axis] > 0),
             let(
@@ -178,7 +177,6 @@ class ArgReduce(Op):
                 lambda S, axis, keepdims: _folded(S, [axis], keepdims),
             ),
         ],
-        results=["y: int64[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):

@@ -207,7 +207,7 @@ class Region:
 class RegionOp(Op):
     """A region of the network, see the head of this file."""
 
-    contract = Contract(operands=["inputs*: any[*]"], attributes=["region: object"])
+    contract = Contract("inputs*: any[*]", "region: object")
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         region: Region = known["region"]

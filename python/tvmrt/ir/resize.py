@@ -29,8 +29,8 @@ class Pick(Op):
     """
 
     contract = Contract(
-        operands=["x: E=any[*S]", "places+: constant int32[_]"],
-        attributes=["axes: axes of x"],
+        "x: E=any[*S], places+: constant int32[_] -> y: E[*Y]",
+        "axes: axes of x",
         rules=[
             holds(
                 "there are places for each of axes", lambda places, axes: len(places) == len(axes)
@@ -47,7 +47,6 @@ class Pick(Op):
                 lambda S, axes, places: _replaced(S, axes, [p.size for p in places]),
             ),
         ],
-        results=["y: E[*Y]"],
         example={"axes": (0, 1)},
     )
 
@@ -63,12 +62,8 @@ class Resample(Op):
     """Weighted sums of the elements at ``places`` along ``axis``."""
 
     contract = Contract(
-        operands=[
-            "x: E=float[*S]",
-            "places: constant int32[P TAPS]",
-            "weights: constant E[P TAPS]",
-        ],
-        attributes=["axis: axis of x"],
+        "x: E=float[*S], places: constant int32[P TAPS], weights: constant E[P TAPS] -> y: E[*Y]",
+        "axis: axis of x",
         rules=[
             holds(
                 "places lie inside axis of x",
@@ -76,7 +71,6 @@ class Resample(Op):
             ),
             let("*Y", "S with P along axis", lambda S, axis, P: _replaced(S, [axis], [P])),
         ],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):

@@ -19,12 +19,11 @@ class TakeAt(Op):
     """
 
     contract = Contract(
-        operands=["x: E=any[*S]", "value?: E[]", "places+: int64[_]"],
+        "x: E=any[*S], value?: E[], places+: int64[_] -> y: E[*Y]",
         rules=[
             holds("there are places for each axis of x", lambda S, places: len(S) == len(places)),
             let("*Y", "how many places each axis has", lambda places: [p.size for p in places]),
         ],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):
@@ -51,14 +50,13 @@ class Require(Op):
 
     stays = True
     contract = Contract(
-        operands=["found: int64[*]", "given: int64[*]"],
-        attributes=["expected: ints", "where: text", "text: text"],
+        "found: int64[*], given: int64[*] -> y: bool[]",
+        "expected: ints, where: text, text: text",
         rules=[
             holds(
                 "expected has as many elements as found",
                 lambda found, expected: prod(found.shape) == len(expected),
             )
         ],
-        results=["y: bool[]"],
         example={"expected": (2,), "found": (1,)},
     )

@@ -13,9 +13,8 @@ class CumulativeSum(Op):
     """
 
     contract = Contract(
-        operands=["x: E=float|int32|int64|uint32|uint64[*S]"],
-        attributes=["axis: axis of x", "exclusive: bool", "reverse: bool"],
-        results=["y: E[*S]"],
+        "x: E=float|int32|int64|uint32|uint64[*S] -> y: E[*S]",
+        "axis: axis of x, exclusive: bool, reverse: bool",
     )
 
 
@@ -28,4 +27,4 @@ class CumulativeProduct(CumulativeSum):
 class Determinant(Op):
     """Determinants of square matrices in the last two axes."""
 
-    contract = Contract(operands=["x: E=float[*B N N]"], results=["y: E[*B]"])
+    contract = Contract("x: E=float[*B N N] -> y: E[*B]")

@@ -84,10 +84,7 @@ for _row in (
 class SignalAutoScale(Op):
     """Samples shifted to the left so that the largest takes all bits, and by how many bits."""
 
-    contract = Contract(
-        operands=["x: int16[N]"],
-        results=["y: int16[N]", "bits: int32[]"],
-    )
+    contract = Contract("x: int16[N] -> y: int16[N], bits: int32[]")
 
 
 _LENGTH = [
@@ -104,13 +101,12 @@ class SignalRfft(Op):
     the length."""
 
     contract = Contract(
-        operands=["x: E=int16|int32|float32[*S N]"],
-        attributes=["length: int 4..65536"],
+        "x: E=int16|int32|float32[*S N] -> y: E[*S length+2]",
+        "length: int 4..65536",
         rules=[
             *_LENGTH,
             holds("rows are no longer than length", lambda N, length: N <= length),
         ],
-        results=["y: E[*S length+2]"],
         example={"length": 12, "N": 10},
     )
 
@@ -121,13 +117,12 @@ class SignalIrfft(Op):
     those of which it is the spectrum times half the length."""
 
     contract = Contract(
-        operands=["x: E=int16|int32|float32[*S N]"],
-        attributes=["length: int 4..65536"],
+        "x: E=int16|int32|float32[*S N] -> y: E[*S length]",
+        "length: int 4..65536",
         rules=[
             *_LENGTH,
             holds("rows have length + 2 numbers", lambda N, length: length + 2 == N),
         ],
-        results=["y: E[*S length]"],
         example={"length": 12, "N": 14},
     )
 
@@ -149,14 +144,9 @@ class SignalFilterBank(Op):
     the weights for the next one count."""
 
     contract = Contract(
-        operands=[
-            "x: uint32[N]",
-            "weights: constant int16[W]",
-            "unweights: constant int16[W]",
-            "first: constant int16[C]",
-            "first_weight: constant int16[C]",
-            "widths: constant int16[C]",
-        ],
+        "x: uint32[N], weights: constant int16[W], unweights: constant int16[W], "
+        "first: constant int16[C], first_weight: constant int16[C], widths: constant int16[C] -> "
+        "y: uint64[channels]",
         rules=[
             holds("there is a channel behind the one in front", lambda C: C > 1),
             holds(
@@ -165,7 +155,6 @@ class SignalFilterBank(Op):
             ),
             let("channels", "channels without the one in front", lambda C: C - 1),
         ],
-        results=["y: uint64[channels]"],
         example={"C": 4},
     )
 
@@ -177,10 +166,9 @@ class SignalGain(Op):
     the point."""
 
     contract = Contract(
-        operands=["x: uint32[*S]", "noise: uint32[*S]", "table: constant int16[P]"],
-        attributes=["shift: int 0..63"],
+        "x: uint32[*S], noise: uint32[*S], table: constant int16[P] -> y: uint32[*S]",
+        "shift: int 0..63",
         rules=[holds(f"table has {GAIN_PLACES} places", lambda P: P >= GAIN_PLACES)],
-        results=["y: uint32[*S]"],
         example={"P": GAIN_PLACES},
     )
 
@@ -192,8 +180,8 @@ class Spectrogram(Op):
     has a weight for each sample of one."""
 
     contract = Contract(
-        operands=["x: float32[N C]", "window: constant float32[W]"],
-        attributes=["length: int 4..65536", "step: int 1..", "squared: bool"],
+        "x: float32[N C], window: constant float32[W] -> y: float32[C F bins]",
+        "length: int 4..65536, step: int 1.., squared: bool",
         rules=[
             *_LENGTH,
             holds(
@@ -203,6 +191,5 @@ class Spectrogram(Op):
             let("F", "frames", lambda N, W, step: 1 + (N - W) // step),
             let("bins", "half of length, and one", lambda length: length // 2 + 1),
         ],
-        results=["y: float32[C F bins]"],
         example={"length": 12, "W": 2, "N": 3, "step": 1},
     )

@@ -65,10 +65,9 @@ class Widen(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: E=float8|packed[*S]"],
-        attributes=["to: dtype float32|int8|uint8"],
+        "x: E=float8|packed[*S] -> y: to[*S]",
+        "to: dtype float32|int8|uint8",
         rules=[holds("to has all numbers of E", lambda E, to: WIDER[E.name] == to)],
-        results=["y: to[*S]"],
         example={"to": "float32", "E": "float8_e4m3fn"},
     )
 
@@ -97,14 +96,9 @@ class Narrow(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: float32|int8|uint8[*S]"],
-        attributes=[
-            "to: dtype float8|packed",
-            "saturate: bool",
-            f"rounding: {'|'.join(ROUNDINGS)}",
-        ],
+        "x: float32|int8|uint8[*S] -> y: to[*S]",
+        f"to: dtype float8|packed, saturate: bool, rounding: {'|'.join(ROUNDINGS)}",
         rules=[holds("x has all numbers of to", lambda x, to: WIDER[to] == x.dtype.name)],
-        results=["y: to[*S]"],
         example={"to": "float8_e4m3fn"},
     )
 

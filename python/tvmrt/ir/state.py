@@ -21,7 +21,7 @@ class BeginState(Op):
     outputs of the graph, see :class:`States`. A graph has one such node at most, in front.
     """
 
-    contract = Contract(operands=["first+: constant any[*]"])
+    contract = Contract("first+: constant any[*]")
 
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         return [TensorType((1,), DTYPES["uint8"]), *known["first"]]

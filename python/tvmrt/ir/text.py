@@ -21,14 +21,14 @@ class TextOp(Op):
 class TextIn(TextOp):
     """Strings of an input."""
 
-    contract = Contract(operands=["x: handle[*S]"], results=["y: int64[*S]"])
+    contract = Contract("x: handle[*S] -> y: int64[*S]")
 
 
 @register("text_out")
 class TextOut(TextOp):
     """Strings as a result of the network."""
 
-    contract = Contract(operands=["x: int64[*S]"], results=["y: handle[*S]"])
+    contract = Contract("x: int64[*S] -> y: handle[*S]")
 
 
 @register("texts")
@@ -36,14 +36,14 @@ class Texts(TextOp):
     """Constant strings, ``values``, a tuple of them in row-major order."""
 
     contract = Contract(
-        attributes=["values: object", "shape: ints 0.."],
+        "-> y: int64[*shape]",
+        "values: object, shape: ints 0..",
         rules=[
             holds(
                 "shape has as many elements as values",
                 lambda values, shape: isinstance(values, tuple) and prod(shape) == len(values),
             )
         ],
-        results=["y: int64[*shape]"],
         example={"values": ("a", "b"), "shape": (2,)},
     )
 
@@ -53,16 +53,14 @@ class TextHeap(TextOp):
     """Memory for the strings that a run makes, empty; it stays until the next run."""
 
     keeps = True
-    contract = Contract(
-        attributes=["bytes: int 64.."], results=["y: uint8[bytes]"], example={"bytes": 64}
-    )
+    contract = Contract("-> y: uint8[bytes]", "bytes: int 64..", example={"bytes": 64})
 
 
 @register("text_equal")
 class TextEqual(TextOp):
     """Whether strings are the same."""
 
-    contract = Contract(operands=["a: int64[*S]", "b: int64[*S]"], results=["y: bool[*S]"])
+    contract = Contract("a: int64[*S], b: int64[*S] -> y: bool[*S]")
 
 
 @register("text_find")
@@ -70,15 +68,14 @@ class TextFind(TextOp):
     """The place of each string among ``keys``, a tuple of different ones; -1 where it is none."""
 
     contract = Contract(
-        operands=["x: int64[*S]"],
-        attributes=["keys: object"],
+        "x: int64[*S] -> y: int64[*S]",
+        "keys: object",
         rules=[
             holds(
                 "keys are a tuple of different strings",
                 lambda keys: isinstance(keys, tuple) and len(set(keys)) == len(keys),
             )
         ],
-        results=["y: int64[*S]"],
         example={"keys": ("a", "b")},
     )
 
@@ -87,20 +84,14 @@ class TextFind(TextOp):
 class TextJoin(TextOp):
     """a, then b."""
 
-    contract = Contract(
-        operands=["heap: uint8[_]", "a: int64[*S]", "b: int64[*S]"], results=["y: int64[*S]"]
-    )
+    contract = Contract("heap: uint8[_], a: int64[*S], b: int64[*S] -> y: int64[*S]")
 
 
 @register("text_case")
 class TextCase(TextOp):
     """All in upper or in lower case, code point by code point."""
 
-    contract = Contract(
-        operands=["heap: uint8[_]", "x: int64[*S]"],
-        attributes=["to: upper|lower"],
-        results=["y: int64[*S]"],
-    )
+    contract = Contract("heap: uint8[_], x: int64[*S] -> y: int64[*S]", "to: upper|lower")
 
 
 @register("text_keep")
@@ -108,10 +99,7 @@ class TextKeep(TextOp):
     """The strings for which kept holds, ``count`` of them; where those are fewer, empty ones."""
 
     contract = Contract(
-        operands=["x: int64[N]", "kept: bool[N]"],
-        attributes=["count: int 0.."],
-        results=["y: int64[count]"],
-        example={"count": 2},
+        "x: int64[N], kept: bool[N] -> y: int64[count]", "count: int 0..", example={"count": 2}
     )
 
 
@@ -119,11 +107,7 @@ class TextKeep(TextOp):
 class TextParts(TextOp):
     """How many parts text_split finds in each string."""
 
-    contract = Contract(
-        operands=["x: int64[*S]"],
-        attributes=["delimiter: text", "most: int 1.."],
-        results=["y: int64[*S]"],
-    )
+    contract = Contract("x: int64[*S] -> y: int64[*S]", "delimiter: text, most: int 1..")
 
 
 @register("text_split")
@@ -134,9 +118,8 @@ class TextSplit(TextOp):
     """
 
     contract = Contract(
-        operands=["heap: uint8[_]", "x: int64[*S]"],
-        attributes=["delimiter: text", "most: int 1..", "width: int 0.."],
-        results=["y: int64[*S width]"],
+        "heap: uint8[_], x: int64[*S] -> y: int64[*S width]",
+        "delimiter: text, most: int 1.., width: int 0..",
         example={"width": 2},
     )
 
@@ -150,7 +133,7 @@ class TextMatch(TextOp):
     """
 
     contract = Contract(
-        operands=["x: int64[*S]", "classes: constant uint8[256]", "table: constant int32[Q C]"],
+        "x: int64[*S], classes: constant uint8[256], table: constant int32[Q C] -> y: bool[*S]",
         rules=[
             holds(
                 "classes are columns of table but the last",
@@ -161,7 +144,6 @@ class TextMatch(TextOp):
                 lambda table_data, Q: bool(table_data.size and _within(table_data, Q)),
             ),
         ],
-        results=["y: bool[*S]"],
         example={"C": 3},
     )
 
@@ -180,7 +162,7 @@ class _Tokens(TextOp):
     )
 
 
-_TOKEN_OPERANDS = ["x: int64[*S]", "classes: constant uint8[256]", "table: constant int32[Q C]"]
+_TOKEN_OPERANDS = "x: int64[*S], classes: constant uint8[256], table: constant int32[Q C]"
 
 
 @register("text_tokens_count")
@@ -188,10 +170,9 @@ class TextTokensCount(_Tokens):
     """How many tokens text_tokens finds in each string."""
 
     contract = Contract(
-        operands=_TOKEN_OPERANDS,
-        attributes=["least: int 1.."],
+        f"{_TOKEN_OPERANDS} -> y: int64[*S]",
+        "least: int 1..",
         rules=_Tokens.rules,
-        results=["y: int64[*S]"],
         example={"C": 4},
     )
 
@@ -206,10 +187,9 @@ class TextTokens(_Tokens):
     """
 
     contract = Contract(
-        operands=["heap: uint8[_]", *_TOKEN_OPERANDS],
-        attributes=["least: int 1..", "width: int 0..", "pad: text"],
+        f"heap: uint8[_], {_TOKEN_OPERANDS} -> y: int64[*S width]",
+        "least: int 1.., width: int 0.., pad: text",
         rules=_Tokens.rules,
-        results=["y: int64[*S width]"],
         example={"C": 4, "width": 2},
     )
 
@@ -222,9 +202,7 @@ def _within(table: np.ndarray, states: int) -> bool:
 class TextToNumber(TextOp):
     """The number that each string says; the run ends with an error where it says none."""
 
-    contract = Contract(
-        operands=["x: int64[*S]"], attributes=["to: dtype float64|int64"], results=["y: to[*S]"]
-    )
+    contract = Contract("x: int64[*S] -> y: to[*S]", "to: dtype float64|int64")
 
 
 @register("number_to_text")
@@ -232,11 +210,7 @@ class NumberToText(TextOp):
     """Numbers as people write them, in as few digits as tell them apart; ``single``: from other
     numbers of float32."""
 
-    contract = Contract(
-        operands=["heap: uint8[_]", "x: float64|int64[*S]"],
-        attributes=["single: bool"],
-        results=["y: int64[*S]"],
-    )
+    contract = Contract("heap: uint8[_], x: float64|int64[*S] -> y: int64[*S]", "single: bool")
 
 
 @register("count_ngrams")
@@ -249,8 +223,9 @@ class CountNgrams(Op):
     """
 
     contract = Contract(
-        operands=["x: int64[N L]", "grams: constant int64[_]", "columns: constant int32[G]"],
-        attributes=["lengths: ints 0..", "least: int 1..", "skips: int 0..", "width: int 0.."],
+        "x: int64[N L], grams: constant int64[_], columns: constant int32[G] -> "
+        "y: float32[N width]",
+        "lengths: ints 0.., least: int 1.., skips: int 0.., width: int 0..",
         rules=[
             let("T", "the numbers in all grams", lambda lengths: sum(_numbers(lengths))),
             holds("there are columns for all grams", lambda G, lengths: sum(lengths) == G),
@@ -262,7 +237,6 @@ class CountNgrams(Op):
                 ),
             ),
         ],
-        results=["y: float32[N width]"],
         example={"lengths": (1, 1), "width": 4, "G": 2, "grams": (3,), "L": 4},
     )
 

@@ -41,19 +41,11 @@ class Forest(Op):
     """
 
     contract = Contract(
-        operands=[
-            "x: E=float[N F]",
-            "thresholds: constant E[M]",
-            "features: constant int32[M]",
-            "left: constant int32[M]",
-            "nan_left: constant bool[M]",
-            "leaves: constant int32[M]",
-            "roots: constant int32[K]",
-            "targets: constant int32[K]",
-            "values: constant E[L C]",
-            "base: constant E[T]",
-        ],
-        attributes=["aggregate: sum|average|min|max"],
+        "x: E=float[N F], thresholds: constant E[M], features: constant int32[M], "
+        "left: constant int32[M], nan_left: constant bool[M], leaves: constant int32[M], "
+        "roots: constant int32[K], targets: constant int32[K], values: constant E[L C], "
+        "base: constant E[T] -> y: E[N T]",
+        "aggregate: sum|average|min|max",
         rules=[
             holds(
                 "features are columns of x", lambda features_data, F: _between(features_data, 0, F)
@@ -70,6 +62,5 @@ class Forest(Op):
                 lambda targets_data, C, T: _between(targets_data, 0, T - C + 1),
             ),
         ],
-        results=["y: E[N T]"],
         example={"M": 1, "C": 2, "T": 2},
     )

@@ -27,12 +27,11 @@ class Reshape(ViewOp):
     """``shape``: the new extents, all known. Row-major order is kept."""
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["shape: ints 0.."],
+        "x: E=any[*S] -> y: E[*shape]",
+        "shape: ints 0..",
         rules=[
             holds("shape has as many elements as x", lambda x, shape: prod(shape) == x.size),
         ],
-        results=["y: E[*shape]"],
         example={"S": (2, 6), "shape": (3, 4)},
     )
 
@@ -48,10 +47,9 @@ class Transpose(ViewOp):
     """``perm``: output axis d is input axis perm[d]."""
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["perm: order of x"],
+        "x: E=any[*S] -> y: E[*Y]",
+        "perm: order of x",
         rules=[let("*Y", "S in the order perm", lambda S, perm: [S[p] for p in perm])],
-        results=["y: E[*Y]"],
     )
 
     def evaluate(self, arrays, attrs):
@@ -76,8 +74,8 @@ class Slice(ViewOp):
     """``starts``, ``steps``, ``sizes``: one of each per axis; steps may be negative."""
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["starts: ints[*S]", "steps: ints[*S]", "sizes: ints[*S] 0.."],
+        "x: E=any[*S] -> y: E[*sizes]",
+        "starts: ints[*S], steps: ints[*S], sizes: ints[*S] 0..",
         rules=[
             holds(
                 "all elements from starts on, sizes of them by steps, lie inside S",
@@ -87,7 +85,6 @@ class Slice(ViewOp):
                 ),
             )
         ],
-        results=["y: E[*sizes]"],
         example={"S": (4, 5), "starts": (3, 0), "steps": (-2, 1), "sizes": (2, 5)},
     )
 
@@ -109,12 +106,11 @@ class Expand(ViewOp):
     """``shape``: the extents after broadcasting by numpy's rules."""
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["shape: ints 0.."],
+        "x: E=any[*S] -> y: E[*shape]",
+        "shape: ints 0..",
         rules=[
             holds("S broadcasts to shape", lambda S, shape: broadcast(S, shape) == tuple(shape))
         ],
-        results=["y: E[*shape]"],
         example={"S": (3, 1), "shape": (2, 3, 4)},
     )
 

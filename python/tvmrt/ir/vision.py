@@ -14,19 +14,14 @@ class GridSample(Op):
     """
 
     contract = Contract(
-        operands=["x: float32[N C *S{2..3}]", "grid: float32[N *Y{S} P]"],
-        attributes=[
-            "mode: nearest|linear|cubic",
-            "padding: zeros|border|reflection",
-            "align_corners: bool",
-        ],
+        "x: float32[N C *S{2..3}], grid: float32[N *Y{S} P] -> y: float32[N C *Y]",
+        "mode: nearest|linear|cubic, padding: zeros|border|reflection, align_corners: bool",
         rules=[
             holds("grid has a place for each axis of S", lambda S, P: len(S) == P),
             holds(
                 "volumes are not sampled by cubics", lambda S, mode: mode != "cubic" or len(S) == 2
             ),
         ],
-        results=["y: float32[N C *Y]"],
         example={"P": 2},
     )
 
@@ -42,15 +37,8 @@ class RoiAlign(Op):
     """
 
     contract = Contract(
-        operands=["x: float32[N C H W]", "regions: float32[R 4]", "images: int64[R]"],
-        attributes=[
-            "out: ints[2] 1..",
-            "largest: bool",
-            "ratio: int 0..",
-            "scale: float",
-            "half_pixel: bool",
-        ],
-        results=["y: float32[R C *out]"],
+        "x: float32[N C H W], regions: float32[R 4], images: int64[R] -> y: float32[R C *out]",
+        "out: ints[2] 1.., largest: bool, ratio: int 0.., scale: float, half_pixel: bool",
     )
 
 
@@ -62,9 +50,8 @@ class MaxRoiPool(Op):
     """
 
     contract = Contract(
-        operands=["x: float32[N C H W]", "regions: float32[R 5]"],
-        attributes=["out: ints[2] 1..", "scale: float"],
-        results=["y: float32[R C *out]"],
+        "x: float32[N C H W], regions: float32[R 5] -> y: float32[R C *out]",
+        "out: ints[2] 1.., scale: float",
     )
 
 
@@ -75,19 +62,10 @@ class DeformColumns(Op):
     """
 
     contract = Contract(
-        operands=[
-            "x: float32[N C H W]",
-            "offsets: float32[N P OH OW]",
-            "mask?: float32[N Q OH OW]",
-        ],
-        attributes=[
-            "kernel: ints[2] 1..",
-            "strides: ints[2] 1..",
-            "dilations: ints[2] 1..",
-            "pads_before: ints[2] 0..",
-            "groups: int 1..",
-            "parts: int 1..",
-        ],
+        "x: float32[N C H W], offsets: float32[N P OH OW], mask?: float32[N Q OH OW] -> "
+        "y: float32[N C*taps OH OW]",
+        "kernel: ints[2] 1.., strides: ints[2] 1.., dilations: ints[2] 1.., "
+        "pads_before: ints[2] 0.., groups: int 1.., parts: int 1..",
         rules=[
             let("taps", "places of the window", lambda kernel: kernel[0] * kernel[1]),
             holds(
@@ -110,6 +88,5 @@ class DeformColumns(Op):
                 ),
             ),
         ],
-        results=["y: float32[N C*taps OH OW]"],
         example={"C": 4, "kernel": (3, 3), "P": 36, "Q": 18, "parts": 2, "groups": 2},
     )

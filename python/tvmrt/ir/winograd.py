@@ -102,12 +102,9 @@ class ConvWinograd(Op):
     """
 
     contract = Contract(
-        operands=[
-            "x: float32[N C H W]",
-            "w: constant float32[OC C 3 3]",
-            "bias?: constant float32[OC]",
-        ],
-        attributes=["size: int 2..4", "pads_before: ints[2] 0..", "pads_after: ints[2] 0.."],
+        "x: float32[N C H W], w: constant float32[OC C 3 3], bias?: constant float32[OC] -> "
+        "y: float32[N OC *Y]",
+        "size: int 2..4, pads_before: ints[2] 0.., pads_after: ints[2] 0..",
         rules=[
             holds("squares have 2 or 4 results an axis", lambda size: size in SIZES),
             let(
@@ -120,7 +117,13 @@ class ConvWinograd(Op):
             ),
             holds("the window fits into x with its padding", lambda Y: all(n >= 1 for n in Y)),
         ],
-        results=["y: float32[N OC *Y]"],
-        example={"C": 4, "OC": 6, "H": 9, "W": 7, "size": 4, "pads_before": (1, 1),
-                 "pads_after": (1, 1)},
-    )  # fmt: skip
+        example={
+            "C": 4,
+            "OC": 6,
+            "H": 9,
+            "W": 7,
+            "size": 4,
+            "pads_before": (1, 1),
+            "pads_after": (1, 1),
+        },
+    )

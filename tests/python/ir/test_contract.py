@@ -26,27 +26,21 @@ def _window(S: tuple, K: tuple, strides: tuple) -> list[int]:
 
 
 CELL = Contract(
-    operands=[
-        "x: float32[T B 4*H]",
-        "r: float32[4*H H]",
-        "p?: float32[3*H]",
-        "lengths?: int32[B]",
-    ],
-    results=["y: float32[T B H]"],
+    "x: float32[T B 4*H], r: float32[4*H H], p?: float32[3*H], lengths?: int32[B] -> "
+    "y: float32[T B H]"
 )
 WINDOW = Contract(
-    operands=["x: E=float[N C *S{1..2}]", "w: E[OC C/groups *K{S}]", "slope?: E[1|C 1]"],
-    attributes=["strides: ints[*S] 1..", "groups: int 1.."],
-    results=["y: E[N OC *Y]"],
+    "x: E=float[N C *S{1..2}], w: E[OC C/groups *K{S}], slope?: E[1|C 1] -> y: E[N OC *Y]",
+    "strides: ints[*S] 1.., groups: int 1..",
     rules=[
         let("*Y", "(S - K) / strides + 1", _window),
         holds("the window fits", lambda Y: min(Y) > 0),
     ],
 )
-JOIN = Contract(operands=["parts+: E=any[_ *R]"], results=["y: E[2 *R]"])
+JOIN = Contract("parts+: E=any[_ *R] -> y: E[2 *R]")
 TAKE = Contract(
-    operands=["x: any[*X]", "places: constant index[P]"],
-    attributes=["axis: axis of x", "zero: int of x"],
+    "x: any[*X], places: constant index[P]",
+    "axis: axis of x, zero: int of x",
     rules=[
         holds(
             "places are inside the axis",
@@ -212,14 +206,12 @@ def test_elements_are_looked_at_where_they_are_known():
 )
 def test_a_line_that_cannot_be_read_is_refused_where_it_is_written(operand, problem):
     with pytest.raises(ValueError) as caught:
-        Contract(operands=[operand])
+        Contract(operand)
     assert problem in str(caught.value)
 
 
 def test_a_result_beyond_what_kernels_count_is_refused():
-    wide = Contract(
-        operands=["x: any[*S]"], attributes=["shape: ints 0.."], results=["y: int8[*shape]"]
-    )
+    wide = Contract("x: any[*S] -> y: int8[*shape]", "shape: ints 0..")
     for shape in ((LIMIT, 2), (1 << 20, 1 << 20, 1 << 20)):
         with pytest.raises(Misfit, match="a tensor has at most 2147483647 elements"):
             wide.result_types(wide.bind(types("int8 2"), {"shape": shape}))

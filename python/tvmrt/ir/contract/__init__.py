@@ -3,14 +3,13 @@
 A contract is a few lines of text::
 
     Contract(
-        operands=["x: float32[T B 4*H]", "r: constant float32[4*H H]", "lengths?: int32[B]"],
-        attributes=["reverse: bool", "clip: float 0.."],
-        results=["y: float32[T B H]"],
+        "x: float32[T B 4*H], r: constant float32[4*H H], lengths?: int32[B] -> y: float32[T B H]",
+        "reverse: bool, clip: float 0..",
     )
 
-Operands: a name, ``?`` where it may be left out, ``+`` for one or more, ``*`` for any number of
-which each may be left out, ``constant`` where its elements must be known when compiling, element
-types, and the extents in brackets.
+Operands, and behind an arrow results, with commas between them: a name, ``?`` where it may be left
+out, ``+`` for one or more, ``*`` for any number of which each may be left out, ``constant`` where
+its elements must be known when compiling, element types, and the extents in brackets.
 
 - element types: names and families joined by ``|``, see ``FAMILIES``; ``E=float`` lets the letter
   E stand for the type that is found, in all that follows; a result may name a dtype attribute;

@@ -87,8 +87,14 @@ def _shown(value: Any) -> str:
     return shown(value) if isinstance(value, Extent) else str(value)
 
 
+def _lines(text: str) -> list[str]:
+    """What stands between commas; a part that is empty is left out."""
+    return [line for line in map(str.strip, text.split(",")) if line]
+
+
 class Contract:
-    """What an operator takes and gives, see the head of the package for the notation.
+    """What an operator takes and gives, see the head of the package for the notation: operands and
+    results, attributes, what must hold besides.
 
     ``example`` gives values to extents and attributes that make a valid application where the
     values that tests take otherwise do not: ``{"C": 4, "groups": 2}``. Raises ValueError when a
@@ -97,15 +103,15 @@ class Contract:
 
     def __init__(
         self,
-        operands: Sequence[str] = (),
-        attributes: Sequence[str] = (),
-        results: Sequence[str] = (),
+        signature: str = "",
+        attributes: str = "",
         rules: Sequence[Rule] = (),
         example: Mapping[str, Any] | None = None,
     ) -> None:
-        self.operands = [Operand(line) for line in operands]
-        self.attributes = {a.name: a for a in map(Attribute, attributes)}
-        self.results = [Operand(line, frozenset(self.attributes)) for line in results]
+        operands, _, results = signature.partition("->")
+        self.operands = [Operand(line) for line in _lines(operands)]
+        self.attributes = {a.name: a for a in map(Attribute, _lines(attributes))}
+        self.results = [Operand(line, frozenset(self.attributes)) for line in _lines(results)]
         self.rules = tuple(rules)
         self.example = dict(example or {})
         self.least = sum(not o.optional for o in self.operands)

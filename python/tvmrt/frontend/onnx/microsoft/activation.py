@@ -12,7 +12,7 @@ from ..context import NodeContext
 from ..linear import scaled
 from .domain import ms_op, only
 
-_BIASED = ["x: E=float[*X]", "bias?: E[_]"]
+_BIASED = "x: E=float[*X], bias?: E[_]"
 
 
 def _halved(ctx: NodeContext, x: Value, curve: Value) -> Value:
@@ -36,29 +36,29 @@ def fast_gelu_of(ctx: NodeContext, x: Value) -> Value:
     return _halved(ctx, x, ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))]))
 
 
-@ms_op("Gelu", operands=["x: float[*X]"])
+@ms_op("Gelu", takes="x: float[*X]")
 def gelu(ctx: NodeContext) -> Value:
     return gelu_of(ctx, ctx.required(0))
 
 
-@ms_op("BiasGelu", operands=["x: E=float[*X]", "bias: E[_]"])
+@ms_op("BiasGelu", takes="x: E=float[*X], bias: E[_]")
 def bias_gelu(ctx: NodeContext) -> Value:
     return gelu_of(ctx, _biased(ctx))
 
 
-@ms_op("FastGelu", operands=_BIASED)
+@ms_op("FastGelu", takes=_BIASED)
 def fast_gelu(ctx: NodeContext) -> Value:
     return fast_gelu_of(ctx, _biased(ctx))
 
 
-@ms_op("QuickGelu", operands=["x: float[*X]"], attributes=["alpha?: float"])
+@ms_op("QuickGelu", takes="x: float[*X]", attributes="alpha?: float")
 def quick_gelu(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     gate = ctx.emit("sigmoid", [scaled(ctx, x, ctx.attr("alpha", 1.702))])
     return ctx.emit("mul", [x, gate])
 
 
-@ms_op("ScaledSiLU", operands=["x: float[*X]", "scale?: float[*]"], attributes=["alpha?: float"])
+@ms_op("ScaledSiLU", takes="x: float[*X], scale?: float[*]", attributes="alpha?: float")
 def scaled_silu(ctx: NodeContext) -> Value:
     """z * sigmoid(z) of z, the scaled input."""
     x, scale = ctx.required(0), ctx.input(1)
@@ -69,18 +69,18 @@ def scaled_silu(ctx: NodeContext) -> Value:
     return ctx.emit("mul", [x, ctx.emit("sigmoid", [x])])
 
 
-@ms_op("GatedAdd", operands=["x: E=float[*X]", "y: E[*X]", "gate: E[*]"])
+@ms_op("GatedAdd", takes="x: E=float[*X], y: E[*X], gate: E[*]")
 def gated_add(ctx: NodeContext) -> Value:
     x, y, gate = (ctx.required(i) for i in range(3))
     return ctx.emit("add", [x, ctx.emit("mul", [y, gate])])
 
 
-@ms_op("BiasAdd", operands=["x: E=float[B S H]", "bias: E[H]", "skip: E[B S H]"])
+@ms_op("BiasAdd", takes="x: E=float[B S H], bias: E[H], skip: E[B S H]")
 def bias_add(ctx: NodeContext) -> Value:
     return ctx.emit("add", [_biased(ctx), ctx.required(2)])
 
 
-@ms_op("BiasSplitGelu", operands=["x: E=float[B S H]", "bias: E[H]"])
+@ms_op("BiasSplitGelu", takes="x: E=float[B S H], bias: E[H]")
 def bias_split_gelu(ctx: NodeContext) -> Value:
     """The first half of the features times the curve of the second."""
     x = _biased(ctx)
@@ -91,8 +91,8 @@ def bias_split_gelu(ctx: NodeContext) -> Value:
 
 @ms_op(
     "BiasSoftmax",
-    operands=["x: E=float[*X]", "bias: E[*]"],
-    attributes=["axis?: int", "is_inner_broadcast: int 0..1"],
+    takes="x: E=float[*X], bias: E[*]",
+    attributes="axis?: int, is_inner_broadcast: int 0..1",
 )
 def bias_softmax(ctx: NodeContext) -> Value:
     only(ctx, "is_inner_broadcast", 0)

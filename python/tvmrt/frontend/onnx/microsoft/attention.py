@@ -16,9 +16,11 @@ from ..linear import product
 from ..quantize import integer_product, scaled_back
 from .domain import ms_op, only, without
 
-_SCORES = ["mask_filter_value?: float", "num_heads: int 1..", "scale?: float"]
-_PACKED = [*_SCORES, "do_rotary?: int", "past_present_share_buffer?: int",
-           "rotary_embedding_dim?: int", "unidirectional?: int 0..1"]  # fmt: skip
+_SCORES = "mask_filter_value?: float, num_heads: int 1.., scale?: float"
+_PACKED = (
+    f"{_SCORES}, do_rotary?: int, past_present_share_buffer?: int, "
+    "rotary_embedding_dim?: int, unidirectional?: int 0..1"
+)
 
 
 def scale_of(ctx: NodeContext, query: Value) -> float:
@@ -27,12 +29,12 @@ def scale_of(ctx: NodeContext, query: Value) -> float:
 
 @ms_op(
     "Attention",
-    operands=[
-        "x: E=float[B S C]", "weights: E[C _]", "bias?: E[_]", "mask?: int32[*M]",
-        "past?: E[2 B _ _ _]", "attention_bias?: E[_ _ _ _]", "past_length?: int32[*]",
-    ],
-    attributes=[*_PACKED, "qkv_hidden_sizes?: ints[3]"],
-)  # fmt: skip
+    takes=(
+        "x: E=float[B S C], weights: E[C _], bias?: E[_], mask?: int32[*M], past?: E[2 B _ _ _], "
+        "attention_bias?: E[_ _ _ _], past_length?: int32[*]"
+    ),
+    attributes=f"{_PACKED}, qkv_hidden_sizes?: ints[3]",
+)
 def packed_attention(ctx: NodeContext) -> list[Value]:
     """The node projects its input itself; query, key and value lie side by side."""
     packed, bias = product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2)
@@ -43,13 +45,13 @@ def packed_attention(ctx: NodeContext) -> list[Value]:
 
 @ms_op(
     "QAttention",
-    operands=[
-        "x: byte[B S C]", "weights: byte[C _]", "bias: E=float[_]", "x_scale: E[*]",
-        "weight_scale: E[*]", "mask?: int32[*M]", "x_zero_point?: byte[*]",
-        "weight_zero_point?: byte[*]", "past?: E[2 B _ _ _]",
-    ],
+    takes=(
+        "x: byte[B S C], weights: byte[C _], bias: E=float[_], x_scale: E[*], "
+        "weight_scale: E[*], mask?: int32[*M], x_zero_point?: byte[*], "
+        "weight_zero_point?: byte[*], past?: E[2 B _ _ _]"
+    ),
     attributes=_PACKED,
-)  # fmt: skip
+)
 def q_attention(ctx: NodeContext) -> list[Value]:
     """The same with a product of bytes; what follows it computes in floats."""
     sums = integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(6), ctx.input(7))
@@ -90,14 +92,13 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
 
 @ms_op(
     "MultiHeadAttention",
-    operands=[
-        "query: E=float[*Q{3..5}]", "key?: E[*K{3..5}]", "value?: E[*V{3..4}]", "bias?: E[_]",
-        "key_padding_mask?: int32[*M]", "attention_bias?: E[_ _ _ _]",
-        "past_key?: E[_ _ _ _]", "past_value?: E[_ _ _ _]", "past_length?: int32[*]",
-        "cache_indirection?: int32[_ _ _]",
-    ],
-    attributes=[*_SCORES, "unidirectional?: int 0..1"],
-)  # fmt: skip
+    takes=(
+        "query: E=float[*Q{3..5}], key?: E[*K{3..5}], value?: E[*V{3..4}], bias?: E[_], "
+        "key_padding_mask?: int32[*M], attention_bias?: E[_ _ _ _], past_key?: E[_ _ _ _], "
+        "past_value?: E[_ _ _ _], past_length?: int32[*], cache_indirection?: int32[_ _ _]"
+    ),
+    attributes=f"{_SCORES}, unidirectional?: int 0..1",
+)
 def multi_head_attention(ctx: NodeContext) -> list[Value]:
     without(ctx, past_sequence_length=8, cache_indirection=9)
     query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(3))
@@ -115,14 +116,14 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
 
 @ms_op(
     "DecoderMaskedMultiHeadAttention",
-    operands=[
-        "query: E=float[B 1 _]", "key?: E[*K{3..4}]", "value?: E[*V{3..4}]", "mask?: int32[B _]",
-        "attention_bias?: E[_ _ _ _]", "past_key?: E[_ _ _ _]", "past_value?: E[_ _ _ _]",
-        "past_length?: int32[*]", "beam_width?: int32[*]", "cache_indirection?: int32[_ _ _]",
-        "bias?: E[_]",
-    ],
-    attributes=[*_SCORES, "output_qk?: int", "past_present_share_buffer?: int"],
-)  # fmt: skip
+    takes=(
+        "query: E=float[B 1 _], key?: E[*K{3..4}], value?: E[*V{3..4}], mask?: int32[B _], "
+        "attention_bias?: E[_ _ _ _], past_key?: E[_ _ _ _], past_value?: E[_ _ _ _], "
+        "past_length?: int32[*], beam_width?: int32[*], cache_indirection?: int32[_ _ _], "
+        "bias?: E[_]"
+    ),
+    attributes=f"{_SCORES}, output_qk?: int, past_present_share_buffer?: int",
+)
 def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
     """One query for each text; with a shared buffer the past has room for what is to come."""
     without(ctx, beam_width=8, cache_indirection=9)

@@ -22,15 +22,15 @@ MOST_IN_BLOCK = 256  # that the kernel widens
 
 @ms_op(
     "MatMulNBits",
-    operands=[
-        "a: E=float[*A]", "b: uint8[*B]", "scales: E[*S]", "zero_points?: any[*Z]",
-        "g_idx?: int32[_]", "bias?: E[_]",
-    ],
-    attributes=[
-        "K: int 1..", "N: int 1..", "accuracy_level?: int", "bits?: int 2..8",
-        "block_size: int 16..", "weight_prepacked?: int",
-    ],
-)  # fmt: skip
+    takes=(
+        "a: E=float[*A], b: uint8[*B], scales: E[*S], zero_points?: any[*Z], g_idx?: int32[_], "
+        "bias?: E[_]"
+    ),
+    attributes=(
+        "K: int 1.., N: int 1.., accuracy_level?: int, bits?: int 2..8, block_size: int 16.., "
+        "weight_prepacked?: int"
+    ),
+)
 def matmul_n_bits(ctx: NodeContext) -> Value:
     """Columns of the weights lie in blocks, each with its scale and zero point."""
     only(ctx, "weight_prepacked", 0)
@@ -87,11 +87,9 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 
 @ms_op(
     "GatherBlockQuantized",
-    operands=["data: any[*D]", "indices: index[*I]", "scales: E=float[*]", "zero_points?: any[*]"],
-    attributes=[
-        "bits?: int 2..8", "block_size?: int 0..", "gather_axis?: int", "quantize_axis?: int",
-    ],
-)  # fmt: skip
+    takes="data: any[*D], indices: index[*I], scales: E=float[*], zero_points?: any[*]",
+    attributes="bits?: int 2..8, block_size?: int 0.., gather_axis?: int, quantize_axis?: int",
+)
 def gather_block_quantized(ctx: NodeContext) -> Value:
     """Rows of a table in blocks, each with its scale and zero point; what is taken is unpacked."""
     data, indices, scales = (ctx.required(i) for i in range(3))

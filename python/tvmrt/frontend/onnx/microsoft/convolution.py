@@ -11,10 +11,9 @@ from ..pooling import pool_window
 from .domain import ms_op
 from .products import activated
 
-WINDOW = ["auto_pad?: text", "dilations?: ints", "kernel_shape?: ints", "pads?: ints",
-          "strides?: ints"]  # fmt: skip
-_CONV = [*WINDOW, "group?: int 1.."]
-_FUSED = ["activation?: text", "activation_params?: floats"]
+WINDOW = "auto_pad?: text, dilations?: ints, kernel_shape?: ints, pads?: ints, strides?: ints"
+_CONV = f"{WINDOW}, group?: int 1.."
+_FUSED = "activation?: text, activation_params?: floats"
 
 
 def channels_first(ctx: NodeContext, x: Value) -> Value:
@@ -38,8 +37,8 @@ def _activated(ctx: NodeContext, y: Value) -> Value:
 
 @ms_op(
     "FusedConv",
-    operands=["x: E=float[*X]", "w: E[*W]", "bias?: E[_]", "z?: E[*Z]"],
-    attributes=[*_CONV, *_FUSED],
+    takes="x: E=float[*X], w: E[*W], bias?: E[_], z?: E[*Z]",
+    attributes=f"{_CONV}, {_FUSED}",
 )
 def fused_conv(ctx: NodeContext) -> Value:
     y, extra = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2)), ctx.input(3)
@@ -48,7 +47,7 @@ def fused_conv(ctx: NodeContext) -> Value:
     return _activated(ctx, y)
 
 
-@ms_op("NhwcConv", operands=["x: E=float[*X]", "w: E[*W]", "bias?: E[_]"], attributes=_CONV)
+@ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
 def nhwc_conv(ctx: NodeContext) -> Value:
     """Channels of the weights lie innermost, too."""
     x, w = (channels_first(ctx, ctx.required(i)) for i in (0, 1))
@@ -57,8 +56,8 @@ def nhwc_conv(ctx: NodeContext) -> Value:
 
 @ms_op(
     "NhwcFusedConv",
-    operands=["x: E=float[*X]", "w: E[*W]", "bias?: E[_]", "z?: E[*Z]"],
-    attributes=[*_CONV, *_FUSED],
+    takes="x: E=float[*X], w: E[*W], bias?: E[_], z?: E[*Z]",
+    attributes=f"{_CONV}, {_FUSED}",
 )
 def nhwc_fused_conv(ctx: NodeContext) -> Value:
     """Here the weights lie as in ONNX."""
@@ -69,7 +68,7 @@ def nhwc_fused_conv(ctx: NodeContext) -> Value:
     return _activated(ctx, y)
 
 
-@ms_op("NhwcMaxPool", operands=["x: byte[*X]"], attributes=[*WINDOW, "ceil_mode?: int 0..1"])
+@ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")
 def nhwc_max_pool(ctx: NodeContext) -> Value:
     x, attrs = pool_window(ctx, channels_first(ctx, ctx.required(0)))
     return channels_last(ctx, ctx.emit("max_pool", [x], **attrs))
@@ -77,13 +76,13 @@ def nhwc_max_pool(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearConv",
-    operands=[
-        "x: byte[*X]", "x_scale: float32[*]", "x_zero_point: byte[*]", "w: byte[*W]",
-        "w_scale: float32[*]", "w_zero_point: byte[*]", "y_scale: float32[*]",
-        "y_zero_point: byte[*]", "bias?: int32[_]",
-    ],
-    attributes=[*_CONV, "channels_last?: int 0..1"],
-)  # fmt: skip
+    takes=(
+        "x: byte[*X], x_scale: float32[*], x_zero_point: byte[*], w: byte[*W], "
+        "w_scale: float32[*], w_zero_point: byte[*], y_scale: float32[*], y_zero_point: byte[*], "
+        "bias?: int32[_]"
+    ),
+    attributes=f"{_CONV}, channels_last?: int 0..1",
+)
 def qlinear_conv(ctx: NodeContext) -> Value:
     if not ctx.attr("channels_last", 0):
         return quantize.qlinear_conv_of(ctx, ctx.required(0))

@@ -17,12 +17,12 @@ _ROWS: dict[str, Contract] = {}
 
 def ms_op(
     *names: str,
-    operands: Sequence[str],
-    attributes: Sequence[str] = (),
+    takes: str,
+    attributes: str = "",
     rules: Sequence[Rule] = (),
 ) -> Callable[[Importer], Importer]:
     """Decorator: the function imports these operators, whose nodes are as the contract says."""
-    contract = Contract(operands, attributes, (), rules)
+    contract = Contract(takes, attributes, rules)
 
     def add(function: Importer) -> Importer:
         @wraps(function)

@@ -15,18 +15,11 @@ from .domain import ms_op
 
 @ms_op(
     "EmbedLayerNormalization",
-    operands=[
-        "input_ids: I=index[B S]",
-        "segment_ids?: I[B S]",
-        "words: E=float[_ H]",
-        "positions: E[_ H]",
-        "segments?: E[_ H]",
-        "gamma: E[H]",
-        "beta: E[H]",
-        "mask?: I[B S]",
-        "position_ids?: I[1|B S]",
-    ],
-    attributes=["epsilon?: float 0..", "mask_index_type?: int 0..1"],
+    takes=(
+        "input_ids: I=index[B S], segment_ids?: I[B S], words: E=float[_ H], positions: E[_ H], "
+        "segments?: E[_ H], gamma: E[H], beta: E[H], mask?: I[B S], position_ids?: I[1|B S]"
+    ),
+    attributes="epsilon?: float 0.., mask_index_type?: int 0..1",
 )
 def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     ids = ctx.required(0)
@@ -66,22 +59,15 @@ def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
 
 @ms_op(
     "QEmbedLayerNormalization",
-    operands=[
-        "input_ids: int32[B S]",
-        "segment_ids?: int32[B S]",
-        "words: Q=byte[_ H]",
-        "positions: Q[_ H]",
-        "segments?: Q[_ H]",
-        "gamma: Q[H]",
-        "beta: Q[H]",
-        "mask?: int32[B S]",
-        *(f"{name}_scale{mark}: float[*]" for name, mark in (
-            ("words", ""), ("positions", ""), ("segments", "?"), ("gamma", ""), ("beta", ""))),
-        *(f"{name}_zero{mark}: Q[*]" for name, mark in (
-            ("words", ""), ("positions", ""), ("segments", "?"), ("gamma", ""), ("beta", ""))),
-    ],
-    attributes=["epsilon?: float 0.."],
-)  # fmt: skip
+    takes=(
+        "input_ids: int32[B S], segment_ids?: int32[B S], words: Q=byte[_ H], positions: Q[_ H], "
+        "segments?: Q[_ H], gamma: Q[H], beta: Q[H], mask?: int32[B S], words_scale: float[*], "
+        "positions_scale: float[*], segments_scale?: float[*], gamma_scale: float[*], "
+        "beta_scale: float[*], words_zero: Q[*], positions_zero: Q[*], segments_zero?: Q[*], "
+        "gamma_zero: Q[*], beta_zero: Q[*]"
+    ),
+    attributes="epsilon?: float 0..",
+)
 def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     """Tables of bytes; the rows that are taken become floats."""
 

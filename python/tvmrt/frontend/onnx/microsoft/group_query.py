@@ -36,21 +36,21 @@ class _WithSink(Heads):
 
 @ms_op(
     "GroupQueryAttention",
-    operands=[
-        "query: E=float[B S _]", "key?: E[B _ _]", "value?: E[B _ _]", "past_key?: any[B _ _ _]",
-        "past_value?: any[B _ _ _]", "seqlens_k: int32[*]", "total_sequence_length: int32[*]",
-        "cos_cache?: E[M W]", "sin_cache?: E[M W]", "position_ids?: int64[*]",
-        "attention_bias?: E[_ _ _ _]", "head_sink?: E[_]", "k_scale?: float[*]",
-        "v_scale?: float[*]", "q_norm_weight?: E[_]", "k_norm_weight?: E[_]",
-    ],
-    attributes=[
-        "causal?: int 0..1", "do_rotary?: int 0..1", "k_quant_type?: text",
-        "kv_cache_bit_width?: int", "kv_num_heads: int 1..", "local_window_size?: int -1..",
-        "num_heads: int 1..", "qk_norm_epsilon?: float", "qk_output?: int 0..2",
-        "rotary_interleaved?: int 0..1", "scale?: float", "sliding_window_cache?: int 0..1",
-        "smooth_softmax?: int -1..1", "softcap?: float", "v_quant_type?: text",
-    ],
-)  # fmt: skip
+    takes=(
+        "query: E=float[B S _], key?: E[B _ _], value?: E[B _ _], past_key?: any[B _ _ _], "
+        "past_value?: any[B _ _ _], seqlens_k: int32[*], total_sequence_length: int32[*], "
+        "cos_cache?: E[M W], sin_cache?: E[M W], position_ids?: int64[*], "
+        "attention_bias?: E[_ _ _ _], head_sink?: E[_], k_scale?: float[*], v_scale?: float[*], "
+        "q_norm_weight?: E[_], k_norm_weight?: E[_]"
+    ),
+    attributes=(
+        "causal?: int 0..1, do_rotary?: int 0..1, k_quant_type?: text, kv_cache_bit_width?: int, "
+        "kv_num_heads: int 1.., local_window_size?: int -1.., num_heads: int 1.., "
+        "qk_norm_epsilon?: float, qk_output?: int 0..2, rotary_interleaved?: int 0..1, "
+        "scale?: float, sliding_window_cache?: int 0..1, smooth_softmax?: int -1..1, "
+        "softcap?: float, v_quant_type?: text"
+    ),
+)
 def group_query_attention(ctx: NodeContext) -> list[Value]:
     for name, value in _NEITHER.items():
         only(ctx, name, value)

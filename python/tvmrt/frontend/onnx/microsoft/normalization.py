@@ -12,32 +12,28 @@ from ..context import NodeContext
 from ..normalization import over_rows, root_mean_square
 from .domain import ms_op
 
-_LAYER = ["axis?: int", "epsilon?: float 0..", "stash_type?: int"]
+_LAYER = "axis?: int, epsilon?: float 0.., stash_type?: int"
 
 
 # onnxruntime writes these two in its own domain, too, where they mean the same
 
 
 @ms_op(
-    "LayerNormalization",
-    operands=["x: float[*X]", "scale: float[*]", "shift?: float[*]"],
-    attributes=_LAYER,
+    "LayerNormalization", takes="x: float[*X], scale: float[*], shift?: float[*]", attributes=_LAYER
 )
 def layer_normalization(ctx: NodeContext) -> list[Value]:
     return standard.layer_normalization(ctx)
 
 
-@ms_op(
-    "SimplifiedLayerNormalization", operands=["x: float[*X]", "scale: float[*]"], attributes=_LAYER
-)
+@ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", attributes=_LAYER)
 def simplified_layer_normalization(ctx: NodeContext) -> list[Value]:
     return standard.rms_normalization(ctx)
 
 
 @ms_op(
     "SkipLayerNormalization",
-    operands=["x: E=float[*X]", "skip: E[*]", "scale: E[H]", "shift?: E[H]", "bias?: E[H]"],
-    attributes=["epsilon?: float 0.."],
+    takes="x: E=float[*X], skip: E[*], scale: E[H], shift?: E[H], bias?: E[H]",
+    attributes="epsilon?: float 0..",
 )
 def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
     # mean and deviation are never computed by inference
@@ -47,8 +43,8 @@ def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
 
 @ms_op(
     "SkipSimplifiedLayerNormalization",
-    operands=["x: E=float[*X]", "skip: E[*]", "scale: E[H]", "bias?: E[H]"],
-    attributes=["epsilon?: float 0.."],
+    takes="x: E=float[*X], skip: E[*], scale: E[H], bias?: E[H]",
+    attributes="epsilon?: float 0..",
 )
 def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
     total = _with_skip(ctx, ctx.input(3))
@@ -67,8 +63,8 @@ def _normalised(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = 
 
 @ms_op(
     "GatedRMSNorm",
-    operands=["x: E=float[*X]", "scale: E[C]", "gate: E[*X]"],
-    attributes=["epsilon?: float 0..", "activation?: silu|swish|sigmoid"],
+    takes="x: E=float[*X], scale: E[C], gate: E[*X]",
+    attributes="epsilon?: float 0.., activation?: silu|swish|sigmoid",
 )
 def gated_rms_norm(ctx: NodeContext) -> Value:
     x, scale, gate = (ctx.required(i) for i in range(3))
@@ -81,8 +77,8 @@ def gated_rms_norm(ctx: NodeContext) -> Value:
 
 @ms_op(
     "BranchwiseRMSNorm",
-    operands=["x: float[*X]", "scale?: float[*]"],
-    attributes=["epsilon?: float 0..", "num_branches?: int 0.."],
+    takes="x: float[*X], scale?: float[*]",
+    attributes="epsilon?: float 0.., num_branches?: int 0..",
 )
 def branchwise_rms_norm(ctx: NodeContext) -> Value:
     x, scale, branches = ctx.required(0), ctx.input(1), ctx.attr("num_branches", 0)
@@ -106,31 +102,17 @@ def _rms_of_groups(ctx: NodeContext, x: Value, width: int, scale: Value | None) 
     return ctx.reshape(root_mean_square(ctx, rows, axes, epsilon)[0], x.shape)
 
 
-_GROUPS = [
-    "activation: int 0..1",
-    "channels_last?: int 0..1",
-    "epsilon?: float 0..",
-    "groups: int 1..",
-]
+_GROUPS = "activation: int 0..1, channels_last?: int 0..1, epsilon?: float 0.., groups: int 1.."
 
 
-@ms_op(
-    "GroupNorm", operands=["x: float[_ _ _ _]", "scale: float[C]", "shift: float[C]"],
-    attributes=_GROUPS,
-)  # fmt: skip
+@ms_op("GroupNorm", takes="x: float[_ _ _ _], scale: float[C], shift: float[C]", attributes=_GROUPS)
 def group_norm(ctx: NodeContext) -> Value:
     return _by_groups(ctx, ctx.required(0))
 
 
 @ms_op(
     "SkipGroupNorm",
-    operands=[
-        "x: E=float[_ _ _ _]",
-        "scale: float[C]",
-        "shift: float[C]",
-        "skip: E[*]",
-        "bias?: E[C]",
-    ],
+    takes="x: E=float[_ _ _ _], scale: float[C], shift: float[C], skip: E[*], bias?: E[C]",
     attributes=_GROUPS,
 )
 def skip_group_norm(ctx: NodeContext) -> list[Value]:

@@ -12,25 +12,23 @@ from .domain import ms_op
 
 ms_op(
     "GridSample",
-    operands=["x: float32[_ _ _ _]", "grid: float32[_ _ _ 2]"],
-    attributes=["align_corners?: int 0..1", "mode?: text", "padding_mode?: text"],
+    takes="x: float32[_ _ _ _], grid: float32[_ _ _ 2]",
+    attributes="align_corners?: int 0..1, mode?: text, padding_mode?: text",
 )(vision.grid_sample)
-ms_op("GatherND", operands=["x: any[*X]", "indices: index[*I]"])(indexing.gather_nd)
-ms_op("Trilu", operands=["x: computed[*X]", "k?: int64[*]"], attributes=["upper?: int"])(
-    shape.trilu
-)
+ms_op("GatherND", takes="x: any[*X], indices: index[*I]")(indexing.gather_nd)
+ms_op("Trilu", takes="x: computed[*X], k?: int64[*]", attributes="upper?: int")(shape.trilu)
 
 
 @ms_op(
     "Pad",
-    operands=["x: computed[*X]", "pads: int64[*]", "value?: computed[*]"],
-    attributes=["mode?: constant|reflect|edge"],
+    takes="x: computed[*X], pads: int64[*], value?: computed[*]",
+    attributes="mode?: constant|reflect|edge",
 )
 def pad(ctx: NodeContext) -> Value:
     return shape.pad(ctx)
 
 
-@ms_op("Range", operands=["start: N=number[*]", "limit: N[*]", "delta?: N[*]"])
+@ms_op("Range", takes="start: N=number[*], limit: N[*], delta?: N[*]")
 def range_(ctx: NodeContext) -> Value:
     while len(ctx.inputs) < 3:
         ctx.inputs.append(None)
@@ -39,14 +37,14 @@ def range_(ctx: NodeContext) -> Value:
     return shape.range_(ctx)
 
 
-@ms_op("Unique", operands=["x: float[_]"])
+@ms_op("Unique", takes="x: float[_]")
 def unique(ctx: NodeContext) -> list[Value]:
     """In the order in which they first occur; where each element is among them; their counts."""
     values, _, inverse, number = counts.unique_of(ctx, ctx.required(0), 0, False)
     return [values, inverse, number]
 
 
-@ms_op("ExpandDims", operands=["x: any[*X]", "axis: int32[*]"])
+@ms_op("ExpandDims", takes="x: any[*X], axis: int32[*]")
 def expand_dims(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = ctx.ints_of(1, "the axis")
@@ -54,7 +52,7 @@ def expand_dims(ctx: NodeContext) -> Value:
     return ctx.reshape(x, (*x.shape[:place], 1, *x.shape[place:]))
 
 
-@ms_op("CDist", operands=["a: E=float[M N]", "b: E[K N]"], attributes=["metric?: text"])
+@ms_op("CDist", takes="a: E=float[M N], b: E[K N]", attributes="metric?: text")
 def c_dist(ctx: NodeContext) -> Value:
     a, b, metric = ctx.required(0), ctx.required(1), ctx.attr("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
@@ -65,11 +63,7 @@ def c_dist(ctx: NodeContext) -> Value:
     return total if metric == "sqeuclidean" else ctx.emit("sqrt", [total])
 
 
-@ms_op(
-    "UnfoldTensor",
-    operands=["x: any[*X]"],
-    attributes=["dim?: int", "size: int 1..", "step?: int 1.."],
-)
+@ms_op("UnfoldTensor", takes="x: any[*X]", attributes="dim?: int, size: int 1.., step?: int 1..")
 def unfold_tensor(ctx: NodeContext) -> Value:
     x, size, step = ctx.required(0), ctx.attr("size"), ctx.attr("step", 1)
     axis = normalize_axis(ctx.attr("dim", -1), len(x.shape))

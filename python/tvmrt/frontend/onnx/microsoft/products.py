@@ -11,12 +11,12 @@ from ..linear import gemm, product, scaled, swapped, vector_product
 from .activation import fast_gelu_of
 from .domain import ms_op
 
-_SIDES = ["alpha?: float", "transA?: int", "transB?: int"]
-_FUSED = ["transBatchA?: int", "transBatchB?: int"]
-_FACTORS = ["a: E=float[*A]", "b: E[*B]"]
+_SIDES = "alpha?: float, transA?: int, transB?: int"
+_FUSED = "transBatchA?: int, transBatchB?: int"
+_FACTORS = "a: E=float[*A], b: E[*B]"
 
 
-@ms_op("FusedMatMul", "TransposeMatMul", operands=_FACTORS, attributes=[*_SIDES, *_FUSED])
+@ms_op("FusedMatMul", "TransposeMatMul", takes=_FACTORS, attributes=f"{_SIDES}, {_FUSED}")
 def fused_matmul(ctx: NodeContext) -> Value:
     factors = []
     for index, side in enumerate("AB"):
@@ -33,16 +33,11 @@ def fused_matmul(ctx: NodeContext) -> Value:
 
 @ms_op(
     "FusedMatMulActivation",
-    operands=_FACTORS,
-    attributes=[
-        *_SIDES,
-        *_FUSED,
-        "activation: text",
-        "activation_alpha?: float",
-        "activation_beta?: float",
-        "activation_gamma?: float",
-        "activation_axis?: int",
-    ],
+    takes=_FACTORS,
+    attributes=(
+        f"{_SIDES}, {_FUSED}, activation: text, activation_alpha?: float, "
+        "activation_beta?: float, activation_gamma?: float, activation_axis?: int"
+    ),
 )
 def fused_matmul_activation(ctx: NodeContext) -> Value:
     y, name = fused_matmul(ctx), ctx.attr("activation")
@@ -53,15 +48,11 @@ def fused_matmul_activation(ctx: NodeContext) -> Value:
 
 @ms_op(
     "FusedGemm",
-    operands=["a: E=float[_ _]", "b: E[_ _]", "c?: E[*]"],
-    attributes=[
-        *_SIDES,
-        "beta?: float",
-        "activation?: text",
-        "activation_alpha?: float",
-        "activation_beta?: float",
-        "activation_gamma?: float",
-    ],
+    takes="a: E=float[_ _], b: E[_ _], c?: E[*]",
+    attributes=(
+        f"{_SIDES}, beta?: float, activation?: text, activation_alpha?: float, "
+        "activation_beta?: float, activation_gamma?: float"
+    ),
 )
 def fused_gemm(ctx: NodeContext) -> Value:
     return activated(ctx, gemm(ctx), ctx.attr("activation"), _named_numbers(ctx))
@@ -72,13 +63,13 @@ def _named_numbers(ctx: NodeContext) -> list[float | None]:
     return [ctx.attr(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
 
 
-@ms_op("GemmFastGelu", operands=["x: E=float[*X]", "w: E[_ N]", "bias?: E[N]"])
+@ms_op("GemmFastGelu", takes="x: E=float[*X], w: E[_ N], bias?: E[N]")
 def gemm_fast_gelu(ctx: NodeContext) -> Value:
     y, bias = product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2)
     return fast_gelu_of(ctx, y if bias is None else ctx.emit("add", [y, bias]))
 
 
-@ms_op("MatMulInteger16", operands=["a: int16[*A]", "b: int16[*B]"])
+@ms_op("MatMulInteger16", takes="a: int16[*A], b: int16[*B]")
 def matmul_integer_16(ctx: NodeContext) -> Value:
     a, b = (ctx.cast(ctx.required(i), "int32") for i in (0, 1))
     if len(a.shape) < 2 or len(b.shape) < 2:

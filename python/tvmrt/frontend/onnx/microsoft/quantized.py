@@ -28,31 +28,31 @@ from .convolution import WINDOW, channels_first, channels_last
 from .domain import ms_op
 
 
-def _bytes(name: str) -> list[str]:
+def _bytes(name: str) -> str:
     """Bytes, their scale and their zero point, which may be left out."""
-    return [f"{name}: byte[*]", f"{name}_scale: float[*]", f"{name}_zero?: byte[*]"]
+    return f"{name}: byte[*], {name}_scale: float[*], {name}_zero?: byte[*]"
 
 
-_RESULT = ["result_scale: float[*]", "result_zero?: byte[*]"]
-_LINEAR = ["axis?: int", "block_size?: int 0..", "output_dtype?: int", "precision?: int"]
+_RESULT = "result_scale: float[*], result_zero?: byte[*]"
+_LINEAR = "axis?: int, block_size?: int 0.., output_dtype?: int, precision?: int"
 
 # onnxruntime writes 16-bit quantisation with its own domain
 ms_op(
     "DequantizeLinear",
-    operands=["x: integer[*]", "scale: float[*]", "zero?: integer[*]"],
+    takes="x: integer[*], scale: float[*], zero?: integer[*]",
     attributes=_LINEAR,
 )(dequantize_linear)
 ms_op(
     "QuantizeLinear",
-    operands=["x: float[*]", "scale: float[*]", "zero?: integer[*]"],
-    attributes=[*_LINEAR, "saturate?: int 0..1"],
+    takes="x: float[*], scale: float[*], zero?: integer[*]",
+    attributes=f"{_LINEAR}, saturate?: int 0..1",
 )(quantize_linear)
 
 
 @ms_op(
     "QGemm",
-    operands=[*_bytes("a"), *_bytes("b"), "c?: int32[*]", "y_scale?: float[*]", "y_zero?: byte[*]"],
-    attributes=["alpha?: float", "transA?: int 0..1", "transB?: int 0..1"],
+    takes=f"{_bytes('a')}, {_bytes('b')}, c?: int32[*], y_scale?: float[*], y_zero?: byte[*]",
+    attributes="alpha?: float, transA?: int 0..1, transB?: int 0..1",
 )
 def qgemm(ctx: NodeContext) -> Value:
     a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
@@ -76,11 +76,11 @@ def qgemm(ctx: NodeContext) -> Value:
 
 @ms_op(
     "MatMulIntegerToFloat",
-    operands=[
-        "a: byte[*A]", "b: byte[*B]", "a_scale: E=float[*]", "b_scale: E[*]", "a_zero?: byte[*]",
-        "b_zero?: byte[*]", "bias?: E[_]",
-    ],
-)  # fmt: skip
+    takes=(
+        "a: byte[*A], b: byte[*B], a_scale: E=float[*], b_scale: E[*], a_zero?: byte[*], "
+        "b_zero?: byte[*], bias?: E[_]"
+    ),
+)
 def matmul_integer_to_float(ctx: NodeContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
     acc = integer_product(ctx, a, b, ctx.input(4), ctx.input(5))
@@ -89,7 +89,7 @@ def matmul_integer_to_float(ctx: NodeContext) -> Value:
 
 @ms_op(
     "DynamicQuantizeMatMul",
-    operands=["a: E=float[*A]", "b: byte[*B]", "b_scale: E[*]", "b_zero?: byte[*]", "bias?: E[_]"],
+    takes="a: E=float[*A], b: byte[*B], b_scale: E[*], b_zero?: byte[*], bias?: E[_]",
 )
 def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
     q, scale, zero = dynamic_quantized(ctx, ctx.required(0))
@@ -108,18 +108,18 @@ def _result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
     )
 
 
-@ms_op("QLinearAdd", "QLinearMul", operands=[*_bytes("a"), *_bytes("b"), *_RESULT])
+@ms_op("QLinearAdd", "QLinearMul", takes=f"{_bytes('a')}, {_bytes('b')}, {_RESULT}")
 def qlinear_binary(ctx: NodeContext) -> Value:
     op = "add" if ctx.op == "QLinearAdd" else "mul"
     return _result(ctx, ctx.emit(op, [_operand(ctx, 0), _operand(ctx, 3)]), 6)
 
 
-@ms_op("QLinearSigmoid", operands=[*_bytes("x"), *_RESULT])
+@ms_op("QLinearSigmoid", takes=f"{_bytes('x')}, {_RESULT}")
 def qlinear_sigmoid(ctx: NodeContext) -> Value:
     return _result(ctx, ctx.emit("sigmoid", [_operand(ctx, 0)]), 3)
 
 
-@ms_op("QLinearLeakyRelu", operands=[*_bytes("x"), *_RESULT], attributes=["alpha?: float"])
+@ms_op("QLinearLeakyRelu", takes=f"{_bytes('x')}, {_RESULT}", attributes="alpha?: float")
 def qlinear_leaky_relu(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
     scaled = ctx.emit("mul", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
@@ -127,11 +127,7 @@ def qlinear_leaky_relu(ctx: NodeContext) -> Value:
     return _result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
 
 
-@ms_op(
-    "QLinearSoftmax",
-    operands=[*_bytes("x"), *_RESULT],
-    attributes=["axis?: int", "opset: int 1.."],
-)
+@ms_op("QLinearSoftmax", takes=f"{_bytes('x')}, {_RESULT}", attributes="axis?: int, opset: int 1..")
 def qlinear_softmax(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
     rank = len(x.shape)
@@ -147,8 +143,8 @@ def qlinear_softmax(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearConcat",
-    operands=["y_scale: float[*]", "y_zero: byte[*]", "parts+: any[*]"],
-    attributes=["axis: int"],
+    takes="y_scale: float[*], y_zero: byte[*], parts+: any[*]",
+    attributes="axis: int",
 )
 def qlinear_concat(ctx: NodeContext) -> Value:
     parts = [_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
@@ -159,11 +155,11 @@ def qlinear_concat(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearAveragePool",
-    operands=[*_bytes("x"), *_RESULT],
-    attributes=[
-        *WINDOW, "ceil_mode?: int 0..1", "channels_last?: int 0..1", "count_include_pad?: int 0..1"
-    ],
-)  # fmt: skip
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes=(
+        f"{WINDOW}, ceil_mode?: int 0..1, channels_last?: int 0..1, count_include_pad?: int 0..1"
+    ),
+)
 def qlinear_average_pool(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
     last = ctx.attr("channels_last", 0)
@@ -179,8 +175,8 @@ def qlinear_average_pool(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearGlobalAveragePool",
-    operands=[*_bytes("x"), *_RESULT],
-    attributes=["channels_last?: int 0..1"],
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes="channels_last?: int 0..1",
 )
 def qlinear_global_average_pool(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
@@ -191,8 +187,8 @@ def qlinear_global_average_pool(ctx: NodeContext) -> Value:
 
 @ms_op(
     "QLinearReduceMean",
-    operands=[*_bytes("x"), *_RESULT],
-    attributes=["axes?: ints", "keepdims?: int 0..1"],
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes="axes?: ints, keepdims?: int 0..1",
 )
 def qlinear_reduce_mean(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
@@ -202,7 +198,7 @@ def qlinear_reduce_mean(ctx: NodeContext) -> Value:
     return _result(ctx, out, 3)
 
 
-@ms_op("QLinearWhere", operands=["condition: bool[*]", *_bytes("x"), *_bytes("y"), *_RESULT])
+@ms_op("QLinearWhere", takes=f"condition: bool[*], {_bytes('x')}, {_bytes('y')}, {_RESULT}")
 def qlinear_where(ctx: NodeContext) -> Value:
     out = ctx.emit("where", [ctx.required(0), _operand(ctx, 1), _operand(ctx, 4)])
     return _result(ctx, out, 7, like=1)

@@ -12,18 +12,17 @@ from .domain import ms_op
 
 @ms_op(
     "DynamicQuantizeLSTM",
-    operands=[
-        "x: E=float[T B I]", "w: byte[D I 4*H]", "r: byte[D H 4*H]", "bias?: E[D 8*H]",
-        "lengths?: int32[B]", "initial_h?: E[D B H]", "initial_c?: E[D B H]",
-        "peepholes?: E[D 3*H]", "w_scale: E[*]", "w_zero: byte[*]", "r_scale: E[*]",
-        "r_zero: byte[*]",
-    ],
-    attributes=[
-        "activation_alpha?: floats", "activation_beta?: floats", "activations?: object",
-        "clip?: float 0..", "direction?: forward|reverse|bidirectional", "hidden_size?: int 1..",
-        "input_forget?: int 0..1",
-    ],
-)  # fmt: skip
+    takes=(
+        "x: E=float[T B I], w: byte[D I 4*H], r: byte[D H 4*H], bias?: E[D 8*H], "
+        "lengths?: int32[B], initial_h?: E[D B H], initial_c?: E[D B H], peepholes?: E[D 3*H], "
+        "w_scale: E[*], w_zero: byte[*], r_scale: E[*], r_zero: byte[*]"
+    ),
+    attributes=(
+        "activation_alpha?: floats, activation_beta?: floats, activations?: object, "
+        "clip?: float 0.., direction?: forward|reverse|bidirectional, hidden_size?: int 1.., "
+        "input_forget?: int 0..1"
+    ),
+)
 def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
     """The input is quantised by its own range, as in onnxruntime; the state, which that quantises
     at each step, too, stays in floats, so that results are nearer to those of a plain LSTM."""

@@ -11,18 +11,15 @@ from ..context import NodeContext
 from ..indexing import checked_indices
 from .domain import ms_op, only
 
-_ATTRIBUTES = [
-    "interleaved?: int 0..1",
-    "is_packed_batching?: int 0..1",
-    "num_heads?: int 0..",
-    "rotary_embedding_dim?: int 0..",
-    "scale?: float",
-]
+_ATTRIBUTES = (
+    "interleaved?: int 0..1, is_packed_batching?: int 0..1, num_heads?: int 0.., "
+    "rotary_embedding_dim?: int 0.., scale?: float"
+)
 
 
 @ms_op(
     "RotaryEmbedding",
-    operands=["x: E=float[*X{3..4}]", "position_ids: int64[*P]", "cos: E[M W]", "sin: E[M W]"],
+    takes="x: E=float[*X{3..4}], position_ids: int64[*P], cos: E[M W], sin: E[M W]",
     attributes=_ATTRIBUTES,
 )
 def rotary_embedding(ctx: NodeContext) -> Value:
@@ -37,8 +34,8 @@ def rotary_embedding(ctx: NodeContext) -> Value:
 
 @ms_op(
     "MRotaryEmbedding",
-    operands=["x: E=float[*X{3..4}]", "position_ids: int64[3 B S]", "cos: E[M W]", "sin: E[M W]"],
-    attributes=[*_ATTRIBUTES, "mrope_section: ints[3] 0..", "mrope_layout?: int 0..1"],
+    takes="x: E=float[*X{3..4}], position_ids: int64[3 B S], cos: E[M W], sin: E[M W]",
+    attributes=f"{_ATTRIBUTES}, mrope_section: ints[3] 0.., mrope_layout?: int 0..1",
 )
 def m_rotary_embedding(ctx: NodeContext) -> Value:
     """Every angle is that of one of three positions: in time, of the row, or of the column."""

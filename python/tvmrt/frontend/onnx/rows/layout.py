@@ -20,13 +20,10 @@ _AXES_ONCE = holds(
         len({int(a) % max(len(x.shape), 1) for a in axes_data.reshape(-1)}) == axes_data.size
     ),
 )
-_REDUCED = Contract(
-    operands=["x: any[*]", "axes?: int64[_]"],
-    rules=[_AXES_INSIDE, _AXES_ONCE],
-)
+_REDUCED = Contract("x: any[*], axes?: int64[_]", rules=[_AXES_INSIDE, _AXES_ONCE])
 _REDUCED_BEFORE = Contract(
-    operands=["x: any[*]"],
-    attributes=["axes?: ints"],
+    "x: any[*]",
+    "axes?: ints",
     rules=[
         holds(
             "axes are axes of x, none of them twice",
@@ -37,31 +34,31 @@ _REDUCED_BEFORE = Contract(
         )
     ],
 )
-_RUNNING = Contract(operands=["x: any[_ *]", "axis: index[*{0..1}]"], rules=[one_number("axis")])
+_RUNNING = Contract("x: any[_ *], axis: index[*{0..1}]", rules=[one_number("axis")])
 
 ROWS = {
     **{(name, 1): _REDUCED_BEFORE for name in _REDUCTIONS},
     **{(name, 18): _REDUCED for name in _REDUCTIONS},
     ("ReduceSum", 13): _REDUCED,
-    "ArgMax": Contract(operands=["x: any[*]"], attributes=["axis: int"], rules=[AXIS]),
-    "ArgMin": Contract(operands=["x: any[*]"], attributes=["axis: int"], rules=[AXIS]),
+    "ArgMax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
+    "ArgMin": Contract("x: any[*]", "axis: int", rules=[AXIS]),
     "CumSum": _RUNNING,
     "CumProd": _RUNNING,
     ("Reshape", 5): Contract(
-        operands=["x: any[*]", "shape: int64[_]"],
+        "x: any[*], shape: int64[_]",
         rules=[
             holds("shape has one -1 at most", lambda shape_data: (shape_data == -1).sum() <= 1),
             holds("shape has no extent below -1", lambda shape_data: (shape_data >= -1).all()),
         ],
     ),
     ("Expand", 8): Contract(
-        operands=["x: any[*]", "shape: int64[_]"],
+        "x: any[*], shape: int64[_]",
         rules=[holds("shape has no extent below 0", lambda shape_data: (shape_data >= 0).all())],
     ),
-    "Compress": Contract(operands=["x: any[*]", "condition: bool[_]"]),
+    "Compress": Contract("x: any[*], condition: bool[_]"),
     ("Scan", 9): Contract(
-        operands=["x+: any[*]"],
-        attributes=["num_scan_inputs: int 1.."],
+        "x+: any[*]",
+        "num_scan_inputs: int 1..",
         rules=[
             holds(
                 "there are as many inputs as num_scan_inputs",
@@ -69,67 +66,49 @@ ROWS = {
             )
         ],
     ),
-    ("Split", 13): Contract(
-        operands=["x: any[*]", "split?: int64[_]"], attributes=["axis: int"], rules=[AXIS]
-    ),
+    ("Split", 13): Contract("x: any[*], split?: int64[_]", "axis: int", rules=[AXIS]),
     ("Slice", 10): Contract(
-        operands=[
-            "x: any[*]",
-            "starts: index[A]",
-            "ends: index[A]",
-            "axes?: index[A]",
-            "steps?: index[A]",
-        ],
+        "x: any[*], starts: index[A], ends: index[A], axes?: index[A], steps?: index[A]",
         rules=[holds("no step is 0", lambda steps_data: (steps_data != 0).all())],
     ),
-    ("Squeeze", 13): Contract(operands=["x: any[*]", "axes?: int64[_]"]),
-    ("Unsqueeze", 13): Contract(operands=["x: any[*]", "axes: int64[*{0..1}]"]),
-    ("Tile", 6): Contract(operands=["x: any[*X]", "repeats: int64[_]"], rules=[vector("repeats")]),
-    "DepthToSpace": Contract(
-        operands=["x: any[N C H W]"], attributes=["blocksize: int 1..", "mode?: DCR|CRD"]
-    ),
-    "SpaceToDepth": Contract(
-        operands=["x: any[N C H W]"], attributes=["blocksize: int 1..", "mode?: DCR|CRD"]
-    ),
-    ("Pad", 2): Contract(
-        operands=["x: any[*]"], attributes=["mode: constant|reflect|edge", "pads: ints"]
-    ),
+    ("Squeeze", 13): Contract("x: any[*], axes?: int64[_]"),
+    ("Unsqueeze", 13): Contract("x: any[*], axes: int64[*{0..1}]"),
+    ("Tile", 6): Contract("x: any[*X], repeats: int64[_]", rules=[vector("repeats")]),
+    "DepthToSpace": Contract("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
+    "SpaceToDepth": Contract("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
+    ("Pad", 2): Contract("x: any[*]", "mode: constant|reflect|edge, pads: ints"),
     ("Pad", 11): Contract(
-        operands=["x: any[*]", "pads: int64[_]", "value?: any[*]", "axes?: index[_]"],
-        attributes=["mode: constant|reflect|edge|wrap"],
+        "x: any[*], pads: int64[_], value?: any[*], axes?: index[_]",
+        "mode: constant|reflect|edge|wrap",
         rules=[one_number("value")],
     ),
     ("ScatterElements", 16): Contract(
-        operands=["x: any[*X]", "indices: index[*I{X}]", "updates: any[*I]"],
-        attributes=["axis: int", "reduction: none|add|mul|max|min"],
+        "x: any[*X], indices: index[*I{X}], updates: any[*I]",
+        "axis: int, reduction: none|add|mul|max|min",
         rules=[AXIS],
     ),
     ("ScatterND", 16): Contract(
-        operands=["x: any[*]", "indices: int64[*]", "updates: any[*]"],
-        attributes=["reduction: none|add|mul|max|min"],
+        "x: any[*], indices: int64[*], updates: any[*]", "reduction: none|add|mul|max|min"
     ),
     "OneHot": Contract(
-        operands=["indices: any[*]", "depth: any[*]", "values: any[2]"],
-        attributes=["axis: int"],
+        "indices: any[*], depth: any[*], values: any[2]",
+        "axis: int",
         rules=[
             one_number("depth"),
             holds("depth is above 0", lambda depth_data: (depth_data > 0).all()),
         ],
     ),
     "TensorScatter": Contract(
-        operands=["cache: any[*]", "update: any[*]", "indices?: int64[_]"],
-        attributes=["axis: int", "mode: linear|circular"],
+        "cache: any[*], update: any[*], indices?: int64[_]", "axis: int, mode: linear|circular"
     ),
-    "BitShift": Contract(operands=["x: any[*]", "y: any[*]"], attributes=["direction: LEFT|RIGHT"]),
+    "BitShift": Contract("x: any[*], y: any[*]", "direction: LEFT|RIGHT"),
     "Celu": Contract(
-        operands=["x: any[*]"],
-        attributes=["alpha: float"],
-        rules=[holds("alpha is not 0", lambda alpha: alpha != 0)],
+        "x: any[*]", "alpha: float", rules=[holds("alpha is not 0", lambda alpha: alpha != 0)]
     ),
-    ("Gelu", 20): Contract(operands=["x: any[*]"], attributes=["approximate: none|tanh"]),
+    ("Gelu", 20): Contract("x: any[*]", "approximate: none|tanh"),
     "ReverseSequence": Contract(
-        operands=["x: any[_ _ *]", "lengths: int64[_]"],
-        attributes=["batch_axis: int 0..1", "time_axis: int 0..1"],
+        "x: any[_ _ *], lengths: int64[_]",
+        "batch_axis: int 0..1, time_axis: int 0..1",
         rules=[
             holds(
                 "batch_axis is not time_axis", lambda batch_axis, time_axis: batch_axis != time_axis

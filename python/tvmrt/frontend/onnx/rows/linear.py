@@ -23,8 +23,8 @@ def _zero_point_fits(matrix, point, axis: int) -> bool:
 
 ROWS = {
     "Gemm": Contract(
-        operands=["a: any[_ _]", "b: any[_ _]", "c?: any[*]"],
-        attributes=["transA: int", "transB: int"],
+        "a: any[_ _], b: any[_ _], c?: any[*]",
+        "transA: int, transB: int",
         rules=[
             holds(
                 "a and b have one extent in common",
@@ -36,7 +36,7 @@ ROWS = {
         ],
     ),
     "MatMulInteger": Contract(
-        operands=["a: any[*]", "b: any[*]", "a_zero_point?: any[*]", "b_zero_point?: any[*]"],
+        "a: any[*], b: any[*], a_zero_point?: any[*], b_zero_point?: any[*]",
         rules=[
             holds(
                 "a_zero_point has one element, or one for each row of a",
@@ -48,5 +48,5 @@ ROWS = {
             ),
         ],
     ),
-    "PRelu": Contract(operands=["x: any[*]", "slope: any[*]"], rules=[broadcasts("slope", "x")]),
+    "PRelu": Contract("x: any[*], slope: any[*]", rules=[broadcasts("slope", "x")]),
 }

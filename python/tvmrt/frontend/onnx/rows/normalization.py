@@ -6,7 +6,7 @@ from tvmrt.ir.contract import Contract, holds
 
 from .rules import AXIS, stretches
 
-_BY_CHANNEL = [f"{name}: any[C]" for name in ("scale", "bias", "mean", "var")]
+_BY_CHANNEL = "scale: any[C], bias: any[C], mean: any[C], var: any[C]"
 _DIVIDE = holds("the groups divide the C channels", lambda num_groups, C: C % num_groups == 0)
 
 
@@ -16,22 +16,20 @@ def _of_rows(name: str) -> str:
 
 ROWS = {
     ("BatchNormalization", 9): Contract(
-        operands=["x: any[N C *S]", *_BY_CHANNEL], attributes=["epsilon: float", "momentum: float"]
+        f"x: any[N C *S], {_BY_CHANNEL}", "epsilon: float, momentum: float"
     ),
-    "InstanceNormalization": Contract(operands=["x: any[N C *S]", "scale: any[C]", "bias: any[C]"]),
+    "InstanceNormalization": Contract("x: any[N C *S], scale: any[C], bias: any[C]"),
     ("GroupNormalization", 18): Contract(
-        operands=["x: any[N C *S]", "scale: any[num_groups]", "bias: any[num_groups]"],
-        attributes=["num_groups: int 1.."],
+        "x: any[N C *S], scale: any[num_groups], bias: any[num_groups]",
+        "num_groups: int 1..",
         rules=[_DIVIDE],
     ),
     ("GroupNormalization", 21): Contract(
-        operands=["x: any[N C *S]", "scale: any[C]", "bias: any[C]"],
-        attributes=["num_groups: int 1.."],
-        rules=[_DIVIDE],
+        "x: any[N C *S], scale: any[C], bias: any[C]", "num_groups: int 1..", rules=[_DIVIDE]
     ),
     "LayerNormalization": Contract(
-        operands=["x: any[*X]", "scale: any[*]", "bias?: any[*]"],
-        attributes=["axis: int", "stash_type: int"],
+        "x: any[*X], scale: any[*], bias?: any[*]",
+        "axis: int, stash_type: int",
         rules=[
             AXIS,
             holds(
@@ -48,8 +46,8 @@ ROWS = {
         ],
     ),
     "RMSNormalization": Contract(
-        operands=["x: any[*X]", "scale: any[*]"],
-        attributes=["axis: int", "stash_type: int"],
+        "x: any[*X], scale: any[*]",
+        "axis: int, stash_type: int",
         rules=[
             AXIS,
             holds(_of_rows("scale"), lambda scale, X: stretches(scale.shape, X)),
@@ -59,17 +57,15 @@ ROWS = {
         ],
     ),
     "LRN": Contract(
-        operands=["x: any[N C *S]"],
-        attributes=["size: int 1..", "alpha: float", "beta: float", "bias: float"],
+        "x: any[N C *S]",
+        "size: int 1.., alpha: float, beta: float, bias: float",
         rules=[
             holds("size is odd", lambda size: size % 2 == 1),
             holds("alpha and beta are above 0", lambda alpha, beta: alpha > 0 and beta > 0),
         ],
     ),
-    "LpNormalization": Contract(
-        operands=["x: any[*]"], attributes=["axis: int", "p: int 1..2"], rules=[AXIS]
-    ),
-    "Softmax": Contract(operands=["x: any[*]"], attributes=["axis: int"], rules=[AXIS]),
-    "LogSoftmax": Contract(operands=["x: any[*]"], attributes=["axis: int"], rules=[AXIS]),
-    "Hardmax": Contract(operands=["x: any[*]"], attributes=["axis: int"], rules=[AXIS]),
+    "LpNormalization": Contract("x: any[*]", "axis: int, p: int 1..2", rules=[AXIS]),
+    "Softmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
+    "LogSoftmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
+    "Hardmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
 }

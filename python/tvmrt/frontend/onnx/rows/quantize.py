@@ -34,11 +34,11 @@ def _agree(scale, zero_point) -> bool:
 
 
 _ONE_SHAPE = holds("scale and zero_point have one shape", _agree)
-_OPERANDS = ["x: any[*]", "scale: any[*]", "zero_point?: any[*]"]
-_WHOLE = Contract(operands=_OPERANDS, rules=[one_number("scale"), _ONE_SHAPE])
+_OPERANDS = "x: any[*], scale: any[*], zero_point?: any[*]"
+_WHOLE = Contract(_OPERANDS, rules=[one_number("scale"), _ONE_SHAPE])
 _BY_AXIS = Contract(
-    operands=_OPERANDS,
-    attributes=["axis: int", "block_size?: int 0.."],
+    _OPERANDS,
+    "axis: int, block_size?: int 0..",
     rules=[
         _ONE_SHAPE,
         holds(

@@ -44,23 +44,13 @@ def _state(name: str) -> Rule:
     return Rule(words, fits, (name, "x", "layout", "D", "H"))
 
 
-def _cell(gates: int, biases: int, *more: str, states: tuple[str, ...] = ("h0",)) -> Contract:
+def _cell(gates: int, biases: int, more: str = "", states: tuple[str, ...] = ("h0",)) -> Contract:
+    initial = ", ".join(f"{name}?: any[_ _ _]" for name in states)
     return Contract(
-        operands=[
-            "x: any[_ _ _]",
-            f"w: any[D {gates}*H _]",
-            f"r: any[D {gates}*H H]",
-            f"b?: any[D {biases}*H]",
-            "lengths?: int32[_]",
-            *(f"{name}?: any[_ _ _]" for name in states),
-            *more,
-        ],
-        attributes=[
-            "hidden_size?: int 1..",
-            "direction: forward|reverse|bidirectional",
-            "layout?: int 0..1",
-            "clip?: float 0..",
-        ],
+        f"x: any[_ _ _], w: any[D {gates}*H _], r: any[D {gates}*H H], b?: any[D {biases}*H], "
+        f"lengths?: int32[_], {initial}, {more}",
+        "hidden_size?: int 1.., direction: forward|reverse|bidirectional, layout?: int 0..1, "
+        "clip?: float 0..",
         rules=[*_RULES, *map(_state, states)],
     )
 

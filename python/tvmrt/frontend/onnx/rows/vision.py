@@ -15,12 +15,7 @@ def _given(operand) -> bool:
     return operand is not None and operand.size > 0
 
 
-_RESIZED = [
-    "x: any[*X]",
-    "roi?: any[*]",
-    "scales?: float32[_]",
-    "sizes?: int64[_]",
-]
+_RESIZED = "x: any[*X], roi?: any[*], scales?: float32[_], sizes?: int64[_]"
 _RESIZE_RULES = [
     holds(
         "either scales or sizes is given",
@@ -31,33 +26,26 @@ _RESIZE_RULES = [
 ]
 
 
-def _resize(coordinates: str, *more: str) -> Contract:
+def _resize(coordinates: str, more: str = "") -> Contract:
     return Contract(
-        operands=_RESIZED,
-        attributes=[
-            f"coordinate_transformation_mode: {coordinates}",
-            "mode: nearest|linear|cubic",
-            _NEAREST,
-            *more,
-        ],
+        _RESIZED,
+        f"coordinate_transformation_mode: {coordinates}, mode: nearest|linear|cubic, {_NEAREST}, "
+        f"{more}",
         rules=_RESIZE_RULES,
     )
 
 
 _POLICY = "keep_aspect_ratio_policy: stretch|not_larger|not_smaller"
 _HALF_SYMMETRIC = f"{_COORDINATES}|half_pixel_symmetric"
-_ROI = ["x: any[N C H W]", "rois: any[R 4]", "batch_indices: int64[R]"]
-_ROI_ATTRIBUTES = [
-    "mode: avg|max",
-    "output_height: int 1..",
-    "output_width: int 1..",
-    "sampling_ratio: int 0..",
-]
+_ROI = "x: any[N C H W], rois: any[R 4], batch_indices: int64[R]"
+_ROI_ATTRIBUTES = (
+    "mode: avg|max, output_height: int 1.., output_width: int 1.., sampling_ratio: int 0.."
+)
 
 ROWS = {
     ("Resize", 10): Contract(
-        operands=["x: any[*X]", "scales: float32[_]"],
-        attributes=["mode: nearest|linear"],
+        "x: any[*X], scales: float32[_]",
+        "mode: nearest|linear",
         rules=[holds("scales are above 0", lambda scales_data: (scales_data > 0).all())],
     ),
     ("Resize", 11): _resize(f"{_COORDINATES}|tf_half_pixel_for_nn"),
@@ -65,28 +53,22 @@ ROWS = {
     ("Resize", 18): _resize(_COORDINATES, _POLICY),
     ("Resize", 19): _resize(_HALF_SYMMETRIC, _POLICY),
     "Upsample": Contract(
-        operands=["x: any[*]"],
-        attributes=["mode: nearest|linear", "scales: floats"],
+        "x: any[*]",
+        "mode: nearest|linear, scales: floats",
         rules=[holds("scales are not below 1", lambda scales: all(s >= 1 for s in scales))],
     ),
     ("Upsample", 9): Contract(
-        operands=["x: any[*]", "scales: float32[_]"],
-        attributes=["mode: nearest|linear"],
+        "x: any[*], scales: float32[_]",
+        "mode: nearest|linear",
         rules=[holds("scales are not below 1", lambda scales_data: (scales_data >= 1).all())],
     ),
     ("GridSample", 16): Contract(
-        operands=["x: any[N C H W]", "grid: any[N _ _ 2]"],
-        attributes=[
-            "mode: bilinear|nearest|bicubic",
-            "padding_mode: zeros|border|reflection",
-        ],
+        "x: any[N C H W], grid: any[N _ _ 2]",
+        "mode: bilinear|nearest|bicubic, padding_mode: zeros|border|reflection",
     ),
     ("GridSample", 20): Contract(
-        operands=["x: any[N C *S{1..}]", "grid: any[N *O{S} _]"],
-        attributes=[
-            "mode: linear|nearest|cubic",
-            "padding_mode: zeros|border|reflection",
-        ],
+        "x: any[N C *S{1..}], grid: any[N *O{S} _]",
+        "mode: linear|nearest|cubic, padding_mode: zeros|border|reflection",
         rules=[
             holds(
                 "grid has one coordinate for each axis of S",
@@ -94,46 +76,28 @@ ROWS = {
             )
         ],
     ),
-    ("RoiAlign", 10): Contract(operands=_ROI, attributes=_ROI_ATTRIBUTES),
+    ("RoiAlign", 10): Contract(_ROI, _ROI_ATTRIBUTES),
     ("RoiAlign", 16): Contract(
-        operands=_ROI,
-        attributes=[
-            *_ROI_ATTRIBUTES,
-            "coordinate_transformation_mode: half_pixel|output_half_pixel",
-        ],
+        _ROI, f"{_ROI_ATTRIBUTES}, coordinate_transformation_mode: half_pixel|output_half_pixel"
     ),
-    "MaxRoiPool": Contract(
-        operands=["x: any[N C H W]", "rois: any[_ 5]"], attributes=["pooled_shape: ints[2] 1.."]
-    ),
+    "MaxRoiPool": Contract("x: any[N C H W], rois: any[_ 5]", "pooled_shape: ints[2] 1.."),
     ("STFT", 17): Contract(
-        operands=["signal: any[_ _ *]", "step: index[*]", "window?: any[_]", "length?: index[*]"],
+        "signal: any[_ _ *], step: index[*], window?: any[_], length?: index[*]",
         rules=[one_number("step"), one_number("length")],
     ),
     "Attention": Contract(
-        operands=[
-            "q: any[N *]",
-            "k: any[N *]",
-            "v: any[N *]",
-            "mask?: any[*]",
-            "past_key?: any[N *]",
-            "past_value?: any[N *]",
-            "lengths?: int64[N]",
-        ],
-        attributes=[
-            "q_num_heads?: int 1..",
-            "kv_num_heads?: int 1..",
-            "qk_matmul_output_mode: int 0..3",
-            "scale?: float",
-            "softcap: float 0..",
-        ],
+        "q: any[N *], k: any[N *], v: any[N *], mask?: any[*], past_key?: any[N *], "
+        "past_value?: any[N *], lengths?: int64[N]",
+        "q_num_heads?: int 1.., kv_num_heads?: int 1.., qk_matmul_output_mode: int 0..3, "
+        "scale?: float, softcap: float 0..",
         rules=[
             holds("scale is above 0", lambda scale: scale is None or scale > 0),
             holds("q, k and v have elements", lambda q, k, v: min(q.size, k.size, v.size) > 0),
         ],
     ),
     ("RotaryEmbedding", 23): Contract(
-        operands=["x: any[_ _ *]", "cos: any[_ _ *]", "sin: any[_ _ *]", "positions?: int64[_ _]"],
-        attributes=["rotary_embedding_dim: int 0..", "num_heads?: int 0.."],
+        "x: any[_ _ *], cos: any[_ _ *], sin: any[_ _ *], positions?: int64[_ _]",
+        "rotary_embedding_dim: int 0.., num_heads?: int 0..",
         rules=[holds("cos and sin have one shape", lambda cos, sin: cos.shape == sin.shape)],
     ),
 }

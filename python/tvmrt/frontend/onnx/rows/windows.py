@@ -6,7 +6,7 @@ from tvmrt.ir.contract import Contract, holds
 
 from .rules import one_number
 
-_STEPS = ["strides?: ints[*S] 1..", "dilations?: ints[*S] 1..", "pads?: ints 0.."]
+_STEPS = "strides?: ints[*S] 1.., dilations?: ints[*S] 1.., pads?: ints 0.."
 _AUTO = "auto_pad: NOTSET|SAME_UPPER|SAME_LOWER|VALID"
 _PADS = holds(
     "pads has two numbers for each axis of S",
@@ -21,7 +21,7 @@ _KERNEL = holds(
     lambda kernel_shape, K: not kernel_shape or list(kernel_shape) == list(K),
 )
 _GROUPS = holds("the groups divide the M channels of the result", lambda group, M: M % group == 0)
-_CONV = ["kernel_shape?: ints[*S] 1..", *_STEPS, _AUTO, "group: int 1.."]
+_CONV = f"kernel_shape?: ints[*S] 1.., {_STEPS}, {_AUTO}, group: int 1.."
 _CONV_RULES = [_PADS, _ONE_PADDING, _KERNEL, _GROUPS]
 _OUTPUT_PADDING = holds(
     "output_padding is below the stride or the dilation of its axis",
@@ -32,7 +32,7 @@ _OUTPUT_PADDING = holds(
         )
     ),
 )
-_POOL = ["kernel_shape: ints[*S] 1..", *_STEPS, _AUTO]
+_POOL = f"kernel_shape: ints[*S] 1.., {_STEPS}, {_AUTO}"
 _INSIDE = holds(
     "pads are smaller than the window",
     lambda kernel_shape, pads: (
@@ -42,18 +42,12 @@ _INSIDE = holds(
 
 ROWS = {
     "Conv": Contract(
-        operands=["x: any[N C *S{1..}]", "w: any[M C/group *K{S}]", "b?: any[M]"],
-        attributes=_CONV,
-        rules=_CONV_RULES,
+        "x: any[N C *S{1..}], w: any[M C/group *K{S}], b?: any[M]", _CONV, rules=_CONV_RULES
     ),
     "ConvInteger": Contract(
-        operands=[
-            "x: any[N C *S{1..}]",
-            "w: any[M C/group *K{S}]",
-            "x_zero_point?: any[*]",
-            "w_zero_point?: any[*]",
-        ],
-        attributes=_CONV,
+        "x: any[N C *S{1..}], w: any[M C/group *K{S}], x_zero_point?: any[*], "
+        "w_zero_point?: any[*]",
+        _CONV,
         rules=[
             *_CONV_RULES,
             one_number("x_zero_point"),
@@ -64,18 +58,9 @@ ROWS = {
         ],
     ),
     "QLinearConv": Contract(
-        operands=[
-            "x: any[N C *S{1..}]",
-            "x_scale: any[*]",
-            "x_zero_point: any[*]",
-            "w: any[M C/group *K{S}]",
-            "w_scale: any[*]",
-            "w_zero_point: any[*]",
-            "y_scale: any[*]",
-            "y_zero_point: any[*]",
-            "b?: any[M]",
-        ],
-        attributes=_CONV,
+        "x: any[N C *S{1..}], x_scale: any[*], x_zero_point: any[*], w: any[M C/group *K{S}], "
+        "w_scale: any[*], w_zero_point: any[*], y_scale: any[*], y_zero_point: any[*], b?: any[M]",
+        _CONV,
         rules=[
             *_CONV_RULES,
             *map(one_number, ("x_scale", "x_zero_point", "y_scale", "y_zero_point")),
@@ -86,8 +71,8 @@ ROWS = {
         ],
     ),
     "ConvTranspose": Contract(
-        operands=["x: any[N C *S{1..}]", "w: any[C M *K{S}]", "b?: any[group*M]"],
-        attributes=[*_CONV, "output_padding?: ints[*S] 0.."],
+        "x: any[N C *S{1..}], w: any[C M *K{S}], b?: any[group*M]",
+        f"{_CONV}, output_padding?: ints[*S] 0..",
         rules=[
             _PADS,
             _ONE_PADDING,
@@ -97,46 +82,24 @@ ROWS = {
         ],
     ),
     "DeformConv": Contract(
-        operands=[
-            "x: any[N C *S{1..}]",
-            "w: any[M C/group *K{S}]",
-            "offset: any[N _ *O{S}]",
-            "b?: any[M]",
-            "mask?: any[N _ *O{S}]",
-        ],
-        attributes=[
-            "kernel_shape?: ints[*S] 1..",
-            *_STEPS,
-            "group: int 1..",
-            "offset_group: int 1..",
-        ],
+        "x: any[N C *S{1..}], w: any[M C/group *K{S}], offset: any[N _ *O{S}], b?: any[M], "
+        "mask?: any[N _ *O{S}]",
+        f"kernel_shape?: ints[*S] 1.., {_STEPS}, group: int 1.., offset_group: int 1..",
         rules=[_PADS, _KERNEL, _GROUPS],
     ),
     "CausalConvWithState": Contract(
-        operands=["x: any[N C L]", "w: any[C 1 K]", "b?: any[C]", "past?: any[N C K-1]"],
-        attributes=["activation: none|silu|swish"],
+        "x: any[N C L], w: any[C 1 K], b?: any[C], past?: any[N C K-1]",
+        "activation: none|silu|swish",
     ),
-    "MaxPool": Contract(
-        operands=["x: any[N C *S{1..}]"],
-        attributes=_POOL,
-        rules=[_PADS, _INSIDE],
-    ),
-    "AveragePool": Contract(
-        operands=["x: any[N C *S{1..}]"],
-        attributes=_POOL,
-        rules=[_PADS, _INSIDE],
-    ),
-    "LpPool": Contract(
-        operands=["x: any[N C *S{1..}]"],
-        attributes=[*_POOL, "p: int 1.."],
-        rules=[_PADS, _INSIDE],
-    ),
+    "MaxPool": Contract("x: any[N C *S{1..}]", _POOL, rules=[_PADS, _INSIDE]),
+    "AveragePool": Contract("x: any[N C *S{1..}]", _POOL, rules=[_PADS, _INSIDE]),
+    "LpPool": Contract("x: any[N C *S{1..}]", f"{_POOL}, p: int 1..", rules=[_PADS, _INSIDE]),
     "MaxUnpool": Contract(
-        operands=["x: any[N C *S{1..}]", "places: int64[N C *S]", "output_shape?: int64[_]"],
-        attributes=["kernel_shape: ints[*S] 1..", "strides?: ints[*S] 1..", "pads?: ints 0.."],
+        "x: any[N C *S{1..}], places: int64[N C *S], output_shape?: int64[_]",
+        "kernel_shape: ints[*S] 1.., strides?: ints[*S] 1.., pads?: ints 0..",
         rules=[_PADS],
     ),
-    "GlobalLpPool": Contract(operands=["x: any[N C *S]"], attributes=["p: int 1.."]),
-    "GlobalAveragePool": Contract(operands=["x: any[N C *S]"]),
-    "GlobalMaxPool": Contract(operands=["x: any[N C *S]"]),
+    "GlobalLpPool": Contract("x: any[N C *S]", "p: int 1.."),
+    "GlobalAveragePool": Contract("x: any[N C *S]"),
+    "GlobalMaxPool": Contract("x: any[N C *S]"),
 }
