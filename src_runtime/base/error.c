@@ -43,8 +43,8 @@ static void drop_py_error(tvmrt_thread* thread) {
 /* The last function of a thread. What it calls may report errors, which makes a new struct. */
 static void free_thread(void* ptr) {
   tvmrt_thread* thread = ptr;
-  /* A device that fails to free its memory reports that: in a new state, which the next round of key
-   * destructors frees. */
+  /* A device that fails to free its memory reports that: in a new state, which the next round of
+   * key destructors frees. */
   current_thread = NULL;
   if (thread->free_workspace != NULL) thread->free_workspace(thread);
   tvmrt__buf_free(&thread->error);

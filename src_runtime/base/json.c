@@ -55,7 +55,8 @@ int tvmrt__parse_expect(tvmrt_parser* in, char c) {
   return tvmrt__parse_told(in);
 }
 
-/* An escape is as long as its digits say, if they are all there: of one character or of two halves. */
+/* An escape is as long as its digits say, if they are all there: of one character or of two
+ * halves. */
 static int read_escape(tvmrt_parser* in, const char** text, tvmrt_buf* out) {
   const char* first = *text;
   char utf8[4];

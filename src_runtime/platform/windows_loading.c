@@ -75,7 +75,8 @@ const char* tvmrt__library_error(void) {
   return error_text[0] == '\0' ? "unknown reason" : error_text;
 }
 
-/* A library of Windows names the file of each function that it asks for: all see the program alone. */
+/* A library of Windows names the file of each function that it asks for: all see the program
+ * alone. */
 bool tvmrt__library_show(void* handle) {
   (void)handle;
   return false;

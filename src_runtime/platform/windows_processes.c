@@ -1,5 +1,5 @@
-/* processes.h on Windows: a task comes by a pipe, whose handle stands in the environment. Sockets are
- * made over to the other process, since not all of them can be inherited. */
+/* processes.h on Windows: a task comes by a pipe, whose handle stands in the environment. Sockets
+ * are made over to the other process, since not all of them can be inherited. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

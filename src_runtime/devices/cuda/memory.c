@@ -8,7 +8,8 @@
 #include "../shared/blocks.h"
 #include "cuda.h"
 
-/* What is allocated, so that an address that outlives the device is not given to the driver again. */
+/* What is allocated, so that an address that outlives the device is not given to the driver
+ * again. */
 static memory_blocks blocks = BLOCKS_INIT;
 static cuda_context* owner; /* NULL while no device is registered */
 

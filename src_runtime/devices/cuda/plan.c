@@ -41,7 +41,7 @@ static void place_all(cuda_plan* p) {
   }
 }
 
-/* Kernels --------------------------------------------------------------------------------------- */
+/* Kernels ------------------------------------------------------------------------------------- */
 
 /* The kernel's tensors, then its scalars. `parameters` points into `values`, once and for all; runs
  * write addresses there. Nodes' -1 stands for an operand that is left out. */
@@ -114,7 +114,7 @@ static int enter_node(cuda_plan* p, int32_t number) {
   return device_fail("operator %s was not made a kernel by the compiler", node->op);
 }
 
-/* The GPU's memory ------------------------------------------------------------------------------ */
+/* The GPU's memory ---------------------------------------------------------------------------- */
 
 /* A byte for nothing, as the driver refuses 0. */
 static int allocate(cuda_plan* p, size_t bytes, CUdeviceptr* out) {
@@ -123,7 +123,8 @@ static int allocate(cuda_plan* p, size_t bytes, CUdeviceptr* out) {
   return cuda_check(p->context, status, "cuMemAlloc");
 }
 
-/* The weights are copied once for all plans of a region: the driver keeps no pointer to the library. */
+/* The weights are copied once for all plans of a region: the driver keeps no pointer to the
+ * library. */
 static int load_weights(cuda_plan* p, const cuda_plan* base) {
   const tvmrt_region* r = p->region;
   const cuda_driver* d = &p->context->driver;

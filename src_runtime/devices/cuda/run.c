@@ -1,7 +1,5 @@
-/*
- * Runs of a plan. A tensor that lies on the GPU is worked on where it is; one of the host goes by way of
- * pinned memory, so that neither its copy nor the kernels are waited for.
- */
+/* Runs of a plan. A tensor that lies on the GPU is worked on where it is; one of the host goes
+ * by way of pinned memory, so that neither its copy nor the kernels are waited for. */
 #include <string.h>
 
 #include "plan.h"
@@ -18,7 +16,7 @@ CUdeviceptr cuda_address(const cuda_plan* p, int32_t tensor) {
   return p->arena + p->buffer_offsets[at->number];
 }
 
-/* Borders --------------------------------------------------------------------------------------- */
+/* Borders ------------------------------------------------------------------------------------- */
 
 static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
@@ -113,7 +111,7 @@ static void give_outputs(const cuda_plan* p) {
   }
 }
 
-/* Runs ------------------------------------------------------------------------------------------ */
+/* Runs ---------------------------------------------------------------------------------------- */
 
 /* Addresses are read when the kernel is queued: the values may change after that. */
 static int launch(cuda_plan* p, const step* s) {

@@ -9,7 +9,7 @@
 
 _Static_assert(DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 6, "oneDNN 2.6 or a later 2.x");
 
-/* Layouts --------------------------------------------------------------------------------------- */
+/* Layouts ------------------------------------------------------------------------------------- */
 
 static const dnnl_memory_desc_t* md_of(const layout* l) {
   return l == NULL ? NULL : (const dnnl_memory_desc_t*)l->handle;
@@ -116,7 +116,7 @@ dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engi
   return dnnl_memory_create(out, md_of(l), engine, data);
 }
 
-/* Operations ------------------------------------------------------------------------------------ */
+/* Operations ---------------------------------------------------------------------------------- */
 
 /* Room for whichever is described; it lives for the time of the call. */
 typedef union {
@@ -283,7 +283,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
   return status;
 }
 
-/* Attributes ------------------------------------------------------------------------------------ */
+/* Attributes ---------------------------------------------------------------------------------- */
 
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                  float beta) {

@@ -8,7 +8,7 @@
 
 _Static_assert(DNNL_VERSION_MAJOR == 3, "oneDNN 3");
 
-/* Layouts --------------------------------------------------------------------------------------- */
+/* Layouts ------------------------------------------------------------------------------------- */
 
 static const_dnnl_memory_desc_t md_of(const layout* l) { return l == NULL ? NULL : l->handle; }
 
@@ -148,7 +148,7 @@ dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engi
   return dnnl_memory_create(out, md_of(l), engine, data);
 }
 
-/* Operations ------------------------------------------------------------------------------------ */
+/* Operations ---------------------------------------------------------------------------------- */
 
 typedef dnnl_status_t (*maker)(const api_op* op, dnnl_engine_t engine,
                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out);
@@ -313,7 +313,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
   return status;
 }
 
-/* Attributes ------------------------------------------------------------------------------------ */
+/* Attributes ---------------------------------------------------------------------------------- */
 
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                  float beta) {

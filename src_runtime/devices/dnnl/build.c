@@ -58,7 +58,7 @@ static const head_row* find_head(const char* op) {
   return NULL;
 }
 
-/* Small readers that all builders use ------------------------------------------------------------ */
+/* Small readers that all builders use --------------------------------------------------------- */
 
 /* Borrowed; numbers were checked when the region was read. */
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor) {
@@ -128,7 +128,7 @@ int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int6
   return 0;
 }
 
-/* Groups ---------------------------------------------------------------------------------------- */
+/* Groups -------------------------------------------------------------------------------------- */
 
 /* The network's shape, while nodes are sorted into groups. */
 typedef struct {
@@ -296,7 +296,7 @@ static int sort_nodes(sorting* s) {
   return 0;
 }
 
-/* Building -------------------------------------------------------------------------------------- */
+/* Building ------------------------------------------------------------------------------------ */
 
 /* What a group reads has one reader less while it is built. */
 static void read_inputs(const sorting* s, int32_t first) {

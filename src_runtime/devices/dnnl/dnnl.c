@@ -1,9 +1,8 @@
-/*
- * The device "dnnl": regions of a network by oneDNN on the CPU.
+/* The device "dnnl": regions of a network by oneDNN on the CPU.
  *
- * One engine and one stream serve the process. A region becomes a plan (plan.h) in pre_run: weights are
- * reordered there, and primitives made; run binds the caller's memory and executes them.
- */
+ * One engine and one stream serve the process. A region becomes a plan (plan.h) in pre_run:
+ * weights are reordered there, and primitives made; run binds the caller's memory and executes
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/*
- * Eight-bit tensors element by element, and their averages: quantize, dequantize, qadd, qavg_pool.
+/* Eight-bit tensors element by element, and their averages: quantize, dequantize, qadd,
+ * qavg_pool.
  *
- * oneDNN's own forms for bytes round in other places than the meaning of these operators does. So they
- * are computed in floats, in the order that the operators say, each step a primitive's operation of its
- * own: differences of small integers are exact, and no product is fused with a sum.
- */
+ * oneDNN's own forms for bytes round in other places than the meaning of these operators does. So
+ * they are computed in floats, in the order that the operators say, each step a primitive's
+ * operation of its own: differences of small integers are exact, and no product is fused with a
+ * sum. */
 #include <string.h>
 
 #include "build.h"
@@ -71,8 +71,8 @@ static int add(plan* p, const api_op* op, const view* src, const view* other, co
   return rc;
 }
 
-/* Steps on floats. The first has a second operand: unlike operations with numbers alone, oneDNN's quick
- * form of it takes others behind it. */
+/* Steps on floats. The first has a second operand: unlike operations with numbers alone, oneDNN's
+ * quick form of it takes others behind it. */
 static int compute(plan* p, const view* src, const step* steps, int count, view* out) {
   const api_op op = {.kind = API_BINARY,
                      .what = "a step between bytes",
@@ -83,8 +83,8 @@ static int compute(plan* p, const view* src, const step* steps, int count, view*
   return add(p, &op, src, steps[0].other, steps + 1, count - 1, out);
 }
 
-/* A tensor as floats without gaps, in its own order unless some of its blocks are not full, behind which
- * oneDNN 2.6 is wrong where steps follow. */
+/* A tensor as floats without gaps, in its own order unless some of its blocks are not full,
+ * behind which oneDNN 2.6 is wrong where steps follow. */
 static int floats(plan* p, int32_t tensor, view* out) {
   PLAN_TRY(plan_source(p, tensor, out));
   PLAN_TRY(layout_packed(p, out, out));
@@ -115,9 +115,9 @@ static int number(plan* p, int ndims, double value, view* out) {
   return 0;
 }
 
-/* (x - zero) * scale: a difference that is exact, and a product that is rounded. All numbers are operands
- * but those of quantized(): oneDNN 2.6 computes with wrong ones where one primitive has the same
- * operation with numbers twice. */
+/* (x - zero) * scale: a difference that is exact, and a product that is rounded. All numbers are
+ * operands but those of quantized(): oneDNN 2.6 computes with wrong ones where one primitive has
+ * the same operation with numbers twice. */
 static int dequantized(plan* p, const view* x, double zero, double scale, pair* numbers,
                        step* out) {
   PLAN_TRY(number(p, x->md.ndims, zero, &numbers->zero));
@@ -227,7 +227,7 @@ int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   return set_bytes(p, node->outputs[0], &out, to);
 }
 
-/* Averages -------------------------------------------------------------------------------------- */
+/* Averages ------------------------------------------------------------------------------------ */
 
 /* Whether one window is the whole image: then the sum is exact, and multiplied once. Not
  * where a list is missing or short, which build_read_window() tells. */

@@ -164,8 +164,8 @@ static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts,
   return read_operands(p, node, &out->e, out->dtype, build_result(node, posts, num_posts), &out->o);
 }
 
-/* Channels last suit oneDNN's quickest convolutions and the neighbours of all: only where that is none
- * of those, it chooses the layouts. */
+/* Channels last suit oneDNN's quickest convolutions and the neighbours of all: only where that is
+ * none of those, it chooses the layouts. */
 static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primitive_desc_t* out) {
   const layout *x = op->src, *y = op->dst;
   layout x_last, y_last;

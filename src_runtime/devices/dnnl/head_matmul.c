@@ -1,6 +1,7 @@
 /* Matrix products of floats.
  *
- * Leading dimensions are flattened into rows where b is one matrix, so that there is one product. */
+ * Leading dimensions are flattened into rows where b is one matrix, so that there is one
+ * product. */
 #include <string.h>
 
 #include "build.h"

@@ -24,7 +24,7 @@ static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) 
   return layout_any(p, src->md.ndims, dims, src->md.data_type, out);
 }
 
-/* Pooling --------------------------------------------------------------------------------------- */
+/* Pooling ------------------------------------------------------------------------------------- */
 
 /* oneDNN counts the gaps between elements of a window, nodes the distances. */
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
@@ -87,7 +87,7 @@ int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   return pool(p, node, &w, &src, y->shape, posts, num_posts);
 }
 
-/* Reductions ------------------------------------------------------------------------------------ */
+/* Reductions ---------------------------------------------------------------------------------- */
 
 typedef struct {
   const char* op;
@@ -143,8 +143,8 @@ static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, c
   return rc;
 }
 
-/* oneDNN refuses a reduction that folds no axis of more than one element. What is left of it then is
- * the tensor itself, or its square. */
+/* oneDNN refuses a reduction that folds no axis of more than one element. What is left of it then
+ * is the tensor itself, or its square. */
 static int reduce_nothing(plan* p, const tvmrt_region_node* node, const view* src) {
   layout dst;
   api_op op = {.kind = API_ELTWISE,
@@ -208,7 +208,7 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
   return reduce(p, node, row->alg, &src, dims);
 }
 
-/* Resizing -------------------------------------------------------------------------------------- */
+/* Resizing ------------------------------------------------------------------------------------ */
 
 /* The place that oneDNN takes for output element `o`: its centre's nearest. */
 static int64_t nearest(int64_t o, int64_t out, int64_t in) {

@@ -1,7 +1,5 @@
-/*
- * Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias) + zero point) in 32-bit floats
- * and clamps to the range of the type; a narrower range is a clip before the zero point.
- */
+/* Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias) + zero point) in 32-bit
+ * floats and clamps to the range of the type; a narrower range is a clip before the zero point. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +194,7 @@ static int add_product(plan* p, const api_op* op, const fused* f, view x, view w
   return fused_add(p, pd, f, args, bias == NULL ? 3 : 4, &args[2].v);
 }
 
-/* Convolution ----------------------------------------------------------------------------------- */
+/* Convolution --------------------------------------------------------------------------------- */
 
 typedef struct {
   dnnl_dims_t strides, dilations, before, after;
@@ -264,7 +262,7 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   return rc;
 }
 
-/* Matrix product -------------------------------------------------------------------------------- */
+/* Matrix product ------------------------------------------------------------------------------ */
 
 /* Rows are flattened: weights are one matrix. */
 static int matmul_with(plan* p, const tvmrt_region_node* node, const quantization* q) {

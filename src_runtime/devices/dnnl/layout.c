@@ -290,8 +290,8 @@ static int take_every(plan* p, const view* v, const int64_t* starts, const int64
   return 0;
 }
 
-/* oneDNN takes no axis whose last step ends beyond the next outer axis: copy the tensor to where each
- * axis has room for whole steps. */
+/* oneDNN takes no axis whose last step ends beyond the next outer axis: copy the tensor to where
+ * each axis has room for whole steps. */
 static int make_room(plan* p, const view* v, const int64_t* steps, const int64_t* sizes,
                      view* out) {
   dnnl_dims_t strides;

@@ -130,7 +130,7 @@ void plan_overwrite(plan* p, int32_t store) {
   p->num_versions = kept;
 }
 
-/* Primitives ------------------------------------------------------------------------------------ */
+/* Primitives ---------------------------------------------------------------------------------- */
 
 /* The step that is being added has the number num_steps. */
 static void touch(plan* p, const view* v) {
@@ -190,7 +190,7 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
   return 0;
 }
 
-/* Conversions ----------------------------------------------------------------------------------- */
+/* Conversions --------------------------------------------------------------------------------- */
 
 static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitive_desc_t* out) {
   dnnl_primitive_attr_t attr = NULL;
@@ -283,7 +283,7 @@ int layout_convert(plan* p, const view* v, const layout* md, view* out) {
   return 0;
 }
 
-/* Borders --------------------------------------------------------------------------------------- */
+/* Borders ------------------------------------------------------------------------------------- */
 
 static int note_border(plan* p, int32_t tensor) {
   plan_border* b = &p->borders[p->num_borders++];
@@ -366,7 +366,7 @@ static int leave_output(plan* p, int32_t tensor) {
   return add_reorder(p, &from, &to);
 }
 
-/* Life ------------------------------------------------------------------------------------------ */
+/* Life ---------------------------------------------------------------------------------------- */
 
 static int build(plan* p, plan_builder build_nodes) {
   const tvmrt_region* r = p->region;
@@ -427,7 +427,7 @@ void plan_free(plan* p) {
   free(p);
 }
 
-/* Running --------------------------------------------------------------------------------------- */
+/* Running ------------------------------------------------------------------------------------- */
 
 /* Whether a tensor lies as the plan assumes; strides of extents of one mean nothing. A tensor that
  * was not bound is told by the run. */

@@ -1,10 +1,9 @@
-/*
- * LSTM, GRU and plain recurrent cells.
+/* LSTM, GRU and plain recurrent cells.
  *
- * The compiler leaves the recurrence alone to the cell: the input's share of the gates is a matrix
- * product in front. oneDNN's cells multiply the input themselves, so they take over that product where
- * it has constant weights (build_cell_takes()), and get the identity as weights where they cannot.
- */
+ * The compiler leaves the recurrence alone to the cell: the input's share of the gates is a
+ * matrix product in front. oneDNN's cells multiply the input themselves, so they take over that
+ * product where it has constant weights (build_cell_takes()), and get the identity as weights
+ * where they cannot. */
 #include <string.h>
 
 #include "build.h"
@@ -38,7 +37,7 @@ static bool is_constant_floats(const tvmrt_region_tensor* t) {
   return t->data != NULL && t->dtype.code == kDLFloat && t->dtype.bits == 32;
 }
 
-/* The product in front of a cell -----------------------------------------------------------------*/
+/* The product in front of a cell -------------------------------------------------------------- */
 
 /* By a walk, once for a cell. NULL for inputs and constants. */
 static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
@@ -69,7 +68,7 @@ bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
                       tvmrt_region_size(p->region, bias) == w->shape[1]);
 }
 
-/* Weights --------------------------------------------------------------------------------------- */
+/* Weights ------------------------------------------------------------------------------------- */
 
 typedef struct {
   const cell_row* row;
@@ -143,7 +142,7 @@ static int biases(plan* p, const cell* c, view* out) {
   return 0;
 }
 
-/* Reading --------------------------------------------------------------------------------------- */
+/* Reading ------------------------------------------------------------------------------------- */
 
 /* Where the product was computed already (another reader needs it), the cell reads its result. */
 static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
@@ -197,7 +196,7 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   return read_input(p, node, c);
 }
 
-/* Building -------------------------------------------------------------------------------------- */
+/* Building ------------------------------------------------------------------------------------ */
 
 /* Places of the arguments; those of the cell state are used by LSTM alone. */
 enum { X, W, R, B, Y, H0, C0, HN, CN, NUM_ARGS };

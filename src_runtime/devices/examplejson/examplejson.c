@@ -25,7 +25,7 @@ static int fail(const char* type, const char* what, const char* name) {
 
 /* ---- running a subgraph ---- */
 
-/* Extents of 1 have any stride. */
+/* Extents of 1 have any stride. No strides mean no gaps. */
 static int is_dense(const DLTensor* t) {
   int64_t expected = 1;
   if (t->strides == NULL) return 1;
@@ -35,7 +35,8 @@ static int is_dense(const DLTensor* t) {
   return 1;
 }
 
-/* Callers are any code: everything is checked before an address is taken. */
+/* Callers are any code: everything is checked before an address is taken. The place of its
+ * elements, borrowed from the caller for the run. */
 static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted, TVMValue value,
                 int code, float** out) {
   const DLTensor* t = value.v_handle;
@@ -56,7 +57,8 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
   return 0;
 }
 
-/* Inputs are arguments, the last tensor is the output, all between lie in the scratch memory. */
+/* Inputs are arguments, the last tensor is the output, all between lie in the scratch memory.
+ * Each result has memory of its own, so that no operator writes what a later one reads. */
 static float* place_of(const examplejson_subgraph* s, size_t id, float* const* arguments,
                        float* scratch) {
   const examplejson_tensor* t = &s->tensors[id];
@@ -65,6 +67,7 @@ static float* place_of(const examplejson_subgraph* s, size_t id, float* const* a
   return scratch + t->place;
 }
 
+/* In the order of the text, in which operands come before results. Nothing can fail here. */
 static void run_nodes(const examplejson_subgraph* s, float* const* arguments, float* scratch) {
   for (size_t i = 0; i < s->num_nodes; ++i) {
     const examplejson_node* n = &s->nodes[i];
@@ -74,6 +77,7 @@ static void run_nodes(const examplejson_subgraph* s, float* const* arguments, fl
   }
 }
 
+/* Only what is an argument: intermediate values have the shapes that the graph gives them. */
 static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const int* codes,
                     float** arguments) {
   for (size_t i = 0; i < s->num_tensors; ++i) {
@@ -86,7 +90,8 @@ static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const i
 }
 
 /* One block for the argument pointers and the intermediate values: several threads may run the
- * same subgraph. */
+ * same subgraph. The workspace is the thread's own pool, which is cheaper than malloc() for each
+ * call; -1 where it cannot be given back, too. */
 static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* ret_code,
                         void* resource) {
   const examplejson_subgraph* s = resource;
@@ -101,6 +106,7 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
   arguments = TVMBackendAllocWorkspace(kDLCPU, 0, pointers + s->scratch_elements * sizeof(float),
                                        kDLFloat, 32);
   if (arguments == NULL) return fail("MemoryError", "no workspace", s->name);
+  /* arguments first: nothing is computed where one of them is wrong */
   rc = bind_all(s, args, codes, arguments);
   if (rc == 0) run_nodes(s, arguments, (float*)(void*)((char*)arguments + pointers));
   if (TVMBackendFreeWorkspace(kDLCPU, 0, arguments) != 0) return -1;
@@ -109,7 +115,8 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
 
 /* ---- the module ---- */
 
-/* A name that is not there leaves *out empty, which is no error. */
+/* A name that is not there leaves *out empty, which is no error. The function holds the module,
+ * so the graph lives as long. */
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
   examplejson_graph* graph = self;
   for (size_t i = 0; i < graph->num_subgraphs; ++i) {
@@ -128,17 +135,21 @@ static int save(void* self, tvmrt_module_write write, void* sink) {
   return write(sink, size, sizeof(size)) != 0 ? -1 : write(sink, graph->text, graph->text_size);
 }
 
+/* The text as it was read, so that what is shown can be loaded. */
 static int source(void* self, const char* format, tvmrt_module_write write, void* sink) {
   const examplejson_graph* graph = self;
   (void)format; /* there is one text */
   return write(sink, graph->text, graph->text_size);
 }
 
+/* Called once, with the last reference to the module or to one of its functions. */
 static void release(void* self) {
   examplejson_free(self);
   free(self);
 }
 
+/* SERIALIZABLE needs `save` and a function "loadbinary_examplejson"; RUNNABLE needs
+ * `get_function`. */
 static const tvmrt_module_vtable kind = {
     .struct_bytes = sizeof(tvmrt_module_vtable),
     .type_key = "examplejson",
@@ -149,7 +160,8 @@ static const tvmrt_module_vtable kind = {
     .release = release,
 };
 
-/* The graph is the module's as soon as that is made. */
+/* The graph is the module's as soon as that is made. The text is copied. On failure nothing is
+ * left, and the error text is the parser's or the runtime's. */
 static int create(const char* text, size_t size, TVMRetValueHandle ret) {
   examplejson_graph* graph = malloc(sizeof(*graph));
   TVMModuleHandle module = NULL;
@@ -170,7 +182,7 @@ static int create(const char* text, size_t size, TVMRetValueHandle ret) {
   return TVMModFree(module) != 0 ? -1 : rc;
 }
 
-/* (text) */
+/* (text): a text ends with its NUL; bytes may have NULs inside, which no line takes. */
 static int create_of_text(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                           void* resource) {
   (void)resource;
@@ -183,7 +195,7 @@ static int create_of_text(TVMValue* args, int* codes, int num_args, TVMRetValueH
   return fail("TypeError", "one argument is expected, the text of a graph", "create");
 }
 
-/* (stream of a library) */
+/* (stream of a library): what save() wrote, read from a library that is loaded. */
 static int load_binary(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                        void* resource) {
   const char* text;
@@ -196,7 +208,8 @@ static int load_binary(TVMValue* args, int* codes, int num_args, TVMRetValueHand
   return create(text, size, ret);
 }
 
-/* A file of at most 1 GB: larger ones are no graphs. */
+/* A file of at most 1 GB: larger ones are no graphs. On failure *out is to be freed as well. Read
+ * whole, as the module keeps the text anyway. */
 static int read_file(FILE* file, char** out, size_t* size) {
   long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
   if (end < 0 || end > 1 << 30 || fseek(file, 0, SEEK_SET) != 0) return -1;
@@ -205,7 +218,7 @@ static int read_file(FILE* file, char** out, size_t* size) {
   return *out != NULL && fread(*out, 1, *size, file) == *size ? 0 : -1;
 }
 
-/* (path [, format]) */
+/* (path [, format]) The format is not read: a file of this kind has one. */
 static int load_file(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                      void* resource) {
   char* text = NULL;
@@ -240,7 +253,8 @@ static const struct {
 
 enum { NUM_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
-/* Replaces what is there, so that a second copy of the plug-in may be loaded. */
+/* Replaces what is there, so that a second copy of the plug-in may be loaded. What was registered
+ * before a failure stays: it works as it is. */
 int register_examplejson_device(void) {
   for (int i = 0; i < NUM_FUNCTIONS; ++i) {
     TVMFunctionHandle handle;
@@ -252,6 +266,7 @@ int register_examplejson_device(void) {
   return 0;
 }
 
+/* All are tried, whatever the first ones say. Modules that live keep their functions. */
 int unregister_examplejson_device(void) {
   int rc = 0;
   for (int i = 0; i < NUM_FUNCTIONS; ++i) rc |= TVMFuncRemoveGlobal(functions[i].name);

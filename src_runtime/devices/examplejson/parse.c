@@ -15,6 +15,7 @@
 
 #include "graph.h"
 
+/* `out` may be neither operand: results lie apart. */
 static void run_add(const float* a, const float* b, float* out, size_t size) {
   for (size_t i = 0; i < size; ++i) out[i] = a[i] + b[i];
 }
@@ -48,6 +49,7 @@ static int refuse(const Reader* in, const char* why, const char* word, size_t si
   return -1;
 }
 
+/* Always -1, and no line: memory ends anywhere. */
 static int out_of_memory(void) {
   TVMPackedFuncSetLastError("examplejson: out of memory while a graph was read");
   return -1;
@@ -69,7 +71,8 @@ static int equals(const char* word, size_t size, const char* text) {
   return strlen(text) == size && memcmp(word, text, size) == 0;
 }
 
-/* Decimal digits as a number below 2^31, which bounds every sum and product that is made of them. */
+/* Decimal digits as a number below 2^31, which bounds every sum and product that is made of
+ * them. */
 static int to_number(const Reader* in, const char* word, size_t size, int64_t* out) {
   *out = 0;
   if (size == 0) return refuse(in, "a number is missing after", in->end, 0);
@@ -92,7 +95,8 @@ static void* grown(void* array, size_t count, size_t bytes) {
   return count >= SIZE_MAX / bytes - 1 ? NULL : realloc(array, (count + 1) * bytes);
 }
 
-/* Counted last: one without a name is not freed as one. */
+/* Counted last: one without a name is not freed as one. Names are unique, since functions are
+ * found by them. */
 static int add_subgraph(Reader* in, const char* name, size_t size) {
   examplejson_graph* g = in->graph;
   examplejson_subgraph* all;
@@ -112,7 +116,8 @@ static int add_subgraph(Reader* in, const char* name, size_t size) {
   return 0;
 }
 
-/* Each factor and each product is below 2^31, so nothing wraps in 64 bits. */
+/* Each factor and each product is below 2^31, so nothing wraps in 64 bits. No extents are a
+ * scalar, which has one element; an extent of 0 makes a tensor without any. */
 static int read_shape(Reader* in, examplejson_tensor* tensor) {
   size_t size;
   const char* word;
@@ -128,7 +133,8 @@ static int read_shape(Reader* in, examplejson_tensor* tensor) {
   return 0;
 }
 
-/* The tensor that a line makes: its id follows those of the lines before. */
+/* The tensor that a line makes: its id follows those of the lines before. *out is borrowed until
+ * the next one is added, which may move them all. */
 static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejson_tensor** out) {
   examplejson_tensor* all;
   if ((size_t)id != s->num_tensors) {
@@ -146,6 +152,7 @@ static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejs
   return 0;
 }
 
+/* Arguments come in the order of the lines. */
 static int read_input(Reader* in, examplejson_subgraph* s) {
   examplejson_tensor* tensor;
   int64_t id;
@@ -169,7 +176,8 @@ static int read_word(Reader* in, const char* expected) {
                 word, size);
 }
 
-/* An operand: a tensor of an earlier line with the operator's shape. */
+/* An operand: a tensor of an earlier line with the operator's shape. Nothing broadcasts here: an
+ * operator reads as many elements as it writes. */
 static int check_operand(const Reader* in, const examplejson_subgraph* s, int64_t id,
                          const examplejson_tensor* result) {
   const examplejson_tensor* operand = &s->tensors[id];
@@ -180,6 +188,7 @@ static int check_operand(const Reader* in, const examplejson_subgraph* s, int64_
   return refuse(in, "inputs and result have different shapes in", s->name, strlen(s->name));
 }
 
+/* In the words of the format: "inputs: 0 1 shape:". */
 static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_node* node) {
   if (read_word(in, "inputs:") != 0) return -1;
   for (int i = 0; i < 2; ++i) {
@@ -193,7 +202,8 @@ static int read_operands(Reader* in, const examplejson_subgraph* s, examplejson_
   return read_word(in, "shape:");
 }
 
-/* The operands are read before the result is made, so an operator cannot read itself. */
+/* The operands are read before the result is made, so an operator cannot read itself. Each result
+ * has its own part of the scratch memory, which only the last one of a subgraph leaves unused. */
 static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* node) {
   examplejson_tensor* result;
   int64_t id;
@@ -208,6 +218,7 @@ static int read_operator(Reader* in, examplejson_subgraph* s, examplejson_node* 
   return 0;
 }
 
+/* The node is counted before its line is read: it holds nothing that would have to be freed. */
 static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, size_t size) {
   examplejson_node* all;
   for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); ++i) {
@@ -223,7 +234,8 @@ static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, s
   return refuse(in, "unknown operator; add, sub and mul are known, not", word, size);
 }
 
-/* The name of a subgraph may have a prefix of its own. Empty lines count and say nothing. */
+/* The name of a subgraph may have a prefix of its own. Empty lines count and say nothing. A line
+ * belongs to the subgraph that was named last. */
 static int read_line(Reader* in) {
   examplejson_graph* g = in->graph;
   size_t size;
@@ -238,6 +250,7 @@ static int read_line(Reader* in) {
   return add_operator(in, &g->subgraphs[g->num_subgraphs - 1], word, size);
 }
 
+/* The last line needs no end. What follows the first error is not read. */
 static int read_lines(Reader* in, const char* text, size_t size) {
   const char* end = text + size;
   while (text < end) {
@@ -262,6 +275,7 @@ static int check_ends(const Reader* in) {
   return 0;
 }
 
+/* With a NUL behind it, for those who show it. */
 static int keep_text(examplejson_graph* graph, const char* text, size_t size) {
   graph->text = malloc(size + 1);
   if (graph->text == NULL) return out_of_memory();
@@ -281,6 +295,8 @@ int examplejson_parse(const char* text, size_t size, examplejson_graph* out) {
   return -1;
 }
 
+/* Of a graph that was read by half, too. The struct itself is the caller's, and empty
+ * afterwards. */
 void examplejson_free(examplejson_graph* graph) {
   for (size_t i = 0; i < graph->num_subgraphs; ++i) {
     free(graph->subgraphs[i].name);

@@ -1,7 +1,6 @@
-/*
- * The inputs and outputs of a run. A tensor that lies on the device is worked on where it is, as a part of
- * the buffer that stands for its memory; a tensor of the host is copied to and from a buffer of the plan's.
- */
+/* The inputs and outputs of a run. A tensor that lies on the device is worked on where it is,
+ * as a part of the buffer that stands for its memory; a tensor of the host is copied to and from
+ * a buffer of the plan's. */
 #include "plan.h"
 
 static moved_bytes moved;
@@ -118,8 +117,8 @@ void opencl_borders_free(opencl_plan* p) {
   }
 }
 
-/* The runtime has made sure that the tensor is compact, since this device describes no layout of its
- * own. */
+/* The runtime has made sure that the tensor is compact, since this device describes no layout of
+ * its own. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   const buffer* b = opencl_buffer(p, tensor);
   const cl_mem own = b->bound != NULL ? b->bound : b->memory;

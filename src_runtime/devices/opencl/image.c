@@ -1,7 +1,5 @@
-/*
- * Operands that a kernel of the user's takes as images. A tensor is a buffer everywhere else: it is copied
- * into an image in front of such a kernel, or out of one behind it, on the device.
- */
+/* Operands that a kernel of the user's takes as images. A tensor is a buffer everywhere else:
+ * it is copied into an image in front of such a kernel, or out of one behind it, on the device. */
 #include <stdlib.h>
 #include <string.h>
 

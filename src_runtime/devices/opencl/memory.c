@@ -1,6 +1,6 @@
-/* Memory of tensors on the device. The address of such a tensor is a range of the process's address
- * space that cannot be touched; a list says which buffer stands for it, so that addresses inside (byte
- * offsets) work as on the host.
+/* Memory of tensors on the device. The address of such a tensor is a range of the process's
+ * address space that cannot be touched; a list says which buffer stands for it, so that addresses
+ * inside (byte offsets) work as on the host.
  *
  * Handles are counted by the driver, so a buffer that a run still uses outlives the block that is
  * freed. The list of blocks has a lock; everything here may be called from any thread. */

@@ -14,7 +14,7 @@
 
 #include "../shared/kernel_node.h"
 
-/* Buffers --------------------------------------------------------------------------------------- */
+/* Buffers ------------------------------------------------------------------------------------- */
 
 /* By the tensor's place: those of the arena come first, behind them one for each tensor that has
  * its own. */
@@ -29,8 +29,8 @@ static cl_mem constant_of_first(const opencl_plan* p, int32_t tensor) {
   return first == NULL ? NULL : opencl_buffer(first, tensor)->memory;
 }
 
-/* Constants are on the device once for all contexts of a region, and where it works in the host's memory
- * they are read in the library. */
+/* Constants are on the device once for all contexts of a region, and where it works in the host's
+ * memory they are read in the library. */
 static int enter_constant(opencl_plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const cl_mem_flags flags =
@@ -80,7 +80,7 @@ static int enter_buffers(opencl_plan* p) {
   return 0;
 }
 
-/* Kernels --------------------------------------------------------------------------------------- */
+/* Kernels ------------------------------------------------------------------------------------- */
 
 /* The number of sizes; 0 where there are none or too many. A size that is none becomes 0, which
  * read_launch() refuses. */
@@ -239,7 +239,7 @@ void opencl_plan_free(opencl_plan* p) {
   free(p);
 }
 
-/* Running --------------------------------------------------------------------------------------- */
+/* Running ------------------------------------------------------------------------------------- */
 
 /* Images are copied on the device, in the queue's order. */
 static int launch_kernel(opencl_plan* p, launch* l) {

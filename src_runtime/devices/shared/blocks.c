@@ -7,12 +7,14 @@
 
 #include "told.h"
 
+/* The list owns its entries, the device what they tell of. */
 struct block {
   memory_block is;
   struct block* next;
 };
 
-/* A failure leaves the block its maker's. */
+/* A failure leaves the block its maker's. An address that is there already hides the older one:
+ * no allocator gives an address twice. */
 int blocks_add(memory_blocks* blocks, const memory_block* added) {
   struct block* b = malloc(sizeof(*b));
   if (b == NULL) return device_fail("out of memory");
@@ -24,7 +26,8 @@ int blocks_add(memory_blocks* blocks, const memory_block* added) {
   return 0;
 }
 
-/* NULL takes any, as a device does that ends; the caller has the block from then on. */
+/* NULL takes any, as a device does that ends; the caller has the block from then on. The entry is
+ * freed outside of the lock, which nobody else reaches any more. */
 bool blocks_take(memory_blocks* blocks, const void* address, memory_block* out) {
   struct block **at, *found = NULL;
   (void)pthread_mutex_lock(&blocks->lock);

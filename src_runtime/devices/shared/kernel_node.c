@@ -8,7 +8,8 @@
 
 #include "told.h"
 
-/* Behind this word and the blanks that follow it. */
+/* Behind this word and the blanks that follow it. Borrowed, as all words here: they have no NUL
+ * behind them. */
 static const char* next_word(const char* at) {
   at += strcspn(at, " ");
   return at + strspn(at, " ");
@@ -34,7 +35,8 @@ static bool is_type(const kernel_scalar* s, const char* type) {
   return s->type_length == strlen(type) && memcmp(s->type, type, s->type_length) == 0;
 }
 
-/* Whether the number is one of the scalar's type; NaN is a float alone. */
+/* Whether the number is one of the scalar's type; NaN is a float alone. A fraction is cut where
+ * the type is whole. False leaves `bytes` set, which nobody reads then. */
 static bool set_value(double given, kernel_scalar* s) {
   s->bytes = 4;
   if (is_type(s, "float")) {
@@ -52,7 +54,8 @@ static bool set_value(double given, kernel_scalar* s) {
   return true;
 }
 
-/* Numbers travel as doubles, which hold every int, uint and float; a half travels as its bits. */
+/* Numbers travel as doubles, which hold every int, uint and float; a half travels as its bits.
+ * *out points into the node's text, which lives as long as the region. */
 int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_scalar* out) {
   const char* at = tvmrt_node_text(node, "scalar_types", "");
   const tvmrt_attr* all = tvmrt_node_attr(node, "scalars");
@@ -70,7 +73,8 @@ int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_sca
                      at);
 }
 
-/* A word has a type and extents, "float32:2x3". */
+/* A word has a type and extents, "float32:2x3". The type itself is not compared: operands have it
+ * from the network, as the text has. */
 static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
   const char* at = word + strcspn(word, ": ");
   int32_t d;
@@ -80,10 +84,11 @@ static bool has_extents(const tvmrt_region_tensor* tensor, const char* word) {
     if (strtoll(at + 1, &end, 10) != tensor->shape[d]) return false;
     at = end;
   }
-  return true;
+  return d == 0 || *at == ' ' || *at == '\0'; /* and has no axis more */
 }
 
-/* A region whose extents runs choose may come with others than the kernel's text has. */
+/* A region whose extents runs choose may come with others than the kernel's text has. Results
+ * alone: what is written beyond its tensor is what must not be, and operands follow the results. */
 int kernel_check_extents(const tvmrt_region* region, const tvmrt_region_node* node) {
   const char* word = tvmrt_node_text(node, "types", "");
   int32_t k;

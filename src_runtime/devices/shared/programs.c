@@ -1,10 +1,9 @@
-/*
- * Built programs of a device.
+/* Built programs of a device.
  *
- * A file holds the texts of its key and the bytes, each as a u64 length and its bytes. Its name is a
- * hash of the key; the texts are compared when it is read, so that another entry under the same name is
- * no more than a miss. Files are written aside and renamed. Nothing about them is an error.
- */
+ * A file holds the texts of its key and the bytes, each as a u64 length and its bytes. Its name
+ * is a hash of the key; the texts are compared when it is read, so that another entry under the
+ * same name is no more than a miss. Files are written aside and renamed. Nothing about them is an
+ * error. */
 #include "programs.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 #include "told.h"
 
-/* Files ----------------------------------------------------------------------------------------- */
+/* Files --------------------------------------------------------------------------------------- */
 
 #define NAME_BYTES 64 /* of a file, behind its folder, while it is written too */
 
@@ -32,7 +31,8 @@ static uint64_t hash_text(uint64_t hash, const char* text) {
   return hash * UINT64_C(1099511628211); /* so that the texts' border counts */
 }
 
-/* Make a folder and those above it; whether it is there. */
+/* Make a folder and those above it; whether it is there. The path is written to and is whole
+ * again afterwards. For this user alone: what lies there is loaded. */
 static bool make_folder(char* path) {
   char* at;
   for (at = path + 1; *at != '\0'; ++at) {
@@ -44,8 +44,9 @@ static bool make_folder(char* path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* False if nothing is to be kept. Where the user says, else where the desktop keeps caches, else in
- * the home folder. An empty name turns keeping off. */
+/* False if nothing is to be kept. Where the user says, else where the desktop keeps caches, else
+ * in the home folder. An empty name turns keeping off. A path that is too long is none. Folders
+ * are made here, also for a program that is then found. */
 static bool find_entry(const program_store* of, const char* const* key, entry* out) {
   const char* folder = getenv(of->variable);
   const char* cache = getenv("XDG_CACHE_HOME");
@@ -71,6 +72,7 @@ static bool find_entry(const program_store* of, const char* const* key, entry* o
   return true;
 }
 
+/* A file that ends early is a miss, as one that is damaged. */
 static bool read_bytes(FILE* file, void* out, size_t size) {
   return size == 0 || fread(out, size, 1, file) == 1;
 }
@@ -87,7 +89,8 @@ static bool read_same(FILE* file, const char* text) {
   return true;
 }
 
-/* NULL if there is none that fits. */
+/* NULL if there is none that fits. The bytes are the caller's (free()). What they say is the
+ * driver's affair: it refuses what it did not write. */
 static void* read_entry(const entry* e, size_t* out_bytes) {
   FILE* file = fopen(e->path, "rb");
   struct stat info;
@@ -117,7 +120,8 @@ static bool write_string(FILE* file, const void* bytes, size_t size) {
          (size == 0 || fwrite(bytes, size, 1, file) == 1);
 }
 
-/* What fails here is made again another time. */
+/* What fails here is made again another time. Renamed when it is whole, since other processes may
+ * read or write the same name at any moment. */
 static void write_entry(const entry* e, const void* bytes, size_t size) {
   char aside[sizeof(e->path) + 32];
   bool done = true;
@@ -135,7 +139,7 @@ static void write_entry(const entry* e, const void* bytes, size_t size) {
   if (!done || rename(aside, e->path) != 0) (void)remove(aside);
 }
 
-/* The list -------------------------------------------------------------------------------------- */
+/* The list ------------------------------------------------------------------------------------ */
 
 /* One that was made in this process; the list owns it until it is closed. */
 struct program {
@@ -145,14 +149,16 @@ struct program {
   struct program* next;
 };
 
+/* Not what was made, which only its maker can release. */
 static void free_program(struct program* p) {
   free(p->source);
   free(p->options);
   free(p);
 }
 
-/* The program becomes the list's; it is released if there is no memory. At the head: plans are made
- * one after the other, often of the same program. */
+/* The program becomes the list's; it is released if there is no memory. At the head: plans are
+ * made one after the other, often of the same program. Its texts are copied: those of a node live
+ * as long as its region, and the list longer. */
 static void* keep(program_list* list, const program_text* text, void* made) {
   struct program* p = calloc(1, sizeof(*p));
   if (p != NULL) {
@@ -171,7 +177,8 @@ static void* keep(program_list* list, const program_text* text, void* made) {
   return made;
 }
 
-/* By source and options; the device and the driver are the same for all of a list. */
+/* By source and options; the device and the driver are the same for all of a list. Whole texts
+ * are compared, as a hash alone could give another program. */
 static void* find(const program_list* list, const program_text* text) {
   const struct program* p;
   for (p = list->first; p != NULL; p = p->next) {
@@ -191,7 +198,8 @@ static void* load(const program_list* list, const program_text* text, const entr
   return made;
 }
 
-/* What is kept on disk is a favour: a program that cannot be written works as well. */
+/* What is kept on disk is a favour: a program that cannot be written works as well. Its error
+ * stays set for the caller. */
 static void* build(const program_list* list, const program_text* text, const entry* on_disk) {
   void* bytes = NULL;
   size_t size = 0;
@@ -203,7 +211,7 @@ static void* build(const program_list* list, const program_text* text, const ent
 }
 
 /* Called with the lock held, also while it compiles: who wants the same program waits and gets
- * it. */
+ * it. So programs of one device compile one after the other, which most drivers ask for anyway. */
 static void* find_or_make(program_list* list, const program_text* text, const char* const* key) {
   entry of_key;
   const entry* on_disk;
@@ -224,7 +232,8 @@ int programs_open(program_list* list) {
   return device_fail("out of memory");
 }
 
-/* By whoever owns the list, when nobody asks it any more. */
+/* By whoever owns the list, when nobody asks it any more. Programs that regions still run would
+ * be released below them; devices end when no region is left. */
 void programs_close(program_list* list) {
   if (list->maker == NULL) return;
   while (list->first != NULL) {
@@ -237,6 +246,7 @@ void programs_close(program_list* list) {
   list->maker = NULL;
 }
 
+/* Any thread. Texts and key are borrowed for the call. */
 void* programs_get(program_list* list, const program_text* text, const char* const* key) {
   void* made;
   (void)pthread_mutex_lock(&list->lock);

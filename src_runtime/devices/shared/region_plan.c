@@ -49,6 +49,7 @@ static void find_last_readers(planner* p) {
       if (r->nodes[i].inputs[k] >= 0) p->last[r->nodes[i].inputs[k]] = i;
     }
   }
+  /* outputs are read by the caller, behind all nodes */
   for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
   /* backwards, so that of a chain of reshapes the first learns of the readers of the last */
   for (i = r->num_nodes - 1; i >= 0; --i) {
@@ -60,8 +61,9 @@ static void find_last_readers(planner* p) {
   }
 }
 
-/* Each output is computed where its caller wants it, unless it is an input, a constant or another output
- * under a second name. */
+/* Each output is computed where its caller wants it, unless it is an input, a constant or another
+ * output under a second name. The first output of a root has it; others of the same root are
+ * copied at the end. */
 static void claim_outputs(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -83,6 +85,7 @@ static void set_place(planner* p, int32_t tensor, int kind, int32_t number) {
   at->number = number;
 }
 
+/* An input that is a constant, too, is the caller's: that one is read. */
 static void place_constants_and_inputs(planner* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -92,7 +95,8 @@ static void place_constants_and_inputs(planner* p) {
   for (i = 0; i < r->num_inputs; ++i) set_place(p, r->inputs[i], PLACE_BORDER, r->inputs[i]);
 }
 
-/* The smallest buffer that is free and large enough; else a new one. */
+/* The smallest buffer that is free and large enough; else a new one. Larger ones stay free for
+ * larger results. There are never more buffers than tensors. */
 static void place_result(planner* p, int32_t tensor, int32_t node) {
   const size_t bytes = region_place_bytes(p->region, tensor);
   region_plan* plan = p->plan;
@@ -115,6 +119,7 @@ static void place_result(planner* p, int32_t tensor, int32_t node) {
   set_place(p, tensor, PLACE_BUFFER, best);
 }
 
+/* Both names have one place, wherever that is; so a reshape costs nothing when it runs. */
 static int place_alias(planner* p, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* tensors = p->region->tensors;
   const int32_t to = node->outputs[0];
@@ -185,6 +190,7 @@ int region_plan_make(tvmrt_region* region, region_plan* out) {
   return rc;
 }
 
+/* A plan that was never made is all zeros, and free() takes NULL. */
 void region_plan_free(region_plan* plan) {
   free(plan->places);
   free(plan->buffer_bytes);

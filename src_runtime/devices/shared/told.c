@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Always -1. What does not fit into the text is cut: compilers of kernels tell long stories. */
 int device_fail(const char* format, ...) {
   char text[4096];
   va_list args;
@@ -27,6 +28,7 @@ int told_register(const char* name, TVMPackedCFunc function, void* resource) {
   return rc;
 }
 
+/* How the runtime gets a struct by a name: packed functions give addresses, and no structs. */
 static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                          void* resource) {
   TVMValue value;
@@ -38,10 +40,14 @@ static int give_resource(TVMValue* args, int* type_codes, int num_args, TVMRetVa
   return TVMCFuncSetReturn(ret, &value, &code, 1);
 }
 
+/* The struct is not copied: it is a constant of the device. The cast only takes the const off,
+ * which the reader puts back. */
 int told_register_memory(const char* name, const tvmrt_memory_device* api) {
   return told_register(name, give_resource, (void*)(uintptr_t)api);
 }
 
+/* Three numbers that runs may change meanwhile: each is whole, all three need not be of one
+ * moment. */
 static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                       void* resource) {
   moved_bytes* moved = resource;

@@ -7,7 +7,7 @@
 static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TPU_LANES; }
 
 /* Missing axes are 1 in front with stride 0, so all loops have four. num_words counts the
- * filling. */
+ * filling. Any rank up to four; a scalar is one row, of which one word is used. */
 void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   const int missing = TPU_MAX_RANK - from->ndim;
   const int channels = from->ndim == TPU_MAX_RANK ? 1 : TPU_MAX_RANK - 1;
@@ -27,7 +27,8 @@ void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
   out->num_words = stride;
 }
 
-/* Two more of the largest: operands in reduced precision lie there. */
+/* Two more of the largest: operands in reduced precision lie there. The same sum as tpu_place()
+ * makes, which is called with as much. */
 uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t sum = 0;
   uint64_t largest = 0;
@@ -41,7 +42,8 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
   return sum + 2 * largest;
 }
 
-/* Constants are copied once, here; inputs with each run. */
+/* Constants are copied once, here; inputs with each run. Nothing is freed alone: tensors lie side
+ * by side for as long as the program lives. */
 void tpu_place(tpu_program* program) {
   const tvmrt_region* region = program->region;
   float* at = program->memory;
@@ -55,19 +57,13 @@ void tpu_place(tpu_program* program) {
     if (t->num_words > largest) largest = t->num_words;
     if (region->tensors[i].data != NULL) tpu_copy_in(t, region->tensors[i].data);
   }
+  /* for an operand each */
   program->scratch[0] = at;
   program->scratch[1] = at + largest;
 }
 
-/* The words of a tensor in row-major order, one after the other. */
-typedef struct walk {
-  const tpu_tensor* t;
-  int64_t at[TPU_MAX_RANK];
-  int64_t word;
-} walk;
-
-/* false after the last word. */
-static bool step(walk* w) {
+/* false after the last word. An axis that has come to its end goes back to its beginning. */
+bool tpu_step(tpu_walk* w) {
   int d;
   for (d = TPU_MAX_RANK - 1; d >= 0; --d) {
     w->word += w->t->stride[d];
@@ -78,14 +74,17 @@ static bool step(walk* w) {
   return false;
 }
 
+/* The filling of rows is not written: it stays 0 from the beginning, which largest_magnitude()
+ * relies on. */
 void tpu_copy_in(const tpu_tensor* to, const float* from) {
-  walk w = {to, {0}, 0};
+  tpu_walk w = {to, {0}, 0};
   do to->words[w.word] = *from++;
-  while (step(&w));
+  while (tpu_step(&w));
 }
 
+/* As many elements as the tensor has, without the filling. */
 void tpu_copy_out(const tpu_tensor* from, float* to) {
-  walk w = {from, {0}, 0};
+  tpu_walk w = {from, {0}, 0};
   do *to++ = from->words[w.word];
-  while (step(&w));
+  while (tpu_step(&w));
 }

@@ -2,14 +2,14 @@
  *
  * Options, of the library or of tvmrt.device.set_options:
  *
- *   {"precision": "float16"}   compute in float16 or int8 where nodes do not say; "float32" by default
+ *   {"precision": "float16"}   compute in float16 or int8 where nodes do not say; float32 unless
+ *                              it is there
  *   {"duration_us": 500}       a run takes at least this long
- *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run never
- *                              ends) or "lost" (this run and all later slots fail)
+ *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run
+ *                              never ends) or "lost" (this run and all later slots fail)
  *
- * The environment variable TVMRT_TPU_FAULT names a fault as well, with "init" and "allocate" besides;
- * TVMRT_TPU_MEMORY_BYTES sets how much memory the device has, 1 GiB unless it does.
- */
+ * The environment variable TVMRT_TPU_FAULT names a fault as well, with "init" and "allocate"
+ * besides; TVMRT_TPU_MEMORY_BYTES sets how much memory the device has, 1 GiB unless it does. */
 #include "tpu.h"
 
 #include <errno.h>
@@ -21,6 +21,7 @@
 
 TVMRT_DEVICE_PLUGIN(tpu)
 
+/* Of a job. DONE and FAILED stay until the next run, so that waiting twice tells the same. */
 typedef enum { IDLE, QUEUED, RUNNING, DONE, FAILED } job_state;
 
 /* device_graph: the program of a region, and its place in the queue. */
@@ -47,13 +48,16 @@ typedef struct accelerator {
   uint64_t memory_bytes; /* what is left */
 } accelerator;
 
+/* Always -1; the runtime puts device, slot and region in front. */
 static int fail(const char* text) {
   TVMPackedFuncSetLastError(text);
   return -1;
 }
 
 /* The value of a key in the text of an object; NULL if it is not there. A real device would use a
- * JSON reader; for one level of texts and numbers this is enough. */
+ * JSON reader; for one level of texts and numbers this is enough. Borrowed from the options: a
+ * text begins there and ends with its quote. A key that stands in a value would be found as well,
+ * which no option here has. */
 static const char* find_option(const char* options, const char* key) {
   char quoted[32];
   const char* at;
@@ -71,7 +75,8 @@ static bool option_is(const char* options, const char* key, const char* value) {
   return at != NULL && strncmp(at, value, strlen(value)) == 0 && at[strlen(value)] == '"';
 }
 
-/* The region's option is asked for before the environment. */
+/* The region's option is asked for before the environment. Cut at 15 letters, more than any fault
+ * has. */
 static void read_fault(const char* options, char fault[16]) {
   const char* at = find_option(options, "fault");
   const char* environment = getenv("TVMRT_TPU_FAULT");
@@ -91,6 +96,8 @@ static bool make_lock(accelerator* a) {
   return false;
 }
 
+/* Once a registration. What is made here is privacy, which release_device() frees; on failure the
+ * runtime calls no slot more. */
 static int tpu_init(tvmrt_device* device) {
   const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
   char fault[16];
@@ -114,7 +121,8 @@ static bool is_parents(const accelerator* a) {
   return a->worker_process != 0 && a->worker_process != getpid();
 }
 
-/* Where it fails all stays the parent's, so that the next run tries again. */
+/* Where it fails all stays the parent's, so that the next run tries again. Jobs of the parent's
+ * queue are the parent's: here they never run. */
 static bool forget_worker(accelerator* a) {
   if (pthread_cond_init(&a->changed, NULL) != 0) return false;
   a->worker_process = 0;
@@ -122,6 +130,8 @@ static bool forget_worker(accelerator* a) {
   return true;
 }
 
+/* No region is left, so the queue is empty. The worker is waited for, since its stack may be in
+ * this library. */
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
   if (!is_parents(a)) {
@@ -137,6 +147,8 @@ static int tpu_release_device(tvmrt_device* device) {
   return 0;
 }
 
+/* Operators by name, and precisions that networks may ask for; types and shapes are a matter of
+ * evaluation. */
 static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const precisions[] = {"float16", "int8", NULL};
   (void)device;
@@ -145,6 +157,7 @@ static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
   return 0;
 }
 
+/* Names are cut: a network's may be any length. */
 static int refuse(const char* what, const char* name, const char* why) {
   char text[256];
   (void)snprintf(text, sizeof(text), "%s '%.100s': %s", what, name, why);
@@ -167,7 +180,9 @@ static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   return 0;
 }
 
-/* Nodes that can run are those that fit alone; the default split joins what `describe` lists. */
+/* Nodes that can run are those that fit alone; the default split joins what `describe` lists.
+ * What a node alone would be refused for is left to the CPU here, so that evaluation never has to
+ * say no to a region of this split. */
 static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
   int32_t i;
   int32_t k;
@@ -186,7 +201,8 @@ static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int3
   return 0;
 }
 
-/* Sums of many products gain by int8, and all operators by float16. */
+/* Sums of many products gain by int8, and all operators by float16. The choice comes back to
+ * pre_run as an attribute of each node. */
 static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
                               const char* precision, int32_t* out_reduced) {
   const bool is_int8 = strcmp(precision, "int8") == 0;
@@ -200,7 +216,8 @@ static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
   return 0;
 }
 
-/* Take memory for a job out of the pool; it goes back with the job. */
+/* Take memory for a job out of the pool; it goes back with the job. Nothing is taken where it
+ * fails. Simulated: the bytes are counted, and the host has them. */
 static int reserve(accelerator* a, uint64_t bytes, job* j) {
   bool fits;
   (void)pthread_mutex_lock(&a->lock);
@@ -213,6 +230,7 @@ static int reserve(accelerator* a, uint64_t bytes, job* j) {
   return fits ? 0 : fail("MemoryError: the region does not fit into what is left of the memory.");
 }
 
+/* Of a job that was made by half, too: what it has not got is NULL or 0. */
 static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
   accelerator* a = device->privacy;
   job* j = device_graph;
@@ -225,7 +243,9 @@ static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
-/* The memory itself is taken by pre_run, whose shapes may change; what can never fit fails here. */
+/* The memory itself is taken by pre_run, whose shapes may change; what can never fit fails here.
+ * It is taken and given back at once: another region may have it until pre_run, which then
+ * fails. */
 static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
   job unused = {0};
   accelerator* a = device->privacy;
@@ -239,6 +259,7 @@ static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
+/* Words are 4 bytes in all precisions. What fails here is undone by release_graph. */
 static int make_program(accelerator* a, job* j, const tvmrt_region* region, const char* options) {
   tpu_program* p = &j->program;
   if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
@@ -246,6 +267,7 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   p->precision = option_is(options, "precision", "float16") ? TPU_FLOAT16
                  : option_is(options, "precision", "int8")  ? TPU_INT8
                                                             : TPU_FLOAT32;
+  /* one more than there are, so that 0 bytes are never asked for, which may give NULL */
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
   p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
   if (p->tensors == NULL || p->memory == NULL) return fail("MemoryError: no memory to simulate.");
@@ -262,8 +284,9 @@ static int check_lost(accelerator* a) {
   return is_lost ? fail("the device was lost; unregister it to start it anew.") : 0;
 }
 
-/* Also for other shapes, when the old program goes first: both may not fit into the memory. What is
- * set to device_graph is freed by release_graph, also after a failure. */
+/* Also for other shapes, when the old program goes first: both may not fit into the memory. What
+ * is set to device_graph is freed by release_graph, also after a failure. A run that needs the
+ * lost device is refused here already, with the same words. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const char* duration = find_option(options, "duration_us");
   job* j;
@@ -283,7 +306,8 @@ static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* o
   return make_program(device->privacy, j, region, options);
 }
 
-/* Wait until a moment, until a run is stopped, or for good. Called with the lock held. */
+/* Wait until a moment, until a run is stopped, or for good. Called with the lock held. The
+ * condition is woken for others as well, so that each wake-up is looked at. */
 static void stay_busy(accelerator* a, const job* j, const struct timespec* until) {
   int rc = 0;
   while (!j->is_stopped && rc != ETIMEDOUT) {
@@ -292,6 +316,8 @@ static void stay_busy(accelerator* a, const job* j, const struct timespec* until
   }
 }
 
+/* A moment of the clock that conditions wait by. That clock may be set; a run then takes longer
+ * or shorter, which only the simulation notices. */
 static struct timespec later(int64_t microseconds) {
   struct timespec t;
   /* the clock of pthread_cond_timedwait(), unless a condition is made with another */
@@ -320,7 +346,8 @@ static void compute(job* j) {
   }
 }
 
-/* One run, on the worker. Called and left with the lock held. */
+/* One run, on the worker. Called and left with the lock held. A fault shows as a failed run; what
+ * "lost" says stays true for the whole device from then on. */
 static void run_job(accelerator* a, job* j) {
   const struct timespec end = later(j->duration_us);
   const bool is_lost = a->is_lost || strcmp(j->fault, "lost") == 0;
@@ -338,7 +365,8 @@ static void run_job(accelerator* a, job* j) {
   a->is_lost = is_lost;
 }
 
-/* The one worker: runs of all regions are one after the other, in the order of the queue. */
+/* The one worker: runs of all regions are one after the other, in the order of the queue. Whoever
+ * waits for any run is woken by each, and looks at the state of its own. */
 static void* work(void* argument) {
   accelerator* a = argument;
   (void)pthread_mutex_lock(&a->lock);
@@ -356,7 +384,8 @@ static void* work(void* argument) {
   return NULL;
 }
 
-/* Called with the lock held. */
+/* Called with the lock held. 0 also where it runs already. A thread that cannot be had is an
+ * error of this run alone: the next one tries again. */
 static int start_worker(accelerator* a) {
   if (a->worker_process == getpid()) return 0;
   if (a->worker_process != 0 && !forget_worker(a)) return fail("there is no condition to be had.");
@@ -365,7 +394,9 @@ static int start_worker(accelerator* a) {
   return 0;
 }
 
-/* The worker starts with the first run, in the process that runs: threads do not survive fork(). */
+/* The worker starts with the first run, in the process that runs: threads do not survive fork().
+ * The runtime waits for a region's run before it starts the next, so that a job is in the queue
+ * once. */
 static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -386,7 +417,8 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
 
 static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
-/* The state is read under the lock and judged outside of it. */
+/* The state is read under the lock and judged outside of it. Which node has failed a real device
+ * would know; the simulation says the last. */
 static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -404,7 +436,9 @@ static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wa
                       : "the simulated fault 'run'.");
 }
 
-/* Take the job out of the queue, or wait until the worker has given it up. */
+/* Take the job out of the queue, or wait until the worker has given it up. From here on nobody
+ * touches the tensors of the caller, as the interface asks. `is_stopped` is never taken back: the
+ * next pre_run makes another job. */
 static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
   accelerator* a = device->privacy;
   job* j = region->device_graph;
@@ -446,6 +480,7 @@ static const tvmrt_device_optimizer optimizer = {
     .optimize_graph = tpu_optimize_graph,
 };
 
+/* No `run`: the runtime waits by async_wait() where it needs the result at once. */
 static const tvmrt_device device = {
     .struct_bytes = sizeof(device),
     .name = "tpu",
@@ -455,6 +490,7 @@ static const tvmrt_device device = {
     .version = 1,
 };
 
+/* By the runtime, when a library or a user first names the device. */
 int register_tpu_device(void) { return tvmrt_device_register(&device); }
 
 int unregister_tpu_device(void) { return tvmrt_device_unregister(device.name); }

@@ -35,6 +35,16 @@ uint64_t tpu_words_of(const tvmrt_region* region);
 /* Place the tensors and copy the constants in. */
 void tpu_place(tpu_program* program);
 
+/* The places of a tensor in row-major order: {t, {0}, 0} is at the first, which every tensor has, as
+ * those without elements are refused. */
+typedef struct tpu_walk {
+  const tpu_tensor* t;
+  int64_t at[TPU_MAX_RANK];
+  int64_t word;
+} tpu_walk;
+/* To the next one; false behind the last. */
+bool tpu_step(tpu_walk* w);
+
 /* Copies between row-major host memory and the device. */
 void tpu_copy_in(const tpu_tensor* to, const float* from);
 void tpu_copy_out(const tpu_tensor* from, float* to);

@@ -1,9 +1,8 @@
 /* The arithmetic units: what the simulated accelerator computes, in float32, float16 or int8.
  *
  * In float16, operands and results are rounded to it and products are summed in float32. In int8,
- * operands of convolutions and matrix products become multiples of their largest magnitude / 127, and
- * products are summed in 32-bit integers.
- */
+ * operands of convolutions and matrix products become multiples of their largest magnitude / 127,
+ * and products are summed in 32-bit integers. */
 #include <math.h>
 #include <tvm/runtime/kernels/scalar/half.h>
 
@@ -17,8 +16,10 @@ typedef struct operand {
   float scale;
 } operand;
 
+/* To the nearest of its values, as the units' registers would hold it. */
 static float to_half(float x) { return tvmrt_float16_to_f32(tvmrt_f32_to_float16(x)); }
 
+/* Over the filling of rows as well, which is 0. A NaN is larger than nothing, and passed over. */
 static float largest_magnitude(const tpu_tensor* t) {
   float largest = 0.0f;
   int64_t i;
@@ -29,7 +30,8 @@ static float largest_magnitude(const tpu_tensor* t) {
 }
 
 /* Reduced once for a node, not for each product. NaN ends as -127 in int8, infinities as the
- * largest. */
+ * largest. Borrows `scratch` until the node is done; float32 is read where it lies. A tensor of
+ * zeros has scale 1. */
 static operand make_operand(const tpu_tensor* t, tpu_precision precision, float* scratch) {
   operand o = {t, t->words, NULL, 1.0f};
   int64_t i;
@@ -55,6 +57,7 @@ typedef struct sum {
   int32_t i;
 } sum;
 
+/* In int8 the sum has 32 bits: about 133,000 products of the largest fit. */
 static inline void add_product(sum* s, const operand* a, int64_t at_a, const operand* b,
                                int64_t at_b) {
   if (a->bytes != NULL) {
@@ -64,6 +67,7 @@ static inline void add_product(sum* s, const operand* a, int64_t at_a, const ope
   }
 }
 
+/* The bias is never reduced: it is added to the sum in float32. */
 static float finish_sum(const sum* s, const operand* a, const operand* b, float bias,
                         tpu_precision precision) {
   const float value = a->bytes != NULL ? (float)s->i * (a->scale * b->scale) : s->f;
@@ -78,6 +82,7 @@ typedef struct window {
   int64_t before[2];
 } window;
 
+/* Both axes, or `otherwise` for both where the attribute is missing or has another length. */
 static void read_pair(const tvmrt_region_node* node, const char* key, int64_t otherwise,
                       int64_t out[2]) {
   int32_t count;
@@ -86,6 +91,7 @@ static void read_pair(const tvmrt_region_node* node, const char* key, int64_t ot
   out[1] = count == 2 ? values[1] : otherwise;
 }
 
+/* Padding behind is not read: it follows from the extents of the result. */
 static window read_window(const tvmrt_region_node* node) {
   window w = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
   read_pair(node, "kernel", 1, w.kernel);
@@ -109,7 +115,8 @@ typedef struct convolution {
   int64_t out_channels;
 } convolution;
 
-/* Of one group's channels, which lie innermost in both. */
+/* Of one group's channels, which lie innermost in both. In float32 and float16 the order of the
+ * sum is that of the weights in memory; taps in the padding are left out. */
 static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int64_t ox) {
   const tpu_tensor* x = c->x.t;
   const tpu_tensor* w = c->w.t;
@@ -132,6 +139,7 @@ static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int
   return s;
 }
 
+/* Weights are read for each result anew: what is simulated is the arithmetic, not its speed. */
 static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* bias =
@@ -142,9 +150,11 @@ static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
   int64_t oy;
   int64_t ox;
   c.x = make_operand(&p->tensors[node->inputs[0]], precision, p->scratch[0]);
+  /* each its own scratch: both are read together */
   c.w = make_operand(&p->tensors[node->inputs[1]], precision, p->scratch[1]);
   c.window = read_window(node);
   c.channels = c.w.t->extent[1];
+  /* no division by 0, nor a rest: fits_conv() has looked */
   c.out_channels = y->extent[1] / tvmrt_node_int(node, "groups", 1);
   for (n = 0; n < y->extent[0]; ++n) {
     for (oy = 0; oy < y->extent[2]; ++oy) {
@@ -165,6 +175,7 @@ static int64_t step_of(const tpu_tensor* t, int axis) {
   return t->extent[axis] == 1 ? 0 : t->stride[axis];
 }
 
+/* In words. */
 static int64_t offset_of(const tpu_tensor* t, const int64_t at[TPU_MAX_RANK]) {
   int64_t offset = 0;
   int d;
@@ -172,42 +183,16 @@ static int64_t offset_of(const tpu_tensor* t, const int64_t at[TPU_MAX_RANK]) {
   return offset;
 }
 
-/* Call `element` for each place of a tensor. */
-typedef struct walk {
-  const tpu_tensor* y;
-  int64_t at[TPU_MAX_RANK];
-} walk;
-
-static bool begin(walk* w, const tpu_tensor* y) {
-  int d;
-  bool any = true;
-  w->y = y;
-  for (d = 0; d < TPU_MAX_RANK; ++d) {
-    w->at[d] = 0;
-    any &= y->extent[d] > 0;
-  }
-  return any;
-}
-
-static bool step(walk* w) {
-  int d;
-  for (d = TPU_MAX_RANK - 1; d >= 0; --d) {
-    if (++w->at[d] < w->y->extent[d]) return true;
-    w->at[d] = 0;
-  }
-  return false;
-}
-
-/* Leading axes broadcast by steps of 0. */
+/* Leading axes broadcast by steps of 0. The bias broadcasts like the operands. Its tensors were
+ * compared by fits_matmul(). */
 static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* bias =
       node->num_inputs > 2 && node->inputs[2] >= 0 ? &p->tensors[node->inputs[2]] : NULL;
   const operand a = make_operand(&p->tensors[node->inputs[0]], precision, p->scratch[0]);
   const operand b = make_operand(&p->tensors[node->inputs[1]], precision, p->scratch[1]);
-  walk w;
-  bool more;
-  for (more = begin(&w, y); more; more = step(&w)) {
+  tpu_walk w = {y, {0}, 0};
+  do {
     const int64_t row[TPU_MAX_RANK] = {w.at[0], w.at[1], w.at[2], 0};
     const int64_t column[TPU_MAX_RANK] = {w.at[0], w.at[1], 0, w.at[3]};
     const int64_t at_a = offset_of(a.t, row);
@@ -218,12 +203,13 @@ static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precis
       add_product(&s, &a, at_a + k * a.t->stride[3], &b, at_b + k * b.t->stride[2]);
     }
     /* lint: the tensors were laid out before */
-    y->words[offset_of(y, w.at)] =
+    y->words[w.word] =
         finish_sum(&s, &a, &b, bias == NULL ? 0.0f : bias->words[offset_of(bias, w.at)], precision);
-  }
+  } while (tpu_step(&w));
 }
 
-/* Padding counts for a mean where the node says so, never for a maximum. */
+/* Padding counts for a mean where the node says so, never for a maximum. A NaN in a window's
+ * maximum is passed over. A mean of nothing but padding is 0. */
 static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, const window* win,
                          const int64_t at[TPU_MAX_RANK], bool is_max) {
   const bool count_pads = tvmrt_node_int(node, "count_pads", 0) != 0;
@@ -246,17 +232,17 @@ static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, con
   return is_max || count == 0 ? result : result / (float)count;
 }
 
+/* Pooling reads float32 in each precision, and rounds what it writes. */
 static void run_pool(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const tpu_tensor* x = &p->tensors[node->inputs[0]];
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const window win = read_window(node);
   const bool is_max = strcmp(node->op, "max_pool") == 0;
-  walk w;
-  bool more;
-  for (more = begin(&w, y); more; more = step(&w)) {
+  tpu_walk w = {y, {0}, 0};
+  do {
     const float value = pool_window(node, x, &win, w.at, is_max);
-    y->words[offset_of(y, w.at)] = precision == TPU_FLOAT16 ? to_half(value) : value;
-  }
+    y->words[w.word] = precision == TPU_FLOAT16 ? to_half(value) : value;
+  } while (tpu_step(&w));
 }
 
 static float add(float a, float b) { return a + b; }
@@ -287,6 +273,7 @@ static float tangent(float a, float unused) {
 typedef struct pointwise {
   const char* op;
   int operands;
+  /* with 0 for the second where it takes one */
   float (*f)(float a, float b);
 } pointwise;
 
@@ -304,15 +291,16 @@ static const pointwise* pointwise_of(const char* op) {
   return NULL;
 }
 
+/* In int8 as in float32: these units have no such arithmetic. */
 static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
   const pointwise* unit = pointwise_of(node->op);
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* a = &p->tensors[node->inputs[0]];
   /* lint: a node without a unit was refused by tpu_refuses() */
   const tpu_tensor* b = unit->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
-  walk w;
-  bool more;
-  for (more = begin(&w, y); more; more = step(&w)) {
+  tpu_walk w = {y, {0}, 0};
+  do {
+    /* an operand without the result's extent is read in the same place again and again */
     float left = a->words[offset_of(a, w.at)];
     float right = b == NULL ? 0.0f : b->words[offset_of(b, w.at)];
     if (precision == TPU_FLOAT16) {
@@ -320,8 +308,8 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
       right = to_half(right);
     }
     left = unit->f(left, right);
-    y->words[offset_of(y, w.at)] = precision == TPU_FLOAT16 ? to_half(left) : left;
-  }
+    y->words[w.word] = precision == TPU_FLOAT16 ? to_half(left) : left;
+  } while (tpu_step(&w));
 }
 
 /* A node's own word counts before the region's. */
@@ -335,7 +323,9 @@ static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node*
 #define MAX_WORDS ((uint64_t)1 << 40)
 #define MAX_WINDOW ((int64_t)1 << 12) /* what kernels, strides and paddings may be */
 
+/* A bound for the words of a tensor, so that no sum or product of offsets wraps. */
 const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
+  /* a row is filled up to as many */
   uint64_t words = TPU_LANES;
   int32_t d;
   if (t->dtype.code != kDLFloat || t->dtype.bits != 32 || t->dtype.lanes != 1) {
@@ -380,7 +370,8 @@ static bool is_window(const tvmrt_region_node* node) {
   return true;
 }
 
-/* Extents are read only after the division that they are compared with is safe. */
+/* Extents are read only after the division that they are compared with is safe. The result's
+ * height and width need not be those of the windows: what lies beyond the input is padding. */
 static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor x = laid_out(region, node->inputs[0]);
   const tpu_tensor w = laid_out(region, node->inputs[1]);
@@ -395,6 +386,7 @@ static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node)
          x.extent[0] == y.extent[0] && region->tensors[node->inputs[1]].ndim == 4;
 }
 
+/* Channels stay what they are; for height and width see fits_conv(). */
 static bool fits_pool(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor x = laid_out(region, node->inputs[0]);
   const tpu_tensor y = laid_out(region, node->outputs[0]);
@@ -418,6 +410,7 @@ static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* nod
   return broadcasts(&a, &y) && broadcasts(&b, &y);
 }
 
+/* Either operand may be the smaller one; the result is as large as both together. */
 static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor y = laid_out(region, node->outputs[0]);
   int32_t i;
@@ -448,6 +441,7 @@ static const unit units[] = {
 const char* const tpu_ops[] = {"conv", "matmul", "max_pool", "avg_pool", "add",     "sub",  "mul",
                                "max",  "min",    "neg",      "relu",     "sigmoid", "tanh", NULL};
 
+/* NULL where no unit has the operator; tpu_ops are the same names, for `describe`. */
 static const unit* unit_of(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
@@ -463,6 +457,8 @@ static int32_t operands_of(const unit* u) {
   return u->run == run_pool ? 1 : 2;
 }
 
+/* Tensors were asked about before. The order matters: extents are looked at where operands are
+ * there. */
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node) {
   const unit* u = unit_of(node->op);
   int32_t i;
@@ -477,6 +473,7 @@ const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* nod
   return u->fits(region, node) ? NULL : "its shapes do not fit together.";
 }
 
+/* Cannot fail: all that could was refused by evaluation. */
 void tpu_run_node(tpu_program* program, const tvmrt_region_node* node) {
   /* lint: a node without a unit was refused by tpu_refuses() */
   unit_of(node->op)->run(program, node, precision_of(program, node));

@@ -53,10 +53,10 @@ void graph_order(int rank, const int64_t* strides, int64_t* out) {
   out[3] = strides[1];
 }
 
-/* Constants --------------------------------------------------------------------------------------- */
+/* Constants ----------------------------------------------------------------------------------- */
 
-/* So large a copy has pages of its own, which leave the process with it: in the heap, packed weights would
- * lie behind it and hold them. */
+/* So large a copy has pages of its own, which leave the process with it: in the heap, packed
+ * weights would lie behind it and hold them. */
 #define MAPPED_BYTES ((size_t)64 << 10)
 
 /* With room behind it, as XNNPACK reads beyond what it needs. NULL without memory. */
@@ -144,7 +144,7 @@ int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_d
   return define_floats(g, tensor, num_dims, dims, data, out_id);
 }
 
-/* Values ----------------------------------------------------------------------------------------- */
+/* Values -------------------------------------------------------------------------------------- */
 
 /* Of operands and results. `external` is the number by which runs bind memory, or
  * XNN_INVALID_VALUE_ID inside of the graph. */
@@ -213,7 +213,7 @@ int graph_value(graph* g, int32_t tensor, uint32_t* out_id) {
   return 0;
 }
 
-/* The graph --------------------------------------------------------------------------------------- */
+/* The graph ----------------------------------------------------------------------------------- */
 
 /* calloc() and malloc() of at least one, since NULL means no memory here. */
 int graph_init(graph* g, const tvmrt_region* region) {

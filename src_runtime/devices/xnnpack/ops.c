@@ -11,7 +11,7 @@
 #include "quantized.h"
 #include "window.h"
 
-/* Products ---------------------------------------------------------------------------------------- */
+/* Products ------------------------------------------------------------------------------------ */
 
 /* A constant of float32 with one element, or whose first one counts. */
 static int read_number(const graph* g, int32_t tensor, float* out) {
@@ -75,7 +75,7 @@ static int define_mean(graph* g, const tvmrt_region_node* node) {
       xnn_define_global_average_pooling_2d(g->subgraph, -INFINITY, INFINITY, x, y, 0), "the mean");
 }
 
-/* Element by element ------------------------------------------------------------------------------ */
+/* Element by element -------------------------------------------------------------------------- */
 
 typedef enum xnn_status (*unary_function)(xnn_subgraph_t, uint32_t, uint32_t, uint32_t);
 typedef enum xnn_status (*binary_function)(xnn_subgraph_t, uint32_t, uint32_t, uint32_t, uint32_t);
@@ -100,7 +100,8 @@ static int define_clamp(graph* g, const tvmrt_region_node* node, int32_t x, floa
   return graph_check(xnn_define_clamp(g->subgraph, low, high, from, to, 0), node->op);
 }
 
-/* Whether an operand has the result's extents, or 1 in their places; `full` loses axes that it lacks. */
+/* Whether an operand has the result's extents, or 1 in their places; `full` loses axes that it
+ * lacks. */
 static int check_operand(const graph* g, int32_t operand, int32_t result, bool* full) {
   const tvmrt_region_tensor *x = node_tensor(g, operand), *y = node_tensor(g, result);
   const int missing = y->ndim - x->ndim;
@@ -184,7 +185,7 @@ static int define_prelu(graph* g, const tvmrt_region_node* node) {
   return graph_check(xnn_define_prelu(g->subgraph, x, slope, y, 0), "the slopes");
 }
 
-/* Others ------------------------------------------------------------------------------------------ */
+/* Others -------------------------------------------------------------------------------------- */
 
 /* Whether row-major order in the region is XNNPACK's. */
 static bool is_plain(const tvmrt_region_tensor* t) {

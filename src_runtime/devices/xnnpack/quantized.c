@@ -13,7 +13,7 @@ static bool is_byte(const tvmrt_region_tensor* t) {
   return t->dtype.bits == 8 && (t->dtype.code == kDLInt || t->dtype.code == kDLUInt);
 }
 
-/* Scales and zero points ---------------------------------------------------------------------------- */
+/* Scales and zero points ---------------------------------------------------------------------- */
 
 /* Two nodes that disagree are refused: XNNPACK has one scale a tensor. */
 static int set_scale(graph* g, int32_t tensor, float scale) {
@@ -116,7 +116,7 @@ int quantized_assign(graph* g) {
   return 0;
 }
 
-/* Products ------------------------------------------------------------------------------------------ */
+/* Products ------------------------------------------------------------------------------------ */
 
 /* Constants of a product, `count` of them or one for all; how far apart they lie. */
 static int read_channels(const graph* g, int32_t tensor, size_t count, uint8_t code,
@@ -217,7 +217,7 @@ void quantized_bounds(const graph* g, const tvmrt_region_node* node, float* low,
   *high = bounded && to < most ? (float)(to - q->zero) * q->scale : INFINITY;
 }
 
-/* Element by element -------------------------------------------------------------------------------- */
+/* Element by element -------------------------------------------------------------------------- */
 
 /* Both ways: which one is told by the types of the two values. */
 int quantized_convert(graph* g, const tvmrt_region_node* node) {

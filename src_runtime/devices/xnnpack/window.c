@@ -9,7 +9,7 @@
 #include "copy.h"
 #include "quantized.h"
 
-/* Windows ----------------------------------------------------------------------------------------- */
+/* Windows ------------------------------------------------------------------------------------- */
 
 /* Height and width of what a window has along its one or two axes. */
 typedef struct {
@@ -80,7 +80,7 @@ static int read_window(const graph* g, const tvmrt_region_node* node, pair kerne
                         w->before.width, &w->after.width);
 }
 
-/* Convolutions ------------------------------------------------------------------------------------ */
+/* Convolutions -------------------------------------------------------------------------------- */
 
 /* Weights [OC, IC / groups, H, W] as [OC, H, W, IC / groups], and a number for each result. */
 static int read_filter(graph* g, const tvmrt_region_node* node, const tvmrt_region_tensor* weights,
@@ -188,7 +188,7 @@ int window_conv_transpose(graph* g, const tvmrt_region_node* node) {
       "the transposed convolution");
 }
 
-/* Pooling ----------------------------------------------------------------------------------------- */
+/* Pooling ------------------------------------------------------------------------------------- */
 
 /* `from` gets the operand's extents in XNNPACK's order. */
 static int read_pool(graph* g, const tvmrt_region_node* node, window* w, uint32_t* x, uint32_t* y,

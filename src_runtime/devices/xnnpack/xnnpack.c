@@ -1,9 +1,7 @@
-/*
- * The device "xnnpack": regions of a network by XNNPACK on the CPU.
+/* The device "xnnpack": regions of a network by XNNPACK on the CPU.
  *
- * A region becomes a graph (plan.h) in pre_run, where XNNPACK packs its weights; run binds the caller's
- * memory and invokes it. One pool of threads serves the process.
- */
+ * A region becomes a graph (plan.h) in pre_run, where XNNPACK packs its weights; run binds the
+ * caller's memory and invokes it. One pool of threads serves the process. */
 #include <stdlib.h>
 #include <tvm/runtime/c_runtime_api.h>
 
