@@ -276,6 +276,8 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     if not target.hosted:
         macros.append(("TVMRT_FREESTANDING", "1"))
+    if target.board is not None:
+        macros.append(("TVMRT_BOARD", "1"))
     if "rv32" in (target.board or ()) and any(map(_INTEGERS.fullmatch, headers)):
         macros.append(("TVMRT_FEW_FLOATS", "1"))
     definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))

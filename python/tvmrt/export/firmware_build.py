@@ -1,17 +1,13 @@
-"""What an archive of a firmware network needs to build by itself: headers and a Makefile."""
+"""What an archive of a firmware network needs to build by itself: sources and a Makefile."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tvmrt.codegen.target import Target
 from tvmrt.ir import Vendor
-from tvmrt.libinfo import find_firmware_path, find_include_path
-
-_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+from tvmrt.libinfo import find_firmware_path
 
 # By executor through which a program can run a network, the files of the firmware libraries that it
 # takes: all that is called, in turn, by TVMAotExecutor_Create and TVMAotExecutorModule_Register, or
@@ -66,24 +62,6 @@ TOOLS = {
 
 # How the archive's Makefile compiles, unless it is told otherwise.
 CFLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
-
-
-def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
-    """The package's headers that C texts include, and those that these include, by their path
-    below the include folder."""
-    root = Path(find_include_path()[0])
-    found: dict[str, str] = {}
-    waiting = [(name, Path()) for text in texts for name in _INCLUDE.findall(text)]
-    while waiting:
-        name, folder = waiting.pop()
-        for path in (Path(os.path.normpath(folder / name)), Path(name)):
-            if str(path) in found:
-                break
-            if (root / path).is_file():
-                found[str(path)] = text = (root / path).read_text()
-                waiting += [(inner, path.parent) for inner in _INCLUDE.findall(text)]
-                break
-    return found
 
 
 def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str, str]:

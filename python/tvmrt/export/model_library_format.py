@@ -23,9 +23,10 @@ from tvmrt.ir import ModuleBlob, dtype_of_text
 from tvmrt.libinfo import __version__
 
 from . import blob
-from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_headers, runtime_sources
+from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_sources
 from .firmware_graph import arena_bytes
 from .firmware_templates import templates
+from .headers import runtime_headers
 from .summary import summary_of_pool
 from .vendors import vendor_rows
 
@@ -74,14 +75,14 @@ def write_archive(
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
             texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
-            headers = runtime_headers(texts)
+            first = libraries[0].target
+            headers = runtime_headers(texts, first)
             for header, text in sorted(headers.items()):
                 _add(tar, f"runtime/include/{header}", text.encode())
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
             name = libraries[0].module_name if image is None else image.name
             content = _digest([*texts, *(text for _, text in sorted(headers.items()))], objects)
             vendors = {k: v for library in libraries for k, v in library.sources.vendors.items()}
-            first = libraries[0].target
             text = makefile(name or "network", first, flags, content, vendors, headers)
             _add(tar, "Makefile", text.encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)

@@ -15,7 +15,8 @@ from tvmrt.codegen.operators.custom_files import header_name
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Packaged
 
-from .firmware_build import ERRORS, runtime_headers, runtime_sources
+from .firmware_build import ERRORS, runtime_sources
+from .headers import runtime_headers
 from .package_texts import TENSOR_ALIGN_BYTES, texts
 from .vendors import vendor_copies
 
@@ -74,7 +75,7 @@ def package_files(library, kind: str) -> dict[str, str]:
         folder = row.include if name.endswith(".h") else row.src
         files[f"{folder}/{name}"] = text
     _add_called(library, row, files)
-    for name, text in sorted(runtime_headers(list(files.values())).items()):
+    for name, text in sorted(runtime_headers(list(files.values()), library.target).items()):
         files[f"{row.include}/{name}"] = text
     files.update(texts(_package(library, files), kind))
     return files

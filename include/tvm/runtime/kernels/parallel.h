@@ -4,7 +4,9 @@
  *
  * Code that defines TVMRT_FREESTANDING before it includes a kernel is for a machine without an
  * operating system: kernels run on the caller alone, leave no error texts, and take scratch memory
- * from what tvmrt_scratch_lend() was given; they then need no library.
+ * from what tvmrt_scratch_lend() was given; they then need no library. With TVMRT_BOARD, too, it calls
+ * no instruction of a host's processor by its name, wherever it is compiled, and includes no header
+ * that does: archives for boards have none.
  */
 #ifndef TVM_RUNTIME_KERNELS_PARALLEL_H_
 #define TVM_RUNTIME_KERNELS_PARALLEL_H_

@@ -19,13 +19,6 @@ typedef int16_t tvmrt_micro_element;
 /*! \brief How the weights of two channels are stored. */
 enum { TVMRT_MICRO_APART, TVMRT_MICRO_JOINT };
 
-/* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
-#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
-#define TVMRT_MICRO_TWO_WINDOWS 1
-#else
-#define TVMRT_MICRO_TWO_WINDOWS 0
-#endif
-
 #if TVMRT_MICRO_ASM
 /* Two quads, of which r3 and r5 are loaded. */
 #define TVMRT_MICRO_WIDEN_QUADS(LOADS, WIDEN)                                       \
@@ -48,7 +41,8 @@ enum { TVMRT_MICRO_APART, TVMRT_MICRO_JOINT };
                                  WIDEN) "subs %[n], %[n], #1\nbne 1b\n"
 #endif
 
-#if TVMRT_MICRO_TWO_WINDOWS
+/* Both windows of a pair are copied together where that takes fewer instructions than code is worth. */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
 /*!
  * \brief n quads of two windows, one of each in turn: those of neighbouring bytes from `from` on, and
  * `second` bytes behind them. The bytes may lie where quads go that are made later.
@@ -264,6 +258,9 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
 }
 
 /* the walk, by that tile */
+#if TVMRT_MICRO_CAN_DSP || TVMRT_MICRO_UNALIGNED
+#include "two_windows_i8.h"
+#endif
 #include "conv_walk_i8.h"
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_I8_H_ */

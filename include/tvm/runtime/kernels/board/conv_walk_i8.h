@@ -26,10 +26,12 @@
  *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
  *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
  *
- * A tile for which board/two_windows_i8.h copies windows defines what that asks for, too.
+ * A tile for which board/two_windows_i8.h copies windows includes that before this.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+
+#include "window_bytes_i8.h"
 
 #ifndef TVMRT_MICRO_TWO_WINDOWS
 #define TVMRT_MICRO_TWO_WINDOWS 0
@@ -38,89 +40,7 @@
 /*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
 #define TVMRT_MICRO_STACK_WINDOWS 160
 
-/*! \brief Copies bytes of neighbouring columns. */
-#if TVMRT_MICRO_UNALIGNED
-TVMRT_NOINLINE
-#else
-TVMRT_INLINE
-#endif
-void tvmrt_micro_copy_run(uint8_t* to, const uint8_t* from, int32_t n) {
-  tvmrt_micro_copy(to, from, n);
-}
-
-/*! \brief Copies a window that is partly padding, as bytes. */
-static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
-                                           const tvmrt_micro_place* at, uint8_t* to) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_windows* const win = &s->kept.windows;
-  const int32_t channels = s->in_c, bytes = win->columns * channels;
-  const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  uint8_t* last = to + win->length;
-  while (last != to) { /* a multiple of 8 */
-    last -= 8;
-    memcpy(TVMRT_ALIGNED(last, 4), &zeros, 4);
-    memcpy(TVMRT_ALIGNED(last + 4, 4), &zeros, 4);
-  }
-  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    const int32_t h = at->top + kh * s->dilation[0];
-    const int inside = h >= 0 && h < s->in[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns, to += bytes) {
-      const int32_t w = at->left + kw * s->dilation[1];
-      const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
-      const int32_t end = left < win->columns ? left : win->columns;
-      if (inside && end > begin) {
-        const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
-        tvmrt_micro_copy_run(to + begin * channels, from, (end - begin) * channels);
-      }
-    }
-  }
-}
-
-/*! \brief What becomes 0 where a window ends, in front of what is copied: in its last unit. */
-TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* end) {
-  const uint8_t none = (uint8_t)tvmrt_micro_none(c->x_signed);
-#if TVMRT_MICRO_CAN_MVE
-  if (TVMRT_MICRO_UNIT == 16) { /* for which compilers would call memset() */
-    vstrbq_u8(end - 16, vdupq_n_u8(none));
-    return;
-  }
-#endif
-  memset(TVMRT_ALIGNED(end - TVMRT_MICRO_UNIT, 4), none, TVMRT_MICRO_UNIT);
-}
-
-/*! \brief Copies the window of an output pixel as bytes, with what becomes 0 behind it. */
-TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                           const tvmrt_micro_place* at, uint8_t* to) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  tvmrt_micro_copy_padded(c, x + at->image, at, to);
-  for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
-    to[i] = (uint8_t)tvmrt_micro_none(c->x_signed);
-  }
-}
-
-/*! \brief The same of a pointwise layer. */
-TVMRT_INLINE void tvmrt_micro_point_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* from,
-                                          uint8_t* to) {
-  tvmrt_micro_end_window(c, to + c->shape.kept.windows.length);
-  tvmrt_micro_copy_run(to, from, c->shape.in_c);
-}
-
-/*! \brief tvmrt_micro_window() of a pointwise layer. */
-TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                          int32_t pixel, tvmrt_micro_element* to, int32_t step,
-                                          uint8_t* bytes) {
-  const int32_t n = c->shape.kept.windows.length;
-  const uint8_t* from = x + pixel * c->shape.x_stride;
-  if (n != c->shape.in_c) {
-    tvmrt_micro_point_bytes(c, from, bytes);
-    from = bytes;
-  }
-  tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
-}
-
-#if TVMRT_MICRO_TWO_WINDOWS
-#include "two_windows_i8.h"
-#else
+#if !TVMRT_MICRO_TWO_WINDOWS
 /*!
  * \brief The window of an output pixel as the products want it.
  *

@@ -27,8 +27,10 @@
 #include "../tile/rows_i8.h"
 #include "../tile/simd.h"
 #include "abilities.h"
-#include "rvv.h"
 #include "shape.h"
+#if TVMRT_MICRO_RVV
+#include "rvv.h"
+#endif
 
 /*! \brief Whether sums become bytes by Helium, which needs vectors of floats for it. */
 #if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)

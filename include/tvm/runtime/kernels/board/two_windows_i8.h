@@ -6,12 +6,16 @@
  * lie. Else both are copied as bytes first: the first one to where the last groups will go, the second
  * one behind them, as groups are made from the first one on.
  *
- * Beside what board/conv_walk_i8.h asks for, which includes this file, a tile defines
- * TVMRT_MICRO_TWO_WINDOWS as 1 and tvmrt_micro_widen_two(), which copies groups of two windows in
- * turn. Its tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
+ * Beside what board/conv_walk_i8.h asks for, a tile that includes this file defines
+ * tvmrt_micro_widen_two(), which copies groups of two windows in turn. Its
+ * tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
+
+#include "window_bytes_i8.h"
+
+#define TVMRT_MICRO_TWO_WINDOWS 1
 
 /*! \brief tvmrt_micro_find() once in a file. */
 TVMRT_NOINLINE tvmrt_micro_place tvmrt_micro_find_window(const tvmrt_micro_shape* s,

@@ -44,7 +44,8 @@ static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const fl
 static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t table[256],
                                    int64_t n) {
   int64_t i = 0;
-#if defined(__AVX512VBMI__) && defined(__AVX512BW__)
+#if defined(TVMRT_BOARD)
+#elif defined(__AVX512VBMI__) && defined(__AVX512BW__)
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (; i + 64 <= n; i += 64) {

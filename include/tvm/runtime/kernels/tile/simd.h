@@ -32,8 +32,17 @@
 
 #include "../scalar/compiler.h"
 
-#if defined(__ARM_NEON)
+/* Instructions that are called by name: of x86 by TVMRT_F32_X86, so far up its levels, or of NEON. */
+#ifdef TVMRT_BOARD
+/* for boards none, wherever it is compiled: these headers need not be there */
+#elif defined(__AVX2__) || defined(__AVX512F__)
+#include "x86_f32.h"
+#elif defined(__ARM_NEON)
+#define TVMRT_F32_NEON 1
 #include "intrinsics.h"
+#endif
+#ifndef TVMRT_F32_X86
+#define TVMRT_F32_X86 0
 #endif
 
 /* ---- one lane: plain C ---- */
@@ -147,10 +156,6 @@ TVMRT_DEFINE_VECTOR(4)
 TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
 
-#if defined(__AVX2__) || defined(__AVX512F__)
-#include "x86_f32.h"
-#endif
-
 /* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
    then loads are short. Vectors of two registers are left alone. */
 #define TVMRT_DEFINE_NO_KEEP(L) \
@@ -174,15 +179,15 @@ TVMRT_DEFINE_NO_KEEP(16)
 
 /* ---- 4 lanes ---- */
 
-#if defined(__AVX512VL__)
+#if TVMRT_F32_X86 >= 3
 TVMRT_DEFINE_X86_PARTIAL(4)
 #else
 TVMRT_DEFINE_GENERIC_PARTIAL(4)
 #endif
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if TVMRT_F32_X86 && defined(__FMA__)
 TVMRT_DEFINE_X86_ARITHMETIC(4)
-#elif defined(__ARM_NEON)
+#elif defined(TVMRT_F32_NEON)
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
 #if defined(__ARM_FEATURE_FMA)
   return (tvmrt_f32x4)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -209,9 +214,9 @@ TVMRT_INLINE float tvmrt_f32x4_max_lane(tvmrt_f32x4 v) {
 
 /* ---- 8 lanes ---- */
 
-#if defined(__AVX512VL__)
+#if TVMRT_F32_X86 >= 3
 TVMRT_DEFINE_X86_PARTIAL(8)
-#elif defined(__AVX2__)
+#elif TVMRT_F32_X86
 TVMRT_INLINE tvmrt_i32x8 tvmrt_f32x8_first(int n) {
   return tvmrt_i32x8_splat(n) > (tvmrt_i32x8){0, 1, 2, 3, 4, 5, 6, 7};
 }
@@ -225,7 +230,7 @@ TVMRT_INLINE void tvmrt_f32x8_store_n(float* p, tvmrt_f32x8 v, int n) {
 TVMRT_DEFINE_GENERIC_PARTIAL(8)
 #endif
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if TVMRT_F32_X86 && defined(__FMA__)
 TVMRT_DEFINE_X86_ARITHMETIC(8)
 #else
 TVMRT_DEFINE_GENERIC_ARITHMETIC(8)
@@ -235,7 +240,7 @@ TVMRT_DEFINE_FOLD(8, 4)
 
 /* ---- 16 lanes ---- */
 
-#if defined(__AVX512F__)
+#if TVMRT_F32_X86 >= 2
 TVMRT_DEFINE_X86_PARTIAL(16)
 TVMRT_DEFINE_X86_ARITHMETIC(16)
 #else

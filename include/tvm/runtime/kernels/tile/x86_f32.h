@@ -7,6 +7,14 @@
 #ifndef TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_X86_F32_H_
 
+#if defined(__AVX512VL__)
+#define TVMRT_F32_X86 3
+#elif defined(__AVX512F__)
+#define TVMRT_F32_X86 2
+#else
+#define TVMRT_F32_X86 1
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_maskloadps256) && __has_builtin(__builtin_ia32_vfmaddps256) && \
     (!defined(__AVX512F__) || __has_builtin(__builtin_ia32_vfmaddps512_mask))

@@ -1,0 +1,136 @@
+/*!
+ * \file tile/formats_i8.h
+ * \brief Which of the formats a processor can run, and the operations of the chosen one; a part of
+ * tile/simd_i8.h.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_
+
+#include "intrinsics.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TVMRT_I8_CAN_VNNI 1
+#else
+#define TVMRT_I8_CAN_VNNI 0
+#endif
+/* products of four bytes in 256 bits, as AVX-VNNI or AVX-512 VNNI encodes them */
+#if defined(__AVX2__) && \
+    (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__)))
+#define TVMRT_I8_CAN_AVX_VNNI 1
+#else
+#define TVMRT_I8_CAN_AVX_VNNI 0
+#endif
+#if defined(__AVX2__)
+#define TVMRT_I8_CAN_AVX2 1
+#else
+#define TVMRT_I8_CAN_AVX2 0
+#endif
+#if defined(__SSE4_1__)
+#define TVMRT_I8_CAN_SSE41 1
+#else
+#define TVMRT_I8_CAN_SSE41 0
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON)
+#define TVMRT_I8_CAN_NEON 1
+#else
+#define TVMRT_I8_CAN_NEON 0
+#endif
+#if TVMRT_I8_CAN_NEON && defined(__ARM_FEATURE_DOTPROD)
+#define TVMRT_I8_CAN_NEON_DOT 1
+#else
+#define TVMRT_I8_CAN_NEON_DOT 0
+#endif
+#if TVMRT_I8_CAN_NEON_DOT && defined(__ARM_FEATURE_MATMUL_INT8)
+#define TVMRT_I8_CAN_NEON_I8MM 1
+#else
+#define TVMRT_I8_CAN_NEON_I8MM 0
+#endif
+
+#if defined(__arm__) && defined(__ARM_NEON)
+#define TVMRT_I8_CAN_NEON32 1
+#else
+#define TVMRT_I8_CAN_NEON32 0
+#endif
+
+#if defined(__riscv_v)
+#define TVMRT_I8_CAN_RVV 1
+#else
+#define TVMRT_I8_CAN_RVV 0
+#endif
+
+#ifndef TVMRT_I8_FORMAT
+#if TVMRT_I8_CAN_VNNI
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
+#elif TVMRT_I8_CAN_AVX_VNNI
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX_VNNI
+#elif TVMRT_I8_CAN_AVX2
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_CAN_NEON_I8MM
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON_I8MM
+#elif TVMRT_I8_CAN_NEON_DOT
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON_DOT
+#elif TVMRT_I8_CAN_NEON
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON
+#elif TVMRT_I8_CAN_NEON32
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON32
+#elif TVMRT_I8_CAN_RVV
+#define TVMRT_I8_FORMAT TVMRT_I8_RVV
+#else
+#define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
+#endif
+#endif
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI && !TVMRT_I8_CAN_VNNI
+#error "The weights are packed for AVX-512 VNNI: compile with -march of such a processor."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI && !TVMRT_I8_CAN_AVX_VNNI
+#error "The weights are packed for AVX-VNNI: compile with -mavxvnni or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 && !TVMRT_I8_CAN_AVX2
+#error "The weights are packed for AVX2: compile with -mavx2 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 && !TVMRT_I8_CAN_SSE41
+#error "The weights are packed for SSE4.1: compile with -msse4.1 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON && !TVMRT_I8_CAN_NEON
+#error "The weights are packed for NEON: compile for AArch64 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT && !TVMRT_I8_CAN_NEON_DOT
+#error "The weights are packed for NEON dot products: compile with +dotprod."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM && !TVMRT_I8_CAN_NEON_I8MM
+#error "The weights are packed for NEON matrix products: compile with +dotprod+i8mm."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON32 && !TVMRT_I8_CAN_NEON32
+#error "The weights are packed for NEON of 32-bit ARM: compile with -march=armv7-a+simd."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV && !TVMRT_I8_CAN_RVV
+#error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
+#endif
+
+/* ---- AVX-512 VNNI: 16 lanes ---- */
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+
+#include "vnni_i8.h"
+
+/* ---- AVX2 and AVX-VNNI: 8 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX_VNNI
+
+#include "avx2_i8.h"
+
+/* ---- SSE4.1: 4 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+
+#include "sse_i8.h"
+
+/* ---- ARM: 4 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || \
+    TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM || TVMRT_I8_FORMAT == TVMRT_I8_NEON32
+
+#include "neon_i8.h"
+
+/* ---- RISC-V: 8 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
+
+#include "rvv_i8.h"
+
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_ */
