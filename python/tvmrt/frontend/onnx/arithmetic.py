@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Union
 
 import numpy as np
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from .context import NodeContext
 
 Operand = Union["Numbers", int, float, Sequence, np.ndarray]
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[Numbers, Operand], Numbers]:
+    """A method: an operator of two operands, the second of which may be numbers."""
+
+    def method(self: Numbers, other: Operand) -> Numbers:
+        pair = [self.value, self._operand(other)]
+        return Numbers(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
+
+    return method
 
 
 class Numbers:
@@ -43,10 +53,6 @@ class Numbers:
             return self.ctx.cast(self.ctx.whole_numbers(array), self.value.dtype.name)
         return self.ctx.const(other, self.value.dtype.numpy)
 
-    def _with(self, op: str, other: Operand, swapped: bool = False) -> Numbers:
-        pair = [self.value, self._operand(other)]
-        return Numbers(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
-
     def like(self, other: Operand) -> Numbers:
         """Numbers beside these, as Numbers."""
         return Numbers(self.ctx, self._operand(other))
@@ -55,55 +61,22 @@ class Numbers:
         """A pointwise operator of one operand."""
         return Numbers(self.ctx, self.ctx.emit(op, [self.value]))
 
-    def __add__(self, other: Operand) -> Numbers:
-        return self._with("add", other)
-
-    def __sub__(self, other: Operand) -> Numbers:
-        return self._with("sub", other)
-
-    def __rsub__(self, other: Operand) -> Numbers:
-        return self._with("sub", other, True)
-
-    def __mul__(self, other: Operand) -> Numbers:
-        return self._with("mul", other)
-
-    def __truediv__(self, other: Operand) -> Numbers:
-        return self._with("div", other)
-
-    def __rtruediv__(self, other: Operand) -> Numbers:
-        return self._with("div", other, True)
-
-    def __mod__(self, other: Operand) -> Numbers:
-        return self._with("floor_mod", other)
-
-    def __lt__(self, other: Operand) -> Numbers:
-        return self._with("less", other)
-
-    def __le__(self, other: Operand) -> Numbers:
-        return self._with("less_equal", other)
-
-    def __gt__(self, other: Operand) -> Numbers:
-        return self._with("greater", other)
-
-    def __ge__(self, other: Operand) -> Numbers:
-        return self._with("greater_equal", other)
-
-    def equals(self, other: Operand) -> Numbers:
-        return self._with("equal", other)
-
-    def least(self, other: Operand) -> Numbers:
-        """The smaller of two."""
-        return self._with("min", other)
-
-    def most(self, other: Operand) -> Numbers:
-        """The larger of two."""
-        return self._with("max", other)
-
-    def both(self, other: Numbers) -> Numbers:
-        return self._with("logical_and", other)
-
-    def either(self, other: Numbers) -> Numbers:
-        return self._with("logical_or", other)
+    __add__ = _binary("add")
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("sub", swapped=True)
+    __mul__ = _binary("mul")
+    __truediv__ = _binary("div")
+    __rtruediv__ = _binary("div", swapped=True)
+    __mod__ = _binary("floor_mod")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    equals = _binary("equal")
+    least = _binary("min")  # the smaller of two
+    most = _binary("max")
+    both = _binary("logical_and")
+    either = _binary("logical_or")
 
     def choose(self, yes: Operand, no: Operand) -> Numbers:
         """``yes`` where this holds, else ``no``; one of them is Numbers."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,38 +17,6 @@ if TYPE_CHECKING:
 Importer = Callable[["NodeContext"], "Value | list[Value]"]
 
 _TABLE: dict[tuple[str, str], Importer] = {}
-
-FAMILIES = (
-    "elementwise",
-    "activation",
-    "shape",
-    "reduction",
-    "indexing",
-    "counts",
-    "linear",
-    "convolution",
-    "pooling",
-    "recurrent",
-    "normalization",
-    "attention",
-    "flex_attention",
-    "resize",
-    "signal",
-    "mel",
-    "text",
-    "ngrams",
-    "random",
-    "vision",
-    "training",
-    "gradient",
-    "control",
-    "loops",
-    "sequences",
-    "quantize",
-    "refused",
-    "ml",
-    "microsoft",
-)
 
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
@@ -64,8 +34,8 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
 def _load_families() -> None:
     """Fill the table once; what others have entered before stays."""
     entered = dict(_TABLE)
-    for family in FAMILIES:
-        import_module(f"{__package__}.{family}")
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__package__}.{module.name}")
     _TABLE.update(entered)
 
 

@@ -18,7 +18,8 @@ from . import custom, extents
 from .complex_numbers import import_by
 from .context import OpContext
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
-from .registry import CUSTOM, Row, find
+from .options import BUILTIN
+from .registry import Row, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
 NO_TENSORS = ("resource", "complex64")  # what lies between operators alone
@@ -306,7 +307,7 @@ class GraphImporter:
         found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
         if found:
             return Row(custom.importer_of(found), op.version)
-        return find(op.name) if op.name in CUSTOM else None
+        return None if op.name in BUILTIN else find(op.name)
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
         """Hold what an importer made against what the file says of it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 if TYPE_CHECKING:
@@ -24,58 +26,6 @@ class Row(NamedTuple):
 
 _TABLE: dict[str, Row] = {}
 
-FAMILIES = (
-    "activation",
-    "arithmetic",
-    "boxes",
-    "control",
-    "counts",
-    "decode",
-    "detection",
-    "fourier",
-    "layout",
-    "matrix",
-    "pooling",
-    "products",
-    "quantize",
-    "recurrent",
-    "recurrent_layers",
-    "reduction",
-    "segments",
-    "shape",
-    "signal.audio",
-    "signal.buffers",
-    "signal.features",
-    "signal.spectra",
-    "signal.streams",
-    "softmax",
-    "space",
-    "svdf",
-    "unary",
-    "variables",
-)
-CUSTOM = (  # custom operators that are known without a declaration
-    "AudioSpectrogram",
-    "CIRCULAR_BUFFER",
-    "Mfcc",
-    "TFLM_DECODE",
-    "TFLite_Detection_PostProcess",
-    "SignalDelay",
-    "SignalEnergy",
-    "SignalFftAutoScale",
-    "SignalFilterBank",
-    "SignalFilterBankLog",
-    "SignalFilterBankSpectralSubtraction",
-    "SignalFilterBankSquareRoot",
-    "SignalFramer",
-    "SignalIrfft",
-    "SignalOverlapAdd",
-    "SignalPCAN",
-    "SignalRfft",
-    "SignalStacker",
-    "SignalWindow",
-)
-
 
 def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
     """Decorator: the function imports these operators, up to these versions."""
@@ -90,8 +40,8 @@ def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
 
 @cache
 def _load_families() -> None:
-    for family in FAMILIES:
-        import_module(f"{__package__}.{family}")
+    for module in walk_packages([str(Path(__file__).parent)], f"{__package__}."):
+        import_module(module.name)
 
 
 def find(name: str) -> Row | None:

@@ -5,22 +5,7 @@ package knows nothing of these.
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 
-FAMILIES = (
-    "activation",
-    "attention",
-    "group_query",
-    "rotary",
-    "normalization",
-    "embedding",
-    "products",
-    "convolution",
-    "quantized",
-    "recurrent",
-    "blocks",
-    "plain",
-    "refused",
-)
-
-for _family in FAMILIES:
-    import_module(f"{__name__}.{_family}")
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

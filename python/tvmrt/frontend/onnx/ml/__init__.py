@@ -1,8 +1,7 @@
 """Operators of the domain ``ai.onnx.ml``: classical models and what prepares their inputs."""
 
 from importlib import import_module
+from pkgutil import iter_modules
 
-FAMILIES = ("trees", "tree_ensemble", "linear", "svm", "scaling", "columns", "encoders")
-
-for _family in FAMILIES:
-    import_module(f"{__name__}.{_family}")
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
