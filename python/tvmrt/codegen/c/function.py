@@ -37,6 +37,7 @@ def write_function(symbol: str, step: Step, weights: Weights, threads: bool) -> 
 
 def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
     """The text of a function that is written."""
+    f.close()
     symbol, step, parameters = f.symbol, f.step, f.parameters()
     if step.kernel_bytes:
         begin = step.scratch_bytes - step.kernel_bytes

@@ -280,6 +280,13 @@ class FunctionWriter:
         for part in text.split("\n"):
             self.lines.append(("  " * self._depth + part) if part else "")
 
+    def close(self) -> None:
+        """Have the body, and what comes behind its tasks, return 0 where they end otherwise."""
+        for lines in filter(None, (self.lines, self.lines_behind)):
+            last = next((line for line in reversed(lines) if not line.startswith("   ")), "")
+            if not last.startswith("  return"):
+                lines.append("  return 0;")
+
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """``head {`` ... ``}`` with the lines between indented."""

@@ -268,7 +268,6 @@ def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) ->
     counts = ("end - begin", column.extent) if by_rows else (row.extent, "end - begin")
     passed = [x, column.strides[0], y, row.strides[1], *counts]
     f.line(f"{call(f'tvmrt_transpose_{f.writes[0].buffer.dtype.c}', *passed)};")
-    f.line("return 0;")
 
 
 def _inner_last(loops: list[Loop]) -> list[Loop]:
@@ -324,7 +323,6 @@ def emit_nest(
     if again is not None:
         with f.block(f"if (TVMRT_UNLIKELY({again[0]} >> 31))"):
             _nest(f, loops, again[1], split)
-    f.line("return 0;")
 
 
 def _nest(

@@ -307,7 +307,6 @@ class _Printer:
             f.line(f"const int {begin} = (int)((int64_t){extent} * {part} / {parts});")
             f.line(f"const int {end} = (int)((int64_t){extent} * ({part} + 1) / {parts});")
             self._wide_folds([], (begin, end), keep)
-        f.line("return 0;")
         behind = [f.write(), *self.late.names]
         with f.behind_tasks(dict.fromkeys(n for n in behind if n not in self.walked.names)):
             f.line(scratch)
@@ -316,7 +315,6 @@ class _Printer:
                 with f.block(f"for (int {part} = 1; {part} < {parts}; ++{part})"):
                     f.line(f"{acc} += {sums}[{part} * {channels.extent} + {c}];")
                 self._finish([c], acc)
-            f.line("return 0;")
 
     def _wide_folds(
         self,
@@ -396,7 +394,6 @@ class _RowPrinter(_Printer):
         f.line(f"if ({rows} == 0) return 0;")
         with f.block(channels):
             self._finish([c], f"{acc}[{c}]")
-        f.line("return 0;")
 
     def _rows(self) -> Loop:
         """The loop over the rows, which the step does not tell."""

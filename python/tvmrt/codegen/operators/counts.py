@@ -34,7 +34,6 @@ class CountNonzeroLowering(Lowering):
         x = self.node.inputs[0]
         call = f"tvmrt_count_nonzero_{x.dtype.name}({f.read(0)}, {x.type.size})"
         f.line(f"*{f.write()} = {call};")
-        f.line("return 0;")
 
 
 @lowers("nonzero")
@@ -48,7 +47,6 @@ class NonzeroLowering(Lowering):
         f.line(f"{f.storage} int32_t {shape}[] = {{{', '.join(map(str, x.shape))}}};")
         passed = f"{pointer}, {len(x.shape)}, {shape}, {self.node.attrs['count']}, {f.write()}"
         f.line(f"tvmrt_nonzero_{x.dtype.name}({passed});")
-        f.line("return 0;")
 
 
 @lowers("choice")
@@ -65,7 +63,6 @@ class ChoiceLowering(Lowering):
             with f.block(head):
                 f.line(f"memcpy({y}, {pointer}, {value.type.size} * sizeof({value.dtype.c}));")
             head = "else"
-        f.line("return 0;")
 
 
 @lowers("unique")
@@ -95,7 +92,6 @@ class UniqueLowering(Lowering):
         scratch = f"(int32_t *)(void *){f.scratch()}"
         f.line(f"*{kept} = tvmrt_unique_{x.dtype.name}(&layer, {pointer}, {scratch},")
         f.line(f"    {first}, {inverse}, {counts});")
-        f.line("return 0;")
 
 
 @lowers("non_max_suppression")
@@ -129,4 +125,3 @@ class NonMaxSuppressionLowering(Lowering):
         selected, kept = f.name_write(0, "selected"), f.name_write(1, "kept")
         heap = f"(int32_t *)(void *){f.scratch()}"
         f.line(f"*{kept} = tvmrt_nms(&layer, {boxes}, {scores}, {heap}, {selected});")
-        f.line("return 0;")

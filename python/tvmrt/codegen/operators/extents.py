@@ -15,7 +15,6 @@ class ExtentsLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         for i, value in enumerate(self.node.attrs["values"]):
             f.line(f"{f.write()}[{i}] = {value};")
-        f.line("return 0;")
 
 
 @lowers("iota")
@@ -30,4 +29,3 @@ class IotaLowering(Lowering):
             value = f"(int64_t){attrs['start']} + {value}"
         with f.block(f"for (int {i} = 0; {i} < {attrs['count']}; ++{i})"):
             f.line(f"{f.write()}[{i}] = {value};")
-        f.line("return 0;")

@@ -260,4 +260,3 @@ class ReverseSequenceLowering(Lowering):
                     plus(y, row, times(t, strides[time])),
                     plus(source, row, times("from", strides[time])),
                 )
-        f.line("return 0;")

@@ -100,7 +100,6 @@ class _Printer:
         f.line(f"*{f.write(last)} = {self.round};")
         for i, each in enumerate(self.grows):
             f.line(f"*{f.write(last + 1 + i)} = {each.symbol.c};")
-        f.line("return 0;")
 
     def _nbytes(self, index: int, first: bool = False) -> str:
         """Of what is carried, as large as it is at this place or before the first round."""

@@ -66,7 +66,6 @@ class _PadPrinter:
 
     def emit(self) -> None:
         self._level(0, [], [])
-        self.f.line("return 0;")
 
     def _level(self, position: int, to: list[str], of: list[str]) -> None:
         """Print the loops from one axis on; ``to`` and ``of`` are offsets made so far."""

@@ -25,4 +25,3 @@ class CouplePairsLowering(Lowering):
         with f.block(f"for (int {i} = 0; {i} < {rows}; ++{i})"):
             x, y = f"{f.read(0)} + {i} * {pairs}", f"{f.write()} + {i} * {classes}"
             f.line(f"tvmrt_couple_pairs_f32({x}, {classes}, {y}, {scratch});")
-        f.line("return 0;")

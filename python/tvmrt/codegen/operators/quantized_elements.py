@@ -87,8 +87,6 @@ class Bytewise(Lowering):
             else:
                 x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
                 f.line(f"{f.write()}[{at[-1]}] = {self.element(prepared, x)};")
-        if outer:
-            f.line("return 0;")
 
 
 @lowers("table")
@@ -233,7 +231,6 @@ class QPoolLowering(ImageLowering):
         f.line(f"if ({rows} == 0) return 0;")
         y, scale = f"(uint8_t *){f.write()}", self._scale_of_sum(height * width)
         f.line(f"tvmrt_scale_sums_i8({y}, sums, {channels}, {scale}, &range);")
-        f.line("return 0;")
 
     def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs
@@ -243,7 +240,6 @@ class QPoolLowering(ImageLowering):
             f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"
         )
         f.line(f"    {self._scale_of_sum(pixels)}, &range, {f.write()});")
-        f.line("return 0;")
 
     def _scale_of_sum(self, pixels: Whole) -> str:
         """What a sum over the pixels is multiplied by, in C: rounded once, from doubles."""

@@ -22,4 +22,3 @@ class RandomLowering(Lowering):
         bounds = [literal(attrs[name], y.dtype) for name in ("first", "second")]
         function = f"tvmrt_{attrs['distribution']}_{y.dtype.name}"
         f.line(f"{call(function, '&from', *bounds, y.type.size, f.write())};")
-        f.line("return 0;")

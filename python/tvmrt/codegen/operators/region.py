@@ -80,7 +80,6 @@ class RegionLowering(Lowering):
             f.line(f"return {call};")
         else:
             f.line(f"*{flag.name} = {call} != 0;")
-            f.line("return 0;")
 
     def _plain_call(self, f: FunctionWriter, operands: list[Parameter]) -> str:
         symbol, needs = self.region.symbol, self._needs()

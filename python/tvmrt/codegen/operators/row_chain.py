@@ -74,7 +74,6 @@ class RowChainLowering(Lowering):
                 f.line("(void)image;")
             for each in printed:
                 each.print_calls()
-        f.line("return 0;")
 
     def _adopted(self, f: FunctionWriter, inner: Step, name: str) -> Function:
         own = FunctionWriter(f"{name}_{inner.name}", inner, f.weights, False)

@@ -161,4 +161,3 @@ class DeterminantLowering(Lowering):
         with f.block(f"for (int {i} = 0; {i} < {count}; ++{i})"):
             call = f"tvmrt_det_{x.dtype.name}({f.read(0)} + {i} * {n * n}, {scratch}, {n})"
             f.line(f"{f.write()}[{i}] = {call};")
-        f.line("return 0;")

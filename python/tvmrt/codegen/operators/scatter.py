@@ -65,7 +65,6 @@ class ScatterElementsLowering(ScatterLowering):
             target = plus(y, index(loops, names, 0), times(k, out.strides[axis]))
             source = plus(new, index(loops, names, 2))
             element.join(f, target, source, self.node.attrs["reduction"])
-        f.line("return 0;")
 
 
 @lowers("scatter_nd")
@@ -92,7 +91,6 @@ class ScatterNdLowering(ScatterLowering):
             offset = tuples.offset(f, ids, index(loops, names, 0))
             source = plus(new, index(loops, names, 1))
             written.join(f, plus(y, offset), source, self.node.attrs["reduction"])
-        f.line("return 0;")
 
 
 @lowers("tensor_scatter")
@@ -131,7 +129,6 @@ class TensorScatterLowering(ScatterLowering):
                 plus(y, f"({row} * {extent} + {k}) * {block}"),
                 plus(new, f"({row} * {steps} + {s}) * {block}"),
             )
-        f.line("return 0;")
 
 
 @lowers("sum_into")
@@ -158,4 +155,3 @@ class SumIntoLowering(Lowering):
         ):
             target = plus(y, times(r, size), f"{to}[{i}]")
             element.join(f, target, plus(source, times(r, count), f"{of}[{i}]"), "add")
-        f.line("return 0;")

@@ -22,7 +22,6 @@ class AutoScaleLowering(Lowering):
         count = self.node.inputs[0].type.size
         bits = f.write(1)
         f.line(f"*{bits} = tvmrt_signal_auto_scale({f.read(0)}, {f.write(0)}, {count});")
-        f.line("return 0;")
 
 
 @lowers("signal_filter_bank")
@@ -38,7 +37,6 @@ class FilterBankLowering(Lowering):
         print_struct(f, "const tvmrt_signal_bank bank", tables)
         x = self.pointer(step, f, 0, "x")
         f.line(f"tvmrt_signal_filter_bank(&bank, {x}, {f.write()});")
-        f.line("return 0;")
 
 
 @lowers("signal_gain")
@@ -50,7 +48,6 @@ class GainLowering(Lowering):
         )
         rest = f"{self.node.output.type.size}, {self.node.attrs['shift']}"
         f.line(f"tvmrt_signal_gain({operands}, {f.write()}, {rest});")
-        f.line("return 0;")
 
 
 def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -117,7 +114,6 @@ class SpectrogramLowering(Lowering):
         x, window = (self.pointer(step, f, i, name) for i, name in enumerate(("x", "window")))
         work = f"(float *)(void *){f.scratch()}"
         f.line(f"tvmrt_spectrogram_f32(&layer, &fft, {x}, {window}, {f.write()}, {work});")
-        f.line("return 0;")
 
 
 @lowers("signal_rfft", "signal_irfft")
@@ -141,4 +137,3 @@ class FftLowering(Lowering):
             into = f"{target} + {i} * {y.shape[-1]}"
             of = f"{source} + {i} * {count}"
             f.line(f"tvmrt_{name}_{x.dtype.name}(&fft, {of}, {extra}{into});")
-        f.line("return 0;")

@@ -44,7 +44,6 @@ class SoftmaxLowering(Lowering):
         if not f.threads and inner == outer == 1:
             # a row, however long: several of them share the function of one
             f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
-            f.line("return 0;")
             return
         if not self.over_channels:
             f.line(f"return {blocks}, {x}, {y}, {outer}, {count}, {inner});")
@@ -57,4 +56,3 @@ class SoftmaxLowering(Lowering):
             f.line(
                 f"tvmrt_{log}softmax_row_f32({x} + p * {x_stride}, {y} + p * {y_stride}, {count});"
             )
-        f.line("return 0;")

@@ -22,7 +22,6 @@ class BeginStateLowering(Lowering):
             for i, first in enumerate(self.node.inputs, 1):
                 _fill(f, f.write(i), np.ascontiguousarray(first.data), f"first{i - 1}")
             f.line(f"*{mark} = 1;")
-        f.line("return 0;")
 
 
 def _fill(f: FunctionWriter, target: str, data: np.ndarray, name: str) -> None:

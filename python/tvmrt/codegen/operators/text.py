@@ -20,7 +20,6 @@ class TextLowering(Lowering):
     def body(self, step: Step, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
         f.include("op/text.h")
         f.line(f"{call(f'tvmrt_text_{name}', *arguments)};")
-        f.line("return 0;")
 
     def checked(
         self, step: Step, f: FunctionWriter, name: str, arguments: Sequence[object]
@@ -50,7 +49,6 @@ class TextBorderLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x = self.operand(step, f, 0, "x")
         f.line(f"memcpy({f.write()}, {x}, {self.count} * sizeof(int64_t));")
-        f.line("return 0;")
 
 
 @lowers("texts")
@@ -62,7 +60,6 @@ class TextsLowering(TextLowering):
         with f.block(f"for (int {i} = 0; {i} < {len(values)}; ++{i})"):
             f.line(f"{f.write()}[{i}] = (int64_t)(intptr_t)texts[{i}];")
         f.line("(void)texts;")
-        f.line("return 0;")
 
 
 @lowers("text_heap")
@@ -79,7 +76,6 @@ class TextEqualLowering(TextLowering):
         i = f.fresh("i")
         with f.block(f"for (int {i} = 0; {i} < {self.count}; ++{i})"):
             f.line(f"{f.write()}[{i}] = strcmp(tvmrt_text({a}[{i}]), tvmrt_text({b}[{i}])) == 0;")
-        f.line("return 0;")
 
 
 @lowers("text_find")
@@ -211,4 +207,3 @@ class CountNgramsLowering(Lowering):
         }
         print_struct(f, "const tvmrt_ngrams of", fields)
         f.line(f"tvmrt_count_ngrams(&of, {x}, {grams}, {columns}, {f.write()});")
-        f.line("return 0;")
