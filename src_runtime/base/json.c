@@ -5,8 +5,11 @@
  * reading fails it is left as it is. */
 #include "json.h"
 
+#include <ctype.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Both are borrowed until the last read. The text needs no NUL at its end. */
@@ -107,6 +110,34 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   return 0;
 }
 
+/* As long as it looks like a number: strtod judges, which knows "inf" and "nan" as well. It goes by the
+ * program's locale, which may write points otherwise: JSON never does. */
+int tvmrt__parse_real(tvmrt_parser* in, double* out) {
+  const char* point = localeconv()->decimal_point;
+  char text[400]; /* the largest of floats has 309 digits before the point */
+  size_t size = 0;
+  const char* first;
+  char* end;
+  (void)tvmrt__json_peek(&in->json);
+  first = in->json.at;
+  for (; in->json.at < in->json.end; ++in->json.at) {
+    const char c = *in->json.at;
+    if (c == '\0' || (!isalnum((unsigned char)c) && strchr("+-.", c) == NULL)) break;
+    if (size + strlen(point) >= sizeof(text)) break;
+    if (c != '.') {
+      text[size++] = c;
+    } else {
+      memcpy(text + size, point, strlen(point));
+      size += strlen(point);
+    }
+  }
+  text[size] = '\0';
+  *out = strtod(text, &end);
+  if (size != 0 && end == text + size) return 0;
+  in->json.at = first; /* where the sentence points to */
+  return tvmrt__parse_fail(in, "'%.20s' is no number", text);
+}
+
 /* A number or a word, also those that Python writes: NaN, Infinity. Which letters stand in which
  * order is not looked at: nobody reads what is skipped. */
 static int skip_word(tvmrt_parser* in) {
@@ -176,6 +207,21 @@ int tvmrt__parse_members(tvmrt_parser* in,
   }
   tvmrt__buf_free(&key);
   return rc == 0 ? tvmrt__parse_told(in) : rc;
+}
+
+/* printf goes by the program's locale: what it writes for the point is put right where it stands. */
+int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value) {
+  const char* point = localeconv()->decimal_point;
+  const size_t from = out->size;
+  char* at;
+  TVMRT_RETURN_IF_ERROR(style == 'g' ? tvmrt__buf_printf(out, "%.*g", digits, value)
+                                     : tvmrt__buf_printf(out, "%.*f", digits, value));
+  at = strstr(out->data + from, point);
+  if (at == NULL) return 0;
+  *at = '.';
+  memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+  out->size -= strlen(point) - 1;
+  return 0;
 }
 
 /* Bytes from 0x80 on go out as they are: texts are UTF-8 and JSON may be. */

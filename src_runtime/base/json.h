@@ -32,6 +32,7 @@ int tvmrt__parse_members(tvmrt_parser* in,
 
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
+int tvmrt__parse_real(tvmrt_parser* in, double* out); /* whatever the program's locale is */
 int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */
 
 /* What a value that was stepped over contains. */
@@ -44,5 +45,9 @@ int tvmrt__parse_count(tvmrt_parser* in, tvmrt_parse_counts* out);
 
 /* Append a string with quotes and escapes. */
 int tvmrt__json_write_string(tvmrt_buf* out, const char* text);
+
+/* Append a number with a point, whatever the program's locale is. `style` is 'f', with so many digits
+ * behind the point, or 'g', with so many digits in all. */
+int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value);
 
 #endif

@@ -40,6 +40,8 @@ static const tvmrt_module_type aot_type = {
 static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   tvmrt_buf symbol = {NULL, 0, 0};
   void* found = NULL;
+  /* The network's own function goes first: the plain name would answer for one network alone
+   * where a library has several. */
   int rc = tvmrt__buf_printf(&symbol, "tvmgen_%s_get_c_metadata", name);
   if (rc == 0) rc = tvmrt__module_call_pointer(e->base.library, symbol.data, &found);
   if (rc == 0 && found == NULL) {
@@ -63,6 +65,8 @@ static int find_info(tvmrt_aot_executor* e) {
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->base.library, "get_model_metadata", &found));
   model = found;
+  /* Libraries of other compilers say nothing here, which is no error: ports then keep the
+   * metadata's names. */
   if (model == NULL || model->num_functions < 1 || model->functions[0].function_name == NULL ||
       model->functions[0].params == NULL) {
     return 0;
@@ -76,6 +80,8 @@ static int find_info(tvmrt_aot_executor* e) {
   return 0;
 }
 
+/* The packed function that runs all operators, retained. Its name is made of the metadata's, so
+ * that each network of a library has its own. */
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
@@ -94,6 +100,7 @@ static void clear_inputs(tvmrt_aot_executor* e) {
   for (i = 0; i < e->num_inputs; ++i) tvmrt__port_clear(&e->inputs[i]);
 }
 
+/* A tensor as the library describes it, owned by whoever asked; *out NULL on failure. */
 static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
   *out = tvmrt__tensor_alloc(info->shape, (int)info->num_shape, info->dtype, dev);
   return *out == NULL ? -1 : 0;
@@ -203,6 +210,8 @@ int tvmrt__aot_reset_state(tvmrt_aot_executor* e) {
   return 0;
 }
 
+/* Main is given the DLTensor inside of the NDArray; it stays where it is while the port or the
+ * pool holds the tensor. */
 static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->args[i].v_handle = &t->dl;
   e->codes[i] = kTVMDLTensorHandle;
@@ -294,6 +303,7 @@ int tvmrt__aot_output_named(tvmrt_aot_executor* e, const char* name, tvmrt_port*
   return find_named(&n, name, out);
 }
 
+/* Before parameters are set, which find their inputs by these names. */
 static int name_all(const tvmrt_aot_executor* e) {
   const names inputs = input_names(e);
   const names outputs = output_names(e);
@@ -301,6 +311,7 @@ static int name_all(const tvmrt_aot_executor* e) {
   return name_ports(&outputs);
 }
 
+/* Room for main's arguments, once: no run allocates any. */
 static int make_args(tvmrt_aot_executor* e) {
   size_t count = e->num_inputs + e->num_outputs + e->num_pools;
   e->args = tvmrt__calloc(count, sizeof(*e->args));
@@ -344,6 +355,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(
       tvmrt__ports_place(e->placement, e->inputs, e->num_inputs, e->outputs, e->num_outputs));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
+  /* What was allocated has old bytes in it, and a state's mark must be 0 before the first run. */
   TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, &e->has_state));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));
   return make_args(e);
@@ -369,6 +381,7 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
   int rc;
   *out = NULL;
   if (e == NULL) return -1;
+  /* Before build(), and held until the end: metadata, names and constants lie in the library. */
   tvmrt__retain(&library->base);
   e->base.library = library;
   rc = build(e, name, dev);
@@ -403,6 +416,7 @@ int tvmrt__aot_run(tvmrt_aot_executor* e) {
   tvmrt__forget_error(); /* of an earlier call */
   for (i = 0; i < e->num_outputs; ++i) tvmrt__port_resize(&e->outputs[i], e->outputs[i].room);
   rc = call_main(e);
+  /* Code of other compilers may return a number alone; callers are owed a sentence. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
     tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);
   }

@@ -18,6 +18,7 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* () -> Array with the name of the one network. */
 TVMRT_NATIVE(list_module_names) {
   const tvmrt_factory* f = resource_handle;
   const char* names[1] = {f->name};
@@ -25,6 +26,7 @@ TVMRT_NATIVE(list_module_names) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
 }
 
+/* () -> a factory like this one without parameters, see factory.h. */
 TVMRT_NATIVE(remove_params) {
   TVMRT_ARGS("remove_params");
   return tvmrt__factory_return_bare(resource_handle, out, out_code);
@@ -38,6 +40,7 @@ static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("AotExecutorFactory"), false, create,
                                         &own};
 
+/* What the loader below calls when a file of modules has one of this kind. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   return tvmrt__factory_read(&kind, in, out);
 }

@@ -14,6 +14,8 @@
 typedef int (*aot_method)(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out,
                           int* out_code);
 
+/* `who` of the arguments names the call in the error of a thread that comes meanwhile. The
+ * executor is let go on failure, too. */
 static int call_alone(aot_method method, tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out,
                       int* out_code) {
   int rc;
@@ -45,6 +47,7 @@ static int find_input_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt
   return tvmrt__aot_input_named(e, name, port);
 }
 
+/* As above, but a name that is nobody's is an error, which lists the names that there are. */
 static int find_input(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
   TVMRT_RETURN_IF_ERROR(find_input_or_none(e, in, port));
   return *port != NULL ? 0 : tvmrt__port_unknown(e->inputs, e->num_inputs, "input", in, 0);
@@ -59,6 +62,7 @@ static int find_output_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmr
   return tvmrt__aot_output_named(e, name, port);
 }
 
+/* As for inputs: an unknown name is an error that lists the others. */
 static int find_output(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
   TVMRT_RETURN_IF_ERROR(find_output_or_none(e, in, port));
   return *port != NULL ? 0 : tvmrt__port_unknown(e->outputs, e->num_outputs, "output", in, 0);
@@ -89,6 +93,7 @@ AOT_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   return 0;
 }
 
+/* The caller's memory takes the results directly; like an input's it must outlive the runs. */
 AOT_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
@@ -100,6 +105,8 @@ AOT_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   return 0;
 }
 
+/* (which) gives the tensor that the next run writes to; (which, tensor) copies the result into
+ * the tensor. */
 AOT_METHOD(get_output, "get_output") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
@@ -116,6 +123,8 @@ AOT_METHOD(get_input, "get_input") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
+/* Not called alone, like the three below: numbers and names stay what they were when it was
+ * made. */
 TVMRT_NATIVE(get_num_inputs) {
   const tvmrt_aot_executor* e = resource_handle;
   TVMRT_ARGS("get_num_inputs");
@@ -135,6 +144,7 @@ TVMRT_NATIVE(get_dims) {
   return e->dims == NULL ? 0 : tvmrt__ret_str(out, out_code, e->dims->text);
 }
 
+/* An unknown name is an error here, with the names that there are. */
 TVMRT_NATIVE(get_input_index) {
   tvmrt_aot_executor* e = resource_handle;
   tvmrt_port* port;
@@ -166,6 +176,7 @@ TVMRT_NATIVE(get_output_name) {
   return tvmrt__port_give_name(e->outputs, e->num_outputs, "output", &in, out, out_code);
 }
 
+/* Called alone, since setting an input may replace the tensor whose type is told. */
 AOT_METHOD(get_input_info, "get_input_info") {
   (void)in;
   return tvmrt__port_info(e->inputs, e->num_inputs, NULL, out, out_code);
@@ -207,12 +218,14 @@ AOT_METHOD(load_params, "load_params") {
   return rc;
 }
 
+/* (...) -> report. Collectors that TVM's callers may pass are not used. */
 AOT_METHOD(profile, "profile") {
   tvmrt_buf text = {NULL, 0, 0};
   (void)in;
   return tvmrt__profile_return(tvmrt__aot_profile(e, &text), &text, true, out, out_code);
 }
 
+/* (...) -> JSON text, see profile.h: an object would not come through a remote call. */
 AOT_METHOD(profile_rpc, "profile_rpc") {
   tvmrt_buf text = {NULL, 0, 0};
   (void)in;

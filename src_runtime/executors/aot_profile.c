@@ -12,6 +12,7 @@
 #include "aot.h"
 #include "profile.h"
 
+/* What the library's code is given as the slot's context, for the time of one run. */
 typedef struct recorder {
   tvmrt_thread_id thread; /* others may run the same library meanwhile */
   tvmrt_op_time* ops;     /* one row an operator, in the order of their numbers */

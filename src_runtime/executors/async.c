@@ -18,8 +18,11 @@ typedef struct worker {
   struct worker* next;
 } worker;
 
+/* A plug-in says how many queues its device has: a damaged number must not start threads without
+ * end. */
 enum { MOST_QUEUES = 64 };
 
+/* The steps of a run on one device, in the order in which they must begin. */
 typedef struct lane {
   const char* device;   /* borrowed from the plan's first step on it */
   const int32_t* steps; /* in `lane_steps` */
@@ -157,6 +160,7 @@ static void* work(void* argument) {
   return NULL;
 }
 
+/* Detached, as nobody ends workers: `w` stays with the thread as long as the process lives. */
 static int start_thread(worker* w) {
   const int rc = tvmrt__thread_start_detached(work, w);
   if (rc == 0) return 0;
@@ -305,6 +309,7 @@ static int take_off(flight* f) {
   return 0;
 }
 
+/* The run is under way when this returns; who called asks async_wait() for its end. */
 static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc;
   (void)scheduler;
@@ -331,6 +336,7 @@ static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_
       is_late = !tvmrt__wait_until(&changed, &lock, until);
     }
   }
+  /* Stopped is told after landing alone: steps that run would still write to tensors. */
   rc = f->is_under_way ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
   tvmrt__unlock(&lock);
   return rc;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A kind begins with its module type, and the factory's module points to that: so the rest is
+ * reached. */
 static const tvmrt_factory_kind* kind_of(const tvmrt_module* self) {
   return (const tvmrt_factory_kind*)self->type;
 }
@@ -36,6 +38,7 @@ void tvmrt__factory_destroy(tvmrt_module* self) {
   tvmrt__params_free(&f->params);
 }
 
+/* With copies of both texts and nothing imported yet. NULL with the error text set. */
 static tvmrt_factory* new_factory(const tvmrt_factory_kind* kind, const char* json,
                                   const char* name) {
   tvmrt_factory* f = tvmrt__module_new(&kind->type, sizeof(*f));
@@ -62,6 +65,7 @@ int tvmrt__factory_read(const tvmrt_factory_kind* kind, tvmrt_reader* in, tvmrt_
 
 int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out) {
   *out = f->base.num_imports > 0 ? f->base.imports[0] : NULL;
+  /* A file that was put together by hand, or cut, can lack it. */
   if (*out != NULL) return 0;
   return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
 }

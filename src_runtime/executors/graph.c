@@ -40,6 +40,8 @@ static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_p
   } while (i != entry);
 }
 
+/* To be called after each change of the input's port: operators have addresses of entries, not
+ * of ports. */
 void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input) {
   const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[input]];
   const tvmrt_port* port = &g->inputs[input];

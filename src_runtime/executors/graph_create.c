@@ -57,6 +57,7 @@ static const tvmrt_module_type graph_type = {
 /* calloc into a field; false without memory. */
 #define MAKE(field, count) ((field) = tvmrt__calloc((count), sizeof(*(field))))
 
+/* Sizes are the graph's, which graph_json.c has counted and checked. */
 static int make_tables(tvmrt_graph_executor* g) {
   const tvmrt_graph* d = &g->graph;
   if (MAKE(g->storage, d->num_storages) == NULL || MAKE(g->entries, d->num_entries) == NULL ||
@@ -93,6 +94,8 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_pla
       device_type, g->num_devices);
 }
 
+/* Every entry gets its device, type and shape; memory comes later, when it is known who needs
+ * any. */
 static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
@@ -119,10 +122,13 @@ static bool is_nop(const tvmrt_graph_node* node) {
   return node->func_name != NULL && strcmp(node->func_name, "__nop") == 0;
 }
 
+/* TVM's mark of a copy between devices, which the executor makes by itself: no library has a
+ * function of that name. */
 static bool is_copy(const tvmrt_graph_node* node) {
   return node->func_name != NULL && strcmp(node->func_name, "__copy") == 0;
 }
 
+/* An entry that a reshape makes has to move with the one it reads when a tensor is bound. */
 static int join_nops(tvmrt_graph_executor* g) {
   size_t i;
   size_t k;
@@ -242,6 +248,8 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
   return &flat->view;
 }
 
+/* Retained for the executor. The library's imports are searched as well: regions of devices lie
+ * in modules of their own. */
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.library, node->func_name, true, out));
   if (*out != NULL) return 0;
@@ -258,6 +266,7 @@ static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, b
   ++op->num_args;
 }
 
+/* So that what does not fit is told when the executor is made, and not by its first run. */
 static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) {
   uint64_t from;
   uint64_t to;
@@ -292,6 +301,7 @@ static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg)
   return 0;
 }
 
+/* Arguments of all operators lie in one table, of which each has a part; parts do not move. */
 static int make_ops(tvmrt_graph_executor* g) {
   size_t total = g->graph.num_inputs + g->graph.num_entries; /* each entry is one node's result */
   size_t next = 0;
@@ -363,6 +373,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }
 
+/* The caller's array is gone when its call returns. */
 static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
   if (MAKE(g->devices, count) == NULL) return -1;
   memcpy(g->devices, devices, count * sizeof(*devices));

@@ -36,12 +36,19 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->who, name);
 }
 
+/* One operator, past any scheduler. The text of an earlier call goes first: one that fails without a
+ * reason would be told by it. */
+static int run_one(tvmrt_graph_executor* g, size_t op) {
+  tvmrt__forget_error();
+  return tvmrt__graph_run_op(g, op);
+}
+
 /* Run the operators of the nodes up to and including `node`: memory is shared, so that what it reads may
  * have been overwritten since the last run. */
 static int run_until(tvmrt_graph_executor* g, size_t node) {
   size_t i;
   for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
+    TVMRT_RETURN_IF_ERROR(run_one(g, i));
   }
   return 0;
 }
@@ -54,22 +61,12 @@ TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
   for (i = 0; i < g->num_ops; ++i) {
-    if (g->ops[i].node == node) return tvmrt__graph_run_op(g, i);
+    if (g->ops[i].node == node) return run_one(g, i);
   }
   return 0; /* inputs and reshapes do nothing */
 }
 
-/* A copy of an output of a node as it is now: the next operator may have its memory. It lies where
- * the entry does; who wants it elsewhere copies it there. */
-static tvmrt_tensor* copy_entry(const DLTensor* t) {
-  tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
-  if (copy == NULL) return NULL;
-  if (tvmrt__tensor_copy(t, &copy->dl, NULL) == 0) return copy;
-  tvmrt__tensor_release(copy);
-  return NULL;
-}
-
-/* (node [, output]) -> NDArray */
+/* (node [, output]) -> NDArray, a copy of what is there now: the next operator may have its memory. */
 TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   int64_t output = 0;
   size_t node;
@@ -87,7 +84,7 @@ TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   view.tensor = *entry;
   /* The attribute tells of the first output alone; others are shown as the graph has them. */
   if (output == 0) TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
-  copy = copy_entry(&view.tensor);
+  copy = tvmrt__tensor_copied(&view.tensor, view.tensor.device);
   return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
 }
 
@@ -142,7 +139,7 @@ static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_bu
      * that time is over. */
     do {
       int64_t i;
-      for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, op));
+      for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(run_one(g, op));
       calls += t->number;
       elapsed = tvmrt__seconds() - start;
     } while (elapsed < t->min_seconds);
@@ -162,6 +159,7 @@ static int add_zeros(const timing* t, tvmrt_buf* results) {
   return 0;
 }
 
+/* All numbers of a node: its operator's, or zeros. */
 static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmrt_buf* results) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {
@@ -217,7 +215,7 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   before = start;
   for (i = 0; i < g->num_ops; ++i) {
     double now;
-    TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
+    TVMRT_RETURN_IF_ERROR(run_one(g, i));
     now = tvmrt__seconds();
     times[i].name = g->graph.nodes[g->ops[i].node].func_name;
     times[i].count = 1;
@@ -227,6 +225,7 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   return tvmrt__profile_json(times, g->num_ops, before - start, "Graph", text);
 }
 
+/* The text is the caller's to free, also on failure. */
 static int profile_text(tvmrt_graph_executor* g, tvmrt_buf* text) {
   tvmrt_op_time* times = tvmrt__calloc(g->num_ops, sizeof(*times));
   const int rc = times == NULL ? -1 : profile_ops(g, times, text);

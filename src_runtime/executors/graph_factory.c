@@ -24,6 +24,7 @@ static int make_executor(tvmrt_factory* f, const tvmrt_args* in, int first, TVMV
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* (Device, ...): the network's own name gives it. */
 TVMRT_NATIVE(create) {
   TVMRT_ARGS("GraphExecutorFactory");
   return make_executor(resource_handle, &in, 0, out, out_code);
@@ -43,6 +44,7 @@ TVMRT_NATIVE(debug_create) {
   return make_executor(resource_handle, &in, 1, out, out_code);
 }
 
+/* () -> the text that was given, byte for byte: front ends read the graph from it, too. */
 TVMRT_NATIVE(get_graph_json) {
   const tvmrt_factory* f = resource_handle;
   TVMRT_ARGS("get_graph_json");
@@ -56,6 +58,7 @@ TVMRT_NATIVE(get_graph_params) {
   return tvmrt__params_return(&f->params, out, out_code);
 }
 
+/* () -> a factory like this one without parameters, see factory.h. */
 TVMRT_NATIVE(remove_params) {
   TVMRT_ARGS("remove_params");
   return tvmrt__factory_return_bare(resource_handle, out, out_code);
@@ -71,6 +74,7 @@ static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("GraphExecutorFactory"), true, create,
                                         &own};
 
+/* What the loader below calls when a file of modules has one of this kind. */
 static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   return tvmrt__factory_read(&kind, in, out);
 }

@@ -48,6 +48,7 @@ static int find_output_or_none(const tvmrt_graph_executor* g, const tvmrt_args* 
   return 0;
 }
 
+/* An unknown name is an error, which lists the names that there are. */
 static int find_output(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
   TVMRT_RETURN_IF_ERROR(find_output_or_none(g, in, port));
   return *port != NULL ? 0 : tvmrt__port_unknown(g->outputs, g->graph.num_heads, "output", in, 0);
@@ -78,6 +79,8 @@ TVMRT_GRAPH_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   return 0;
 }
 
+/* An output that shares memory with an input or with another output is copied there after the
+ * run. */
 TVMRT_GRAPH_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
@@ -88,6 +91,8 @@ TVMRT_GRAPH_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   return 0;
 }
 
+/* (which) gives the tensor that the next run writes to; (which, tensor) copies the result into
+ * the tensor. */
 TVMRT_GRAPH_METHOD(get_output, "get_output") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
@@ -95,6 +100,7 @@ TVMRT_GRAPH_METHOD(get_output, "get_output") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
+/* (which [, tensor]), as get_output(). */
 TVMRT_GRAPH_METHOD(get_input, "get_input") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
@@ -138,6 +144,7 @@ TVMRT_NATIVE(get_input_index) {
   return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - g->inputs);
 }
 
+/* As for inputs: -1 for a name that is none. */
 TVMRT_NATIVE(get_output_index) {
   const tvmrt_graph_executor* g = resource_handle;
   tvmrt_port* port;
@@ -159,6 +166,7 @@ TVMRT_NATIVE(get_output_name) {
   return tvmrt__port_give_name(g->outputs, g->graph.num_heads, "output", &in, out, out_code);
 }
 
+/* Parameters are left out, as a caller has nothing to set there. */
 TVMRT_GRAPH_METHOD(get_input_info, "get_input_info") {
   (void)in;
   return tvmrt__port_info(g->inputs, g->graph.num_arg_nodes, g->is_param, out, out_code);
@@ -278,16 +286,6 @@ static int set_inputs(tvmrt_graph_executor* g, const tvmrt_args* in, int first) 
   return 0;
 }
 
-/* Owned; NULL with the error text set. */
-static tvmrt_object* copy_output(const tvmrt_port* port, DLDevice host) {
-  const DLTensor* t = &port->bound->dl;
-  tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, host);
-  if (copy == NULL) return NULL;
-  if (tvmrt__tensor_copy(t, &copy->dl, NULL) == 0) return &copy->base;
-  tvmrt__tensor_release(copy);
-  return NULL;
-}
-
 /* (host device type, host device id, name, tensor, ...) -> Array of copies of all outputs. */
 TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
   tvmrt_array* array;
@@ -307,7 +305,7 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
   host.device_id = (int32_t)id;
   array = tvmrt__array_new(g->graph.num_heads);
   for (i = 0; array != NULL && i < g->graph.num_heads; ++i) {
-    array->items[i] = copy_output(&g->outputs[i], host);
+    array->items[i] = (tvmrt_object*)tvmrt__tensor_copied(&g->outputs[i].bound->dl, host);
     if (array->items[i] == NULL) {
       tvmrt__release(&array->base);
       array = NULL;
@@ -392,6 +390,7 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* The debugger's name makes the same executor: every one can be looked into. */
 TVMRT_NATIVE(create) {
   TVMRT_GLOBAL_ARGS;
   return create_of(&in, out, out_code);

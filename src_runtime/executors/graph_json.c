@@ -16,6 +16,7 @@ typedef uint64_t
     graph_row; /* where sizes have 32 bits, too: rows may be wrong until check_rows() */
 typedef size_t graph_item;
 
+/* What the first look finds: where each part begins, and how many items the tables need. */
 typedef struct graph_plan {
   tvmrt_parse_counts sections[8];
   size_t nodes, inputs, heads, entries;
@@ -74,6 +75,7 @@ static const char* const rules[] = {
     [NAMED_HEADS] = "metadata.output_names must have one name for each of the heads",
 };
 
+/* What must hold in a graph: the walk calls it, and the sentence is the host's. */
 static void require(graph_reader* r, int condition, graph_fault fault) {
   if (condition || is_stopped(r)) return;
   stop(r, fault == EDGE_NUMBERS ? tvmrt__parse_fail(&r->in, "an entry needs 2 or 3 numbers")
@@ -82,6 +84,7 @@ static void require(graph_reader* r, int condition, graph_fault fault) {
 
 /* ---- the text ---- */
 
+/* After damage all numbers are 0: the walk goes on to its end without looking at each one. */
 static graph_number read_number(graph_reader* r) {
   int64_t number = 0;
   if (!is_stopped(r)) stop(r, tvmrt__parse_int(&r->in, &number));
@@ -128,6 +131,7 @@ static int read_name(tvmrt_parser* in, void* into) {
   return g->head_names[g->num_head_names++] == NULL ? -1 : 0;
 }
 
+/* Of the metadata only the outputs' names are the executor's; other members are passed over. */
 static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
   graph_reader* r = into;
   if (strcmp(key, "output_names") != 0) return tvmrt__parse_skip(in);
@@ -149,6 +153,8 @@ static void read_other_part(graph_reader* r, const char* key) {
   r->past_metadata |= is_metadata;
 }
 
+/* The walk shows each part once; it is measured here and read later, in the order that the
+ * checks need. */
 static void keep_section(graph_reader* r, uint32_t section, const char* key, int level) {
   tvmrt_parse_counts* counts = &r->plan->sections[section];
   if (is_stopped(r)) return;
@@ -242,6 +248,7 @@ static int64_t number_of(graph_reader* r, const char* text, int64_t missing) {
   return value;
 }
 
+/* Compared as it stands in the text, without a copy. */
 static bool is_text(const graph_node* n, int text, const char* wanted) {
   return n->texts[text] != NULL && tvmrt__json_is(n->texts[text], wanted);
 }
@@ -295,6 +302,7 @@ static void add_node(graph_reader* r, const graph_node* n, uint32_t number) {
   require(r, is_input || stated < 0 || (uint64_t)stated == node->num_outputs, OUTPUTS_STATED);
 }
 
+/* What users set must be memory alone: a node that computes would write over it. */
 static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
   require(r, r->g->nodes[node].func_name == NULL, INPUTS_ARE_NULL);
   r->g->arg_nodes[index] = node;
@@ -302,6 +310,7 @@ static void add_input(graph_reader* r, uint32_t index, uint32_t node) {
 
 /* ---- entries ---- */
 
+/* The type tag in front of a list of attrs: a list of another kind would be misread. */
 static void keep_tag(graph_reader* r, int section, const char* tag) {
   const char* wanted = section == DTYPES   ? "list_str"
                        : section == SHAPES ? "list_shape"
@@ -312,6 +321,7 @@ static void keep_tag(graph_reader* r, int section, const char* tag) {
                             section_names[section], tag, wanted));
 }
 
+/* Types of 1, 2 and 4 bits are known; any other size must be whole bytes. */
 static void read_type(graph_reader* r, uint32_t entry) {
   DLDataType* type = &r->g->entries[entry].dtype;
   const char* text = plain(r, tvmrt__json_text(&r->in.json));
@@ -333,6 +343,7 @@ static void read_storage_id(graph_reader* r, uint32_t entry) {
   if (id >= g->num_storages) g->num_storages = (size_t)id + 1;
 }
 
+/* A number that no device has is refused when the executor is made. */
 static void read_device(graph_reader* r, uint32_t entry) {
   r->g->entries[entry].device_type = (int)read_number(r);
 }
@@ -355,6 +366,7 @@ static void read_list(graph_reader* r, int section, void (*read)(graph_reader* r
   tvmrt__json_expect(&r->in.json, ']');
 }
 
+/* Types before shapes: the bytes of an entry are counted from both. */
 static void read_entries(graph_reader* r) {
   const tvmrt_parse_counts* devices = &r->plan->sections[DEVICES];
   read_list(r, DTYPES, read_type);
@@ -366,6 +378,8 @@ static void read_entries(graph_reader* r) {
 
 /* ---- all of it ---- */
 
+/* In this order: nodes need the rows, and all other indices are compared with what nodes and
+ * entries there are. */
 static int read_graph(graph_reader* r) {
   TVMRT_RETURN_IF_ERROR(look(r));
   TVMRT_RETURN_IF_ERROR(make_tables(r));
@@ -393,6 +407,7 @@ int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   return rc;
 }
 
+/* Also of a graph that was read half: nodes are counted one by one as they are filled. */
 void tvmrt__graph_free(tvmrt_graph* graph) {
   size_t i;
   for (i = 0; i < graph->num_nodes; ++i) {

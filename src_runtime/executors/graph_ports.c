@@ -59,6 +59,7 @@ static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
   return false;
 }
 
+/* Whether binding one of the two moves the other as well. */
 static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
   size_t i = a;
   do {
@@ -68,6 +69,7 @@ static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
   return false;
 }
 
+/* The number is part of the name, so that two outputs of one node do not have the same one. */
 static int name_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_buf name = {NULL, 0, 0};
   size_t node = tvmrt__graph_node_of(&g->graph, g->graph.heads[i]);
@@ -79,6 +81,8 @@ static int name_output(tvmrt_graph_executor* g, size_t i) {
   return 0;
 }
 
+/* Same place, same shape, same type: what the compiler means by one tensor that several nodes
+ * fill. */
 static bool is_same_tensor(const tvmrt_graph_executor* g, size_t a, size_t b) {
   return g->graph.entries[a].storage_id == g->graph.entries[b].storage_id &&
          tvmrt__same_shape(&g->entries[a], &g->entries[b]) &&

@@ -54,6 +54,7 @@ static int add_after(tvmrt_parser* in, void* into) {
                            node_of(d->g, d->op)->name, (long long)number);
 }
 
+/* The steps that a node says it waits for: a list of node numbers as text. */
 static int read_after(draft* d, size_t op, size_t begin) {
   const char* text = node_of(d->g, op)->after;
   tvmrt_parser in;
@@ -86,6 +87,7 @@ static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool
   return 0;
 }
 
+/* Reads before writes, as the operator does them: its own result is not what it reads. */
 static int follow_storages(draft* d, size_t op, size_t begin) {
   const tvmrt_graph_node* n = node_of(d->g, op);
   size_t i;

@@ -24,6 +24,7 @@ static int read_number(tvmrt_parser* in, void* into) {
   return tvmrt__parse_int(in, &n->items[n->count++]);
 }
 
+/* As many as there are, up to the most that a view can have. */
 static int read_numbers(const tvmrt_graph_node* node, view_numbers* out) {
   tvmrt_parser in;
   out->count = 0;

@@ -197,6 +197,8 @@ void tvmrt__port_clear(tvmrt_port* port) {
   memset(tvmrt__tensor_data(t), 0, (size_t)bytes);
 }
 
+/* *out is set on success alone. Numbers below 0 do not count from the end, as they would in
+ * Python. */
 static int port_of_index(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
                          int64_t index, tvmrt_port** out) {
   if (index < 0 || (uint64_t)index >= count) {
@@ -236,12 +238,14 @@ int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, con
   return tvmrt__ret_str(out, out_code, port->name);
 }
 
+/* Always -1, with the sentence or with what kept it from being made. */
 int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
                         const tvmrt_args* in, int i) {
   tvmrt_buf list = {NULL, 0, 0};
   const char* name = "";
   size_t k;
   int rc = tvmrt__arg_str(in, i, &name);
+  /* So that the list is a text also where the network has no ports. */
   if (rc == 0) rc = tvmrt__buf_puts(&list, "");
   /* enough to see a typing error by; networks have thousands of weights */
   for (k = 0; rc == 0 && k < count && list.size < 300; ++k) {
@@ -256,6 +260,7 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
   return -1;
 }
 
+/* Into both maps under the port's name, which they copy; they own the values. */
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
   /* What may be given, where runs choose: the most. */

@@ -30,6 +30,7 @@ static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvm
   return 0;
 }
 
+/* Row i tells of port i; ports without a row have fixed extents. */
 static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* about,
                       int32_t num_about, const tvmrt_dims* dims) {
   int32_t i;
@@ -65,17 +66,19 @@ int tvmrt__library_has_state(tvmrt_module* library, bool* out) {
   return 0;
 }
 
-bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
+/* The first axis that is too short or too long, both bounds included; -1: none. The ranks are the
+ * same. */
+static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
   int i;
-  if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);
-  if (given->ndim != port->about->rank) return false;
-  for (i = 0; i < given->ndim; ++i) {
-    /* inclusive on both sides, as declared */
-    if (given->shape[i] < port->about->least[i] || given->shape[i] > port->about->most[i]) {
-      return false;
-    }
+  for (i = 0; i < about->rank; ++i) {
+    if (given->shape[i] < about->least[i] || given->shape[i] > about->most[i]) return i;
   }
-  return true;
+  return -1;
+}
+
+bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
+  if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);
+  return given->ndim == port->about->rank && misfit_axis(port->about, given) < 0;
 }
 
 void tvmrt__port_note_room(tvmrt_port* port) {
@@ -83,15 +86,6 @@ void tvmrt__port_note_room(tvmrt_port* port) {
   /* A tensor of the caller's has room for what it came with, and no more. */
   memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,
          (size_t)port->about->rank * sizeof(*port->room));
-}
-
-/* The first axis that is too short or too long; -1: none. */
-static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
-  int i;
-  for (i = 0; i < about->rank; ++i) {
-    if (given->shape[i] < about->least[i] || given->shape[i] > about->most[i]) return i;
-  }
-  return -1;
 }
 
 /* The sentence names what a user can change: a dimension by its name where one is to blame, else

@@ -12,13 +12,16 @@ static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seco
   double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"Name\": {\"string\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, op->name));
-  return tvmrt__buf_printf(out,
-                           "}, \"Count\": {\"count\": %" PRId64
-                           "}, \"Duration (us)\": {\"microseconds\": %.3f}, \"Percent\": "
-                           "{\"percent\": %.3f}, \"Device\": {\"string\": \"cpu0\"}}",
-                           op->count, op->seconds * 1e6, percent);
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
+      out, "}, \"Count\": {\"count\": %" PRId64 "}, \"Duration (us)\": {\"microseconds\": ",
+      op->count));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, op->seconds * 1e6));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "}, \"Percent\": {\"percent\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, percent));
+  return tvmrt__buf_puts(out, "}, \"Device\": {\"string\": \"cpu0\"}}");
 }
 
+/* All times in microseconds, as members say; `executor` is text of ours and needs no escapes. */
 int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
                         const char* executor, tvmrt_buf* out) {
   size_t i;
@@ -27,12 +30,13 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
     if (i != 0) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ", "));
     TVMRT_RETURN_IF_ERROR(write_call(out, &ops[i], total_seconds));
   }
-  return tvmrt__buf_printf(
-      out,
-      "], \"device_metrics\": {\"cpu0\": {\"Duration (us)\": {\"microseconds\": "
-      "%.3f}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
-      "\"Number of threads\": {\"count\": 1}}}",
-      total_seconds * 1e6, executor);
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(
+      out, "], \"device_metrics\": {\"cpu0\": {\"Duration (us)\": {\"microseconds\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, total_seconds * 1e6));
+  return tvmrt__buf_printf(out,
+                           "}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
+                           "\"Number of threads\": {\"count\": 1}}}",
+                           executor);
 }
 
 /* Takes the text over, whatever came of it. */

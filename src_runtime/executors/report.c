@@ -1,8 +1,6 @@
 /* Reports of profiling: the objects, and the functions that make them. */
 #include "report.h"
 
-#include <ctype.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,27 +75,6 @@ typedef struct reading {
   tvmrt_map* configuration;
 } reading;
 
-/* As long as it looks like one: strtod judges, which knows "inf" and "nan" as well. */
-static int read_number(tvmrt_parser* in, double* out) {
-  char text[400]; /* the largest of floats has 309 digits before the point */
-  char* end;
-  char* point;
-  size_t size = 0;
-  (void)tvmrt__json_peek(&in->json);
-  while (in->json.at + size < in->json.end && size + 1 < sizeof(text)) {
-    const char c = in->json.at[size];
-    if (!isalnum((unsigned char)c) && strchr("+-.", c) == NULL) break;
-    text[size++] = c;
-  }
-  text[size] = '\0';
-  point = strchr(text, '.');
-  if (point != NULL) *point = localeconv()->decimal_point[0]; /* what strtod goes by */
-  *out = strtod(text, &end);
-  if (size == 0 || end != text + size) return tvmrt__parse_fail(in, "'%.20s' is no number", text);
-  in->json.at += size;
-  return 0;
-}
-
 /* The one member of a metric; `into` is a tvmrt_object*. */
 static int read_member(tvmrt_parser* in, void* into, const char* key) {
   tvmrt_object** out = into;
@@ -115,7 +92,7 @@ static int read_member(tvmrt_parser* in, void* into, const char* key) {
   }
   for (i = 0; i < NUM_METRICS && strcmp(key, metrics[i].member) != 0; ++i) continue;
   if (i == NUM_METRICS) return tvmrt__parse_fail(in, "'%.40s' is no kind of metric", key);
-  TVMRT_RETURN_IF_ERROR(read_number(in, &number));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_real(in, &number));
   *out = (tvmrt_object*)tvmrt__metric_new(metrics[i].type, number);
   return *out == NULL ? -1 : 0;
 }
@@ -131,6 +108,7 @@ static int read_metric(tvmrt_parser* in, void* map, const char* key) {
   return tvmrt__map_set_text(map, key, value);
 }
 
+/* What is known of a device as a whole; replaces what stood under the same name. */
 static int read_device(tvmrt_parser* in, void* devices, const char* key) {
   tvmrt_map* map = tvmrt__map_new();
   if (map != NULL && tvmrt__parse_members(in, read_metric, map) != 0) {
@@ -140,6 +118,7 @@ static int read_device(tvmrt_parser* in, void* devices, const char* key) {
   return map == NULL ? -1 : tvmrt__map_set_text(devices, key, &map->base);
 }
 
+/* A call that fails is released here: the list has those alone that were read to the end. */
 static int read_call(tvmrt_parser* in, void* calls) {
   tvmrt_map* map = tvmrt__map_new();
   int rc = map == NULL ? -1 : tvmrt__parse_members(in, read_metric, map);
@@ -189,6 +168,7 @@ int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
 
 /* ---- functions ---- */
 
+/* (text) -> report. */
 TVMRT_NATIVE(from_json) {
   TVMByteArray text;
   tvmrt_object* report = NULL;
@@ -250,6 +230,7 @@ METRIC(make_count, TVMRT_TYPE_COUNT)
 /* For objects that own nothing. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
+/* (Device) -> a key for a map of metrics, printed as its name and number. */
 TVMRT_NATIVE(make_device) {
   tvmrt_device_wrapper* wrapper;
   DLDevice device;
@@ -270,6 +251,7 @@ static int return_text(int rc, tvmrt_buf* text, TVMValue* out, int* out_code) {
   return rc;
 }
 
+/* (report) -> JSON text, which FromJSON reads. */
 TVMRT_NATIVE(as_json) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
@@ -279,6 +261,7 @@ TVMRT_NATIVE(as_json) {
   return return_text(tvmrt__report_json(report, &text), &text, out, out_code);
 }
 
+/* (report) -> text with a line for each call. */
 TVMRT_NATIVE(as_csv) {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_report* report;
@@ -303,6 +286,7 @@ TVMRT_NATIVE(as_table) {
       out_code);
 }
 
+/* What a profiled function holds; freed with it. */
 typedef struct profiled {
   tvmrt_func* function; /* owned */
   int64_t warmup;

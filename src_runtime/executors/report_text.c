@@ -1,4 +1,4 @@
-/* Reports of profiling as JSON, as comma-separated values and as a table.
+/* Reports of profiling as JSON and as comma-separated values; report_table.c has the table.
  *
  * A report is maps from names to metrics, which profilers of all kinds fill: names are TVM's,
  * values boxed numbers or texts. What is no metric fails with its type. Texts grow in the caller's
@@ -11,14 +11,11 @@
 #include "../tensors/memory_device.h"
 #include "report.h"
 
-static const char name_column[] = "Name";
-static const char time_column[] = "Duration (us)";
-
 /* Devices are keys as well, in reports that front ends make. */
 int tvmrt__report_key(const tvmrt_object* key, tvmrt_buf* out) {
   out->size = 0;
   if (key->type_index == TVMRT_TYPE_STRING) {
-    return tvmrt__buf_puts(out, ((const tvmrt_string*)(const void*)key)->data);
+    return tvmrt__buf_puts(out, tvmrt__text_of(key));
   }
   if (key->type_index == TVMRT_TYPE_DEVICE_WRAPPER) {
     const DLDevice dev = ((const tvmrt_device_wrapper*)(const void*)key)->device;
@@ -36,30 +33,34 @@ tvmrt_object* tvmrt__report_get(const tvmrt_map* map, const char* key) {
   return slot == NULL ? NULL : map->entries[(uintptr_t)slot->value - 1].value;
 }
 
-/* Always -1. */
-static int refuse(const tvmrt_object* value) {
+int tvmrt__report_refuse(const tvmrt_object* value) {
   const char* key = tvmrt__type_key(value->type_index);
   return tvmrt__fail_type("a report holds durations, percents, ratios, counts and texts, not a %s.",
                           key == NULL ? "thing" : key);
 }
 
+int tvmrt__metric_number(const tvmrt_object* value, char style, int digits, tvmrt_buf* out) {
+  const tvmrt_box* box = (const tvmrt_box*)(const void*)value;
+  if (value->type_index != TVMRT_TYPE_COUNT) {
+    return tvmrt__write_real(out, style, digits, box->as.real);
+  }
+  return tvmrt__buf_printf(out, "%" PRId64, box->as.integer);
+}
+
 /* ---- JSON ---- */
 
+/* Seventeen digits behind the point, as TVM's own reports have. */
 static int write_metric(tvmrt_buf* out, const tvmrt_object* value) {
   const char* member = tvmrt__metric_member(value);
   if (value->type_index == TVMRT_TYPE_STRING) {
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"string\":"));
-    TVMRT_RETURN_IF_ERROR(
-        tvmrt__json_write_string(out, ((const tvmrt_string*)(const void*)value)->data));
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, tvmrt__text_of(value)));
     return tvmrt__buf_puts(out, "}");
   }
-  if (member == NULL) return refuse(value);
-  if (value->type_index == TVMRT_TYPE_COUNT) {
-    return tvmrt__buf_printf(out, "{\"%s\":%" PRId64 "}", member,
-                             ((const tvmrt_box*)(const void*)value)->as.integer);
-  }
-  return tvmrt__buf_printf(out, "{\"%s\":%.17f}", member,
-                           ((const tvmrt_box*)(const void*)value)->as.real);
+  if (member == NULL) return tvmrt__report_refuse(value);
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, "{\"%s\":", member));
+  TVMRT_RETURN_IF_ERROR(tvmrt__metric_number(value, 'f', 17, out));
+  return tvmrt__buf_puts(out, "}");
 }
 
 /* One walk for metrics and for maps of them: `write` writes a value. */
@@ -79,8 +80,9 @@ static int write_map(tvmrt_buf* out, const tvmrt_map* map,
   return rc != 0 ? rc : tvmrt__buf_puts(out, "}");
 }
 
+/* Calls were looked at when the report was made, what stands under a device's name was not. */
 static int write_metrics(tvmrt_buf* out, const tvmrt_object* map) {
-  if (map->type_index != TVMRT_TYPE_MAP) return refuse(map);
+  if (map->type_index != TVMRT_TYPE_MAP) return tvmrt__report_refuse(map);
   return write_map(out, (const tvmrt_map*)(const void*)map, write_metric);
 }
 
@@ -112,9 +114,9 @@ static int gather(tvmrt_map* const* maps, size_t count, tvmrt_strmap* names, tvm
   for (i = 0; i < count; ++i) {
     for (k = 0; k < maps[i]->size; ++k) {
       const tvmrt_object* key = maps[i]->entries[k].key;
-      const char* text = ((const tvmrt_string*)(const void*)key)->data;
+      const char* text = tvmrt__text_of(key);
       tvmrt_strmap_slot* slot;
-      if (key->type_index != TVMRT_TYPE_STRING) return refuse(key);
+      if (key->type_index != TVMRT_TYPE_STRING) return tvmrt__report_refuse(key);
       slot = tvmrt__strmap_insert(names, text);
       if (slot == NULL) return -1;
       if (slot->value != NULL) continue;
@@ -158,41 +160,36 @@ tvmrt_array* tvmrt__report_columns(tvmrt_map* const* maps, size_t count, const c
 
 /* ---- comma-separated values ---- */
 
+/* Nothing between commas where a call lacks the column. Texts stand in quotes, which double
+ * inside. */
 static int write_field(tvmrt_buf* out, const tvmrt_object* value) {
   const char* c;
   if (value == NULL) return 0;
-  if (value->type_index == TVMRT_TYPE_COUNT) {
-    return tvmrt__buf_printf(out, "%" PRId64, ((const tvmrt_box*)(const void*)value)->as.integer);
-  }
-  if (tvmrt__metric_member(value) != NULL) {
-    return tvmrt__buf_printf(out, "%g", ((const tvmrt_box*)(const void*)value)->as.real);
-  }
-  if (value->type_index != TVMRT_TYPE_STRING) return refuse(value);
+  if (tvmrt__metric_member(value) != NULL) return tvmrt__metric_number(value, 'g', 6, out);
+  if (value->type_index != TVMRT_TYPE_STRING) return tvmrt__report_refuse(value);
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
-  for (c = ((const tvmrt_string*)(const void*)value)->data; *c != '\0'; ++c) {
+  for (c = tvmrt__text_of(value); *c != '\0'; ++c) {
     if (*c == '"') TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, c, 1));
   }
   return tvmrt__buf_puts(out, "\"");
 }
 
-static const char* column_name(const tvmrt_array* columns, size_t i) {
-  return ((const tvmrt_string*)(const void*)columns->items[i])->data;
-}
-
+/* A line of names, then a line for each call. */
 static int write_fields(const tvmrt_report* report, const tvmrt_array* columns, tvmrt_buf* out) {
   size_t i;
   size_t k;
   for (k = 0; k < columns->size; ++k) {
     if (k != 0) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ","));
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, column_name(columns, k)));
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, tvmrt__text_of(columns->items[k])));
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\n"));
   for (i = 0; i < report->calls->size; ++i) {
     const tvmrt_map* call = (const tvmrt_map*)(const void*)report->calls->items[i];
     for (k = 0; k < columns->size; ++k) {
+      const char* name = tvmrt__text_of(columns->items[k]);
       if (k != 0) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ","));
-      TVMRT_RETURN_IF_ERROR(write_field(out, tvmrt__report_get(call, column_name(columns, k))));
+      TVMRT_RETURN_IF_ERROR(write_field(out, tvmrt__report_get(call, name)));
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\n"));
   }
@@ -205,296 +202,5 @@ int tvmrt__report_csv(const tvmrt_report* report, tvmrt_buf* out) {
   tvmrt_array* columns = tvmrt__report_columns(calls, report->calls->size, none);
   int rc = columns == NULL ? -1 : write_fields(report, columns, out);
   if (columns != NULL) tvmrt__release(&columns->base);
-  return rc;
-}
-
-/* ---- the table ---- */
-
-/* Two digits are enough for people; JSON has the others. */
-int tvmrt__metric_text(const tvmrt_object* value, tvmrt_buf* out) {
-  if (value == NULL) return 0;
-  if (value->type_index == TVMRT_TYPE_STRING) {
-    return tvmrt__buf_puts(out, ((const tvmrt_string*)(const void*)value)->data);
-  }
-  if (tvmrt__metric_member(value) == NULL) return refuse(value);
-  if (value->type_index == TVMRT_TYPE_COUNT) {
-    return tvmrt__buf_printf(out, "%" PRId64, ((const tvmrt_box*)(const void*)value)->as.integer);
-  }
-  return tvmrt__buf_printf(out, "%.2f", ((const tvmrt_box*)(const void*)value)->as.real);
-}
-
-/* Rows are maps of their own; NULL is a line. */
-typedef struct rows {
-  tvmrt_map** maps;
-  size_t* merged; /* how many calls are in each */
-  size_t count;
-} rows;
-
-static void free_rows(rows* r) {
-  size_t i;
-  for (i = 0; i < r->count; ++i) {
-    if (r->maps[i] != NULL) tvmrt__release(&r->maps[i]->base);
-  }
-  free(r->maps);
-  free(r->merged);
-}
-
-static bool same_text(const tvmrt_map* a, const tvmrt_map* b, const char* key) {
-  const tvmrt_object* x = tvmrt__report_get(a, key);
-  const tvmrt_object* y = tvmrt__report_get(b, key);
-  if (x == NULL || y == NULL) return x == y;
-  return x->type_index == TVMRT_TYPE_STRING && y->type_index == TVMRT_TYPE_STRING &&
-         strcmp(((const tvmrt_string*)(const void*)x)->data,
-                ((const tvmrt_string*)(const void*)y)->data) == 0;
-}
-
-/* Calls are one row if they are of one function, of the same shapes, on the same device. A hash,
- * where there is one, is of the function and of its shapes. */
-static bool same_row(const tvmrt_map* a, const tvmrt_map* b) {
-  const char* name = tvmrt__report_get(a, "Hash") != NULL ? "Hash" : name_column;
-  return same_text(a, b, name) && same_text(a, b, "Argument Shapes") && same_text(a, b, "Device");
-}
-
-/* What a row of `merged` calls says with one more; ratios are means, texts that differ say nothing. */
-static tvmrt_object* combine(const tvmrt_object* old, tvmrt_object* value, size_t merged) {
-  double sum;
-  if (old != NULL && value->type_index == TVMRT_TYPE_STRING) {
-    const char* text = ((const tvmrt_string*)(const void*)value)->data;
-    const bool same = old->type_index == TVMRT_TYPE_STRING &&
-                      strcmp(((const tvmrt_string*)(const void*)old)->data, text) == 0;
-    return (tvmrt_object*)tvmrt__string_new(text, same ? strlen(text) : 0);
-  }
-  /* The first of its name, or what cannot be added, is taken as it is. */
-  if (old == NULL || old->type_index != value->type_index || tvmrt__metric_member(value) == NULL) {
-    tvmrt__retain(value);
-    return value;
-  }
-  sum = tvmrt__metric_value((const tvmrt_box*)(const void*)old);
-  if (value->type_index == TVMRT_TYPE_RATIO) sum *= (double)merged;
-  sum += tvmrt__metric_value((const tvmrt_box*)(const void*)value);
-  if (value->type_index == TVMRT_TYPE_RATIO) sum /= (double)merged + 1;
-  return (tvmrt_object*)tvmrt__metric_new((tvmrt_type)value->type_index, sum);
-}
-
-/* `merged` is how many calls the row has already; 0 for a new one. */
-static int merge(tvmrt_map* row, const tvmrt_map* call, size_t merged) {
-  size_t i;
-  for (i = 0; i < call->size; ++i) {
-    const tvmrt_map_entry* e = &call->entries[i];
-    const tvmrt_object* old = merged == 0 ? NULL : tvmrt__map_get(row, e->key);
-    tvmrt_object* value = combine(old, e->value, merged);
-    /* The key is kept for the map, which takes both over. */
-    if (value == NULL) return -1;
-    tvmrt__retain(e->key);
-    TVMRT_RETURN_IF_ERROR(tvmrt__map_set(row, e->key, value));
-  }
-  return 0;
-}
-
-/* The row is counted as soon as it is there, for free_rows(); `maps` has room for all calls. */
-static int add_row(rows* r, const tvmrt_map* call, bool aggregate) {
-  size_t i = r->count;
-  if (aggregate) {
-    for (i = 0; i < r->count && !same_row(r->maps[i], call); ++i) continue;
-  }
-  if (i == r->count) {
-    r->maps[i] = tvmrt__map_new();
-    if (r->maps[i] == NULL) return -1;
-    ++r->count;
-  }
-  return merge(r->maps[i], call, r->merged[i]++);
-}
-
-static double time_of(const tvmrt_map* row) {
-  const tvmrt_object* value = tvmrt__report_get(row, time_column);
-  return value == NULL || tvmrt__metric_member(value) == NULL
-             ? 0
-             : tvmrt__metric_value((const tvmrt_box*)(const void*)value);
-}
-
-/* The slowest first; equal ones stay in their order. Insertion is enough for as many rows as a
- * network has operators. */
-static void sort_rows(rows* r) {
-  size_t i;
-  size_t k;
-  for (i = 1; i < r->count; ++i) {
-    tvmrt_map* row = r->maps[i];
-    const double time = time_of(row);
-    for (k = i; k > 0 && time_of(r->maps[k - 1]) < time; --k) r->maps[k] = r->maps[k - 1];
-    r->maps[k] = row;
-  }
-}
-
-/* What adds up, of all rows, under the name "Sum". */
-static int add_sums(rows* r) {
-  const size_t calls = r->count;
-  tvmrt_map* sum = tvmrt__map_new();
-  size_t i;
-  size_t k;
-  if (sum == NULL) return -1;
-  /* The line between calls and sums is a row without a map. */
-  r->maps[r->count++] = NULL;
-  r->maps[r->count++] = sum;
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__map_set_text(sum, name_column, (tvmrt_object*)tvmrt__string_new("Sum", 3)));
-  for (i = 0; i < calls; ++i) {
-    for (k = 0; k < r->maps[i]->size; ++k) {
-      const tvmrt_map_entry* e = &r->maps[i]->entries[k];
-      tvmrt_object* value;
-      /* Ratios have no sum, and texts none either. */
-      if (e->value->type_index == TVMRT_TYPE_RATIO || tvmrt__metric_member(e->value) == NULL) {
-        continue;
-      }
-      value = combine(tvmrt__map_get(sum, e->key), e->value, 1);
-      if (value == NULL) return -1;
-      tvmrt__retain(e->key);
-      TVMRT_RETURN_IF_ERROR(tvmrt__map_set(sum, e->key, value));
-    }
-  }
-  return 0;
-}
-
-/* A row for each device with what the report says of it as a whole, below the sums. */
-static int add_totals(rows* r, const tvmrt_map* devices) {
-  tvmrt_buf key = {NULL, 0, 0};
-  int rc = 0;
-  size_t i;
-  for (i = 0; i < devices->size && rc == 0; ++i) {
-    const tvmrt_object* metrics = devices->entries[i].value;
-    tvmrt_map* total = tvmrt__map_new();
-    if (total == NULL) {
-      rc = -1;
-      break;
-    }
-    r->maps[r->count++] = total;
-    rc = tvmrt__map_set_text(total, name_column, (tvmrt_object*)tvmrt__string_new("Total", 5));
-    if (rc == 0) rc = tvmrt__report_key(devices->entries[i].key, &key);
-    if (rc == 0) {
-      rc = tvmrt__map_set_text(total, "Device",
-                               (tvmrt_object*)tvmrt__string_new(key.data, key.size));
-    }
-    /* Front ends make reports, too: what is no map is refused here, since nobody has looked
-     * before. */
-    if (rc == 0 && metrics->type_index != TVMRT_TYPE_MAP) rc = refuse(metrics);
-    if (rc == 0) rc = merge(total, (const tvmrt_map*)(const void*)metrics, 0);
-  }
-  tvmrt__buf_free(&key);
-  return rc;
-}
-
-/* A text in so many places, and two more before the next one. Columns are counted in bytes, as
- * names of functions are ASCII. */
-static int pad(tvmrt_buf* out, size_t from, size_t width) {
-  size_t used = out->size - from;
-  for (; used < width + 2; ++used) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, " "));
-  return 0;
-}
-
-static int column_width(const rows* r, const char* name, size_t* out) {
-  tvmrt_buf text = {NULL, 0, 0};
-  int rc = 0;
-  size_t i;
-  *out = strlen(name);
-  for (i = 0; i < r->count && rc == 0; ++i) {
-    text.size = 0;
-    if (r->maps[i] != NULL) rc = tvmrt__metric_text(tvmrt__report_get(r->maps[i], name), &text);
-    if (text.size > *out) *out = text.size;
-  }
-  tvmrt__buf_free(&text);
-  return rc;
-}
-
-static void end_line(tvmrt_buf* out, size_t from) {
-  while (out->size > from && out->data[out->size - 1] == ' ') out->data[--out->size] = '\0';
-}
-
-static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* widths,
-                      tvmrt_buf* out) {
-  size_t i;
-  size_t k;
-  for (i = 0; i <= r->count; ++i) { /* the head, then the rows */
-    const size_t line = out->size;
-    if (i != 0 && r->maps[i - 1] == NULL) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "----------\n"));
-      continue;
-    }
-    for (k = 0; k < columns->size; ++k) {
-      const size_t from = out->size;
-      const char* name = column_name(columns, k);
-      if (i == 0) {
-        TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, name));
-      } else {
-        TVMRT_RETURN_IF_ERROR(tvmrt__metric_text(tvmrt__report_get(r->maps[i - 1], name), out));
-      }
-      TVMRT_RETURN_IF_ERROR(pad(out, from, widths[k]));
-    }
-    end_line(out, line);
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\n"));
-  }
-  return 0;
-}
-
-/* Widths first, from all rows: two passes over the same texts. All rows have the same columns; a
- * row that lacks one shows blanks there. */
-static int write_table(const rows* r, tvmrt_buf* out) {
-  static const char* const first[] = {name_column, time_column,       "Percent", "Device",
-                                      "Count",     "Argument Shapes", NULL};
-  tvmrt_map** all = tvmrt__calloc(r->count + 1, sizeof(*all));
-  tvmrt_array* columns = NULL;
-  size_t* widths = NULL;
-  size_t count = 0;
-  size_t i;
-  int rc = -1;
-  for (i = 0; all != NULL && i < r->count; ++i) {
-    if (r->maps[i] != NULL) all[count++] = r->maps[i];
-  }
-  if (all != NULL) columns = tvmrt__report_columns(all, count, first);
-  /* one more, so that no columns are not an empty allocation */
-  if (columns != NULL) widths = tvmrt__calloc(columns->size + 1, sizeof(*widths));
-  if (widths != NULL) {
-    rc = 0;
-    for (i = 0; i < columns->size && rc == 0; ++i) {
-      rc = column_width(r, column_name(columns, i), &widths[i]);
-    }
-    if (rc == 0) rc = write_rows(r, columns, widths, out);
-  }
-  free(widths);
-  if (columns != NULL) tvmrt__release(&columns->base);
-  free((void*)all);
-  return rc;
-}
-
-static int write_configuration(const tvmrt_map* configuration, tvmrt_buf* out) {
-  tvmrt_buf key = {NULL, 0, 0};
-  int rc = tvmrt__buf_puts(out, "\nConfiguration\n-------------\n");
-  size_t i;
-  for (i = 0; i < configuration->size && rc == 0; ++i) {
-    rc = tvmrt__report_key(configuration->entries[i].key, &key);
-    if (rc == 0) rc = tvmrt__buf_printf(out, "%s: ", key.data);
-    if (rc == 0) rc = tvmrt__metric_text(configuration->entries[i].value, out);
-    if (rc == 0) rc = tvmrt__buf_puts(out, "\n");
-  }
-  tvmrt__buf_free(&key);
-  return rc;
-}
-
-/* Room for a row of each call, the line, the sums, and a total of each device. */
-int tvmrt__report_table(const tvmrt_report* report, bool sort, bool aggregate, bool sums,
-                        tvmrt_buf* out) {
-  const size_t calls = report->calls->size;
-  const size_t room = calls + 2 + report->device_metrics->size;
-  rows r = {(tvmrt_map**)tvmrt__calloc(room, sizeof(*r.maps)),
-            tvmrt__calloc(room, sizeof(*r.merged)), 0};
-  int rc = r.maps == NULL || r.merged == NULL ? -1 : 0;
-  size_t i;
-  for (i = 0; i < calls && rc == 0; ++i) {
-    rc = add_row(&r, (const tvmrt_map*)(const void*)report->calls->items[i], aggregate);
-  }
-  if (rc == 0 && sort) sort_rows(&r);
-  if (rc == 0 && sums) rc = add_sums(&r);
-  if (rc == 0) rc = add_totals(&r, report->device_metrics);
-  if (rc == 0) rc = write_table(&r, out);
-  if (rc == 0) rc = write_configuration(report->configuration, out);
-  free_rows(&r);
   return rc;
 }

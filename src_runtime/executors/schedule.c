@@ -196,6 +196,8 @@ static void fill_plan(tvmrt_schedule* s, int32_t num_steps) {
   s->plan.end_step = end_step;
 }
 
+/* `graph` is borrowed: it owns the schedule. What fails half way is freed like what is whole,
+ * tables that are missing being NULL. */
 int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
                         tvmrt_region_of_op region_of_op, int32_t num_steps, tvmrt_schedule** out) {
   const size_t count = (size_t)num_steps;
@@ -282,6 +284,7 @@ int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) 
   return 0;
 }
 
+/* What the last run left is dropped here and not at its end, as traces are asked for in between. */
 static void begin_run(tvmrt_schedule* s) {
   tvmrt__lock(&s->lock);
   s->is_cancelled = false;

@@ -22,6 +22,7 @@ static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return 0;
 }
 
+/* No pre_run and no wait: it is through when run() returns. */
 static const tvmrt_scheduler sync_scheduler = {
     .struct_bytes = sizeof(sync_scheduler),
     .name = "sync",
@@ -129,7 +130,7 @@ static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended
   return *ended ? tvmrt__graph_copy_outputs(g) : 0;
 }
 
-/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way No method: methods fail
+/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way. No method: methods fail
  * while a run is under way, which is when this one is called. */
 TVMRT_NATIVE(wait_started) {
   tvmrt_graph_executor* g = resource_handle;

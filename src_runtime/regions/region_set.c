@@ -5,9 +5,6 @@
  * behind. */
 #include "region_set.h"
 
-#include <locale.h>
-#include <stdlib.h>
-
 #include "../base/json.h"
 #include "../tensors/tensor.h"
 #include "region_check.h"
@@ -94,33 +91,16 @@ typedef struct number {
   double f;
 } number;
 
+/* What has a point, an exponent or letters is no integer. */
 static int read_number(reader* r, number* out) {
-  char text[64]; /* longer than Python writes any number */
-  size_t size = 0;
-  char* end;
-  char* point;
-  const char* begin;
+  const char* c;
   (void)tvmrt__json_peek(&r->in.json); /* what stands before it is passed over */
-  begin = r->in.json.at;
-  out->is_int = true;
-  while (r->in.json.at + size < r->in.json.end && size + 1 < sizeof(text)) {
-    const char c = begin[size];
-    if (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
-    /* what has a point, an exponent or letters is no integer */
-    if ((c < '0' || c > '9') && c != '-') out->is_int = false;
-    text[size++] = c;
-  }
-  if (out->is_int) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &out->i));
-    out->f = (double)out->i;
-    return 0;
-  }
-  text[size] = '\0';
-  point = strchr(text, '.');
-  if (point != NULL) *point = localeconv()->decimal_point[0]; /* what strtod goes by */
-  out->f = strtod(text, &end);
-  if (end != text + size || size == 0) return FAIL(r, "'%.20s' is no number", text);
-  r->in.json.at += size;
+  c = r->in.json.at;
+  while (c < r->in.json.end && ((*c >= '0' && *c <= '9') || *c == '-')) ++c;
+  out->is_int = c == r->in.json.end || strchr(",]} \n\t\r", *c) != NULL;
+  if (!out->is_int) return tvmrt__parse_real(&r->in, &out->f);
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &out->i));
+  out->f = (double)out->i;
   return 0;
 }
 

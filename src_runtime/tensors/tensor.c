@@ -241,6 +241,14 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
                    (size_t)bytes, stream);
 }
 
+tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev) {
+  tvmrt_tensor* copy = tvmrt__tensor_alloc(from->shape, from->ndim, from->dtype, dev);
+  if (copy == NULL) return NULL;
+  if (tvmrt__tensor_copy(from, &copy->dl, NULL) == 0) return copy;
+  tvmrt__tensor_release(copy);
+  return NULL;
+}
+
 /* Handles come from outside. */
 static int check_tensor(TVMArrayHandle handle, const char* who) {
   if (handle == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);

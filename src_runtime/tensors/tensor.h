@@ -30,6 +30,8 @@ tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dty
 /* The same memory with another shape and type, at a byte offset; retains base. */
 tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
                                  DLDataType dtype, uint64_t byte_offset);
+/* A tensor of its own on that device with the elements of another one; NULL with the error text set. */
+tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev);
 /* A view of foreign memory, which the caller keeps alive. */
 tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source);
 

@@ -322,6 +322,16 @@ static void test_failing_operators_are_told(void** state) {
   (void)state;
   assert_fails(run(fails), "the wires are cut.");
   assert_fails(run(silent), "node 'y': function 'silent' failed and gave no reason.");
+  assert_fails(run(fails), "the wires are cut.");
+  {
+    TVMFunctionHandle one = NULL;
+    TVMValue node = {.v_str = "y"}, ret;
+    int code = kTVMStr, ret_code;
+    assert_ok(TVMModGetFunction(silent, "execute_node", 0, &one));
+    assert_fails(TVMFuncCall(one, &node, &code, 1, &ret, &ret_code),
+                 "node 'y': function 'silent' failed and gave no reason.");
+    TVMFuncFree(one);
+  }
   TVMModFree(fails);
   TVMModFree(silent);
   TVMModFree(library);

@@ -319,6 +319,12 @@ def test_profile(debug):
     assert report.csv().startswith("name,count,seconds")
 
 
+def test_profile_in_a_locale_with_commas(debug, decimal_comma):
+    with decimal_comma():
+        report = debug.profile()
+    assert report.total > 0
+
+
 def test_factory_functions(graph_library):
     library = tvmrt.runtime.load_module(graph_library)
     assert json.loads(library["get_graph_json"]())["arg_nodes"] == [0, 1]

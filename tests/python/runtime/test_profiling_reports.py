@@ -83,6 +83,13 @@ def test_json_and_csv(made):
     ]
 
 
+def test_numbers_have_points_in_every_locale(made, decimal_comma):
+    kinds = ("AsJSON", "AsCSV", "AsTable")
+    told = [made(kind) for kind in kinds]
+    with decimal_comma():
+        assert [made(kind) for kind in kinds] == told
+
+
 def test_table(made):
     lines = [line.split() for line in made("AsTable").splitlines()]
     assert lines[:6] == [
