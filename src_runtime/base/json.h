@@ -33,7 +33,7 @@ int tvmrt__parse_members(tvmrt_parser* in,
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
 int tvmrt__parse_real(tvmrt_parser* in, double* out); /* whatever the program's locale is */
-int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */
+int tvmrt__parse_skip(tvmrt_parser* in);              /* any value, however deep */
 
 /* What a value that was stepped over contains. */
 typedef struct tvmrt_parse_counts {

@@ -13,8 +13,8 @@ static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seco
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"Name\": {\"string\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, op->name));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
-      out, "}, \"Count\": {\"count\": %" PRId64 "}, \"Duration (us)\": {\"microseconds\": ",
-      op->count));
+      out,
+      "}, \"Count\": {\"count\": %" PRId64 "}, \"Duration (us)\": {\"microseconds\": ", op->count));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, op->seconds * 1e6));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "}, \"Percent\": {\"percent\": "));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_real(out, 'f', 3, percent));

@@ -4,7 +4,10 @@
  * has them by name, and for each function of an import the names that it needs. The first look-up
  * of such a function calls its initialiser, `__init_<symbol>`, once, with an Array of the
  * constants. Look-ups may come from several threads; the initialiser is called under the lock, one
- * at a time, and must not ask this module for functions of its clients. */
+ * at a time, and must not ask this module for functions of its clients.
+ *
+ * Its payload is the constants, as params are written; vec<string> symbols; u64 number of symbols
+ * again; then for each symbol vec<string> names of its constants. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +31,7 @@ typedef struct const_loader {
   bool has_lock;
 } const_loader;
 
+/* Also of a loader that was read half: counts say what is there. */
 static void const_loader_destroy(tvmrt_module* self) {
   const_loader* loader = (const_loader*)self;
   size_t i;
@@ -40,20 +44,11 @@ static void const_loader_destroy(tvmrt_module* self) {
   if (loader->has_lock) tvmrt__mutex_free(&loader->init_lock);
 }
 
-/* Borrowed; NULL where there is none. */
-static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
-  size_t i;
-  for (i = 0; i < loader->consts.count; ++i) {
-    if (strcmp(loader->consts.names[i], name) == 0) return loader->consts.tensors[i];
-  }
-  return NULL;
-}
-
 /* Fills an array of NULLs, so that one that is half full may be released. */
 static int gather(const const_loader* loader, const client* c, tvmrt_array* array) {
   size_t i;
   for (i = 0; i < c->num_vars; ++i) {
-    tvmrt_tensor* t = find_const(loader, c->vars[i]);
+    tvmrt_tensor* t = tvmrt__params_find(&loader->consts, c->vars[i]);
     if (t == NULL) {
       return tvmrt__fail_value("function '%s' needs constant '%s', which the library lacks.",
                                c->symbol, c->vars[i]);
@@ -124,6 +119,7 @@ static client* find_client(const_loader* loader, const char* name) {
   return NULL;
 }
 
+/* () -> Map of all constants, by which tools look at what a library carries. */
 TVMRT_NATIVE(get_const_vars) {
   const const_loader* loader = resource_handle;
   TVMRT_ARGS("get_const_var_ndarray");
@@ -215,6 +211,7 @@ static int read_clients(tvmrt_reader* in, const_loader* loader) {
   return 0;
 }
 
+/* What the loader calls: constants, then the symbols that wait for them. */
 static int read_const_loader(tvmrt_reader* in, tvmrt_module** out) {
   const_loader* loader;
   int rc;
@@ -262,6 +259,8 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
   return 0;
 }
 
+/* (Map of constants, Map of symbol to Array of names) -> module, as the compiler of a library
+ * makes it. */
 TVMRT_NATIVE(create) {
   tvmrt_map* consts;
   tvmrt_map* symbols;

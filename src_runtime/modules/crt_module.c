@@ -7,6 +7,7 @@
 
 #include "module.h"
 
+/* Kept small, as all that it has is the program's. */
 typedef struct crt_module {
   tvmrt_module base;
   const TVMModule* table; /* static */
@@ -29,6 +30,7 @@ static const tvmrt_module_type crt_type = {
     .find = crt_find,
 };
 
+/* The handle is the caller's. Nothing says how long the table lives: it must outlive the module. */
 int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle) {
   crt_module* m;
   *out_handle = NULL;

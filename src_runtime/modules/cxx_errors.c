@@ -24,6 +24,8 @@ typedef struct {
   char inside[16];
 } cxx_string;
 
+/* As much as the constructor below fills: the class with its virtual base, in libstdc++'s ABI
+ * for this processor. */
 enum { OSTRINGSTREAM_BYTES = 376 };
 
 typedef struct {
@@ -32,6 +34,7 @@ typedef struct {
   int line;
 } log_entry;
 
+/* As the constructor of an empty text leaves it: the data pointer points into the object itself. */
 static void make_empty(cxx_string* text) {
   text->data = text->inside;
   text->size = 0;

@@ -17,6 +17,7 @@
 
 static const char kBridge[] = TVMRT_LIBRARY_PREFIX "tvmrt_tvm_ffi" TVMRT_LIBRARY_SUFFIX;
 static const char kPrefix[] = "__tvm_ffi_";
+/* Two threads may meet their first function of tvm-ffi at once. */
 static tvmrt_mutex start_lock = TVMRT_MUTEX_INIT;
 static void* bridge; /* its handle, once it was started */
 
@@ -138,6 +139,7 @@ void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
 /* ---- what a library asks for ---- */
 
 #if TVMRT_HAS_ELF
+/* A damaged file may say any size: the names of real libraries are far below this. */
 enum { MAX_NAMES_BYTES = 64 << 20 };
 
 typedef struct elf_file {
@@ -215,6 +217,8 @@ static int supply(const char* path, const char* names, size_t size) {
   return 0;
 }
 
+/* Called before the library is opened: a function that nobody has would end the process when it
+ * is first called. What is no ELF file passes. */
 int tvmrt__ffi_prepare(const char* path) {
   elf_file file;
   char* names = NULL;
@@ -233,6 +237,7 @@ int tvmrt__ffi_prepare(const char* path) {
   return rc;
 }
 #else
+/* Only files of ELF are looked into; elsewhere the system's loader tells what is missing. */
 int tvmrt__ffi_prepare(const char* path) {
   (void)path;
   return 0;

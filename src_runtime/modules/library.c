@@ -7,6 +7,7 @@
 #include "ffi_library.h"
 #include "manifest.h"
 
+/* One node of the tree that a library carries; its source is closed with it. */
 typedef struct library_module {
   tvmrt_module base;
   tvmrt_library_source source;
@@ -93,6 +94,7 @@ static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
   return 0;
 }
 
+/* In this order: once the source is closed, the address may be that of another library. */
 static void library_destroy(tvmrt_module* self) {
   library_module* lib = (library_module*)self;
   remove_live(lib);
@@ -228,6 +230,7 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
   return rc;
 }
 
+/* By the symbol alone: which library it is of does not matter. */
 static bool is_function(void* ctx, void* symbol) {
   (void)ctx;
   return tvmrt__symbol_is_function(symbol);

@@ -45,11 +45,12 @@ int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* c
 
 /* The text after the last '.' of the file's name; "so" for the other systems' shared libraries. */
 static const char* format_of(const char* path, const char* format) {
+  /* One loader opens all of them; a file of another system is refused by that system's loader. */
   static const char* const shared[] = {"dll", "dylib", "dso"};
   size_t i;
   if (format == NULL || format[0] == '\0') {
-    const char* dot = strrchr(path, '.');
-    if (dot == NULL || strchr(dot, '/') != NULL || dot[1] == '\0') return NULL;
+    const char* dot = strrchr(tvmrt__file_name(path), '.');
+    if (dot == NULL || dot[1] == '\0') return NULL;
     format = dot + 1;
   }
   for (i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
@@ -88,6 +89,7 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
   return rc;
 }
 
+/* The handle is the caller's to free; NULL with the error text set on failure. */
 int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandle* out) {
   tvmrt_module* mod = NULL;
   int rc;
@@ -103,6 +105,7 @@ static int return_module(TVMValue* out, int* out_code, int rc, tvmrt_module* mod
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* (path [, format]) -> module. */
 TVMRT_NATIVE(module_load_from_file) {
   const char* path;
   const char* format = "";
@@ -116,6 +119,8 @@ TVMRT_NATIVE(module_load_from_file) {
   return return_module(out, out_code, rc, mod);
 }
 
+/* (path [, format]): what `loadfile_so` means; the format is TVM's word and chooses nothing
+ * here. */
 TVMRT_NATIVE(load_shared_library) {
   const char* path;
   tvmrt_module* mod = NULL;

@@ -18,12 +18,11 @@ enum { MAX_SPELLINGS = TVMRT_PATHS_HAVE_SPELLINGS ? 4096 : 1 };
 
 /* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: number in binary, with "/" for 0 and "./" for 1. */
 static int spell(const char* path, unsigned number, tvmrt_buf* out) {
-  const char* slash = strrchr(path, '/');
-  const char* name = slash == NULL ? path : slash + 1;
+  const char* name = tvmrt__file_name(path);
   out->size = 0;
-  /* A name without a slash would be searched for in the system's folders: a file is meant. */
-  TVMRT_RETURN_IF_ERROR(slash == NULL ? tvmrt__buf_puts(out, "./")
-                                      : tvmrt__buf_append(out, path, (size_t)(name - path)));
+  /* A name without a folder would be searched for in the system's folders: a file is meant. */
+  TVMRT_RETURN_IF_ERROR(name == path ? tvmrt__buf_puts(out, "./")
+                                     : tvmrt__buf_append(out, path, (size_t)(name - path)));
   for (; number != 0; number >>= 1) {
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, (number & 1) != 0 ? "./" : "/"));
   }
@@ -36,6 +35,7 @@ static bool same_file(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->device == b->device && a->inode == b->inode;
 }
 
+/* A file that was written in place keeps its inode: then size and time are all that differs. */
 static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->size == b->size && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }

@@ -4,6 +4,14 @@
  * stands for the library itself; entry "_import_tree" gives the imports of all others as compressed
  * rows: vec<u64> row_ptr, vec<u64> child_indices. Without a tree all entries are imports of the
  * library.
+ *
+ * A library that imports one module of kind "k", whose payload is the number 7 of 64 bits:
+ *
+ *   N | 3 | 4 "_lib" | 1 "k" 7 | 12 "_import_tree" | 3: 0 1 1 | 1: 1
+ *
+ * Module 0 is the library, module 1 is of kind "k". The imports of module i are the children from
+ * row_ptr[i] on, up to row_ptr[i + 1]: module 0 imports module 1, module 1 nothing. Modules come
+ * before what they import, so that the first one is the root and no file can close a circle.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +42,8 @@ static void free_tree(tree* t) {
   free(t->children);
 }
 
+/* A count, then so many numbers of 64 bits. The count was compared with the bytes that are left,
+ * so memory for it is no risk. */
 static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, out_count));
@@ -74,6 +84,8 @@ static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, 
   return add_module(t, mod);
 }
 
+/* A count, then a key and a payload each. Nothing says how long a payload is, so an unknown kind
+ * ends the reading. */
 static int read_entries(tvmrt_reader* in, tvmrt_module* library, tree* t) {
   size_t count;
   size_t i;
@@ -192,6 +204,7 @@ typedef struct packing {
   size_t library_entry;
 } packing;
 
+/* Whose code goes into the library file itself: it has no bytes of its own in the blob. */
 static bool in_library(const tvmrt_module* mod) {
   return mod->type == &tvmrt__library_type ||
          (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
@@ -215,6 +228,7 @@ typedef struct walk_stack {
   size_t depth;
 } walk_stack;
 
+/* As deep as the tree: frames grow on the heap. */
 static int push(walk_stack* stack, tvmrt_module* mod) {
   void* frames = stack->frames;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&frames, stack->depth, sizeof(*stack->frames)));
@@ -225,6 +239,7 @@ static int push(walk_stack* stack, tvmrt_module* mod) {
   return 0;
 }
 
+/* The caller has seen that it is not there yet. */
 static int append_module(packing* p, tvmrt_module* mod) {
   void* modules = p->modules;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&modules, p->num_modules, sizeof(*p->modules)));
@@ -255,6 +270,7 @@ static int collect(packing* p, tvmrt_module* root) {
   return rc;
 }
 
+/* What was collected last is the root, and has to come first. */
 static void reverse_modules(packing* p) {
   size_t i;
   for (i = 0; i < p->num_modules / 2; ++i) {

@@ -36,6 +36,7 @@ static int check_count(const char* kind, const void* items, int64_t count, int64
                            items == NULL ? " and lists none" : "");
 }
 
+/* Executors index and allocate by ranks, and a type without bits has no size. */
 static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t count) {
   int64_t i;
   TVMRT_RETURN_IF_ERROR(check_count(kind, infos, count, MAX_TENSORS));
@@ -87,6 +88,7 @@ static int64_t info_bytes(const TVMTensorInfo* info) {
   return (int64_t)bytes;
 }
 
+/* The classic struct has one name, which stands for both. */
 static void fill_param(TVMParameterInfo* param, const TVMTensorInfo* info) {
   param->relay_name_hint = info->name;
   param->tir_name_hint = info->name;
@@ -124,6 +126,7 @@ static int synthesise(metadata_module* m, const TVMMetadata* classic) {
     info->constant_size_bytes += classic->constant_pools[i].data_len;
   }
   info->function_name = m->main_name;
+  /* inputs first, then outputs: that is how readers count them */
   info->params = m->params;
   info->num_inputs = classic->num_inputs;
   info->num_outputs = classic->num_outputs;
@@ -134,6 +137,7 @@ static int synthesise(metadata_module* m, const TVMMetadata* classic) {
   return 0;
 }
 
+/* An address is all that the caller gets: it reads the struct by metadata.h. */
 static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
   out->v_handle = (void*)(uintptr_t)pointer;
   *out_code = kTVMOpaqueHandle;
@@ -148,6 +152,7 @@ static int missing(const char* name) {
       name);
 }
 
+/* () -> address of the classic struct, which is the library's. */
 TVMRT_NATIVE(get_metadata) {
   void* metadata;
   TVMRT_ARGS("get_metadata");
@@ -155,6 +160,7 @@ TVMRT_NATIVE(get_metadata) {
   return metadata == NULL ? missing("get_c_metadata") : return_pointer(out, out_code, metadata);
 }
 
+/* () -> address of the newer struct: the library's, or one that was made of the classic struct. */
 TVMRT_NATIVE(get_model_metadata) {
   metadata_module* m = resource_handle;
   void* model;
@@ -210,6 +216,7 @@ static int read_metadata_module(tvmrt_reader* in, tvmrt_module** out) {
 
 TVMRT_LOADER(load, read_metadata_module)
 
+/* () -> a module without imports: who makes it imports the library that it shall tell of. */
 TVMRT_NATIVE(create) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;

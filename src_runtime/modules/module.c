@@ -3,7 +3,11 @@
  * A module owns its imports and the functions that it has handed out by name; both kinds of look-up
  * are remembered, since generated code and front ends ask by name again and again. Each module has
  * a lock, for its two tables of functions; imports are not locked, as they are added while a tree
- * is made. No lock is held while foreign code is called. */
+ * is made. No lock is held while foreign code is called.
+ *
+ * Who holds whom: a module holds its imports and its library. A function that a module has made for
+ * a name holds the module while anybody holds the function, and the module frees it with itself:
+ * so a caller may keep the function alone, and the two do not keep each other alive. */
 #include "module.h"
 
 #include <stdlib.h>
@@ -26,6 +30,7 @@ static void free_functions(tvmrt_module* mod) {
   tvmrt__strmap_free(&mod->environment);
 }
 
+/* Functions before `destroy`, which may unload the code that a function's end runs. */
 static void free_one(tvmrt_module* mod) {
   free_functions(mod);
   free(mod->imports);
@@ -264,6 +269,7 @@ int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, t
   return get_from_imports(mod, name, out);
 }
 
+/* *out is the caller's to free; NULL, and 0, where there is no such function. */
 int TVMModGetFunction(TVMModuleHandle mod, const char* func_name, int query_imports,
                       TVMFunctionHandle* out) {
   tvmrt_func* f = NULL;

@@ -30,6 +30,8 @@ typedef struct tvmrt_module_type {
   int (*find)(tvmrt_module* self, const char* name, tvmrt_found* out);
   int (*save)(tvmrt_module* self, tvmrt_buf* out);                       /* optional */
   int (*source)(tvmrt_module* self, const char* format, tvmrt_buf* out); /* optional */
+  const char* (*format)(
+      const tvmrt_module* self);       /* the suffix of a file of its source; optional */
   void (*destroy)(tvmrt_module* self); /* frees what the kind holds, not self; optional */
 } tvmrt_module_type;
 

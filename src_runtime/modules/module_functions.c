@@ -2,17 +2,16 @@
  *
  * What front ends ask of a module, whatever its kind; names are TVM's. Arguments are borrowed for
  * the call, results are new references. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "../base/stream.h"
 #include "module.h"
 
+/* The module that every function here is asked about, borrowed. */
 static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, least, most));
   return tvmrt__arg_module(in, 0, out);
 }
 
+/* (module) -> the name of its kind. */
 TVMRT_NATIVE(get_type_key) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -30,6 +29,7 @@ static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
   return mod->type->source == NULL ? 0 : mod->type->source(mod, format, text);
 }
 
+/* (module [, format]) -> text. */
 TVMRT_NATIVE(get_source) {
   tvmrt_buf text = {NULL, 0, 0};
   int rc;
@@ -40,13 +40,15 @@ TVMRT_NATIVE(get_source) {
   return rc;
 }
 
+/* The suffix that who exports gives the file of a source; "" where the kind has none. */
 TVMRT_NATIVE(get_format) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
-  return tvmrt__ret_str(out, out_code, strcmp(mod->type->key, "c") == 0 ? "c" : "");
+  return tvmrt__ret_str(out, out_code, mod->type->format == NULL ? "" : mod->type->format(mod));
 }
 
+/* (module) -> number. */
 TVMRT_NATIVE(imports_size) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -54,6 +56,7 @@ TVMRT_NATIVE(imports_size) {
   return tvmrt__ret_int(out, out_code, (int64_t)mod->num_imports);
 }
 
+/* (module, number) -> the import. */
 TVMRT_NATIVE(get_import) {
   tvmrt_module* mod;
   int64_t index;
@@ -89,6 +92,7 @@ static int look_up(const tvmrt_args* in, tvmrt_func** f) {
   return tvmrt__module_get(mod, name, query_imports != 0, f);
 }
 
+/* (module, name [, whether imports are asked]) -> function, or nothing where there is none. */
 TVMRT_NATIVE(get_function) {
   tvmrt_func* f;
   TVMRT_GLOBAL_ARGS;
@@ -96,6 +100,7 @@ TVMRT_NATIVE(get_function) {
   return f == NULL ? 0 : tvmrt__ret_object(out, out_code, &f->base);
 }
 
+/* As get_function(), but 1 or 0: the function that was found is let go. */
 TVMRT_NATIVE(implements_function) {
   tvmrt_func* f;
   TVMRT_GLOBAL_ARGS;
@@ -104,6 +109,7 @@ TVMRT_NATIVE(implements_function) {
   return tvmrt__ret_int(out, out_code, f != NULL);
 }
 
+/* (module) -> bits of TVMRT_MODULE_*. */
 TVMRT_NATIVE(get_property_mask) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -111,6 +117,7 @@ TVMRT_NATIVE(get_property_mask) {
   return tvmrt__ret_int(out, out_code, mod->type->properties);
 }
 
+/* (module) -> 1 or 0: what front ends ask that do not know the mask. */
 TVMRT_NATIVE(is_dso_exportable) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
@@ -135,6 +142,7 @@ static int write_module(tvmrt_module* mod, const char* path, const char* format)
   return rc;
 }
 
+/* (module, path [, format]) */
 TVMRT_NATIVE(save_to_file) {
   tvmrt_module* mod;
   const char* path;

@@ -1,7 +1,8 @@
 /* Global functions that turn an import tree into the bytes, or the C text, of `__tvm_dev_mblob`.
  *
  * Exporting a library links what these return beside its code; mblob.c reads it when the library is
- * loaded. */
+ * loaded. A static program has no symbols to look up, so there the text registers the array before
+ * main(), under the name that runtime.ModuleImportsBlobName tells. */
 #include <ctype.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ TVMRT_NATIVE(pack_to_bytes) {
   return rc;
 }
 
+/* Five characters a byte, a line for sixteen bytes. */
 static int write_bytes(tvmrt_buf* text, const tvmrt_buf* blob) {
   static const char digits[] = "0123456789abcdef";
   size_t i;

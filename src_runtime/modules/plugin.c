@@ -1,5 +1,8 @@
 /* Modules of kinds that plug-ins bring.
  *
+ * A plug-in sees handles and streams alone, so that it need not be compiled again when modules or
+ * readers change inside of this library.
+ *
  * The interface is tvm/runtime/module_plugin.h. A plug-in's table is copied, so that it may lie on
  * a stack, but the texts in it are borrowed and must stay; `self` is handed over and released with
  * the module. Its functions are called without any lock held. */
@@ -36,6 +39,7 @@ static int write_to_buf(void* sink, const void* data, size_t num_bytes) {
   return tvmrt__buf_append(sink, data, num_bytes);
 }
 
+/* A slot of the module's own type is set only where the plug-in has the function. */
 static int plugin_save(tvmrt_module* mod, tvmrt_buf* out) {
   const plugin_module* m = (const plugin_module*)mod;
   return m->vtable.save(m->self, write_to_buf, out);
@@ -92,6 +96,7 @@ int tvmrt_stream_read_u64(void* stream, uint64_t* out_value) {
   return tvmrt__read_uint(stream, 8, out_value);
 }
 
+/* Borrowed from the bytes that are read, which are there until the loader returns. */
 int tvmrt_stream_read_string(void* stream, const char** out_text, size_t* out_size) {
   return tvmrt__read_view(stream, out_text, out_size);
 }

@@ -2,7 +2,8 @@
  *
  * They run nothing: exporting writes their text to a file and compiles it into the library.
  * Functions and constants are names that the code says it defines or needs. Kinds and formats of
- * the bytes are TVM's. */
+ * the bytes are TVM's: text, format, vec<string> functions, vec<string> constants for code in C;
+ * bytes, vec<string> functions for an object file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct source_module {
   size_t num_consts;
 } source_module;
 
+/* Also of a module that was read half: what is missing is NULL. */
 static void source_destroy(tvmrt_module* self) {
   source_module* m = (source_module*)self;
   tvmrt__buf_free(&m->code);
@@ -34,18 +36,21 @@ static int return_names(TVMValue* out, int* out_code, char* const* names, size_t
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(texts, count));
 }
 
+/* () -> name of the first function; "" where there is none. */
 TVMRT_NATIVE(get_symbol) {
   const source_module* m = resource_handle;
   TVMRT_ARGS("get_symbol");
   return tvmrt__ret_str(out, out_code, m->num_functions == 0 ? "" : m->functions[0]);
 }
 
+/* () -> Array of the names of constants that the code needs. */
 TVMRT_NATIVE(get_const_vars) {
   const source_module* m = resource_handle;
   TVMRT_ARGS("get_const_vars");
   return return_names(out, out_code, m->consts, m->num_consts);
 }
 
+/* () -> Array of the names of functions that the code defines. */
 TVMRT_NATIVE(get_func_names) {
   const source_module* m = resource_handle;
   TVMRT_ARGS("get_func_names");
@@ -69,12 +74,17 @@ static int source_text(tvmrt_module* self, const char* format, tvmrt_buf* out) {
   return tvmrt__buf_append(out, m->code.data, m->code.size);
 }
 
+static const char* source_format(const tvmrt_module* self) {
+  return ((const source_module*)self)->format;
+}
+
 /* Without `save`: what is exportable becomes code of a library, and files get the text. */
 static const tvmrt_module_type source_type = {
     .key = "c",
     .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_EXPORTABLE,
     .find = source_find,
     .source = source_text,
+    .format = source_format,
     .destroy = source_destroy,
 };
 
@@ -86,6 +96,7 @@ static const tvmrt_module_type object_type = {
     .destroy = source_destroy,
 };
 
+/* Copied: the reader lends what it reads. */
 static int read_code(tvmrt_reader* in, tvmrt_buf* code) {
   const char* text;
   size_t size;
@@ -101,6 +112,7 @@ static int finish(int rc, source_module* m, tvmrt_module** out) {
   return rc;
 }
 
+/* Code, format, functions, constants: as TVM writes them. */
 static int read_source(tvmrt_reader* in, tvmrt_module** out) {
   source_module* m = tvmrt__module_new(&source_type, sizeof(*m));
   int rc = m == NULL ? -1 : read_code(in, &m->code);
@@ -110,6 +122,7 @@ static int read_source(tvmrt_reader* in, tvmrt_module** out) {
   return finish(rc, m, out);
 }
 
+/* The bytes of the object file, then its functions. */
 static int read_static_library(tvmrt_reader* in, tvmrt_module** out) {
   source_module* m = tvmrt__module_new(&object_type, sizeof(*m));
   int rc = m == NULL ? -1 : read_code(in, &m->code);

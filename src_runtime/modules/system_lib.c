@@ -134,6 +134,7 @@ static int get_system_lib(const char* prefix, tvmrt_module** out) {
   return keep_module(prefix, out);
 }
 
+/* ([prefix]) -> module, the same one each time. */
 TVMRT_NATIVE(system_lib) {
   const char* prefix = "";
   tvmrt_module* mod = NULL;

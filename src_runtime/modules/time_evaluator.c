@@ -3,7 +3,12 @@
  * An evaluator is a function object with the timed function and its options as its resource; it
  * takes the arguments of that function and returns doubles as bytes. Nothing in it changes between
  * calls, so that threads may share one. Names and argument lists are those of TVM's releases, which
- * differ by their length. */
+ * differ by their length.
+ *
+ * One call of the timed function comes first and is not counted. Then, `repeat` times: what prepares,
+ * the caches, `number` calls between two looks at the clock. Where these take less than min_repeat_ms,
+ * they are made again with a larger number, which the repeats that follow keep; only the last of them
+ * is the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +27,7 @@ typedef struct evaluator {
   int64_t cache_flush_bytes; /* written before each measurement; 0: caches stay warm */
 } evaluator;
 
+/* The end of the function that has it as its resource; also of one that could not be made. */
 static void free_evaluator(void* resource) {
   evaluator* e = resource;
   if (e->function != NULL) tvmrt__release(&e->function->base);
@@ -95,6 +101,8 @@ static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* res
   return 0;
 }
 
+/* (the arguments of the timed function) -> bytes: a double for each repeat, the mean seconds of
+ * one call. */
 TVMRT_NATIVE(evaluate) {
   const evaluator* e = resource_handle;
   tvmrt_buf results = {NULL, 0, 0};

@@ -42,6 +42,7 @@ int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size) {
   return 0;
 }
 
+/* Regions of the module are freed by now: nothing reads what lies here. */
 void tvmrt__constants_free(tvmrt_constants* self) {
   tvmrt__aligned_free(self->copy);
   if (self->library != NULL) tvmrt__library_unload(self->library);

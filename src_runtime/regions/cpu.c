@@ -4,6 +4,7 @@
 
 static const char name[] = "cpu";
 
+/* No library is compiled for the CPU as a device, so this is a mistake of who made the region. */
 static int refuse(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
   return tvmrt__fail_value(

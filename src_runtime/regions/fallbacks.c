@@ -19,9 +19,9 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   tvmrt__lock(&self->lock);
   is_packed = ++f->runs == 2;
   if (f->reason == NULL) f->reason = tvmrt__strdup(reason);
-  is_first = !*self->is_told;
-  *self->is_told = true;
   tvmrt__unlock(&self->lock);
+  /* The flag is the library's, and each of its regions has a lock of its own. */
+  is_first = !atomic_exchange_explicit(self->is_told, true, memory_order_relaxed);
   if (is_packed && self->constants != NULL) tvmrt__constants_give_back(self->constants);
   if (thread != NULL) {
     ++thread->num_fallbacks;

@@ -40,6 +40,7 @@ TVMRT_NATIVE(list_plugins) {
   return rc;
 }
 
+/* The only argument of most of the functions here, borrowed. */
 static int one_text(const tvmrt_args* in, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   return tvmrt__arg_str(in, 0, out);
@@ -133,6 +134,7 @@ TVMRT_NATIVE(reshape_region) {
   X("tvmrt.device.reshape", reshape_region)
 const tvmrt_builtins tvmrt__region_builtins = TVMRT_BUILTINS(FUNCTIONS);
 
+/* A member of an object, with the comma before it. NULL is an empty list. */
 static int write_list(tvmrt_buf* out, const char* key, const char* const* list) {
   const char* comma = "";
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, ", \"%s\": [", key));
@@ -152,6 +154,7 @@ static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
       memory->align_bytes == 0 ? (size_t)TVMRT_CONSTANT_ALIGN_BYTES : memory->align_bytes);
 }
 
+/* JSON for compilers, which decide by it what they offer to the device. */
 static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   /* Of devices that name no types, as in split.c. */
   static const char* const float32[] = {"float32", NULL};
@@ -219,6 +222,7 @@ static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
   return rc;
 }
 
+/* A number for each node, in the order in which the question has them. */
 static int write_answers(question* q, const tvmrt_region* region) {
   int32_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&q->text, "["));
@@ -305,6 +309,8 @@ TVMRT_NATIVE(split_graph) {
   return end_question(&q, rc, out, out_code);
 }
 
+/* Without the slot all answers stay 0, so that nothing is computed with less precision than it
+ * was asked for. */
 static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* region) {
   const tvmrt_device_optimizer* slots = q->device->optimizer;
   const char* precision;
@@ -362,6 +368,7 @@ int tvmrt__device_enter_functions(const char* name) {
   return 0;
 }
 
+/* What has no memory for its name stays registered, and says then that there is no such device. */
 void tvmrt__device_remove_functions(const char* device) {
   const char* slot = device_functions.names;
   for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {

@@ -37,6 +37,7 @@ static int read_option(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__parse_int(in, &self->timeout_ms);
 }
 
+/* Other options are the device's: it reads the same text by a parser of its own. */
 static int read_options(loaded* self) {
   tvmrt_parser in;
   tvmrt__parse_init(&in, "the text of a device's options", self->options, strlen(self->options));
@@ -54,6 +55,8 @@ static int choose_options(loaded* self, const char* of_library) {
   return read_options(self);
 }
 
+/* What a device says of its own failure here cannot be told to anybody: the graph counts as
+ * gone. */
 static void release_graph(const loaded* self, context* c) {
   int (*release)(tvmrt_device*, void*) = self->device->interface->release_graph;
   if (c->region.device_graph != NULL && release != NULL) {
@@ -62,6 +65,8 @@ static void release_graph(const loaded* self, context* c) {
   c->region.device_graph = NULL;
 }
 
+/* Makes the device's graph for the shapes of now. Called again after each change of shapes, and
+ * after a run that did not end in time. */
 static int pre_run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   int rc = 0;
@@ -83,6 +88,7 @@ static int pre_run(const loaded* self, context* c) {
   return rc;
 }
 
+/* Also stops a run that is under way. Prepared again, the context may be used as before. */
 static void post_run(const loaded* self, context* c) {
   if (!c->is_prepared) return;
   c->is_prepared = false;
@@ -112,6 +118,8 @@ static void release(const loaded* self, context* c) {
   c->is_allocated = false;
 }
 
+/* What a library's loading does for each region, in this order: shapes, abilities, the device's
+ * own judgement, memory and graph. */
 static int prepare(loaded* self) {
   const tvmrt_region* region = &self->first.region;
   tvmrt_device_description can;
@@ -167,7 +175,7 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   /* What the two flags say is how far this came, which freeing goes by. */
   if (tvmrt__mutex_init(&self->lock) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_lock = true;
-  if (tvmrt__cond_init(&self->returned) != 0) return tvmrt__fail_memory(sizeof(self->lock));
+  if (tvmrt__cond_init(&self->returned) != 0) return tvmrt__fail_memory(sizeof(self->returned));
   self->has_condition = true;
   TVMRT_RETURN_IF_ERROR(make_data(self, arena));
   TVMRT_RETURN_IF_ERROR(tvmrt__sizes_init(
@@ -224,6 +232,7 @@ static int look(const loaded* self, context* c) {
   return failed(self, c, "async_wait");
 }
 
+/* With a limit of time, which async_wait() does not know: so it is asked again and again. */
 static int wait_until(const loaded* self, context* c) {
   double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
   int rc;
@@ -320,6 +329,7 @@ static context* take_context(loaded* self) {
   return c;
 }
 
+/* Who waits looks whether it is a context, or a reshape, that it can go on with. */
 static void return_context(loaded* self, context* c) {
   tvmrt__lock(&self->lock);
   c->is_taken = false;
@@ -425,6 +435,7 @@ int tvmrt__context_return(loaded* self, context* c, int rc) {
   return rc;
 }
 
+/* Tensor numbers, and sizes that can be counted: all else is for tvmrt__infer_shapes() to say. */
 static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
                         int32_t num_shapes) {
   int32_t i;

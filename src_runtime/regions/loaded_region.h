@@ -2,6 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
 
+#include <stdatomic.h>
+
 #include "../platform/threads.h"
 #include "constants.h"
 #include "region_set.h"
@@ -35,16 +37,16 @@ typedef struct tvmrt_loaded_region {
   tvmrt_cond returned;        /* a context, or from making or reshaping */
   bool has_lock;
   bool has_condition;
-  bool is_making;     /* a context */
-  bool is_full;       /* the device had no room for another one */
-  bool is_reshaping;  /* or about to */
-  int64_t calls;      /* that have or want a context */
-  char* options;      /* a JSON object, never NULL once it is prepared */
-  int64_t timeout_ms; /* of a run; 0: none */
-  bool any_layout;    /* borders may have strides */
-  char* failure;      /* why it cannot run; NULL if it can */
-  bool falls_back;    /* the CPU's code stands beside it: a call that fails is no error */
-  bool* is_told;      /* by a warning; the module's */
+  bool is_making;       /* a context */
+  bool is_full;         /* the device had no room for another one */
+  bool is_reshaping;    /* or about to */
+  int64_t calls;        /* that have or want a context */
+  char* options;        /* a JSON object, never NULL once it is prepared */
+  int64_t timeout_ms;   /* of a run; 0: none */
+  bool any_layout;      /* borders may have strides */
+  char* failure;        /* why it cannot run; NULL if it can */
+  bool falls_back;      /* the CPU's code stands beside it: a call that fails is no error */
+  atomic_bool* is_told; /* by a warning; the module's */
   tvmrt_fallbacks fallbacks;
   tvmrt_sizes sizes;
   const char* text; /* the region's JSON; owned by the module */

@@ -17,11 +17,12 @@ typedef struct region_module {
   tvmrt_buf json;
   tvmrt_constants constants;
   tvmrt_loaded_region* regions;
-  size_t num_regions; /* that were begun */
-  bool is_told;       /* that the CPU takes the device's place */
+  size_t num_regions;  /* that were begun */
+  atomic_bool is_told; /* that the CPU takes the device's place */
   tvmrt_device* device;
 } region_module;
 
+/* Also of a module that was loaded half: regions are counted when they are begun. */
 static void region_destroy(tvmrt_module* self) {
   region_module* m = (region_module*)self;
   size_t i;
@@ -119,6 +120,7 @@ static int check_version(const region_module* m) {
       (long long)m->set.device_version, m->device->name, (unsigned)m->device->version);
 }
 
+/* *device is held from here to the module's end, also where its version is refused. */
 static int take_device(region_module* m) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(m->set.device, &m->device));
   return m->device == NULL ? missing_device(m) : check_version(m);
@@ -150,6 +152,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   return region->failure == NULL ? -1 : 0;
 }
 
+/* The constants are given beforehand, since tensors point into them. */
 static int load_regions(region_module* m) {
   char* why_no_device = NULL;
   size_t i;
@@ -179,6 +182,7 @@ static int make_module(const void* json, size_t json_size, const void* constants
   return rc;
 }
 
+/* The loader of the kind: both parts are views of the library's bytes. */
 static int read_regions(tvmrt_reader* in, tvmrt_module** out) {
   const char* json;
   const char* constants;
@@ -221,6 +225,8 @@ TVMRT_NATIVE(load_module) {
 
 enum { MOST_LEVELS = 8 }; /* of modules below one; there are two or three */
 
+/* Not deeper than a few levels: what modules import is no tree of unknown depth here, and a
+ * circle cannot be. */
 static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text) {
   const region_module* m = (const region_module*)mod;
   size_t i;

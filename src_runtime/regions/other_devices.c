@@ -14,10 +14,11 @@ typedef struct tvmrt_other_device {
   tvmrt_buf json;       /* of a library with this region alone */
   tvmrt_region_set set; /* what was read in it */
   tvmrt_device* device; /* held */
-  bool is_told;
+  atomic_bool is_told;
   struct tvmrt_other_device* next;
 } other_device;
 
+/* Also of one that was filled half: what it lacks is NULL or zero. */
 static void free_other(other_device* o) {
   tvmrt__loaded_region_free(&o->region);
   /* The region hands its graphs back before its device may go. */
@@ -93,6 +94,7 @@ static int copy_shapes(other_device* o, const loaded* self) {
   return rc;
 }
 
+/* Whether the region has other inputs by now than its text says. */
 static bool is_reshaped(const other_device* o, const loaded* self) {
   const tvmrt_region* a = &self->first.region;
   const tvmrt_region* b = &o->region.first.region;
@@ -120,6 +122,8 @@ static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
   return is_reshaped(o, self) ? copy_shapes(o, self) : 0;
 }
 
+/* By address: a device that was unregistered and registered anew is another one, while this one
+ * is held. */
 static loaded* find(const loaded* self, const tvmrt_device* device) {
   other_device* o = self->others;
   while (o != NULL && o->device != device) o = o->next;

@@ -21,6 +21,7 @@ typedef struct plugin {
 static tvmrt_mutex loaded_lock = TVMRT_MUTEX_INIT;
 static plugin* loaded;
 
+/* Entries stay, so the answer is good without the lock. */
 static plugin* find_loaded(const void* handle) {
   plugin* p;
   tvmrt__lock(&loaded_lock);
@@ -30,6 +31,7 @@ static plugin* find_loaded(const void* handle) {
   return p;
 }
 
+/* For tvmrt__map_library(): the file of a plug-in is known by its handle. */
 static bool file_of(const void* handle, tvmrt_file_id* out) {
   const plugin* p = find_loaded(handle);
   if (p != NULL) *out = p->file;
@@ -117,6 +119,8 @@ static int load_plugin(const char* path, bool anew) {
   return 0;
 }
 
+/* Once is enough: a plug-in that has registered is not asked again, so that two libraries may
+ * both load it. */
 int tvmrt_device_load_plugin(const char* path) {
   if (path == NULL) return tvmrt__fail_value("tvmrt_device_load_plugin: the path is NULL.");
   return load_plugin(path, false);
@@ -130,6 +134,7 @@ static int own_folder(tvmrt_buf* out) {
   return tvmrt__buf_append(out, own, (size_t)(tvmrt__file_name(own) - own));
 }
 
+/* In the order in which they are searched. */
 int tvmrt__plugin_folders(tvmrt_buf* out) {
   const char* folders = getenv("TVMRT_DEVICE_PATH");
   tvmrt_buf own = {NULL, 0, 0};

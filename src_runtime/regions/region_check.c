@@ -22,6 +22,8 @@ static int define(tvmrt_parser* in, const tvmrt_region* region, uint8_t* defined
   return 0;
 }
 
+/* Also for -1, which check_nodes() has passed over where it stands for an operand that is left
+ * out. */
 static int use(tvmrt_parser* in, const tvmrt_region* region, const uint8_t* defined,
                int32_t tensor) {
   if (tensor >= 0 && tensor < region->num_tensors && defined[tensor]) return 0;

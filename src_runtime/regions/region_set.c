@@ -19,6 +19,7 @@ typedef struct reader {
 
 #define FAIL(r, ...) tvmrt__parse_fail(&(r)->in, __VA_ARGS__)
 
+/* Readers of items and members get the parser alone, which is the reader's first member. */
 static reader* reader_of(tvmrt_parser* in) { return (reader*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
@@ -104,6 +105,7 @@ static int read_number(reader* r, number* out) {
   return 0;
 }
 
+/* Integers are kept beside their value as a float: what the list is, its last number decides. */
 static int add_number(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   number value;
@@ -132,6 +134,7 @@ static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_at
   return 0;
 }
 
+/* Text, a number, or a list of numbers; a single number is a list of one. */
 static int read_attr_value(reader* r, tvmrt_attr* attr) {
   char first = tvmrt__json_peek(&r->in.json);
   const number* numbers = NULL;
@@ -160,6 +163,7 @@ static int add_attr(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__buf_append(into, &attr, sizeof(attr));
 }
 
+/* An object with any members; devices ask for those they know. */
 static int read_attrs(reader* r, tvmrt_region_node* node) {
   tvmrt_buf attrs = {NULL, 0, 0};
   int rc = tvmrt__parse_members(&r->in, add_attr, &attrs);
@@ -246,6 +250,7 @@ static int finish_tensor(reader* r, tensor_draft* d) {
   return d->is_constant ? place_constant(r, t, d->offset, d->bytes) : 0;
 }
 
+/* Unknown members are passed over, so that newer compilers may add some. */
 static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tensor_draft* d = into;
@@ -267,6 +272,7 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__dtype_from_text(r->text.data, &d->t.dtype);
 }
 
+/* Without "bytes" a constant has -1, which fits no tensor. */
 static int add_tensor(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   tensor_draft d = {.bytes = -1};
@@ -279,6 +285,7 @@ static int read_indices(reader* r, const int32_t** out, int32_t* out_count) {
   return read_list(r, add_index, sizeof(int32_t), (void*)out, out_count);
 }
 
+/* As for tensors: what is unknown is passed over. */
 static int read_node(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_region_node* n = into;
@@ -289,6 +296,7 @@ static int read_node(tvmrt_parser* in, void* into, const char* key) {
   return is(key, "attrs") ? read_attrs(r, n) : tvmrt__parse_skip(in);
 }
 
+/* Attributes may be missing, operands and results may not: devices index by them. */
 static int add_node(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   tvmrt_region_node n = {0};
@@ -300,6 +308,7 @@ static int add_node(tvmrt_parser* in, void* items) {
   return tvmrt__buf_append(items, &n, sizeof(n));
 }
 
+/* Least and most of a size, both within what an extent may be. */
 static int add_size(tvmrt_parser* in, void* bounds) {
   tvmrt_buf* items = bounds;
   const size_t before = items->size;
@@ -322,6 +331,8 @@ static int read_tensors(reader* r, tvmrt_region_draft* draft) {
   return 0;
 }
 
+/* The lists may come in any order; tensors' numbers in them are checked when the region is
+ * whole. */
 static int read_region(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_region_draft* draft = into;
@@ -339,6 +350,7 @@ static int read_region(tvmrt_parser* in, void* into, const char* key) {
                    &region->num_nodes);
 }
 
+/* One region is checked when it is read, so that the sentence's place is near to it. */
 static int add_region(tvmrt_parser* in, void* into) {
   reader* r = reader_of(in);
   tvmrt_buf* items = into;
@@ -373,6 +385,7 @@ typedef struct format {
   int64_t version;
 } format;
 
+/* What is said twice is read twice, and the last one stays. */
 static int read_top(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   format* f = into;

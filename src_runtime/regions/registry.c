@@ -33,6 +33,7 @@ static entry* find_entry(const char* name) {
   return e;
 }
 
+/* In the registry's lock, like all that enters. */
 static int enter_builtin(tvmrt_builtin_device* b) {
   int rc;
   /* enter() registers, which asks for built-in devices of that name once more */
@@ -46,6 +47,7 @@ static int enter_builtin(tvmrt_builtin_device* b) {
 
 static tvmrt_builtin_device cpu = {"cpu", tvmrt__enter_cpu, false, false};
 
+/* A name that is no built-in device's is none of this function's business: 0. */
 static int enter_builtin_named(const char* name) {
   tvmrt_builtin_device* b;
   if (strcmp(cpu.name, name) == 0) return enter_builtin(&cpu);
@@ -67,8 +69,10 @@ void tvmrt__devices_enter_builtin(void) {
   unlock_registry();
 }
 
+/* As C has letters, whatever the program's locale. */
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+/* Names become parts of functions' and of files' names. */
 static bool is_name(const char* text) {
   if (text == NULL || !is_letter(*text)) return false;
   while (is_letter(*text) || (*text >= '0' && *text <= '9') || *text == '_') ++text;
@@ -120,6 +124,7 @@ static int check_device(const tvmrt_device* d) {
   return 0;
 }
 
+/* Last, so that devices are listed in the order in which they came. */
 static void append_entry(entry* e) {
   entry** at = &first;
   while (*at != NULL) at = &(*at)->next;
@@ -158,6 +163,7 @@ static bool is_size(size_t said, size_t least) {
   return said == 0 || (said >= least && said <= MOST_BYTES && said % sizeof(void*) == 0);
 }
 
+/* Each struct that a device brings says its own size, as plug-ins of all ages come. */
 static int check_sizes(const tvmrt_device* d) {
   if (is_size(d->interface_bytes, BYTES_TO(tvmrt_device_interface, release_device)) &&
       is_size(d->allocator_bytes, BYTES_TO(tvmrt_device_allocator, release)) &&
@@ -171,6 +177,7 @@ static int check_sizes(const tvmrt_device* d) {
       d->name, d->interface_bytes, d->allocator_bytes, d->optimizer_bytes);
 }
 
+/* The device's struct and its tables may go after this; what they point to stays the device's. */
 static void copy_device(entry* e, const tvmrt_device* device) {
   tvmrt_device* d = &e->device;
   copy_known(d, sizeof(*d), device, device->struct_bytes, 0);
@@ -224,6 +231,7 @@ int tvmrt_device_register(const tvmrt_device* device) {
   return rc;
 }
 
+/* Always -1. */
 static int no_device(const char* name) {
   return tvmrt__fail_value("there is no device '%.60s' to unregister.", name == NULL ? "" : name);
 }
@@ -272,6 +280,7 @@ static int add_scripted(const char* name, entry** out) {
   return 0;
 }
 
+/* With the lock. A device in C goes before functions of its name. */
 static int find_or_add_scripted(const char* name, entry** out) {
   *out = find_entry(name);
   return *out != NULL ? 0 : add_scripted(name, out);
@@ -341,6 +350,7 @@ int tvmrt__device_take(const char* name, tvmrt_device** out) {
   return rc;
 }
 
+/* NULL, of what was never taken, does nothing. */
 void tvmrt__device_put(tvmrt_device* device) {
   if (device == NULL) return;
   lock_registry();
@@ -348,6 +358,7 @@ void tvmrt__device_put(tvmrt_device* device) {
   unlock_registry();
 }
 
+/* Under the lock, since another thread may set others. */
 int tvmrt__device_options(tvmrt_device* device, char** out) {
   const entry* e = (const void*)device;
   int rc = 0;
@@ -378,6 +389,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
   return rc;
 }
 
+/* Names are good while their devices are registered. *out_count may be more than `capacity`. */
 int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out_count) {
   const entry* e;
   int32_t count = 0;

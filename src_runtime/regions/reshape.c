@@ -49,6 +49,7 @@ static int64_t extent_of(const sized* t, int32_t axis, const sized* y) {
   return at < 0 ? 1 : t->shape[at];
 }
 
+/* In ONNX's sense: from the last axis on, 1 or the same. */
 static bool broadcasts_to(const sized* t, const sized* y) {
   int32_t i;
   if (t->ndim > y->ndim) return false;
@@ -117,14 +118,13 @@ static bool window_attr(const tvmrt_region_node* node, const char* key, int32_t 
   return true;
 }
 
-/* One more extent for each step of the stride that the padded input has room for. */
-static bool fits_windows(const tvmrt_region_node* node, const sized* x, const int64_t* kernel,
-                         const sized* y) {
+/* One more extent for each step of the stride that the padded input has room for; false where the
+ * attributes are none of a window, or it has no room. All terms stay below 2^63, as each factor is at
+ * most INT32_MAX. */
+static bool window_extents(const tvmrt_region_node* node, const sized* x, const int64_t* kernel,
+                           int64_t* out) {
   const int32_t rank = x->ndim - 2;
-  const int64_t* strides;
-  const int64_t* dilations;
-  const int64_t* before;
-  const int64_t* after;
+  const int64_t *strides, *dilations, *before, *after;
   int32_t i;
   if (!window_attr(node, "strides", rank, 1, &strides) ||
       !window_attr(node, "dilations", rank, 1, &dilations) ||
@@ -137,7 +137,8 @@ static bool fits_windows(const tvmrt_region_node* node, const sized* x, const in
     int64_t left;
     if (n > MAX_EXTENT || kernel[i] < 1 || kernel[i] > MAX_EXTENT) return false;
     left = n + before[i] + after[i] - dilations[i] * (kernel[i] - 1) - 1;
-    if (left < 0 || y->shape[2 + i] != left / strides[i] + 1) return false;
+    if (left < 0) return false;
+    out[i] = left / strides[i] + 1;
   }
   return true;
 }
@@ -147,6 +148,7 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
   const sized* x = input(all, node, 0);
   const sized* w = input(all, node, 1);
   const sized* bias = input(all, node, 2);
+  int64_t extents[TVMRT_MAX_NDIM];
   const int64_t groups = tvmrt_node_int(node, "groups", 1);
   if (x == NULL || w == NULL || x->ndim < 3 || w->ndim != x->ndim || y->ndim != x->ndim ||
       groups < 1 || w->shape[1] > MAX_EXTENT || groups > MAX_EXTENT) {
@@ -157,7 +159,8 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
     return false;
   }
   if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != w->shape[0])) return false;
-  return fits_windows(node, x, w->shape + 2, y);
+  return window_extents(node, x, w->shape + 2, extents) &&
+         equal_extents(extents, y->shape + 2, y->ndim - 2);
 }
 
 /* What operands that broadcast make of an axis. */
@@ -185,27 +188,14 @@ static void infer_matmul(const sized* all, const tvmrt_region_node* node, const 
   y->room[y->ndim - 1] = b->shape[b->ndim - 1];
 }
 
-/* As infer_matmul(). All terms stay below 2^63, as each is at most INT32_MAX. */
+/* As infer_matmul(). */
 static void infer_conv(const sized* all, const tvmrt_region_node* node, const sized* y) {
   const sized* x = input(all, node, 0);
   const sized* w = input(all, node, 1);
-  const int64_t *strides, *dilations, *before, *after;
-  int32_t i;
-  if (x == NULL || w == NULL || x->ndim < 3 || w->ndim != x->ndim || y->ndim != x->ndim ||
-      !window_attr(node, "strides", x->ndim - 2, 1, &strides) ||
-      !window_attr(node, "dilations", x->ndim - 2, 1, &dilations) ||
-      !window_attr(node, "pads_before", x->ndim - 2, 0, &before) ||
-      !window_attr(node, "pads_after", x->ndim - 2, 0, &after)) {
-    return;
-  }
+  if (x == NULL || w == NULL || x->ndim < 3 || w->ndim != x->ndim || y->ndim != x->ndim) return;
+  if (!window_extents(node, x, w->shape + 2, y->room + 2)) return;
   y->room[0] = x->shape[0];
   y->room[1] = w->shape[0];
-  for (i = 0; i < x->ndim - 2; ++i) {
-    const int64_t n = x->shape[2 + i];
-    const int64_t kernel = w->shape[2 + i];
-    if (n > MAX_EXTENT || kernel > MAX_EXTENT) return;
-    y->room[2 + i] = (n + before[i] + after[i] - dilations[i] * (kernel - 1) - 1) / strides[i] + 1;
-  }
 }
 
 /* The only shape that the result may have; whether it does is for fits() to say. */
@@ -225,6 +215,7 @@ static void infer(sized* all, const tvmrt_region_node* node) {
   y->shape = y->room;
 }
 
+/* Whether the shapes of one node belong together; false for operators that follow no known rule. */
 static bool fits(const sized* all, const tvmrt_region_node* node) {
   const sized* y;
   if (node->num_outputs != 1) return false;
@@ -234,6 +225,7 @@ static bool fits(const sized* all, const tvmrt_region_node* node) {
   return strcmp(node->op, "conv") == 0 && fits_conv(all, node, y);
 }
 
+/* A node whose tensors all stay as they are needs no rule. */
 static bool is_touched(const sized* all, const tvmrt_region_node* node) {
   int32_t i;
   for (i = 0; i < node->num_inputs; ++i) {

@@ -165,6 +165,7 @@ static int set_args(const scripted_graph* g, const tvmrt_region* region) {
   return count;
 }
 
+/* Blocks: for devices without start, and for callers that wait at once. */
 static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
   const scripted_graph* g = region->device_graph;
   (void)device;

@@ -80,7 +80,7 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
     case '*':
       if (a != 0 && (b > limit / llabs(a) || b < -(limit / llabs(a)))) return false;
       *out = a * b;
-      return true;
+      return llabs(*out) < limit;
     case '/':
       /* Of what is not negative: there C rounds as the compiler does, down. */
       if (a < 0 || b <= 0) return false;
@@ -163,6 +163,7 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   return w->axis == t->ndim ? 0 : tvmrt__parse_fail(in, "tensor '%.60s' lacks extents", t->name);
 }
 
+/* Counted also where it has no expressions: numbers of tensors are places in the list. */
 static int add_tensor(tvmrt_parser* in, void* into) {
   walk* w = walk_of(in);
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, read_tensor, into));
@@ -223,6 +224,7 @@ typedef struct writer {
   int32_t tensor;
 } writer;
 
+/* Extents as the region's text has them. */
 static int write_extents(tvmrt_buf* out, const tvmrt_region_tensor* t, const int64_t* extents) {
   int32_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "["));

@@ -17,6 +17,7 @@ typedef struct split {
   uint8_t* wanted;   /* per node: its operator and types are described */
 } split;
 
+/* NULL is an empty list. */
 static bool is_listed(const char* const* list, const char* text) {
   for (; list != NULL && *list != NULL; ++list) {
     if (strcmp(*list, text) == 0) return true;
@@ -24,6 +25,7 @@ static bool is_listed(const char* const* list, const char* text) {
   return false;
 }
 
+/* float32 alone where the device names no types. */
 static bool has_type(const tvmrt_device_description* can, const tvmrt_region_tensor* t) {
   static const char* const by_default[] = {"float32", NULL};
   char text[TVMRT_DTYPE_TEXT_BYTES];

@@ -49,7 +49,7 @@ def aot_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def decimal_comma(tmp_path, monkeypatch):
-    """What makes the process write 1,5 for 1.5 while it is entered: programs choose their locale."""
+    """Makes the process write 1,5 for 1.5 while it is entered, as programs may choose."""
     if not shutil.which("localedef"):
         pytest.skip("no localedef, which makes locales")
     made = tmp_path / "de_DE.UTF-8"

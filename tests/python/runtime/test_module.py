@@ -241,3 +241,9 @@ def test_a_library_loaded_twice_keeps_its_context(tmp_path):
     third = load_module(path)
     del first
     assert third["ask"]() == 42
+
+
+@pytest.mark.parametrize("suffix", ["c", "cc", ""])
+def test_source_has_the_format_that_it_was_made_with(suffix):
+    made = tvmrt.get_global_func("runtime.CSourceModuleCreate")("int x;", suffix, [])
+    assert made.format == suffix
