@@ -14,6 +14,7 @@ typedef struct {
   bool fuses; /* whether pointwise nodes may follow in the same primitive */
 } head_row;
 
+/* Products of bytes take none: what follows them is part of how they round. */
 static const head_row HEADS[] = {
     {"conv", build_conv, true},
     {"conv_transpose", build_conv_transpose, true},
@@ -109,7 +110,8 @@ int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int coun
   return plan_fail(p, "attribute %s has %d integers; %d are expected", key, (int)found, count);
 }
 
-/* oneDNN has such numbers in 32 bits, and multiplies some. */
+/* oneDNN has such numbers in 32 bits, and multiplies some. Zero is a number of them where `least`
+ * allows it, as for elements of an empty axis. */
 static bool is_count(int64_t n, int64_t least) { return n >= least && n <= 1 << 28; }
 
 /* From extents and not from the node's own padding behind, which may reach further than any
@@ -122,6 +124,7 @@ int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int6
       !is_count(stride, 1) || !is_count(dilation, 1) || !is_count(before, 0)) {
     return plan_fail(p, "a number of a window is outside 0 to 2^28");
   }
+  /* below 2^57 by the bounds above: nothing wraps */
   padding = (windows - 1) * stride + (kernel - 1) * dilation + 1 - extent - before;
   if (padding > 1 << 28) return plan_fail(p, "windows reach further than 2^28 elements");
   *after = padding < 0 ? 0 : padding;
@@ -142,7 +145,8 @@ typedef struct {
   group* groups;    /* per first node */
 } sorting;
 
-/* Two readers are told apart, since a swish has two; of more only the number counts. */
+/* Two readers are told apart, since a swish has two; of more only the number counts. An output
+ * counts as a reader, so that nothing is fused over it. */
 static void count_readers(sorting* s) {
   const tvmrt_region* r = s->r;
   int32_t i, k;
@@ -168,7 +172,8 @@ static bool is_op(const sorting* s, int32_t node, const char* op) {
 }
 
 /* x * sigmoid(x) is one operation to oneDNN: the product's node, or -1. The sigmoid may have been
- * taken as the beginning of a group of its own, but by no other. */
+ * taken as the beginning of a group of its own, but by no other. Both readers of x must be these
+ * two: a third one would need x in memory. */
 static int32_t find_swish(const sorting* s, int32_t x) {
   int32_t gate = s->first[x], product = s->second[x], squashed;
   if (s->readers[x] != 2 || !is_op(s, gate, "sigmoid") || !is_op(s, product, "mul")) return -1;
@@ -194,7 +199,7 @@ static int32_t add_swish(sorting* s, group* g, int32_t number, int32_t x, int32_
 
 /* Take what follows the tensor `flow` into the group; the tensor behind, or -1 if nothing fits. A
  * value with two readers ends the group: it must be in memory. Three posts are kept free, as one
- * node may need them. */
+ * node may need them. A node that belongs to another group already is left where it is. */
 static int32_t extend(sorting* s, group* g, int32_t number, int32_t flow) {
   int32_t next = s->first[flow], product = find_swish(s, flow);
   int count;
@@ -209,7 +214,8 @@ static int32_t extend(sorting* s, group* g, int32_t number, int32_t flow) {
   return s->r->nodes[next].outputs[0];
 }
 
-/* The operand of a pointwise node that has the result's extents; the other one is broadcast. */
+/* The operand of a pointwise node that has the result's extents; the other one is broadcast.
+ * Constants do not flow: post-operations work on what a primitive has just computed. */
 static int32_t flow_of(const sorting* s, const tvmrt_region_node* node) {
   int64_t size = tvmrt_region_size(s->r, node->outputs[0]);
   int32_t a = build_input(node, 0), b = build_input(node, 1);
@@ -217,7 +223,8 @@ static int32_t flow_of(const sorting* s, const tvmrt_region_node* node) {
   return b >= 0 && tvmrt_region_size(s->r, b) == size ? b : a;
 }
 
-/* Begin with a pointwise node; the tensor behind it. */
+/* Begin with a pointwise node; the tensor behind it. An operator that is neither a head nor one
+ * of post.c's fails here, with its name. */
 static int begin_alone(sorting* s, int32_t number, group* g, int32_t* flow) {
   const tvmrt_region_node* node = &s->r->nodes[number];
   int32_t product;
@@ -234,7 +241,8 @@ static int begin_alone(sorting* s, int32_t number, group* g, int32_t* flow) {
   return plan_fail(s->p, "operator %s with these operands is none of oneDNN's", node->op);
 }
 
-/* The recurrent cell that computes a product itself, -1 if none does. */
+/* The recurrent cell that computes a product itself, -1 if none does. A reshape may stand between
+ * both, as products have two axes and cells three. */
 static int32_t find_cell(const sorting* s, int32_t number) {
   const tvmrt_region_node* nodes = s->r->nodes;
   int32_t flow = nodes[number].outputs[0], next = s->first[flow];
@@ -248,7 +256,8 @@ static int32_t find_cell(const sorting* s, int32_t number) {
   return build_cell_takes(s->p, &nodes[number], &nodes[next]) ? next : -1;
 }
 
-/* A product, perhaps a reshape, and the cell behind are one group. */
+/* A product, perhaps a reshape, and the cell behind are one group. The group stands where its
+ * first node does and is built where its last one is: at the cell. */
 static void take_cell(sorting* s, int32_t number, int32_t cell) {
   s->owner[s->first[s->r->nodes[number].outputs[0]]] = number;
   s->owner[cell] = s->owner[number] = number;
@@ -257,6 +266,7 @@ static void take_cell(sorting* s, int32_t number, int32_t cell) {
   s->groups[number].flow = s->r->nodes[cell].outputs[0];
 }
 
+/* In the order of the region: a node that an earlier group has taken does not come here. */
 static int sort_node(sorting* s, int32_t number) {
   const tvmrt_region_node* node = &s->r->nodes[number];
   const head_row* head = find_head(node->op);
@@ -298,7 +308,8 @@ static int sort_nodes(sorting* s) {
 
 /* Building ------------------------------------------------------------------------------------ */
 
-/* What a group reads has one reader less while it is built. */
+/* What a group reads has one reader less while it is built. Before it is built: an operand that
+ * nobody reads later may be computed in. */
 static void read_inputs(const sorting* s, int32_t first) {
   int32_t i, k;
   for (i = first; i <= s->end[first]; ++i) {
@@ -309,21 +320,33 @@ static void read_inputs(const sorting* s, int32_t first) {
   }
 }
 
-/* The longest beginning of the posts that ends with a node and is not longer than `count`. */
+/* The longest beginning of the posts that ends with a node and is not longer than `count`. Half a
+ * node's operations would leave a tensor that the region does not have. */
 static int whole_nodes(const post* posts, int count) {
   while (count > 0 && posts[count - 1].result < 0) --count;
   return count;
 }
 
-/* A head with as many posts as oneDNN does well; the others as primitives of their own. */
+/* Operands of posts that are built later have a reader more, or less, until then. */
+static void add_readers(plan* p, const post* posts, int num_posts, int32_t change) {
+  int i;
+  for (i = 0; i < num_posts; ++i) {
+    if (posts[i].other >= 0) p->pending[posts[i].other] += change;
+  }
+}
+
+/* A head with as many posts as oneDNN does well; the others as primitives of their own. Each
+ * attempt begins anew; what an unsuitable one has converted stays in the plan. */
 static int build_group(plan* p, const group* g) {
   int32_t flow = g->flow;
   int count = g->num_posts, rc;
   if (g->head < 0) return post_build_alone(p, flow, g->posts, count);
   for (;;) {
     p->node = g->head;
+    add_readers(p, &g->posts[count], g->num_posts - count, 1);
     rc = find_head(p->region->nodes[g->head].op)
              ->build(p, &p->region->nodes[g->head], g->posts, count);
+    add_readers(p, &g->posts[count], g->num_posts - count, -1);
     if (rc != DNNL_PLAN_UNSUITABLE || count == 0) break;
     count = whole_nodes(g->posts, count - 1);
   }

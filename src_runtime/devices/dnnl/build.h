@@ -79,8 +79,9 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
 /* Whether it is one of oneDNN's products of blocks of channels last, its quickest. */
 bool fused_is_blockwise(const_dnnl_primitive_desc_t pd);
 /* Where the primitive writes, in the layout that it has chosen: a new store, or what it adds to.
- * UNSUITABLE if that is the store `src`, which the primitive reads. */
-int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out);
+ * UNSUITABLE if one of its arguments `args`, DNNL_ARG_DST left out, is read from there. */
+int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* args,
+                int num_args, view* out);
 /* Append the primitive and set the resulting tensor from `dst`, in the shape of the region. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst);

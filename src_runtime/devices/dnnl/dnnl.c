@@ -30,7 +30,8 @@ static int fail(const char* text) {
   return -1;
 }
 
-/* A runtime without the function leaves oneDNN its own number of threads. */
+/* A runtime without the function leaves oneDNN its own number of threads. On failure nothing is
+ * left: release_device is not called then. */
 static int init(tvmrt_device* device) {
   library* lib = calloc(1, sizeof(*lib));
   if (lib == NULL) return fail("out of memory");
@@ -60,7 +61,8 @@ static int release_device(tvmrt_device* device) {
   return 0;
 }
 
-/* How many threads the runtime's user allows; 0 if this runtime does not tell. */
+/* How many threads the runtime's user allows; 0 if this runtime does not tell. Asked before each
+ * run, since the user may change it between two. */
 static int allowed_threads(const library* lib) {
   TVMValue result;
   int code = kTVMNullptr;
@@ -82,7 +84,8 @@ static int set_threads(int count) {
 }
 
 /* The old plan stays where a new one cannot be made. The number of threads is set for the build,
- * too: oneDNN makes primitives for it. */
+ * too: oneDNN makes primitives for it. While the new one is made both are in memory, packed
+ * weights included. */
 static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, bool channels_last,
                      int threads) {
   const library* lib = device->privacy;
@@ -97,7 +100,8 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
   return 0;
 }
 
-/* {"layout": "channels_last"} keeps channels last between primitives too. */
+/* {"layout": "channels_last"} keeps channels last between primitives too. A real reader of JSON
+ * is not needed for one word; what else the options say is the runtime's. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const char* key = strstr(options, "\"layout\"");
   bool channels_last = key != NULL && strstr(key, "\"channels_last\"") != NULL;
@@ -105,7 +109,8 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
 }
 
 /* A plan that was made for a call's tensors is made anew for the next call's, if they lie
- * otherwise. */
+ * otherwise. The runtime never runs two slots of one region at a time, so the plan may be
+ * replaced here. */
 static int run(tvmrt_device* device, tvmrt_region* region) {
   plan* p = region->device_graph;
   int threads = allowed_threads(device->privacy), before, rc;
@@ -121,13 +126,16 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
+/* May be called on any thread, so plans hold nothing that belongs to one. */
 static int release_graph(tvmrt_device* device, void* device_graph) {
   (void)device;
   plan_free(device_graph);
   return 0;
 }
 
-/* What oneDNN has at all; whether it has these extents shows when the plan is built. */
+/* What oneDNN has at all; whether it has these extents shows when the plan is built. Operators
+ * that are not listed may still be taken: the compiler's half of the device asks for these by
+ * itself. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"conv",        "conv_transpose",
                                     "matmul",      "max_pool",
@@ -161,7 +169,15 @@ static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   return 0;
 }
 
-/* What gains by half the bytes: products of floats. */
+/* By the first operand; a node that lacks it is refused when a plan is made. */
+static bool computes_floats(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const int32_t x = build_input(node, 0);
+  const DLDataType dtype = x < 0 ? (DLDataType){0} : region->tensors[x].dtype;
+  return dtype.code == kDLFloat && dtype.bits == 32;
+}
+
+/* What gains by half the bytes: products of floats. The others are bound by what they read and
+ * write in float32 anyway. */
 static int optimize_graph(tvmrt_device* device, const tvmrt_region* region, const char* precision,
                           int32_t* out_reduced) {
   int32_t i;
@@ -169,10 +185,9 @@ static int optimize_graph(tvmrt_device* device, const tvmrt_region* region, cons
   if (strcmp(precision, "bfloat16") != 0) return fail("dnnl reduces to bfloat16 only");
   for (i = 0; i < region->num_nodes; ++i) {
     const tvmrt_region_node* node = &region->nodes[i];
-    const DLDataType dtype = region->tensors[node->inputs[0]].dtype;
     bool product = strcmp(node->op, "conv") == 0 || strcmp(node->op, "matmul") == 0 ||
                    strcmp(node->op, "conv_transpose") == 0;
-    out_reduced[i] = product && dtype.code == kDLFloat && dtype.bits == 32;
+    out_reduced[i] = product && computes_floats(region, node);
   }
   return 0;
 }
@@ -184,6 +199,7 @@ static const tvmrt_device_interface slots = {.init = init,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};
 static const tvmrt_device_optimizer optimizer = {.optimize_graph = optimize_graph};
+/* KEEPS_WEIGHTS: those that oneDNN reads are packed copies, so the library's may leave memory. */
 static const tvmrt_device dnnl_device = {.struct_bytes = sizeof(dnnl_device),
                                          .name = "dnnl",
                                          .interface = &slots,

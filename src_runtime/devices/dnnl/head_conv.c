@@ -119,10 +119,10 @@ static int read_operands(plan* p, const tvmrt_region_node* node, const extents* 
 
 /* Bring the operands into the layouts that the primitive chose. */
 static int settle(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o,
-                  plan_arg* args) {
+                  plan_arg* args, int num_args) {
   PLAN_TRY(layout_as_chosen(p, &o->x, pd, dnnl_query_src_md, 0, &args[0].v));
   PLAN_TRY(layout_as_chosen(p, &o->w, pd, dnnl_query_weights_md, 0, &args[1].v));
-  return fused_place(p, f, pd, args[0].v.store, &args[2].v);
+  return fused_place(p, f, pd, args, num_args, &args[2].v);
 }
 
 /* pd is taken over, also where this fails. */
@@ -131,12 +131,13 @@ static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, cons
                       {DNNL_ARG_WEIGHTS, o->w},
                       {DNNL_ARG_DST, o->x},
                       {DNNL_ARG_BIAS, o->bias}};
-  int rc = settle(p, pd, f, o, args);
+  const int num_args = o->bias_used == NULL ? 3 : 4;
+  int rc = settle(p, pd, f, o, args, num_args);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return rc;
   }
-  return fused_add(p, pd, f, args, o->bias_used == NULL ? 3 : 4, &args[2].v);
+  return fused_add(p, pd, f, args, num_args, &args[2].v);
 }
 
 /* What both kinds of convolution read of a node before their weights. */

@@ -185,7 +185,7 @@ static int add_product(plan* p, const api_op* op, const fused* f, view x, view w
   PLAN_TRY(fused_desc(p, op, f, 0, &pd));
   rc = layout_as_chosen(p, &x, pd, dnnl_query_src_md, 0, &args[0].v);
   if (rc == 0) rc = layout_as_chosen(p, &w, pd, dnnl_query_weights_md, 0, &args[1].v);
-  if (rc == 0) rc = fused_place(p, f, pd, args[0].v.store, &args[2].v);
+  if (rc == 0) rc = fused_place(p, f, pd, args, 2, &args[2].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return -1;

@@ -8,12 +8,14 @@
 
 #include "plan.h"
 
+/* Both ends count: what a primitive reads must not lie where it writes. */
 static bool overlap_in_time(const plan_store* a, const plan_store* b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place at which no store that lives at the same time lies. Stores before it have their
- * places already. Moves on until nothing is in the way. */
+/* The lowest place at which no store that lives at the same time lies. Stores before it have
+ * their places already. Moves on until nothing is in the way. Stores are placed in the order in
+ * which they were made, which is nearly that of their lives. */
 static size_t lowest_place(const plan* p, int32_t which) {
   const plan_store* s = &p->stores[which];
   size_t place = 0;
@@ -46,12 +48,14 @@ static int place_stores(plan* p) {
   }
   p->arena_bytes = (p->arena_bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
   bytes = (p->arena_bytes + p->scratch_bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  /* a byte more than both at least, so that 0 are never asked for */
   p->arena = aligned_alloc(DNNL_PLAN_ALIGN, bytes);
   if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
   memset(p->arena, 0, bytes);
   return 0;
 }
 
+/* A store of -1 is the scratch memory. Memory at the border has no address before a run. */
 void* plan_address(const plan* p, const view* v) {
   const plan_store* s;
   if (v->store < 0) return p->arena + p->arena_bytes;
@@ -79,6 +83,7 @@ static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   return 0;
 }
 
+/* The lists of pending arguments are needed no more: what runs is the memory objects. */
 static int bind_steps(plan* p) {
   int32_t i;
   int a;
@@ -95,6 +100,7 @@ static int bind_steps(plan* p) {
   return 0;
 }
 
+/* Behind it no primitive may be added. */
 int plan_place(plan* p) {
   PLAN_TRY(place_stores(p));
   return bind_steps(p);

@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A view that was converted, so that a second reader of the same layout needs no second reorder. */
-struct plan_version {
-  view from;
-  view to;
-};
-
 /* The runtime tells the user which node it was. Texts are cut at the buffer's size. */
 int plan_fail(plan* p, const char* format, ...) {
   char text[512];
@@ -28,6 +22,7 @@ int plan_fail(plan* p, const char* format, ...) {
   return -1;
 }
 
+/* For people; the texts of plan_status() begin with who says it. */
 static const char* status_text(dnnl_status_t status) {
   switch (status) {
     case dnnl_out_of_memory:
@@ -50,7 +45,8 @@ int plan_status(plan* p, dnnl_status_t status, const char* what) {
                                                                           : -1;
 }
 
-/* The list stays as it is where this fails. */
+/* The list stays as it is where this fails. Elements move, so callers keep numbers and no
+ * addresses. */
 int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
   int32_t larger = *capacity == 0 ? 16 : *capacity * 2;
   void* moved;
@@ -70,6 +66,7 @@ static int add_store(plan* p, const plan_store* s, int32_t* out) {
   return 0;
 }
 
+/* When it is needed is not known yet: touch() notes the first and the last primitive. */
 int plan_new_view(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_ARENA, .tensor = -1, .first = -1, .last = -1};
   s.bytes = api_bytes(md);
@@ -78,7 +75,8 @@ int plan_new_view(plan* p, const layout* md, view* out) {
   return add_store(p, &s, &out->store);
 }
 
-/* The size is a multiple of the alignment, as aligned_alloc() has it, and never 0. */
+/* The size is a multiple of the alignment, as aligned_alloc() has it, and never 0. The caller
+ * fills it, before anybody reads it. */
 int plan_new_constant(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
   int rc;
@@ -93,7 +91,8 @@ int plan_new_constant(plan* p, const layout* md, view* out) {
   return rc;
 }
 
-/* Tensors come in order, so one that is not there was never computed. */
+/* Tensors come in order, so one that is not there was never computed. Inputs that are left out
+ * have the number -1, and are told as missing. */
 int plan_source(plan* p, int32_t tensor, view* out) {
   if (tensor < 0 || tensor >= p->region->num_tensors) return plan_fail(p, "an input is missing");
   if (p->views[tensor].store < 0) {
@@ -103,32 +102,8 @@ int plan_source(plan* p, int32_t tensor, view* out) {
   return 0;
 }
 
+/* From here on readers get this view; what the tensor was before is forgotten. */
 void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
-
-/* A store may also be a conversion of another one, which readers of that one get. */
-bool plan_is_last_use(const plan* p, int32_t store) {
-  int32_t i;
-  if (p->stores[store].kind != STORE_ARENA) return false;
-  for (i = 0; i < p->num_versions; ++i) {
-    if (p->versions[i].to.store == store && !plan_is_last_use(p, p->versions[i].from.store)) {
-      return false;
-    }
-  }
-  for (i = 0; i < p->region->num_tensors; ++i) {
-    if (p->views[i].store == store && p->pending[i] > 0) return false;
-  }
-  return true;
-}
-
-/* Conversions from or to what is overwritten are no longer true. */
-void plan_overwrite(plan* p, int32_t store) {
-  int32_t i, kept = 0;
-  for (i = 0; i < p->num_versions; ++i) {
-    const struct plan_version* v = &p->versions[i];
-    if (v->from.store != store && v->to.store != store) p->versions[kept++] = *v;
-  }
-  p->num_versions = kept;
-}
 
 /* Primitives ---------------------------------------------------------------------------------- */
 
@@ -139,7 +114,8 @@ static void touch(plan* p, const view* v) {
   s->last = p->num_steps;
 }
 
-/* Scratch memory is the plan's own, so that a primitive takes none at run time. */
+/* Scratch memory is the plan's own, so that a primitive takes none at run time. Memory objects
+ * wait for plan_place(), as no store has a place yet. */
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
   layout scratch;
@@ -166,6 +142,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   return 0;
 }
 
+/* Also of a step that was filled by half; zeros are none. */
 static void free_step(plan_step* s) {
   int i;
   for (i = 0; s->args != NULL && i < s->num_args; ++i) {
@@ -176,7 +153,8 @@ static void free_step(plan_step* s) {
   free(s->pending);
 }
 
-/* pd is taken over, also where this fails. */
+/* pd is taken over, also where this fails. On failure the step does not exist, and the region
+ * fails: no builder goes on from here. */
 int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args) {
   plan_step s = {0};
   int rc = plan_grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
@@ -190,101 +168,9 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
   return 0;
 }
 
-/* Conversions --------------------------------------------------------------------------------- */
-
-static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitive_desc_t* out) {
-  dnnl_primitive_attr_t attr = NULL;
-  int rc = plan_status(p, dnnl_primitive_attr_create(&attr), "attributes");
-  if (rc != 0) return rc;
-  rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
-                   "attributes");
-  if (rc == 0) {
-    rc =
-        plan_status(p, api_reorder(&from->md, &to->md, p->engine, attr, out), "a change of layout");
-  }
-  dnnl_primitive_attr_destroy(attr);
-  return rc;
-}
-
-static int add_reorder(plan* p, const view* from, const view* to) {
-  dnnl_primitive_desc_t pd = NULL;
-  plan_arg args[2] = {{DNNL_ARG_FROM, *from}, {DNNL_ARG_TO, *to}};
-  PLAN_TRY(reorder_desc(p, from, to, &pd));
-  return plan_add(p, pd, args, 2);
-}
-
-/* Weights are converted once, here. */
-static int reorder_now(plan* p, const view* from, const view* to) {
-  dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
-  dnnl_primitive_desc_t pd = NULL;
-  dnnl_primitive_t primitive = NULL;
-  int rc =
-      plan_status(p, api_reorder(&from->md, &to->md, p->engine, NULL, &pd), "a change of layout");
-  if (rc == 0) rc = plan_status(p, dnnl_primitive_create(&primitive, pd), "a change of layout");
-  if (rc == 0) {
-    rc = plan_status(p, api_memory(&args[0].memory, &from->md, p->engine, plan_address(p, from)),
-                     "weights");
-  }
-  if (rc == 0) {
-    rc = plan_status(p, api_memory(&args[1].memory, &to->md, p->engine, plan_address(p, to)),
-                     "weights");
-  }
-  if (rc == 0) {
-    rc = plan_status(p, dnnl_primitive_execute(primitive, p->stream, 2, args), "weights");
-  }
-  if (rc == 0) rc = plan_status(p, dnnl_stream_wait(p->stream), "weights");
-  if (args[0].memory != NULL) dnnl_memory_destroy(args[0].memory);
-  if (args[1].memory != NULL) dnnl_memory_destroy(args[1].memory);
-  if (primitive != NULL) dnnl_primitive_destroy(primitive);
-  if (pd != NULL) dnnl_primitive_desc_destroy(pd);
-  return rc;
-}
-
-static bool same_view(const view* v, const view* w) {
-  return v->store == w->store && v->offset == w->offset && api_equal(&v->md, &w->md);
-}
-
-/* By comparing all: there are few in a region. */
-static const view* find_version(const plan* p, const view* v, const layout* md) {
-  int32_t i;
-  for (i = 0; i < p->num_versions; ++i) {
-    if (same_view(&p->versions[i].from, v) && api_equal(&p->versions[i].to.md, md)) {
-      return &p->versions[i].to;
-    }
-  }
-  return NULL;
-}
-
-/* Constants are converted at once, others by a primitive of the plan. */
-int layout_convert(plan* p, const view* v, const layout* md, view* out) {
-  struct plan_version version;
-  const view* known;
-  bool constant = p->stores[v->store].kind == STORE_CONSTANT;
-  if (api_equal(&v->md, md)) {
-    *out = *v;
-    return 0;
-  }
-  known = find_version(p, v, md);
-  if (known != NULL) {
-    *out = *known;
-    return 0;
-  }
-  version.from = *v;
-  if (constant) {
-    PLAN_TRY(plan_new_constant(p, md, &version.to));
-    PLAN_TRY(reorder_now(p, v, &version.to));
-  } else {
-    PLAN_TRY(plan_new_view(p, md, &version.to));
-    PLAN_TRY(add_reorder(p, v, &version.to));
-  }
-  PLAN_TRY(plan_grow(p, (void**)&p->versions, p->num_versions, &p->cap_versions, sizeof(version)));
-  p->versions[p->num_versions++] = version;
-  *out = version.to;
-  return 0;
-}
-
 /* Borders ------------------------------------------------------------------------------------- */
 
+/* How the plan assumes that it lies, for plan_fits_call(). */
 static int note_border(plan* p, int32_t tensor) {
   plan_border* b = &p->borders[p->num_borders++];
   layout md;
@@ -294,6 +180,7 @@ static int note_border(plan* p, int32_t tensor) {
   return 0;
 }
 
+/* In front of all else: layouts of borders are asked for while nodes are built. */
 static int note_borders(plan* p) {
   const tvmrt_region* r = p->region;
   size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
@@ -305,6 +192,7 @@ static int note_borders(plan* p) {
   return 0;
 }
 
+/* A store that is the caller's memory: it takes no place in the arena. */
 static int enter_border(plan* p, int32_t tensor, view* out) {
   plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
   PLAN_TRY(layout_border(p, tensor, &out->md));
@@ -327,6 +215,7 @@ static int enter_constant(plan* p, int32_t tensor) {
   return 0;
 }
 
+/* Inputs behind constants: an input that has a value, too, is the caller's. */
 static int enter_tensors(plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -341,7 +230,8 @@ static int enter_tensors(plan* p) {
   return 0;
 }
 
-/* Whether the store holds the output alone, in the layout that the caller wants. */
+/* Whether the store holds the output alone, in the layout that the caller wants. A store at the
+ * border is another output already, or an input, which must not be written. */
 static bool can_write_directly(const plan* p, const view* v, const layout* md) {
   const plan_store* s = &p->stores[v->store];
   return s->kind == STORE_ARENA && v->offset == 0 && s->bytes == api_bytes(md) &&
@@ -363,11 +253,12 @@ static int leave_output(plan* p, int32_t tensor) {
     return 0;
   }
   PLAN_TRY(enter_border(p, tensor, &to));
-  return add_reorder(p, &from, &to);
+  return plan_reorder(p, &from, &to);
 }
 
 /* Life ---------------------------------------------------------------------------------------- */
 
+/* Numbers of nodes are for messages: behind the nodes, errors are no particular one's. */
 static int build(plan* p, plan_builder build_nodes) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -380,7 +271,8 @@ static int build(plan* p, plan_builder build_nodes) {
   return plan_place(p);
 }
 
-/* The text of the error is the thread's; the region's failed_node tells the node. */
+/* The text of the error is the thread's; the region's failed_node tells the node. *out is NULL on
+ * failure, with nothing left behind. */
 int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
                 plan** out) {
   size_t n = (size_t)region->num_tensors;
@@ -408,6 +300,7 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan_builder 
   return 0;
 }
 
+/* NULL is nothing. Memory objects go with the steps, before the memory that they name. */
 void plan_free(plan* p) {
   int32_t i;
   if (p == NULL) return;
@@ -444,6 +337,7 @@ static bool border_fits(const plan* p, const plan_border* b) {
   return true;
 }
 
+/* Asked before each run: no call of oneDNN is made for it. */
 bool plan_fits_call(const plan* p) {
   int32_t i;
   for (i = 0; i < p->num_borders; ++i) {
@@ -452,7 +346,8 @@ bool plan_fits_call(const plan* p) {
   return true;
 }
 
-/* oneDNN is told of an address only where it has changed. */
+/* oneDNN is told of an address only where it has changed. Most callers pass the same memory again
+ * and again. */
 static int bind_call(plan* p) {
   int32_t i;
   for (i = 0; i < p->num_bindings; ++i) {
@@ -466,7 +361,8 @@ static int bind_call(plan* p) {
   return 0;
 }
 
-/* Results are there when the stream was waited for. */
+/* Results are there when the stream was waited for. Where a primitive fails, those before it have
+ * run: outputs may be written in part. */
 int plan_run(plan* p) {
   int32_t i;
   if (bind_call(p) != 0) return -1;

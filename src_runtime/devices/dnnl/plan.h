@@ -154,6 +154,8 @@ void plan_set(plan* p, int32_t tensor, const view* v);
 bool plan_is_last_use(const plan* p, int32_t store);
 /* Say that a primitive computes in place in this store: what it held is gone. */
 void plan_overwrite(plan* p, int32_t store);
+/* Append the primitive that brings one view into the layout of another. */
+int plan_reorder(plan* p, const view* from, const view* to);
 
 /* Layouts --------------------------------------------------------------------------------------- */
 

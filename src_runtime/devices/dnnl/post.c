@@ -1,7 +1,7 @@
 /* Pointwise nodes: as post-operations of a primitive, or as primitives of their own.
  *
- * Posts are read without oneDNN (post_read()), then either appended to a head's attributes or built
- * alone, where the first becomes a primitive and the others its posts. What does not go is told by
+ * Posts were read by post_read(); they are either appended to a head's attributes or built alone,
+ * where the first becomes a primitive and the others its posts. What does not go is told by
  * UNSUITABLE, and the caller tries with fewer. */
 #include <float.h>
 #include <stdio.h>
@@ -9,160 +9,11 @@
 
 #include "build.h"
 
-/* Reading --------------------------------------------------------------------------------------- */
+/* Attributes ---------------------------------------------------------------------------------- */
 
-typedef struct {
-  const char* op;
-  dnnl_alg_kind_t alg;
-  float alpha, beta;
-} unary_row;
-
-static const unary_row UNARY[] = {
-    {"relu", dnnl_eltwise_relu, 0.0f, 0.0f},
-    {"sigmoid", dnnl_eltwise_logistic, 0.0f, 0.0f},
-    {"tanh", dnnl_eltwise_tanh, 0.0f, 0.0f},
-    {"exp", dnnl_eltwise_exp, 0.0f, 0.0f},
-    {"log", dnnl_eltwise_log, 0.0f, 0.0f},
-    {"sqrt", dnnl_eltwise_sqrt, 0.0f, 0.0f},
-    {"abs", dnnl_eltwise_abs, 0.0f, 0.0f},
-    {"round", dnnl_eltwise_round, 0.0f, 0.0f},
-    {"softplus", dnnl_eltwise_soft_relu, 1.0f, 0.0f},
-    {"neg", dnnl_eltwise_linear, -1.0f, 0.0f},
-    {"reciprocal", dnnl_eltwise_pow, 1.0f, -1.0f},
-};
-
-typedef struct {
-  const char* op;
-  dnnl_alg_kind_t alg;
-  dnnl_alg_kind_t swapped; /* with its operands exchanged; undef if there is none */
-} binary_row;
-
-static const binary_row BINARY[] = {
-    {"add", dnnl_binary_add, dnnl_binary_add},
-    {"mul", dnnl_binary_mul, dnnl_binary_mul},
-    {"max", dnnl_binary_max, dnnl_binary_max},
-    {"min", dnnl_binary_min, dnnl_binary_min},
-    {"sub", dnnl_binary_sub, dnnl_alg_kind_undef},
-    {"div", dnnl_binary_div, dnnl_alg_kind_undef},
-    {"equal", dnnl_binary_eq, dnnl_binary_eq},
-    {"less", dnnl_binary_lt, dnnl_binary_gt},
-    {"less_equal", dnnl_binary_le, dnnl_binary_ge},
-    {"greater", dnnl_binary_gt, dnnl_binary_lt},
-    {"greater_equal", dnnl_binary_ge, dnnl_binary_le},
-};
-
-static const unary_row* find_unary(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(UNARY) / sizeof(UNARY[0]); ++i) {
-    if (strcmp(UNARY[i].op, op) == 0) return &UNARY[i];
-  }
-  return NULL;
-}
-
-static const binary_row* find_binary(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(BINARY) / sizeof(BINARY[0]); ++i) {
-    if (strcmp(BINARY[i].op, op) == 0) return &BINARY[i];
-  }
-  return NULL;
-}
-
-static void set_eltwise(post* out, dnnl_alg_kind_t alg, float alpha, float beta) {
-  out->kind = POST_ELTWISE;
-  out->alg = alg;
-  out->alpha = alpha;
-  out->beta = beta;
-}
-
-static void set_binary(post* out, dnnl_alg_kind_t alg, int32_t other) {
-  out->kind = POST_BINARY;
-  out->alg = alg;
-  out->other = other;
-}
-
-/* With a constant number c as the other operand; `first`: x is the first operand. */
-static bool read_scalar(const char* op, float c, bool first, post* out) {
-  if (strcmp(op, "add") == 0) {
-    set_eltwise(out, dnnl_eltwise_linear, 1.0f, c);
-  } else if (strcmp(op, "mul") == 0) {
-    set_eltwise(out, dnnl_eltwise_linear, c, 0.0f);
-  } else if (strcmp(op, "sub") == 0) {
-    set_eltwise(out, dnnl_eltwise_linear, first ? 1.0f : -1.0f, first ? -c : c);
-  } else if (strcmp(op, "div") == 0 && first) {
-    set_eltwise(out, dnnl_eltwise_linear, 1.0f / c, 0.0f);
-  } else if (strcmp(op, "div") == 0) {
-    set_eltwise(out, dnnl_eltwise_pow, c, -1.0f);
-  } else if (strcmp(op, "max") == 0) {
-    set_eltwise(out, dnnl_eltwise_clip, c, FLT_MAX);
-  } else if (strcmp(op, "min") == 0) {
-    set_eltwise(out, dnnl_eltwise_clip, -FLT_MAX, c);
-  } else if (strcmp(op, "pow") == 0 && first) {
-    set_eltwise(out, dnnl_eltwise_pow, 1.0f, c);
-  } else if (strcmp(op, "prelu") == 0 && first) {
-    set_eltwise(out, dnnl_eltwise_relu, c, 0.0f);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-/* A post must not change the extents of what flows. */
-static bool keeps_extents(const plan* p, const tvmrt_region_node* node, int32_t flow) {
-  const tvmrt_region_tensor* a = build_tensor(p, flow);
-  const tvmrt_region_tensor* b = build_tensor(p, node->outputs[0]);
-  return a->ndim == b->ndim &&
-         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
-}
-
-/* Gives the number of posts, 0 for what oneDNN has not. */
-static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
-  const binary_row* row = find_binary(node->op);
-  bool first = build_input(node, 0) == flow;
-  int32_t other = build_input(node, first ? 1 : 0);
-  float c;
-  if (other < 0) return 0;
-  if (layout_dtype(build_tensor(p, other)->dtype) == dnnl_data_type_undef) return 0;
-  if (build_scalar(p, other, &c) && read_scalar(node->op, c, first, out)) return 1;
-  if (strcmp(node->op, "prelu") == 0 && first) {
-    out->kind = POST_PRELU;
-    out->other = other;
-    return 1;
-  }
-  if (row == NULL) return 0;
-  if (first || row->swapped != dnnl_alg_kind_undef) {
-    set_binary(out, first ? row->alg : row->swapped, other);
-    return 1;
-  }
-  if (row->alg != dnnl_binary_sub) return 0;
-  set_eltwise(out, dnnl_eltwise_linear, -1.0f, 0.0f); /* other - x = -x + other */
-  set_binary(out + 1, dnnl_binary_add, other);
-  return 2;
-}
-
-int post_read(plan* p, const tvmrt_region_node* node, int32_t node_number, int32_t flow,
-              post* out) {
-  const unary_row* unary = find_unary(node->op);
-  int count = 1, i;
-  if (node->num_outputs != 1 || !keeps_extents(p, node, flow)) return 0;
-  memset(out, 0, 3 * sizeof(*out));
-  for (i = 0; i < 3; ++i) out[i].other = -1;
-  if (unary != NULL) {
-    set_eltwise(out, unary->alg, unary->alpha, unary->beta);
-  } else if (node->num_inputs == 2) {
-    count = read_operands(p, node, flow, out);
-  } else {
-    return 0;
-  }
-  for (i = 0; i < count; ++i) {
-    out[i].node = node_number;
-    out[i].result = i == count - 1 ? node->outputs[0] : -1;
-  }
-  return count;
-}
-
-/* Attributes ------------------------------------------------------------------------------------ */
-
-/* The other operand, with as many dimensions as the value that flows. */
+/* The other operand, with as many dimensions as the value that flows. oneDNN broadcasts extents
+ * of 1, and only between tensors of one rank. UNSUITABLE where flattened dimensions would have to
+ * broadcast. */
 static int other_operand(plan* p, int32_t tensor, int32_t flow, int ndims, const int64_t* dims,
                          view* out) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
@@ -186,7 +37,8 @@ static int other_operand(plan* p, int32_t tensor, int32_t flow, int ndims, const
   return layout_reshape(p, &v, ndims, shape, out);
 }
 
-/* oneDNN's prelu as a post-operation takes one slope, or one for each channel. */
+/* oneDNN's prelu as a post-operation takes one slope, or one for each channel. Slopes along
+ * another axis are left to a primitive of their own. */
 static int append_prelu(plan* p, dnnl_post_ops_t ops, int index, const post* op, int ndims,
                         const int64_t* dims, fused* f) {
   int64_t size = tvmrt_region_size(p->region, op->other);
@@ -205,7 +57,8 @@ static int append_prelu(plan* p, dnnl_post_ops_t ops, int index, const post* op,
   return plan_status(p, dnnl_post_ops_append_prelu(ops, 1 << 1), "prelu");
 }
 
-/* The operand is read in its own order, so that it is not copied for it. */
+/* The operand is read in its own order, so that it is not copied for it. Gaps are closed, as
+ * oneDNN's quick forms read none. */
 static int append_binary(plan* p, dnnl_post_ops_t ops, int index, const post* op, int32_t flow,
                          int ndims, const int64_t* dims, fused* f) {
   plan_arg* arg = &f->args[f->num_args];
@@ -220,7 +73,8 @@ static bool is_clip(const post* op) {
   return op->kind == POST_ELTWISE && op->alg == dnnl_eltwise_clip;
 }
 
-/* A lower bound and then an upper one are one operation. */
+/* A lower bound and then an upper one are one operation. Only where the upper one is not below
+ * the lower: the order would matter then. */
 static bool merge_clips(const post* op, const post* next, post* out) {
   if (!is_clip(op) || !is_clip(next)) return false;
   if (op->beta != FLT_MAX || next->alpha != -FLT_MAX || next->beta < op->alpha) return false;
@@ -229,14 +83,15 @@ static bool merge_clips(const post* op, const post* next, post* out) {
   return true;
 }
 
-/* How many posts the operation stands for that begins here. */
+/* How many posts the operation stands for that begins here. 1 or 2. *out is the operation for
+ * both. */
 static int take(const post* posts, int num_posts, post* out) {
   *out = posts[0];
   return num_posts > 1 && merge_clips(posts, posts + 1, out) ? 2 : 1;
 }
 
 /* oneDNN 2.6 computes with wrong parameters where one primitive has the same kind of element-wise
- * operation twice. */
+ * operation twice. `first` is the operation of the primitive itself; NULL where it is a head's. */
 static bool has_twice(const post* first, const post* posts, int num_posts) {
   int i, k;
   for (i = 0; i < num_posts; ++i) {
@@ -252,15 +107,29 @@ static bool has_twice(const post* first, const post* posts, int num_posts) {
   return false;
 }
 
-/* A sum into memory that holds the other operand already, which nothing reads afterwards. */
-static bool can_sum(const plan* p, const post* op, int32_t flow, const fused* f) {
-  const tvmrt_region_tensor* t = build_tensor(p, op->other);
-  const tvmrt_region_tensor* full = build_tensor(p, flow);
-  return f->may_sum && !f->sums && op->alg == dnnl_binary_add && t->ndim == full->ndim &&
-         memcmp(t->shape, full->shape, (size_t)t->ndim * sizeof(t->shape[0])) == 0 &&
-         p->views[op->other].store >= 0 && plan_is_last_use(p, p->views[op->other].store);
+/* How many operands of the posts lie in this store. */
+static int count_reads(const plan* p, int32_t store, const post* posts, int num_posts) {
+  int i, count = 0;
+  for (i = 0; i < num_posts; ++i) {
+    count += posts[i].other >= 0 && p->views[posts[i].other].store == store;
+  }
+  return count;
 }
 
+/* A sum into memory that holds the other operand already, which nothing else reads: no other post
+ * of the primitive, and nothing afterwards. One sum a primitive: it begins with what lies in the
+ * result's memory. */
+static bool can_sum(const plan* p, const post* op, const post* posts, int num_posts, int32_t flow,
+                    const fused* f) {
+  const tvmrt_region_tensor* t = build_tensor(p, op->other);
+  const tvmrt_region_tensor* full = build_tensor(p, flow);
+  const int32_t store = p->views[op->other].store;
+  return f->may_sum && !f->sums && op->alg == dnnl_binary_add && t->ndim == full->ndim &&
+         memcmp(t->shape, full->shape, (size_t)t->ndim * sizeof(t->shape[0])) == 0 &&
+         store >= 0 && plan_is_last_use(p, store) && count_reads(p, store, posts, num_posts) == 1;
+}
+
+/* No argument: the other operand is the primitive's result before it runs. */
 static int append_sum(plan* p, dnnl_post_ops_t ops, const post* op, int ndims, const int64_t* dims,
                       fused* f) {
   PLAN_TRY(plan_source(p, op->other, &f->sum));
@@ -269,7 +138,8 @@ static int append_sum(plan* p, dnnl_post_ops_t ops, const post* op, int ndims, c
   return plan_status(p, api_append_sum(ops), "a sum");
 }
 
-/* index counts oneDNN's operations, fewer than posts where clips were joined. */
+/* index counts oneDNN's operations, fewer than posts where clips were joined. f->result is the
+ * tensor that the last one leaves; -1 within a node, which callers never end with. */
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
                         int num_posts, int ndims, const int64_t* dims, fused* f) {
   int i, index = 0;
@@ -281,7 +151,7 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
       PLAN_TRY(plan_status(p, api_append_eltwise(ops, op.alg, op.alpha, op.beta), "an operation"));
     } else if (op.kind == POST_PRELU) {
       PLAN_TRY(append_prelu(p, ops, index, &op, ndims, dims, f));
-    } else if (can_sum(p, &op, flow, f)) {
+    } else if (can_sum(p, &op, posts, num_posts, flow, f)) {
       PLAN_TRY(append_sum(p, ops, &op, ndims, dims, f));
     } else {
       PLAN_TRY(append_binary(p, ops, index, &op, flow, ndims, dims, f));
@@ -316,6 +186,7 @@ int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int nd
   return rc;
 }
 
+/* The arguments are views, which the plan has. */
 void fused_free(fused* f) {
   if (f->attr != NULL) dnnl_primitive_attr_destroy(f->attr);
   f->attr = NULL;
@@ -330,16 +201,19 @@ static bool is_named(const_dnnl_primitive_desc_t pd, const char* beginning) {
   return name != NULL && strncmp(name, beginning, strlen(beginning)) == 0;
 }
 
-/* Whether oneDNN has nothing better than its reference, or than convolution by matrix product. */
+/* Whether oneDNN has nothing better than its reference, or than convolution by matrix product. By
+ * the implementation's own name, as no query tells of speed. */
 static bool is_slow(const_dnnl_primitive_desc_t pd) {
   return is_named(pd, "ref") || is_named(pd, "x64:gemm");
 }
 
+/* Its names stand for products by batches of blocks, and for their depthwise form. */
 bool fused_is_blockwise(const_dnnl_primitive_desc_t pd) {
   return is_named(pd, "brg") || is_named(pd, "brdgmm");
 }
 
-/* The text of the failure names the operation, not its posts. */
+/* The text of the failure names the operation, not its posts. Without posts the slow one is
+ * taken: there is no form with fewer. *out is the caller's to destroy, or plan_add()'s. */
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
   char what[64];
@@ -350,19 +224,24 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
   return DNNL_PLAN_UNSUITABLE;
 }
 
-/* What is summed into must have the primitive's layout; a conversion of it is written to
- * instead. */
-int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out) {
+/* What is summed into must have the primitive's layout; a conversion of it is written to instead.
+ * Products read their operands again and again: they must not write there. */
+int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* args,
+                int num_args, view* out) {
   layout md;
+  int i;
   PLAN_TRY(layout_chosen(p, pd, dnnl_query_dst_md, 0, &md));
   if (!f->sums) return plan_new_view(p, &md, out);
   PLAN_TRY(layout_convert(p, &f->sum, &md, out));
-  if (out->store == src) return DNNL_PLAN_UNSUITABLE;
+  for (i = 0; i < num_args; ++i) {
+    if (args[i].arg != DNNL_ARG_DST && args[i].v.store == out->store) return DNNL_PLAN_UNSUITABLE;
+  }
   plan_overwrite(p, out->store);
   return 0;
 }
 
-/* pd is taken over, also where this fails. */
+/* pd is taken over, also where this fails. The tensor is set where there is one: groups of a
+ * node's own steps set theirs by themselves. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst) {
   plan_arg all[2 * DNNL_PLAN_ARGS];
@@ -372,22 +251,16 @@ int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg*
   return f->result < 0 ? 0 : build_set(p, f->result, dst);
 }
 
-/* Primitives of their own ------------------------------------------------------------------------ */
+/* Primitives of their own --------------------------------------------------------------------- */
 
-/* Whether no operand of the posts lies where the result is to be written. */
-static bool is_unread(const plan* p, int32_t store, const post* posts, int num_posts) {
-  int i;
-  for (i = 0; i < num_posts; ++i) {
-    if (posts[i].other >= 0 && p->views[posts[i].other].store == store) return false;
-  }
-  return true;
-}
-
-/* In place where nobody reads the operand afterwards. */
-static int result_place(plan* p, const view* src, const layout* md, const post* posts,
-                        int num_posts, view* dst) {
-  if (api_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
-      is_unread(p, src->store, posts, num_posts)) {
+/* In place where nobody reads the operand afterwards, nor the primitive itself in another order.
+ * `other` is the first operation's second operand, NULL for none. */
+static int result_place(plan* p, const view* src, const layout* md, const view* other,
+                        const post* rest, int num_rest, view* dst) {
+  bool same = other == NULL || other->store != src->store ||
+              (other->offset == src->offset && api_equal(&other->md, &src->md));
+  if (same && api_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
+      count_reads(p, src->store, rest, num_rest) == 0) {
     plan_overwrite(p, src->store);
     *dst = *src;
     return 0;
@@ -402,7 +275,8 @@ static dnnl_data_type_t result_dtype(const plan* p, const view* src, int32_t res
   return dtype == dnnl_f32 ? src->md.data_type : dtype;
 }
 
-/* The layout of a result in this type, and the view of `src` that has the same order. */
+/* The layout of a result in this type, and the view of `src` that has the same order. A layout
+ * that the version cannot express in another type is left for rows. */
 static int result_layout(plan* p, const view* src, dnnl_data_type_t dtype, view* from,
                          layout* out) {
   *from = *src;
@@ -413,8 +287,8 @@ static int result_layout(plan* p, const view* src, dnnl_data_type_t dtype, view*
   return layout_dense(p, src->md.ndims, src->md.dims, dtype, out);
 }
 
-/* What the first post is to oneDNN, from `src` to a result in the layout `dst`; `other` gets its second
- * operand. */
+/* What the first post is to oneDNN, from `src` to a result in the layout `dst`; `other` gets its
+ * second operand. Only operations with two operands may have a result of another type. */
 static int describe(plan* p, const post* first, int32_t flow, const view* src, const layout* dst,
                     plan_arg* other, api_op* out) {
   static const api_kind kinds[] = {
@@ -436,14 +310,15 @@ static int describe(plan* p, const post* first, int32_t flow, const view* src, c
   return first->kind == POST_BINARY ? layout_packed(p, &other->v, &other->v) : 0;
 }
 
-/* Whether all blocks are full. Where the last one is not, the sums of oneDNN 2.6 for AVX2 are wrong as
- * soon as an operation follows them in the same primitive. */
+/* Whether all blocks are full. Where the last one is not, the sums of oneDNN 2.6 for AVX2 are
+ * wrong as soon as an operation follows them in the same primitive. */
 static bool is_whole(const layout* md) {
   return md->blocked &&
          memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(*md->dims)) == 0;
 }
 
-/* The first post as a primitive, num_rest of the num_left others behind it. */
+/* The first post as a primitive, num_rest of the num_left others behind it. UNSUITABLE: the
+ * caller tries with fewer behind it. */
 static int begin_with(plan* p, const post* first, int32_t flow, const view* src, const post* rest,
                       int num_rest, int num_left, view* out) {
   plan_arg args[3] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}, {0}};
@@ -465,7 +340,7 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   f.result = result;
   rc = fused_desc(p, &op, &f, num_rest, &pd);
   if (rc == 0) {
-    rc = result_place(p, &from, &md, rest, num_left, out);
+    rc = result_place(p, &from, &md, num_args == 3 ? &args[2].v : NULL, rest, num_left, out);
     args[1].v = *out;
     if (rc == 0) {
       rc = fused_add(p, pd, &f, args, num_args, out);
@@ -477,7 +352,9 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   return rc;
 }
 
-/* As many posts in a primitive as go. more-- counts down to none, with which it must go. */
+/* As many posts in a primitive as go. more-- counts down to none, with which it must go. Each
+ * primitive's result is the next one's operand. The first operation alone must go, or the region
+ * fails. */
 int post_build_alone(plan* p, int32_t flow, const post* posts, int num_posts) {
   view src, dst;
   PLAN_TRY(plan_source(p, flow, &src));

@@ -152,7 +152,10 @@ OPENCL = {
     "another function": (KERNEL | {"function": "g"}, "source of f has no kernel g"),
     "no OpenCL": (KERNEL | {"source": "nonsense!"}, "source of f does not compile"),
     "other extents": (KERNEL | {"types": "float32:3"}, "was made for other extents than tensor t1"),
-    "an axis more": (KERNEL | {"types": "float32:2x4"}, "was made for other extents than tensor t1"),
+    "an axis more": (
+        KERNEL | {"types": "float32:2x4"},
+        "was made for other extents than tensor t1",
+    ),
     "a scalar too many": (
         KERNEL | {"scalar_types": "float", "scalars": [1.0]},
         "the kernel takes 2 parameters, the node has 3",

@@ -26,6 +26,52 @@ def test_every_operator_of_the_conformance_tests():
     assert not [f for f in findings if not f.passed]
 
 
+PRODUCT = ("MatMul", ["x", "w"], "m", {})
+TURNED = ("Transpose", ["m"], "t", {"perm": [1, 0]})
+OTHER = ("MatMul", ["x", "v"], "n", {})
+READ_TWICE = {
+    "sum of both": [PRODUCT, TURNED, ("Add", ["m", "t"], "y", {})],
+    "product of both": [PRODUCT, TURNED, ("Mul", ["m", "t"], "y", {})],
+    "difference": [PRODUCT, TURNED, ("Sub", ["t", "m"], "y", {})],
+    "one row of it": [
+        PRODUCT,
+        ("Slice", ["m", "low", "high"], "r", {}),
+        ("Mul", ["m", "r"], "y", {}),
+    ],
+    "summed into and turned": [
+        PRODUCT,
+        TURNED,
+        OTHER,
+        ("Add", ["n", "m"], "s", {}),
+        ("Mul", ["s", "t"], "y", {}),
+    ],
+    "summed into and read": [
+        PRODUCT,
+        OTHER,
+        ("Add", ["n", "m"], "s", {}),
+        ("Mul", ["s", "m"], "y", {}),
+    ],
+    "summed into its own operand": [
+        PRODUCT,
+        ("MatMul", ["q", "m"], "n", {}),
+        ("Add", ["n", "m"], "y", {}),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", READ_TWICE)
+def test_what_is_read_again_is_not_written_over(case, tmp_path):
+    """Operations write in place, but not where another view of the same memory is read."""
+    nodes = READ_TWICE[case]
+    weights = {"w": normal(64, 96), "v": normal(64, 96), "q": normal(96, 96)}
+    weights |= {"low": np.int64([0]), "high": np.int64([1])}
+    read = {name for _, inputs, _, _ in nodes for name in inputs}
+    feeds = {"x": normal(96, 64)}
+    model = network(nodes, feeds, {k: v for k, v in weights.items() if k in read}, {"y": "float32"})
+    _, outputs = run(model, feeds, tmp_path)
+    np.testing.assert_allclose(outputs[0], judge(model, feeds)[0], rtol=1e-3, atol=1e-2)
+
+
 CHAINS = {
     "conv-relu": [("Conv", ["x", "w"], "c", {}), ("Relu", ["c"], "y", {})],
     "conv-swish": [
