@@ -17,6 +17,7 @@ from .expand_composed import expand_composed
 from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
+from .fold_phases import fold_phases
 from .fold_scale import fold_scale
 from .gather_narrow import gather_narrow
 from .layouts import infer_layouts
@@ -40,6 +41,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold-bias", fold_bias),
     ("fold-scale", fold_scale),
     ("fold-bias-again", fold_bias),
+    ("fold-phases", fold_phases),
     ("flatten-dense", flatten_dense),
     ("simplify-again", simplify),
     ("common-subexpressions-again", eliminate_common_subexpressions),

@@ -48,10 +48,9 @@ typedef struct {
 } tvmrt_depthwise_f32_rows;
 
 /*!
- * \brief Computes `pixels` output pixels of all channels.
+ * \brief Computes `pixels` output pixels of a row, all channels, the instance's WT at a time.
  * \param column Input column under the first column of the first pixel's window; may lie outside
  *        the input.
- * \param pixels Up to the WT of the instance.
  * \param residual First pixel, channel 0, or NULL.
  * \param out First pixel, channel 0.
  */
@@ -75,12 +74,13 @@ typedef struct {
   TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,    \
                                  WT, KW, S, V)                                                     \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,   \
-                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW), V)
+                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW), V, KW)
 
 #define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, WT)                                                      \
   TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, V)      \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, 0,         \
-                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1, V)
+                                  ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, V,\
+                                  0)
 
 /* The same for weights and bias that are packed for P channels, a multiple of V. */
 #define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, WT, P)                                             \
@@ -88,13 +88,14 @@ typedef struct {
                                  tvmrt_f32x##V, V, WT, KW, S, P)                                   \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,              \
                                   tvmrt_f32x##V, V, WT, ((KW) - 1) / 2,                            \
-                                  ((WT) - 1) * (S) + (KW), P)
+                                  ((WT) - 1) * (S) + (KW), P, KW)
 
 #define TVMRT_DEFINE_DEPTHWISE_ANY_OF_F32(V, WT, P)                                                \
   TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT,  \
                                      P)                                                            \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT, 0,  \
-                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1, P)
+                                  ((WT) - 1) * of->stride + (of->kernel - 1) * of->dilation + 1, P,\
+                                  0)
 
 /* NAME_sum adds to sum[] what one input row gives under the tile's WT pixels. x is the row's first
    column of the tile; only columns [first, last) of it are inside the input; n channels exist.
@@ -141,24 +142,27 @@ typedef struct {
 /* Where the weights of channel c begin; `window` of them a channel. */
 #define TVMRT_DEPTHWISE_AT(V, P) (c * window - ((V) == (P) ? 0 : c % (P) * (window - 1)))
 
-/* One vector of channels of the tile, then the tile. The usual edges (none, or half a window to the
-   left, to the right or to both sides) are compiled each for itself. */
-#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS, P)                        \
+/* One vector of channels of the tile, then the tile, then a run of them. The usual edges (none, or
+   half a window to the left, to the right or to both sides) are compiled each for itself; so are
+   tiles that meet no edge with a square window, `known` rows of it: most of an image. */
+#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS, P, ROWS)                  \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
                                   const float* bias, int64_t column, int pixels,                   \
                                   const float* residual, float* out, int c, int64_t first,         \
-                                  int64_t last, int n) {                                           \
+                                  int64_t last, int n, int known) {                                \
     const intptr_t offset = (intptr_t)column * of->x_stride + c;                                   \
     const VEC start = bias ? VEC##_load(bias + c) : VEC##_splat(0.0f);                             \
     VEC sum[WT];                                                                                   \
     TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = start;                                                    \
-    if (TVMRT_UNLIKELY(rows->continues)) {                                                         \
+    if (!known && TVMRT_UNLIKELY(rows->continues)) {                                               \
       TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
         if (t < pixels) sum[t] = VEC##_load_n(out + t * of->y_stride + c, n);                      \
       }                                                                                            \
     }                                                                                              \
-    for (int r = 0; r < rows->row_count; r++) {                                                    \
+    TVMRT_DEPTHWISE_EACH(r, known)                                                                 \
+      NAME##_sum(of, rows->row[r].x + offset, w + r * (ROWS) * (P), sum, first, last, n);          \
+    for (int r = 0; !known && r < rows->row_count; r++) {                                          \
       NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (P), sum, first, last, n);    \
     }                                                                                              \
     if (residual) {                                                                                \
@@ -184,42 +188,62 @@ typedef struct {
       }                                                                                            \
     }                                                                                              \
   }                                                                                                \
+  TVMRT_INLINE int NAME##_tile(const tvmrt_depthwise_f32_rows* rows,                               \
+                               const tvmrt_depthwise_f32_sizes* of, int64_t column, int64_t first, \
+                               int64_t last, int full, const float* residual, float* out,          \
+                               int known) {                                                        \
+    const float *w = rows->data->w, *bias = rows->data->bias;                                      \
+    const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
+    const intptr_t window = rows->layer->weights;                                                  \
+    int c = 0;                                                                                     \
+    if (first == 0 && last == columns) {                                                           \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
+                      (WT), residual, out, c, 0, (COLUMNS), (V), known);                           \
+    } else if (first == edge && last == columns) {                                                 \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
+                      (WT), residual, out, c, (EDGE), (COLUMNS), (V), known);                      \
+    } else if (first == 0 && columns - last == edge) {                                             \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
+                      (WT), residual, out, c, 0, (COLUMNS) - (EDGE), (V), known);                  \
+    } else if (first == edge && columns - last == edge) {                                          \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
+                      (WT), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V), known);             \
+    }                                                                                              \
+    return c;                                                                                      \
+  }                                                                                                \
   TVMRT_NOINLINE void NAME(const tvmrt_depthwise_f32_rows* rows, int64_t column, int pixels,       \
                            const float* residual, float* out) {                                    \
     const tvmrt_layer_f32* layer = rows->layer;                                                    \
     const tvmrt_window* win = &layer->window;                                                      \
-    const tvmrt_depthwise_f32_sizes of = {                                                         \
+    const tvmrt_depthwise_f32_sizes sizes = {                                                      \
         win->x_stride,  win->y_stride,    layer->residual_stride, win->kernel[2],                  \
         win->stride[2], win->dilation[2], rows->lo,               rows->hi};                       \
+    const tvmrt_depthwise_f32_sizes* of = &sizes;                                                  \
     const float *w = rows->data->w, *bias = rows->data->bias;                                      \
-    const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
-    const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];         \
-    const int64_t last = right > 0 ? columns - right : columns;                                    \
+    const int64_t columns = (COLUMNS);                                                             \
     const int channels = layer->out_channels;                                                      \
-    const int full = pixels == (WT) ? channels / (V) * (V) : 0;                                    \
     const intptr_t window = layer->weights;                                                        \
-    int c = 0;                                                                                     \
-    if (first == 0 && last == columns) {                                                           \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
-                      (WT), residual, out, c, 0, (COLUMNS), (V));                                  \
-    } else if (first == edge && last == columns) {                                                 \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
-                      (WT), residual, out, c, (EDGE), (COLUMNS), (V));                             \
-    } else if (first == 0 && right == edge) {                                                      \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
-                      (WT), residual, out, c, 0, (COLUMNS) - (EDGE), (V));                         \
-    } else if (first == edge && right == edge) {                                                   \
-      for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
-                      (WT), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V));                    \
-    }                                                                                              \
-    for (; c < channels; c += (V)) {                                                               \
-      const int n = channels - c < (V) ? channels - c : (V);                                       \
-      NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                         \
-                    pixels, residual, out, c, first, last, n);                                     \
+    const int known = (ROWS) > 0 && rows->row_count == (ROWS) && win->kernel[1] == (ROWS) &&       \
+                      win->kernel[0] == 1 && !rows->continues;                                     \
+    for (int t = 0; t < pixels; t += (WT)) {                                                       \
+      const int many = pixels - t < (WT) ? pixels - t : (WT);                                      \
+      const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];       \
+      const int64_t last = right > 0 ? columns - right : columns;                                  \
+      const int full = many == (WT) ? channels / (V) * (V) : 0;                                    \
+      int c = known ? NAME##_tile(rows, of, column, first, last, full, residual, out, ROWS)        \
+                    : NAME##_tile(rows, of, column, first, last, full, residual, out, 0);          \
+      for (; c < channels; c += (V)) {                                                             \
+        const int n = channels - c < (V) ? channels - c : (V);                                     \
+        NAME##_vector(rows, of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                        \
+                      many, residual, out, c, first, last, n, 0);                                  \
+      }                                                                                            \
+      column += (WT) * of->stride;                                                                 \
+      out += (WT) * of->y_stride;                                                                  \
+      if (residual) residual += (WT) * of->residual_stride;                                        \
     }                                                                                              \
   }
 /* clang-format on */
@@ -245,7 +269,7 @@ static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
   const tvmrt_layer_f32* layer = job->layer;
   const tvmrt_window* window = &layer->window;
   const tvmrt_data_f32* data = job->data;
-  const int width = job->tile->width;
+  const int width = data->epilogue ? job->tile->width : window->out[2];
   rows->lo = finishes ? layer->lo : -INFINITY;
   rows->hi = finishes ? layer->hi : INFINITY;
   for (int t = 0; t < window->out[2]; t += width) {

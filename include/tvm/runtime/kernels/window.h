@@ -20,6 +20,9 @@
  * the same columns of the kernel (`runs`): those that are padding are left out, and rows without a
  * ring are read in place.
  *
+ * Few channels that lie as planes, as those of a picture, come into the ring side by side: then
+ * x_stride is 1, and nothing turns the whole image first.
+ *
  * The ring keeps the last rows that a task has met, so that each is copied once. Example: 3 x 3,
  * 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last column
  * are written once and stay.
@@ -72,6 +75,8 @@ typedef struct tvmrt_rows {
   int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
   int64_t at_ring;  /*!< And in front of the rows themselves. */
   int64_t scratch;  /*!< Bytes of scratch that each task takes; 0 where its stack is enough. */
+  int64_t planes;   /*!< Ring: floats from one channel of the input to the next, where each is a plane
+                         of its own that begins with its pixels; 0: channels are innermost. */
 } tvmrt_rows;
 
 /*! \brief The rows that a task reads. */
@@ -119,7 +124,35 @@ static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t 
   return r->x + (row * w->in[2] + r->rows->skip) * w->x_stride * r->rows->element;
 }
 
+#ifndef TVMRT_FREESTANDING
+/* Pixels of planes, which become neighbours; three of them are what compilers have shuffles for. */
+static inline void tvmrt_copy_planes(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
+  const int32_t columns = r->rows->columns, channels = r->rows->copied;
+  const int64_t apart = r->rows->planes;
+  const float* x = (const float*)(const void*)from;
+  float* y = (float*)(void*)to;
+  if (channels == 3) {
+    const float *second = x + apart, *third = second + apart;
+    for (int32_t i = 0; i < columns; i++) {
+      y[3 * i] = x[i];
+      y[3 * i + 1] = second[i];
+      y[3 * i + 2] = third[i];
+    }
+    return;
+  }
+  for (int32_t c = 0; c < channels; c++, x += apart) {
+    for (int32_t i = 0; i < columns; i++) y[(int64_t)i * channels + c] = x[i];
+  }
+}
+#endif
+
 static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
+#ifndef TVMRT_FREESTANDING
+  if (r->rows->planes > 0) {
+    tvmrt_copy_planes(r, to, from);
+    return;
+  }
+#endif
   const size_t pixel = (size_t)r->rows->copied * (size_t)r->rows->element;
   const int64_t step = (int64_t)r->window->x_stride * r->rows->element;
   if ((int64_t)pixel == step) {

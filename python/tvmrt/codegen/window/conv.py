@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole
-from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
+from tvmrt.ir.extent import Whole, symbols_of
+from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
 from tvmrt.planner.row_chains import RowLayer
@@ -32,6 +32,8 @@ from .pack_once import packed_once
 from .plan import Window
 from .row_operands import fits_rows
 from .slabs import SlabLayer, slab_layer
+
+MOST_PLANES = 4  # channels that a layer reads as planes
 
 
 class ChannelsLastLowering(ImageLowering):
@@ -303,8 +305,30 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         bounds = (epilogue.low, epilogue.high)
         return MicroLayer(shape, weights, self.bias(), *bounds, shape.in_place, epilogue.plain)
 
+    @property
+    def reads_planes(self) -> bool:
+        """Whether the channels are planes of the network's input, as those of pictures, and few:
+        a pass that puts them side by side would be a good part of the layer's time."""
+        x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
+        if self.target.board is not None or x.producer is not None or self.kind != packing.FLOATS:
+            return False
+        if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
+            return False
+        one = x.shape[0] == 1 and attrs["dilations"][1] == 1
+        return one and 1 < x.shape[1] <= MOST_PLANES and w.shape[3] > 1
+
+    def demand(self, value: Value) -> str:
+        planes = value is self.node.inputs[0] and self.reads_planes
+        return DENSE if planes else super().demand(value)
+
+    def window(self, step: Step) -> Window:
+        window = super().window(step)
+        return replace(window, x_stride=1) if self.reads_planes else window
+
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if self.reads_planes:
+            return LayerF32.planes(self.window(step), w.shape[1], w.shape[0])
         if self.depthwise:
             return LayerF32.depthwise(self.window(step), w.shape[0])
         sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)

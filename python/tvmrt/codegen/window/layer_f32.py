@@ -7,7 +7,7 @@ from math import prod
 
 from tvmrt.ir.extent import Whole
 
-from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_transposed, plan_window
+from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_planes, plan_transposed, plan_window
 from .tiles_f32 import WIDE
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
@@ -42,6 +42,13 @@ class LayerF32:
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
         return cls(plan, groups, ins, outs, window.pixels * out_channels * window.taps * ins)
+
+    @classmethod
+    def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
+        """A convolution over one image whose channels lie as planes."""
+        plan = plan_planes(window, in_channels)
+        work = window.pixels * out_channels * window.taps * in_channels
+        return cls(plan, 1, in_channels, out_channels, work)
 
     @classmethod
     def conv_bf16(

@@ -171,6 +171,8 @@ class WindowPlan:
     runs
         Where a row is computed in runs of pixels that meet the same columns of the kernel, their
         pixels and how many columns they meet; else none.
+    planes
+        Elements from one channel of the input to the next where each is a plane; 0: innermost.
     """
 
     window: Window
@@ -189,6 +191,7 @@ class WindowPlan:
     chunk: int = 0
     apart: int = 0
     runs: tuple[tuple[int, int], ...] = ()
+    planes: int = 0
 
     @property
     def source(self) -> str:
@@ -258,7 +261,7 @@ class WindowPlan:
         if self.chunk:
             at = self.scratch_of_rows(begin)[1]
             more |= {"columns": self.chunk, "copied": self.copied, "at_ring": at}
-        more |= {"floats": self.floats, "scratch": scratch}
+        more |= {"floats": self.floats, "scratch": scratch, "planes": self.planes}
         return first | {name: value for name, value in more.items() if value != 0}
 
 
@@ -310,6 +313,14 @@ def plan_window(
         fill=fill,
         runs=runs,
     )
+
+
+def plan_planes(window: Window, channels: int) -> WindowPlan:
+    """The plan of a dense layer of floats over one image whose channels lie as planes: they come
+    into the ring side by side."""
+    more = {"copied": channels, "run": window.kernel[2] * channels, "taps": 1}
+    planes = window.in_[1] * window.in_[2]
+    return plan_rows(window, channels, FLOAT, **more, ring=ring_of(window), planes=planes)
 
 
 def plan_pairs(window: Window, channels: int, each: int) -> WindowPlan:
