@@ -11,6 +11,7 @@ _Static_assert(DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 6, "oneDNN 2.6 o
 
 /* Layouts ------------------------------------------------------------------------------------- */
 
+/* NULL for a layout that is left out, as oneDNN has it. */
 static const dnnl_memory_desc_t* md_of(const layout* l) {
   return l == NULL ? NULL : (const dnnl_memory_desc_t*)l->handle;
 }
@@ -23,7 +24,8 @@ void api_pool_free(api_pool* pool) {
   *pool = (api_pool){0};
 }
 
-/* Keep a copy of the descriptor, and tell what is in it. */
+/* Keep a copy of the descriptor, and tell what is in it. Layouts stay until the plan ends, also
+ * those of attempts that were given up: they are small. */
 static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* out) {
   dnnl_memory_desc_t* kept;
   if (pool->count == pool->capacity) {
@@ -59,6 +61,8 @@ static dnnl_status_t keep_if(dnnl_status_t status, api_pool* pool, const dnnl_me
   return status == dnnl_success ? keep(pool, md, out) : status;
 }
 
+/* The order by its name, as "channels last"; of a rank that the name does not have it is
+ * refused. */
 dnnl_status_t api_by_tag(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
                          dnnl_format_tag_t tag, layout* out) {
   dnnl_memory_desc_t md;
@@ -72,6 +76,7 @@ dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
                  out);
 }
 
+/* Without moving elements, or not at all: the caller copies then. */
 dnnl_status_t api_reshape(api_pool* pool, const layout* from, int ndims, const dnnl_dim_t* dims,
                           layout* out) {
   dnnl_memory_desc_t md;
@@ -83,6 +88,7 @@ dnnl_status_t api_permute(api_pool* pool, const layout* from, const int* where, 
   return keep_if(dnnl_memory_desc_permute_axes(&md, md_of(from), where), pool, &md, out);
 }
 
+/* Only whole blocks are a part of the same memory. */
 dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* sizes,
                        const dnnl_dim_t* starts, layout* out) {
   dnnl_memory_desc_t md;
@@ -97,6 +103,7 @@ dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dt
   return keep(pool, &md, out);
 }
 
+/* A copy, as the descriptor goes with the primitive's. */
 dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
                          int index, layout* out) {
   const dnnl_memory_desc_t* md = dnnl_primitive_desc_query_md(pd, what, index);
@@ -137,6 +144,7 @@ typedef union {
 
 typedef dnnl_status_t (*describer)(const api_op* op, operation* out);
 
+/* The direct algorithm alone: others transform their operands and round otherwise. */
 static dnnl_status_t convolution(const api_op* op, operation* out) {
   return dnnl_dilated_convolution_forward_desc_init(
       &out->convolution, dnnl_forward_inference, dnnl_convolution_direct, md_of(op->src),
@@ -162,11 +170,13 @@ static dnnl_status_t pooling(const api_op* op, operation* out) {
                                            op->dilations, op->before, op->after);
 }
 
+/* `constant` is what some algorithms add; those used here ignore it. */
 static dnnl_status_t reduction(const api_op* op, operation* out) {
   return dnnl_reduction_desc_init(&out->reduction, op->alg, md_of(op->src), md_of(op->dst),
                                   op->alpha, op->constant);
 }
 
+/* No factors: they follow from the extents. */
 static dnnl_status_t nearest(const api_op* op, operation* out) {
   return dnnl_resampling_forward_desc_init(&out->resampling, dnnl_forward_inference,
                                            dnnl_resampling_nearest, NULL, md_of(op->src),
@@ -178,6 +188,7 @@ static dnnl_status_t softmax(const api_op* op, operation* out) {
                                            md_of(op->src), md_of(op->dst), op->axis);
 }
 
+/* No statistics from outside: mean and variance are computed by the primitive itself. */
 static dnnl_status_t layer_norm(const api_op* op, operation* out) {
   return dnnl_layer_normalization_forward_desc_init(&out->layer_normalization,
                                                     dnnl_forward_inference, md_of(op->src), NULL,
@@ -189,6 +200,7 @@ static dnnl_status_t lrn(const api_op* op, operation* out) {
                                     md_of(op->src), op->size, op->alpha, op->beta, op->constant);
 }
 
+/* Element by element the result has the operand's layout: this version is told of one alone. */
 static dnnl_status_t eltwise(const api_op* op, operation* out) {
   return dnnl_eltwise_forward_desc_init(&out->eltwise, dnnl_forward_inference, op->alg,
                                         md_of(op->src), op->alpha, op->beta);
@@ -209,6 +221,7 @@ static dnnl_rnn_direction_t direction(const api_op* op) {
   return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
 }
 
+/* Without peepholes and projections. The last argument, 0, is for flags. */
 static dnnl_status_t lstm(const api_op* op, operation* out) {
   return dnnl_lstm_forward_desc_init(&out->rnn, dnnl_forward_inference, direction(op),
                                      md_of(op->src), md_of(op->state), md_of(op->cell),
@@ -223,6 +236,7 @@ static dnnl_status_t gru(const api_op* op, operation* out) {
                                     md_of(op->new_state), 0);
 }
 
+/* "lbr": linear before reset, with a bias of its own for the recurrence. */
 static dnnl_status_t gru_before_reset(const api_op* op, operation* out) {
   return dnnl_lbr_gru_forward_desc_init(&out->rnn, dnnl_forward_inference, direction(op),
                                         md_of(op->src), md_of(op->state), md_of(op->weights),
@@ -230,6 +244,7 @@ static dnnl_status_t gru_before_reset(const api_op* op, operation* out) {
                                         md_of(op->new_state), 0);
 }
 
+/* alpha and beta are parameters of the activation; tanh has none. */
 static dnnl_status_t rnn(const api_op* op, operation* out) {
   return dnnl_vanilla_rnn_forward_desc_init(
       &out->rnn, dnnl_forward_inference, op->alg, direction(op), md_of(op->src), md_of(op->state),
@@ -237,6 +252,7 @@ static dnnl_status_t rnn(const api_op* op, operation* out) {
       md_of(op->new_state), 0, op->alpha, op->beta);
 }
 
+/* Every kind has a row, so that nobody asks whether there is one. */
 static const describer DESCRIBERS[API_NUM_KINDS] = {
     [API_CONV] = convolution,
     [API_DECONV] = deconvolution,
@@ -256,6 +272,8 @@ static const describer DESCRIBERS[API_NUM_KINDS] = {
     [API_GRU_BEFORE_RESET] = gru_before_reset,
 };
 
+/* oneDNN copies what it needs of the description. NULL: no hint of a forward pass, which training
+ * has. */
 dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   operation described;
@@ -264,6 +282,7 @@ dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
   return dnnl_primitive_desc_create(out, &described, attr, engine, NULL);
 }
 
+/* Both sides are of one engine, the CPU. */
 dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t engine,
                           const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
@@ -285,17 +304,21 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
 
 /* Attributes ---------------------------------------------------------------------------------- */
 
+/* 1.0: the result is not scaled. */
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                  float beta) {
   return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
 }
 
+/* The result's memory, times 1, is added to what the primitive has computed. */
 dnnl_status_t api_append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0f); }
 
+/* The operand's memory becomes an argument of the primitive, by the number of the operation. */
 dnnl_status_t api_append_binary(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const layout* other) {
   return dnnl_post_ops_append_binary(ops, alg, md_of(other));
 }
 
+/* Output scales multiply the sum with its bias, as this device's products want it. */
 dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask,
                              const float* scales) {
   return dnnl_primitive_attr_set_output_scales(attr, count, mask, scales);

@@ -10,8 +10,10 @@ _Static_assert(DNNL_VERSION_MAJOR == 3, "oneDNN 3");
 
 /* Layouts ------------------------------------------------------------------------------------- */
 
+/* NULL for a layout that is left out, as oneDNN has it. */
 static const_dnnl_memory_desc_t md_of(const layout* l) { return l == NULL ? NULL : l->handle; }
 
+/* With the plan, whose layouts all point in here. */
 void api_pool_free(api_pool* pool) {
   int32_t i;
   for (i = 0; i < pool->count; ++i) dnnl_memory_desc_destroy(pool->items[i]);
@@ -24,6 +26,7 @@ typedef struct {
   void* to;
 } query_row;
 
+/* Stops at the first question that the descriptor does not answer. */
 static dnnl_status_t query_rows(const_dnnl_memory_desc_t md, const query_row* rows, int count) {
   dnnl_status_t status = dnnl_success;
   int i;
@@ -52,7 +55,8 @@ static dnnl_status_t query(const_dnnl_memory_desc_t md, layout* out) {
   return status == dnnl_success && out->blocked ? query_rows(md, order, 4) : status;
 }
 
-/* Give the descriptor to the pool, if it was made, and tell what is in it. */
+/* Give the descriptor to the pool, if it was made, and tell what is in it. The descriptor is
+ * destroyed where there is no room for it: from the call on it is never the caller's. */
 static dnnl_status_t keep(dnnl_status_t status, api_pool* pool, dnnl_memory_desc_t* md,
                           layout* out) {
   if (status != dnnl_success) return status;
@@ -70,12 +74,15 @@ static dnnl_status_t keep(dnnl_status_t status, api_pool* pool, dnnl_memory_desc
   return query(*md, out);
 }
 
+/* The order by its name, as "channels last"; of a rank that the name does not have it is
+ * refused. */
 dnnl_status_t api_by_tag(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
                          dnnl_format_tag_t tag, layout* out) {
   dnnl_memory_desc_t md = NULL;
   return keep(dnnl_memory_desc_create_with_tag(&md, ndims, dims, dtype, tag), pool, &md, out);
 }
 
+/* Strides in elements, without blocks. */
 dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
                              dnnl_data_type_t dtype, const dnnl_dim_t* strides, layout* out) {
   dnnl_memory_desc_t md = NULL;
@@ -83,17 +90,20 @@ dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
               out);
 }
 
+/* Without moving elements, or not at all: the caller copies then. */
 dnnl_status_t api_reshape(api_pool* pool, const layout* from, int ndims, const dnnl_dim_t* dims,
                           layout* out) {
   dnnl_memory_desc_t md = NULL;
   return keep(dnnl_memory_desc_reshape(&md, md_of(from), ndims, dims), pool, &md, out);
 }
 
+/* Axis i of the old layout is axis where[i] of the new one; the memory stays as it is. */
 dnnl_status_t api_permute(api_pool* pool, const layout* from, const int* where, layout* out) {
   dnnl_memory_desc_t md = NULL;
   return keep(dnnl_memory_desc_permute_axes(&md, md_of(from), where), pool, &md, out);
 }
 
+/* Only whole blocks are a part of the same memory. */
 dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* sizes,
                        const dnnl_dim_t* starts, layout* out) {
   dnnl_memory_desc_t md = NULL;
@@ -107,6 +117,7 @@ static dnnl_status_t retype_blocks(api_pool* pool, const layout* from, dnnl_data
       {dnnl_aBc4b, dnnl_aBc8b, dnnl_aBc16b, dnnl_aBc32b},
       {dnnl_aBcd4b, dnnl_aBcd8b, dnnl_aBcd16b, dnnl_aBcd32b},
       {dnnl_aBcde4b, dnnl_aBcde8b, dnnl_aBcde16b, dnnl_aBcde32b}};
+  /* a row of names for one, two and three spatial axes */
   int rank = from->ndims - 3, i;
   for (i = 0; rank >= 0 && rank < 3 && i < 4; ++i) {
     layout like;
@@ -130,6 +141,7 @@ dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dt
   return api_by_strides(pool, from->ndims, from->dims, dtype, from->strides, out);
 }
 
+/* A copy, as the descriptor goes with the primitive's. */
 dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
                          int index, layout* out) {
   const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, what, index);
@@ -138,21 +150,26 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
   return keep(dnnl_memory_desc_clone(&copy, md), pool, &copy, out);
 }
 
+/* By what they mean, not by their address. */
 bool api_equal(const layout* a, const layout* b) {
   return dnnl_memory_desc_equal(md_of(a), md_of(b)) != 0;
 }
 
+/* With the padding of blocks. */
 size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(md_of(l)); }
 
+/* Over memory that stays the plan's or the caller's. */
 dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engine, void* data) {
   return dnnl_memory_create(out, md_of(l), engine, data);
 }
 
 /* Operations ---------------------------------------------------------------------------------- */
 
+/* *out is the caller's, to be destroyed. */
 typedef dnnl_status_t (*maker)(const api_op* op, dnnl_engine_t engine,
                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out);
 
+/* The direct algorithm alone: others transform their operands and round otherwise. */
 static dnnl_status_t convolution(const api_op* op, dnnl_engine_t engine,
                                  const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_convolution_forward_primitive_desc_create(
@@ -175,6 +192,7 @@ static dnnl_status_t matmul(const api_op* op, dnnl_engine_t engine,
                                            md_of(op->bias), md_of(op->dst), attr);
 }
 
+/* Dilations count the gaps between elements: 0 is a window without any. */
 static dnnl_status_t pooling(const api_op* op, dnnl_engine_t engine,
                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_pooling_forward_primitive_desc_create(
@@ -182,12 +200,14 @@ static dnnl_status_t pooling(const api_op* op, dnnl_engine_t engine,
       op->kernel, op->dilations, op->before, op->after, attr);
 }
 
+/* `constant` is what some algorithms add; those used here ignore it. */
 static dnnl_status_t reduction(const api_op* op, dnnl_engine_t engine,
                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_reduction_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->dst),
                                               op->alpha, op->constant, attr);
 }
 
+/* No factors: they follow from the extents. */
 static dnnl_status_t nearest(const api_op* op, dnnl_engine_t engine,
                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_resampling_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
@@ -201,6 +221,8 @@ static dnnl_status_t softmax(const api_op* op, dnnl_engine_t engine,
                                                     md_of(op->src), md_of(op->dst), op->axis, attr);
 }
 
+/* Unlike version 2 it is told of the result's layout; both are the same here. No statistics come
+ * from outside. */
 static dnnl_status_t layer_norm(const api_op* op, dnnl_engine_t engine,
                                 const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_layer_normalization_forward_primitive_desc_create(
@@ -208,6 +230,7 @@ static dnnl_status_t layer_norm(const api_op* op, dnnl_engine_t engine,
       op->flags, attr);
 }
 
+/* Across channels, as ONNX has it; `size` is their number in a window. */
 static dnnl_status_t lrn(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
                          dnnl_primitive_desc_t* out) {
   return dnnl_lrn_forward_primitive_desc_create(
@@ -215,6 +238,7 @@ static dnnl_status_t lrn(const api_op* op, dnnl_engine_t engine, const_dnnl_prim
       op->size, op->alpha, op->beta, op->constant, attr);
 }
 
+/* alpha and beta are the algorithm's own: see the table in post_read.c. */
 static dnnl_status_t eltwise(const api_op* op, dnnl_engine_t engine,
                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_eltwise_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
@@ -235,10 +259,12 @@ static dnnl_status_t prelu(const api_op* op, dnnl_engine_t engine, const_dnnl_pr
                                                   md_of(op->dst), attr);
 }
 
+/* One direction at a time: nodes of both are two cells to the compiler. */
 static dnnl_rnn_direction_t direction(const api_op* op) {
   return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
 }
 
+/* Without peepholes and projections, which the two NULLs would be. */
 static dnnl_status_t lstm(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
                           dnnl_primitive_desc_t* out) {
   return dnnl_lstm_forward_primitive_desc_create(
@@ -255,6 +281,7 @@ static dnnl_status_t gru(const api_op* op, dnnl_engine_t engine, const_dnnl_prim
       md_of(op->new_state), 0, attr);
 }
 
+/* "lbr": linear before reset, with a bias of its own for the recurrence. */
 static dnnl_status_t gru_before_reset(const api_op* op, dnnl_engine_t engine,
                                       const_dnnl_primitive_attr_t attr,
                                       dnnl_primitive_desc_t* out) {
@@ -272,6 +299,7 @@ static dnnl_status_t rnn(const api_op* op, dnnl_engine_t engine, const_dnnl_prim
       md_of(op->new_state), 0, op->alpha, op->beta, attr);
 }
 
+/* Every kind has a row, so that nobody asks whether there is one. */
 static const maker MAKERS[API_NUM_KINDS] = {
     [API_CONV] = convolution,
     [API_DECONV] = deconvolution,
@@ -296,11 +324,13 @@ dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
   return MAKERS[op->kind](op, engine, attr, out);
 }
 
+/* Both sides are of one engine, the CPU. */
 dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t engine,
                           const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
 }
 
+/* The layout of the result, NULL, is the primitive's to choose. */
 dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t engine,
                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   const_dnnl_memory_desc_t* mds = calloc((size_t)count, sizeof(*mds));
@@ -320,6 +350,7 @@ dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float
   return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
 }
 
+/* Times 1, around 0, in the result's own type. */
 dnnl_status_t api_append_sum(dnnl_post_ops_t ops) {
   return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
@@ -343,5 +374,6 @@ dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t ze
                                  bool* is_operand) {
   (void)zero;
   *is_operand = true;
+  /* 0: one number for the whole tensor */
   return dnnl_primitive_attr_set_zero_points_mask(attr, arg, 0);
 }

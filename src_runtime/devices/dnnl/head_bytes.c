@@ -23,6 +23,7 @@ typedef struct {
   view zero, scale;
 } pair;
 
+/* Operands become arguments in the order of the operations. */
 static int append(plan* p, dnnl_post_ops_t ops, int index, const step* s, fused* f) {
   plan_arg* operand = &f->args[f->num_args];
   if (s->other == NULL) {
@@ -34,7 +35,8 @@ static int append(plan* p, dnnl_post_ops_t ops, int index, const step* s, fused*
   return plan_status(p, api_append_binary(ops, s->alg, &operand->v.md), "an operation");
 }
 
-/* The attributes copy the list. */
+/* The attributes copy the list. Any error destroys the list, never the attributes, which are the
+ * caller's. */
 static int set_steps(plan* p, const step* steps, int count, fused* f) {
   dnnl_post_ops_t ops = NULL;
   int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
@@ -45,7 +47,8 @@ static int set_steps(plan* p, const step* steps, int count, fused* f) {
   return rc;
 }
 
-/* A primitive with steps behind it, from `src` and perhaps another operand to a new view. */
+/* A primitive with steps behind it, from `src` and perhaps another operand to a new view. *out is
+ * the new view only on success; operands of steps must live until this returns. */
 static int add(plan* p, const api_op* op, const view* src, const view* other, const step* steps,
                int count, view* out) {
   plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {DNNL_ARG_SRC_1, *src}};
@@ -72,7 +75,7 @@ static int add(plan* p, const api_op* op, const view* src, const view* other, co
 }
 
 /* Steps on floats. The first has a second operand: unlike operations with numbers alone, oneDNN's
- * quick form of it takes others behind it. */
+ * quick form of it takes others behind it. The result has the operand's layout. */
 static int compute(plan* p, const view* src, const step* steps, int count, view* out) {
   const api_op op = {.kind = API_BINARY,
                      .what = "a step between bytes",
@@ -95,14 +98,16 @@ static int floats(plan* p, int32_t tensor, view* out) {
   return layout_as_dtype(p, out, dnnl_f32, out);
 }
 
-/* A result that has been rounded and clamped. */
+/* A result that has been rounded and clamped. Nothing rounds any more: the numbers are whole and
+ * within the type. */
 static int set_bytes(plan* p, int32_t tensor, const view* v, dnnl_data_type_t to) {
   view bytes;
   PLAN_TRY(layout_as_dtype(p, v, to, &bytes));
   return build_set(p, tensor, &bytes);
 }
 
-/* A number as an operand for tensors of so many dimensions. */
+/* A number as an operand for tensors of so many dimensions. In floats, as it will be computed
+ * with: scales of files are floats, and zero points small. */
 static int number(plan* p, int ndims, double value, view* out) {
   dnnl_dims_t ones;
   layout md;
@@ -127,7 +132,8 @@ static int dequantized(plan* p, const view* x, double zero, double scale, pair* 
   return 0;
 }
 
-/* What the last steps need: clamp(round(f) + zero, low, high). */
+/* What the last steps need: clamp(round(f) + zero, low, high). A zero point is added behind the
+ * clip, whose bounds are moved by it: the sum is then exact. */
 static void quantized(const tvmrt_region_node* node, dnnl_data_type_t to, double zero, step* out) {
   const double least = to == dnnl_s8 ? -128 : 0, most = to == dnnl_s8 ? 127 : 255;
   const double low = tvmrt_node_float(node, "low", least);
@@ -143,9 +149,10 @@ static dnnl_data_type_t type_of(const plan* p, int32_t tensor) {
   return layout_dtype(build_tensor(p, tensor)->dtype);
 }
 
+/* Of either sign; products of 32 bits have their own operators. */
 static bool is_bytes(dnnl_data_type_t type) { return type == dnnl_s8 || type == dnnl_u8; }
 
-/* A constant of one element of any type that the operators have. */
+/* A constant of one element of any type that the operators have. *out is set on success alone. */
 static int read_one(plan* p, int32_t tensor, double* out) {
   const tvmrt_region_tensor* t = tensor < 0 ? NULL : build_tensor(p, tensor);
   if (t == NULL || t->data == NULL || tvmrt_region_size(p->region, tensor) != 1) {
@@ -163,7 +170,7 @@ static int read_one(plan* p, int32_t tensor, double* out) {
   return 0;
 }
 
-/* Bytes as floats first: the difference is then exact. */
+/* Bytes as floats first: the difference is then exact. Scales for each channel are refused. */
 int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   double scale = 1, zero = 0;
   view src, out;
@@ -180,7 +187,8 @@ int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, 
   return build_set(p, node->outputs[0], &out);
 }
 
-/* Divided and not multiplied by the inverse, as the operator says, which rounds otherwise. */
+/* Divided and not multiplied by the inverse, as the operator says, which rounds otherwise. Rounds
+ * to the nearest even, as ONNX does. */
 int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   double scale = 1, zero = 0;
@@ -199,7 +207,8 @@ int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, in
   return set_bytes(p, node->outputs[0], &out, to);
 }
 
-/* The first operand becomes floats by itself and is then an operand of the second one's steps. */
+/* The first operand becomes floats by itself and is then an operand of the second one's steps.
+ * Both zero points go away before anything is scaled. */
 int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   view a, b, term, divisor, out;
@@ -229,8 +238,9 @@ int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int nu
 
 /* Averages ------------------------------------------------------------------------------------ */
 
-/* Whether one window is the whole image: then the sum is exact, and multiplied once. Not
- * where a list is missing or short, which build_read_window() tells. */
+/* Whether one window is the whole image: then the sum is exact, and multiplied once. Not where a
+ * list is missing or short, which build_read_window() tells. Strides do not matter for one
+ * window. */
 static bool is_global(const tvmrt_region_node* node, const view* x, int spatial) {
   int32_t counts[3] = {0};
   const int64_t* kernel = tvmrt_node_ints(node, "kernel", &counts[0]);
@@ -244,7 +254,8 @@ static bool is_global(const tvmrt_region_node* node, const view* x, int spatial)
   return true;
 }
 
-/* One factor for both scales and the number of pixels. */
+/* One factor for both scales and the number of pixels. The sum is of whole numbers: up to 2^24 a
+ * float holds it exactly, in any order. */
 static int sum_pixels(plan* p, const tvmrt_region_node* node, const view* x, const int64_t* dims,
                       const step* rest, int count, view* out) {
   double pixels = 1;
@@ -270,7 +281,8 @@ static int sum_pixels(plan* p, const tvmrt_region_node* node, const view* x, con
   return add(p, &op, &row_major, NULL, steps, count + 1, out);
 }
 
-/* build_read_window() fills what op points to. */
+/* build_read_window() fills what op points to. Padding is 0 in floats, which is the zero point of
+ * the bytes: it was subtracted before. */
 static int average(plan* p, const tvmrt_region_node* node, const view* x, const int64_t* dims,
                    const step* rest, int count, view* out) {
   step steps[MAX_STEPS];
@@ -297,6 +309,7 @@ static int average(plan* p, const tvmrt_region_node* node, const view* x, const 
   return add(p, &op, x, NULL, steps, count + 1, out);
 }
 
+/* For a whole image only the zero point goes away first; the scales are part of the one factor. */
 int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);

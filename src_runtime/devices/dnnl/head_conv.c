@@ -16,6 +16,7 @@ typedef struct {
   dnnl_dims_t strides, dilations, before, after;
 } window;
 
+/* The three lists have a number for each spatial axis; oneDNN would read as many. */
 static int read_window(plan* p, const tvmrt_region_node* node, int spatial, window* out) {
   const int64_t *strides, *dilations, *before;
   int i;
@@ -34,7 +35,8 @@ static int read_window(plan* p, const tvmrt_region_node* node, int spatial, wind
   return 0;
 }
 
-/* The padding behind follows from the extents; a transposed convolution has them exchanged. */
+/* The padding behind follows from the extents; a transposed convolution has them exchanged. 0
+ * where the windows leave elements over. */
 static int close_window(plan* p, window* w, const int64_t* larger, const int64_t* smaller,
                         const int64_t* kernel) {
   int i;
@@ -51,7 +53,8 @@ typedef struct {
   dnnl_dims_t x, kernel, y;
 } extents;
 
-/* Rows of pixels are no images to oneDNN: leave out spatial axes of one element, if one is left. */
+/* Rows of pixels are no images to oneDNN: leave out spatial axes of one element, if one is left.
+ * A layer over 1 x N pixels is then one of a single spatial axis. */
 static void read_extents(const plan* p, const tvmrt_region_node* node, window* w, extents* out) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
@@ -82,7 +85,8 @@ typedef struct {
   layout* bias_used; /* NULL: none */
 } operands;
 
-/* Weights [OC, IC / g, ...] as [g, OC / g, IC / g, ...]. */
+/* Weights [OC, IC / g, ...] as [g, OC / g, IC / g, ...]. With a dimension for groups only where
+ * there are several: oneDNN takes other primitives for those. */
 static int read_weights(plan* p, int32_t tensor, int64_t groups, const extents* e,
                         dnnl_data_type_t dtype, operands* o) {
   int extra = groups > 1, ndims = e->ndims + extra, i;
@@ -96,6 +100,7 @@ static int read_weights(plan* p, int32_t tensor, int64_t groups, const extents* 
   return layout_any(p, ndims, o->w.md.dims, dtype, &o->w_md);
 }
 
+/* One number for each channel, in rows; missing ones cost nothing. */
 static int read_bias(plan* p, int32_t tensor, operands* o) {
   o->bias_used = NULL;
   if (tensor < 0) return 0;
@@ -106,7 +111,8 @@ static int read_bias(plan* p, int32_t tensor, operands* o) {
   return 0;
 }
 
-/* x and y are left to the primitive's choice, the bias is one row. */
+/* x and y are left to the primitive's choice, the bias is one row. The type is that in which the
+ * node computes; operands of another are converted by settle(). */
 static int read_operands(plan* p, const tvmrt_region_node* node, const extents* e,
                          dnnl_data_type_t dtype, int32_t result, operands* o) {
   dnnl_data_type_t y_dtype = build_dtype(p, node, result);
@@ -117,7 +123,8 @@ static int read_operands(plan* p, const tvmrt_region_node* node, const extents* 
   return layout_free(p, e->ndims, e->y, y_dtype, &o->y_md);
 }
 
-/* Bring the operands into the layouts that the primitive chose. */
+/* Bring the operands into the layouts that the primitive chose. The result's place comes last, as
+ * it must not be where an operand lies. */
 static int settle(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o,
                   plan_arg* args, int num_args) {
   PLAN_TRY(layout_as_chosen(p, &o->x, pd, dnnl_query_src_md, 0, &args[0].v));
@@ -149,6 +156,7 @@ typedef struct layer {
   operands o;
 } layer;
 
+/* Everything that oneDNN would divide by or read as far as is compared here. */
 static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
                       layer* out) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
@@ -166,7 +174,7 @@ static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts,
 }
 
 /* Channels last suit oneDNN's quickest convolutions and the neighbours of all: only where that is
- * none of those, it chooses the layouts. */
+ * none of those, it chooses the layouts. *op is as it was when this returns. */
 static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primitive_desc_t* out) {
   const layout *x = op->src, *y = op->dst;
   layout x_last, y_last;
@@ -185,7 +193,8 @@ static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primi
   return fused_desc(p, op, f, num_posts, out);
 }
 
-/* The primitive, with what follows the node. */
+/* The primitive, with what follows the node. Posts may sum into memory: fused_place() looks at
+ * what the layer reads. */
 static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
                      api_kind kind, const char* what, const layer* l) {
   api_op op = {.kind = kind,
@@ -208,6 +217,7 @@ static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, 
   return rc;
 }
 
+/* UNSUITABLE is for these posts: with fewer it may do. */
 int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
@@ -217,7 +227,8 @@ int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   return add_layer(p, node, posts, num_posts, API_CONV, "a convolution", &l);
 }
 
-/* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. */
+/* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. ONNX has input channels in front there,
+ * oneDNN output channels as in any convolution. */
 static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, const extents* e,
                                    dnnl_data_type_t dtype, operands* o) {
   int64_t dims[MAX_SPATIAL + 3], perm[MAX_SPATIAL + 3];
@@ -236,6 +247,7 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
   return layout_any(p, o->w.md.ndims, o->w.md.dims, dtype, &o->w_md);
 }
 
+/* Where windows go forward from input to result, padding follows from the exchanged extents. */
 int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));

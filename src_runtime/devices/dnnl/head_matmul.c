@@ -12,7 +12,7 @@ typedef struct {
   dnnl_dims_t a, b, y;
 } extents;
 
-/* All dimensions but the last. */
+/* All dimensions but the last. 1 for a vector, which callers have refused. */
 static int64_t rows_of(const tvmrt_region_tensor* t) {
   int64_t rows = 1;
   int i;
@@ -26,7 +26,8 @@ static void pad_front(const tvmrt_region_tensor* t, int ndims, dnnl_dims_t out) 
   for (i = 0; i < ndims; ++i) out[i] = i < lead ? 1 : t->shape[i - lead];
 }
 
-/* Batches broadcast as in NumPy, which oneDNN does by extents of 1. */
+/* Batches broadcast as in NumPy, which oneDNN does by extents of 1. Only with one matrix for all
+ * batches are they rows of one product. */
 static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
   const tvmrt_region_tensor* a = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* b = build_tensor(p, build_input(node, 1));
@@ -50,7 +51,7 @@ static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
   return 0;
 }
 
-/* oneDNN divides by the extents of matrices. */
+/* oneDNN divides by the extents of matrices. Results without elements are the CPU's. */
 static int check_extents(plan* p, const extents* e) {
   int i;
   /* lint: read_extents() has set ndims, or has failed */
@@ -60,7 +61,8 @@ static int check_extents(plan* p, const extents* e) {
   return 0;
 }
 
-/* The bias with the result's rank; UNSUITABLE if it depends on a flattened dimension. */
+/* The bias with the result's rank; UNSUITABLE if it depends on a flattened dimension. A bias of
+ * the result's full extents is taken as well. */
 static int read_bias(plan* p, int32_t tensor, const extents* e, view* out) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   dnnl_dims_t dims;
@@ -89,6 +91,7 @@ typedef struct {
   bool has_bias;
 } operands;
 
+/* In the node's precision: constants are converted as they are packed. */
 static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result, const extents* e,
                          operands* o) {
   dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
@@ -136,7 +139,8 @@ static int settle(plan* p, view* v) {
   return layout_row_major(p, v, v);
 }
 
-/* Weights that are computed at run time are taken as they lie, as repacking them costs each run. */
+/* Weights that are computed at run time are taken as they lie, as repacking them costs each run.
+ * The result is row-major, whatever comes behind: rows are what the next product reads. */
 int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   api_op op = {.kind = API_MATMUL, .what = "a matrix product"};
   dnnl_primitive_desc_t pd = NULL;

@@ -7,7 +7,7 @@
 
 #include "build.h"
 
-/* All parts in one element type, without gaps. */
+/* All parts in one element type, without gaps. Their layouts may differ: oneDNN joins any. */
 static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args, layout* mds) {
   int i;
   for (i = 0; i < node->num_inputs; ++i) {
@@ -20,6 +20,7 @@ static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args, la
   return 0;
 }
 
+/* No posts and no sum: the attributes are for scratch memory alone. */
 static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout* mds) {
   int n = node->num_inputs, axis = (int)tvmrt_node_int(node, "axis", 0), rc;
   dnnl_primitive_desc_t pd = NULL;
@@ -72,6 +73,7 @@ static int slice(plan* p, const tvmrt_region_node* node, view* v) {
   return layout_slice(p, v, starts, steps, sizes, v);
 }
 
+/* Only the view changes; whoever reads it may have it copied. */
 static int transpose(plan* p, const tvmrt_region_node* node, view* v) {
   const int64_t* perm;
   int n = build_tensor(p, node->inputs[0])->ndim;
@@ -80,6 +82,7 @@ static int transpose(plan* p, const tvmrt_region_node* node, view* v) {
   return layout_permute(p, v, perm, v);
 }
 
+/* Reshape and identity have nothing of their own: build_set() gives the result its extents. */
 int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   view v;
   (void)posts;
@@ -90,6 +93,7 @@ int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   return build_set(p, node->outputs[0], &v);
 }
 
+/* To floats alone: a cast to whole numbers cuts, where oneDNN's conversion rounds. */
 int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   dnnl_data_type_t to = layout_dtype(build_tensor(p, node->outputs[0])->dtype);
   view v;

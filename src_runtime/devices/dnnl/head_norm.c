@@ -6,7 +6,8 @@
 
 #include "build.h"
 
-/* Append a primitive with the arguments given and set the node's result. */
+/* Append a primitive with the arguments given and set the node's result. `dst` may be the
+ * operand's own view where the primitive computes in place. */
 static int add(plan* p, const tvmrt_region_node* node, const api_op* op, plan_arg* args,
                int num_args, view* dst) {
   dnnl_primitive_desc_t pd = NULL;
@@ -19,7 +20,8 @@ static int add(plan* p, const tvmrt_region_node* node, const api_op* op, plan_ar
   return rc;
 }
 
-/* In the operand's own order, over any axis. */
+/* In the operand's own order, over any axis. Accurate: the largest is subtracted first, so that
+ * nothing overflows. */
 int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   int axis = (int)tvmrt_node_int(node, "axis", -1);
   bool log = tvmrt_node_int(node, "log", 0) != 0;
@@ -43,7 +45,8 @@ int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int
   return build_set(p, node->outputs[0], &dst);
 }
 
-/* Normalise the last dimension of [rows, extent]; scale and shift are tensors or -1. */
+/* Normalise the last dimension of [rows, extent]; scale and shift are tensors or -1. Both are as
+ * long as a row, which the reshape compares. */
 static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, float epsilon,
                      int32_t scale, int32_t shift, view* dst) {
   plan_arg args[4] = {{DNNL_ARG_SRC, *src}, {.arg = DNNL_ARG_DST}};
@@ -73,7 +76,8 @@ static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, fl
   return add(p, node, &op, args, num_args, dst);
 }
 
-/* The node's input as rows of `extent` elements. */
+/* The node's input as rows of `extent` elements. Rows lie behind each other, as oneDNN normalises
+ * the last axis in memory. */
 static int as_rows(plan* p, const tvmrt_region_node* node, int64_t extent, view* out) {
   int64_t size = tvmrt_region_size(p->region, node->inputs[0]);
   dnnl_dims_t dims;
@@ -85,7 +89,7 @@ static int as_rows(plan* p, const tvmrt_region_node* node, int64_t extent, view*
   return layout_reshape(p, out, 2, dims, out);
 }
 
-/* All axes from `axis` on are one row. */
+/* All axes from `axis` on are one row. Scale and shift then have as many numbers as the row. */
 int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);
@@ -103,7 +107,8 @@ int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
   return build_set(p, node->outputs[0], &dst);
 }
 
-/* Multiply by or add one number for each channel. */
+/* Multiply by or add one number for each channel. In place: the tensor is the one that was just
+ * computed, which nobody else has. */
 static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, int32_t numbers,
                        view* v) {
   plan_arg args[3] = {{DNNL_ARG_SRC, *v}, {.arg = DNNL_ARG_SRC_1}, {DNNL_ARG_DST, *v}};
@@ -129,6 +134,7 @@ int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
   (void)posts;
   (void)num_posts;
   size = tvmrt_region_size(p->region, node->inputs[0]);
+  /* an image's channels are axis 1; groups of them lie one behind the other */
   rows = x->ndim < 2 || groups < 1 ? 0 : x->shape[0] * groups;
   if (rows < 1 || size % rows != 0) return plan_fail(p, "channels do not fall into groups");
   PLAN_TRY(as_rows(p, node, size / rows, &src));
@@ -139,6 +145,7 @@ int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
   return build_set(p, node->outputs[0], &dst);
 }
 
+/* alpha is divided by the number of channels on both sides, in ONNX and in oneDNN. */
 int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   plan_arg args[2] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}};
   api_op op = {.kind = API_LRN,

@@ -3,7 +3,8 @@
 
 #include "build.h"
 
-/* Append a primitive from the node's first input to its result. */
+/* Append a primitive from the node's first input to its result. The layout of the result is what
+ * the primitive has chosen. */
 static int add_unary(plan* p, const api_op* op, const fused* f, int num_posts, const view* src) {
   plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
   dnnl_primitive_desc_t pd = NULL;
@@ -26,7 +27,8 @@ static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) 
 
 /* Pooling ------------------------------------------------------------------------------------- */
 
-/* oneDNN counts the gaps between elements of a window, nodes the distances. */
+/* oneDNN counts the gaps between elements of a window, nodes the distances. The padding behind is
+ * computed from the extents, which must all be reached. */
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
                       build_window* w) {
   const int64_t *kernel, *strides, *dilations, *before;
@@ -46,7 +48,8 @@ int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, 
   return 0;
 }
 
-/* The result's layout is whatever suits the primitive. */
+/* The result's layout is whatever suits the primitive. Posts are those that oneDNN's pooling
+ * takes; sums into memory it does not. */
 static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, const view* src,
                 const int64_t* dims, const post* posts, int num_posts) {
   layout dst;
@@ -69,7 +72,7 @@ static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, c
   return rc;
 }
 
-/* The image in its own order, without gaps. */
+/* The image in its own order, without gaps. More than three spatial axes oneDNN has not. */
 int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   build_window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
@@ -124,7 +127,8 @@ static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
   return build_tensor(p, node->outputs[0])->ndim == build_tensor(p, node->inputs[0])->ndim;
 }
 
-/* alpha is the power of reduce_sum_square; others do not read it. */
+/* alpha is the power of reduce_sum_square; others do not read it. In the operand's type: sums of
+ * floats are floats. */
 static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                   const int64_t* dims) {
   layout dst;
@@ -162,8 +166,9 @@ static int reduce_nothing(plan* p, const tvmrt_region_node* node, const view* sr
   return rc;
 }
 
-/* oneDNN is quick where the axes that it folds are the last in memory: bring them there. The others
- * keep their order, so that only the rank of the result may differ. */
+/* oneDNN is quick where the axes that it folds are the last in memory: bring them there. The
+ * others keep their order, so that only the rank of the result may differ. The tensor is copied
+ * where its axes lie otherwise. */
 static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
   int64_t perm[DNNL_MAX_NDIMS];
   int kept = 0, n, i;
@@ -178,7 +183,8 @@ static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
   return layout_row_major(p, src, src);
 }
 
-/* Pooling reads any layout and takes posts, reductions want their axes last. */
+/* Pooling reads any layout and takes posts, reductions want their axes last. One window over all
+ * pixels; the stride is never used. */
 static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                     const int64_t* dims, const post* posts, int num_posts) {
   build_window w = {.spatial = src->md.ndims - 2, .alg = alg};
@@ -187,6 +193,7 @@ static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg,
   return pool(p, node, &w, src, dims, posts, num_posts);
 }
 
+/* With posts only pooling will do, see pool_all(). */
 int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const reduction_row* row = REDUCTIONS;
   dnnl_dims_t dims;
@@ -210,7 +217,7 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
 
 /* Resizing ------------------------------------------------------------------------------------ */
 
-/* The place that oneDNN takes for output element `o`: its centre's nearest. */
+/* The place that oneDNN takes for output element `o`: its centre's nearest. A tie goes up. */
 static int64_t nearest(int64_t o, int64_t out, int64_t in) {
   double place = ((double)o + 0.5) * (double)in / (double)out - 0.5;
   int64_t below = (int64_t)(place < 0 ? 0 : place);
@@ -218,7 +225,8 @@ static int64_t nearest(int64_t o, int64_t out, int64_t in) {
   return found < in ? found : in - 1;
 }
 
-/* Whether the places that the node takes along its axes are those that oneDNN takes. */
+/* Whether the places that the node takes along its axes are those that oneDNN takes. Places were
+ * made for the compiler's own kernel, which may follow any of ONNX's rules. */
 static int check_places(plan* p, const tvmrt_region_node* node, const view* src, int64_t* dims) {
   int32_t count = 0, i;
   const int64_t* axes = tvmrt_node_ints(node, "axes", &count);
@@ -243,7 +251,8 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
   return 0;
 }
 
-/* oneDNN computes places by itself, so only nodes that mean the same ones can be given to it. */
+/* oneDNN computes places by itself, so only nodes that mean the same ones can be given to it. The
+ * first two axes are never resized: oneDNN sees them as images and channels. */
 int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layout dst;
   dnnl_dims_t dims;

@@ -20,7 +20,8 @@ typedef struct {
   dnnl_data_type_t to;
 } quantization;
 
-/* Sums of 32 bits have no zero point and no bounds. */
+/* Sums of 32 bits have no zero point and no bounds. Bounds are those of the type where the node
+ * has none. */
 static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) {
   double low = tvmrt_node_float(node, "low", -INFINITY);
   double high = tvmrt_node_float(node, "high", INFINITY);
@@ -40,8 +41,8 @@ static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) 
   return 0;
 }
 
-/* One scale, or one for each of the channels, which are dimension 1. A copy,
- * which build_product() frees. */
+/* One scale, or one for each of the channels, which are dimension 1. A copy, which
+ * build_product() frees. Sums of 32 bits are not scaled: their one factor is 1. */
 static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* q) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
   if (t->data == NULL || t->dtype.code != kDLFloat || t->dtype.bits != 32) {
@@ -62,7 +63,8 @@ static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* 
   return 0;
 }
 
-/* A constant of `count` numbers along dimension 1, or of one in dimension 0, of 4 bytes each. */
+/* A constant of `count` numbers along dimension 1, or of one in dimension 0, of 4 bytes each. The
+ * numbers are copied, so they may lie on the caller's stack. */
 static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, const void* numbers,
                     view* out) {
   layout md;
@@ -75,7 +77,8 @@ static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, c
   return 0;
 }
 
-/* 0 needs no attribute. */
+/* 0 needs no attribute. Version 2 has the number in the attributes, version 3 reads it from
+ * memory. */
 static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
   plan_arg* operand = &f->args[f->num_args];
   bool is_operand;
@@ -100,7 +103,7 @@ static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims,
   return plan_status(p, api_append_binary(ops, dnnl_binary_mul, &operand->v.md), "scales");
 }
 
-/* In this order: scale, round, clip. */
+/* In this order: scale, round, clip. The zero point comes behind all of them, by the attributes. */
 static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   dnnl_post_ops_t ops = NULL;
   int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
@@ -118,7 +121,7 @@ static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   return rc;
 }
 
-/* On failure nothing is left to free. */
+/* On failure nothing is left to free. Scratch memory is the plan's, as fused_create() sets it. */
 static int create_attributes(plan* p, int32_t result, const quantization* q, int ndims,
                              const int64_t* dims, fused* f) {
   int rc;
@@ -130,7 +133,8 @@ static int create_attributes(plan* p, int32_t result, const quantization* q, int
   return rc;
 }
 
-/* Whether all zero points are this number; a missing one is 0. */
+/* Whether all zero points are this number; a missing one is 0. A tensor of another type, or one
+ * that is computed, is none. */
 static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   const tvmrt_region_tensor* t;
   const int32_t* zeros;
@@ -145,7 +149,8 @@ static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   return zeros != NULL;
 }
 
-/* Weights as signed numbers around 0; unsigned ones around 128 are moved there. */
+/* Weights as signed numbers around 0; unsigned ones around 128 are moved there. oneDNN knows no
+ * zero point of weights; the highest bit of a byte is what moves 128 to 0. */
 static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   int32_t tensor = build_input(node, 1), zero = build_input(node, 4);
   dnnl_data_type_t dtype;
@@ -166,7 +171,8 @@ static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   return 0;
 }
 
-/* One bias for each channel, which is dimension `axis` of `ndims`. */
+/* One bias for each channel, which is dimension `axis` of `ndims`. In 32 bits, in the units of
+ * the sum. */
 static int read_bias(plan* p, int32_t tensor, int ndims, int axis, view* out) {
   dnnl_dims_t dims;
   int i;
@@ -218,7 +224,8 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
   return 0;
 }
 
-/* Groups are a dimension of their own in oneDNN's weights. */
+/* Groups are a dimension of their own in oneDNN's weights. x and y may have channels last or
+ * blocks, as the primitive likes. */
 static int conv_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
@@ -264,7 +271,8 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
 
 /* Matrix product ------------------------------------------------------------------------------ */
 
-/* Rows are flattened: weights are one matrix. */
+/* Rows are flattened: weights are one matrix. Rows of bytes, so that the result is one behind the
+ * other as well. */
 static int matmul_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
   const tvmrt_region_tensor* t = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
@@ -300,7 +308,8 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
 
 typedef int (*product_builder)(plan* p, const tvmrt_region_node* node, const quantization* q);
 
-/* `channel_axis`: of the weights. */
+/* `channel_axis`: of the weights. Where oneDNN has no rounding in front of the zero point, it
+ * rounds behind: ties then go another way. */
 static int build_product(plan* p, const tvmrt_region_node* node, int channel_axis,
                          product_builder with) {
   const tvmrt_region_tensor* w;

@@ -26,7 +26,8 @@ dnnl_data_type_t layout_dtype(DLDataType dtype) {
   }
 }
 
-/* Scalars are vectors of one to oneDNN. */
+/* Scalars are vectors of one to oneDNN. More dimensions than oneDNN has are an error here, in
+ * front of every array of that size. */
 static int copy_dims(plan* p, int* ndims, const int64_t* dims, dnnl_dims_t out) {
   int i;
   if (*ndims > DNNL_MAX_NDIMS) return plan_fail(p, "tensors of rank %d are too large", *ndims);
@@ -35,6 +36,7 @@ static int copy_dims(plan* p, int* ndims, const int64_t* dims, dnnl_dims_t out) 
   return 0;
 }
 
+/* What oneDNN makes of it belongs to the plan's pool. */
 static int by_tag(plan* p, int ndims, const dnnl_dims_t dims, dnnl_data_type_t dtype,
                   dnnl_format_tag_t tag, layout* out) {
   return plan_status(p, api_by_tag(&p->layouts, ndims, dims, dtype, tag, out), "a layout");
@@ -50,6 +52,7 @@ int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, 
   return by_tag(p, ndims, dims, dtype, dnnl_format_tag_any, out);
 }
 
+/* `index` tells several of a kind apart: the weights of a cell. */
 int layout_chosen(plan* p, const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index,
                   layout* out) {
   return plan_status(p, api_chosen(&p->layouts, pd, what, index, out), "a layout");
@@ -65,7 +68,8 @@ int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype
   return by_strides(p, ndims, copy, dtype, strides, out);
 }
 
-/* The view as the primitive wants this operand, converted if need be. */
+/* The view as the primitive wants this operand, converted if need be. Constants are converted
+ * once, when the plan is made. */
 int layout_as_chosen(plan* p, const view* v, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
                      int index, view* out) {
   layout md;
@@ -73,6 +77,7 @@ int layout_as_chosen(plan* p, const view* v, const_dnnl_primitive_desc_t pd, dnn
   return layout_convert(p, v, &md, out);
 }
 
+/* Named by their ranks: one, two or three spatial axes. */
 static dnnl_format_tag_t channels_last_tag(int ndims) {
   switch (ndims) {
     case 3:
@@ -105,7 +110,8 @@ int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
   return by_tag(p, ndims, copy, dtype, tag, out);
 }
 
-/* Strides of a compact tensor: axis 1 fastest, then from the last axis to axis 2, then axis 0. */
+/* Strides of a compact tensor: axis 1 fastest, then from the last axis to axis 2, then axis 0.
+ * Only for ranks of three and more. */
 static void channels_last_strides(int ndims, const dnnl_dims_t dims, dnnl_dims_t out) {
   dnnl_dim_t stride = dims[1];
   int i;
@@ -117,12 +123,15 @@ static void channels_last_strides(int ndims, const dnnl_dims_t dims, dnnl_dims_t
   out[0] = stride;
 }
 
-/* Whether the compiler has promised row-major tensors for this region. */
+/* Whether the compiler has promised row-major tensors for this region. Told by the first node, as
+ * regions have no attributes of their own. */
 static bool has_dense_borders(const tvmrt_region* r) {
   return r->num_nodes > 0 && strcmp(tvmrt_node_text(&r->nodes[0], "borders", ""), "dense") == 0;
 }
 
-/* Of the call's tensor where one is there, else as the runtime most likely passes it. */
+/* Of the call's tensor where one is there, else as the runtime most likely passes it. Channels
+ * last is what the compiler's own layers hand to this device; where a call brings other strides,
+ * the plan is made once more for these. */
 int layout_border(plan* p, int32_t tensor, layout* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->from_call ? p->region->data[tensor] : NULL;
@@ -148,7 +157,8 @@ int layout_border(plan* p, int32_t tensor, layout* out) {
 /* Without blocks: an element's place follows from strides alone. */
 static bool is_plain(const layout* md) { return md->blocked && md->inner_blocks == 0; }
 
-/* Gaps between elements show in the size; padding of blocks counts as elements. */
+/* Gaps between elements show in the size; padding of blocks counts as elements. False for layouts
+ * whose order oneDNN does not tell. */
 bool layout_is_packed(const layout* md) {
   size_t elements = dnnl_data_type_size(md->data_type);
   int i;
@@ -169,7 +179,7 @@ bool layout_is_row_major(const layout* md) {
   return true;
 }
 
-/* No copy where it lies so already. */
+/* No copy where it lies so already. *out may be the view itself, as everywhere here. */
 int layout_row_major(plan* p, const view* v, view* out) {
   layout md;
   PLAN_TRY(layout_dense(p, v->md.ndims, v->md.dims, v->md.data_type, &md));
@@ -182,7 +192,8 @@ int layout_row_major(plan* p, const view* v, view* out) {
   return layout_convert(p, v, &md, out);
 }
 
-/* Whether the strides are these; those of extents of one mean nothing. */
+/* Whether the strides are these; those of extents of one mean nothing. Of a layout without
+ * blocks. */
 static bool has_strides(const layout* md, const dnnl_dims_t strides) {
   int i;
   for (i = 0; i < md->ndims; ++i) {
@@ -191,8 +202,9 @@ static bool has_strides(const layout* md, const dnnl_dims_t strides) {
   return true;
 }
 
-/* oneDNN knows layouts by their strides, those of extents of one too: give it the ones it expects.
- * Others are copied to row-major order. */
+/* oneDNN knows layouts by their strides, those of extents of one too: give it the ones it
+ * expects. Others are copied to row-major order. Blocks without gaps stay as they are: oneDNN's
+ * quick forms read them. */
 int layout_packed(plan* p, const view* v, view* out) {
   dnnl_dims_t strides;
   *out = *v;
@@ -205,7 +217,8 @@ int layout_packed(plan* p, const view* v, view* out) {
   return by_strides(p, v->md.ndims, v->md.dims, v->md.data_type, strides, &out->md);
 }
 
-/* In the same order where that can be expressed, since the reader may want it so. */
+/* In the same order where that can be expressed, since the reader may want it so. Rounds as
+ * oneDNN's reorder does, to the nearest even. */
 int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
   layout md;
   if (v->md.data_type == dtype) {
@@ -218,6 +231,7 @@ int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
   return layout_convert(p, v, &md, out);
 }
 
+/* Extents come from checked regions: their product fits. */
 static int64_t count_elements(int ndims, const dnnl_dims_t dims) {
   int64_t count = 1;
   int i;
@@ -236,7 +250,8 @@ static bool same_dims(const layout* md, int ndims, const int64_t* dims) {
 }
 
 /* oneDNN's own reshape splits and joins axes of blocked layouts, where it can; a row-major tensor
- * has strides of the new extents in any case. */
+ * has strides of the new extents in any case. The number of elements is compared first, since a
+ * view of more would read beyond its store. */
 int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view* out) {
   dnnl_dims_t copy;
   layout md;
@@ -260,7 +275,8 @@ int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view*
   return 0;
 }
 
-/* oneDNN wants where each axis goes, the region says where each comes from. */
+/* oneDNN wants where each axis goes, the region says where each comes from. An axis that is named
+ * twice leaves another at 0, which oneDNN refuses. */
 int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   int where[DNNL_MAX_NDIMS], i;
   layout md;
@@ -274,7 +290,8 @@ int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   return 0;
 }
 
-/* Every steps[i]-th of sizes[i] elements in a plain layout; UNSUITABLE if oneDNN refuses. */
+/* Every steps[i]-th of sizes[i] elements in a plain layout; UNSUITABLE if oneDNN refuses. Only
+ * strides change; the offset is in elements here, and in bytes in the view. */
 static int take_every(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
                       const int64_t* sizes, view* out) {
   dnnl_dims_t strides;
@@ -291,7 +308,7 @@ static int take_every(plan* p, const view* v, const int64_t* starts, const int64
 }
 
 /* oneDNN takes no axis whose last step ends beyond the next outer axis: copy the tensor to where
- * each axis has room for whole steps. */
+ * each axis has room for whole steps. The gaps are never read, and hold whatever was there. */
 static int make_room(plan* p, const view* v, const int64_t* steps, const int64_t* sizes,
                      view* out) {
   dnnl_dims_t strides;
@@ -307,7 +324,8 @@ static int make_room(plan* p, const view* v, const int64_t* steps, const int64_t
   return layout_convert(p, v, &md, out);
 }
 
-/* Whole blocks, where they lie; UNSUITABLE if the slice is none. */
+/* Whole blocks, where they lie; UNSUITABLE if the slice is none. An axis of which one element is
+ * taken has no step that would matter. */
 static int slice_blocks(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
                         const int64_t* sizes, view* out) {
   layout md;
@@ -321,7 +339,7 @@ static int slice_blocks(plan* p, const view* v, const int64_t* starts, const int
 }
 
 /* Views without a copy where they can be. Everything is checked before, since oneDNN checks only
- * its own layouts. */
+ * its own layouts. Two copies at most: into rows, and into rows with room for whole steps. */
 int layout_slice(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
                  const int64_t* sizes, view* out) {
   view plain = *v;

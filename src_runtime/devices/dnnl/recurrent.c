@@ -23,7 +23,7 @@ static const cell_row CELLS[] = {
     {"rnn", 1, {0, 0, 0, 0}},
 };
 
-/* NULL for what is no cell. */
+/* NULL for what is no cell. The operators are those of build.c's table. */
 static const cell_row* find_row(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(CELLS) / sizeof(CELLS[0]); ++i) {
@@ -39,7 +39,8 @@ static bool is_constant_floats(const tvmrt_region_tensor* t) {
 
 /* The product in front of a cell -------------------------------------------------------------- */
 
-/* By a walk, once for a cell. NULL for inputs and constants. */
+/* By a walk, once for a cell. NULL for inputs and constants. Each tensor has one, as the region's
+ * loader has seen to. */
 static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
   int32_t i;
   for (i = 0; i < p->region->num_nodes; ++i) {
@@ -55,6 +56,7 @@ static const tvmrt_region_node* product_of(const plan* p, const tvmrt_region_nod
   return made != NULL && strcmp(made->op, "matmul") == 0 ? made : NULL;
 }
 
+/* Whatever oneDNN would read of both is looked at: the product is then never computed by itself. */
 bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
                       const tvmrt_region_node* node) {
   const cell_row* row = find_row(node->op);
@@ -72,6 +74,7 @@ bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
 
 typedef struct {
   const cell_row* row;
+  /* `inputs` is what the cell multiplies: the product's inner extent, or all gates */
   int64_t steps, batch, inputs, hidden;
   int num_biases;
   view x;
@@ -81,7 +84,8 @@ typedef struct {
   const float* hidden_bias; /* [hidden] of a GRU that multiplies before it resets, or NULL */
 } cell;
 
-/* Zeroed, and written by the caller before anything converts it. */
+/* Zeroed, and written by the caller before anything converts it. The plan frees it, also where
+ * the cell fails. */
 static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, float** data) {
   layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
@@ -91,7 +95,8 @@ static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, floa
   return 0;
 }
 
-/* [layers, directions, inputs, gates, hidden] */
+/* [layers, directions, inputs, gates, hidden] The identity has the square of gates times hidden
+ * numbers, for cells without a constant product alone. */
 static int layer_weights(plan* p, const cell* c, view* out) {
   /* lint: what is not in the table of cells was refused before */
   dnnl_dims_t dims = {1, 1, c->inputs, c->row->gates, c->hidden};
@@ -109,7 +114,8 @@ static int layer_weights(plan* p, const cell* c, view* out) {
   return 0;
 }
 
-/* The region has each gate's weights by output, oneDNN by input. */
+/* The region has each gate's weights by output, oneDNN by input. Written once, while the plan is
+ * made. */
 static int iteration_weights(plan* p, const cell* c, view* out) {
   dnnl_dims_t dims = {1, 1, c->hidden, c->row->gates, c->hidden};
   int64_t i, g, o;
@@ -144,7 +150,8 @@ static int biases(plan* p, const cell* c, view* out) {
 
 /* Reading ------------------------------------------------------------------------------------- */
 
-/* Where the product was computed already (another reader needs it), the cell reads its result. */
+/* Where the product was computed already (another reader needs it), the cell reads its result.
+ * Steps, batch and inputs are the cell's extents; a reshape in between is undone by this. */
 static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_node* product = product_of(p, node);
   dnnl_dims_t dims;
@@ -206,7 +213,8 @@ typedef struct {
   layout* used[NUM_ARGS]; /* NULL: left out */
 } tensors;
 
-/* An initial state; zeros if there is none. */
+/* An initial state; zeros if there is none. Shared by all runs, and never written: new states
+ * have a place of their own. */
 static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int arg, tensors* t) {
   if (tensor < 0) {
     float* zeros;
@@ -221,7 +229,8 @@ static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int
   return 0;
 }
 
-/* A result, in the order in which the cell writes it. */
+/* A result, in the order in which the cell writes it. Whoever reads it gets it in the network's
+ * extents by build_set(). */
 static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg, tensors* t) {
   layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
@@ -231,7 +240,7 @@ static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg,
   return 0;
 }
 
-/* Arguments with arg 0 are left out by add_cell(). */
+/* Arguments with arg 0 are left out by add_cell(). A cell state is LSTM's alone. */
 static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors* t) {
   dnnl_dims_t states = {1, 1, c->batch, c->hidden}, all = {c->steps, c->batch, c->hidden};
   /* lint: what is not in the table of cells was refused before */
@@ -253,6 +262,7 @@ static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors
   return lstm ? fresh(p, 4, states, CN, DNNL_ARG_DST_ITER_C, t) : 0;
 }
 
+/* GRUs are told apart by the bias that one of them has more. */
 static api_kind kind_of(const cell* c) {
   if (c->row->gates == 4) return API_LSTM;
   if (c->row->gates == 1) return API_RNN;
@@ -281,6 +291,8 @@ static int describe(plan* p, const tvmrt_region_node* node, const cell* c, const
   return 0;
 }
 
+/* Weights are packed in the order that the primitive has chosen: 0 is the layer's, 1 the
+ * recurrence's. */
 static int add_cell(plan* p, const api_op* op, tensors* t) {
   dnnl_primitive_desc_t pd = NULL;
   plan_arg used[NUM_ARGS];
@@ -304,7 +316,8 @@ static int add_cell(plan* p, const api_op* op, tensors* t) {
   return plan_add(p, pd, used, n);
 }
 
-/* A result that the network does not use is computed and dropped. */
+/* A result that the network does not use is computed and dropped. The region's results are in the
+ * order of ONNX: all states, the last one, the last cell state. */
 int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   static const int results[] = {Y, HN, CN};
   layout w, r;
