@@ -74,7 +74,7 @@ static int describe_device(cuda_context* c) {
 }
 
 /* The stream is no blocking one: work of other libraries on the default stream would wait for it,
- * and it for them. */
+ * and it for them. What was made before a failure is freed by cuda_context_free(). */
 static int create_objects(cuda_context* c) {
   int rc = cuda_check(c, c->driver.cuDevicePrimaryCtxRetain(&c->context, c->device),
                       "cuDevicePrimaryCtxRetain");

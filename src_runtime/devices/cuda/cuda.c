@@ -46,7 +46,8 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return 0;
 }
 
-/* Only queues: the kernels run when this returns, and errors of theirs are told by async_wait(). */
+/* Only queues: the kernels run when this returns, and errors of theirs are told by async_wait().
+ * The context is the thread's only in between: other libraries may have theirs. */
 static int async_run(tvmrt_device* device, tvmrt_region* region) {
   int rc = cuda_enter(device->privacy);
   if (rc != 0) return -1;
@@ -55,6 +56,7 @@ static int async_run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
+/* Ends the run also where it says that it failed; BUSY leaves it as it is. */
 static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   int rc = cuda_enter(device->privacy);
   if (rc != 0) return -1;

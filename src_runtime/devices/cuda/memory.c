@@ -22,6 +22,8 @@ static int enter(void) {
   return cuda_enter(owner);
 }
 
+/* *out is the tensor's, until release_block(). A block of no bytes takes one, so that its address
+ * is its own. */
 static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   CUdeviceptr address = 0;
   memory_block b = {NULL, bytes, NULL};
@@ -94,6 +96,7 @@ static int create_stream(DLDevice dev, TVMStreamHandle* out) {
   return rc;
 }
 
+/* What is queued on it is still done: the driver ends the stream behind that. */
 static int free_stream(DLDevice dev, TVMStreamHandle stream) {
   int rc = enter();
   (void)dev;
@@ -103,7 +106,8 @@ static int free_stream(DLDevice dev, TVMStreamHandle stream) {
   return rc;
 }
 
-/* A device that is gone has nothing left to wait for. */
+/* A device that is gone has nothing left to wait for. Errors of kernels that ran on the stream
+ * are told here. */
 static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   int rc;
   (void)dev;

@@ -43,8 +43,9 @@ static void place_all(cuda_plan* p) {
 
 /* Kernels ------------------------------------------------------------------------------------- */
 
-/* The kernel's tensors, then its scalars. `parameters` points into `values`, once and for all; runs
- * write addresses there. Nodes' -1 stands for an operand that is left out. */
+/* The kernel's tensors, then its scalars. `parameters` points into `values`, once and for all;
+ * runs write addresses there. Nodes' -1 stands for an operand that is left out. What was made
+ * before a failure is freed with the plan. */
 static int set_parameters(const tvmrt_region_node* node, step* s) {
   const int32_t scalars = kernel_num_scalars(node);
   const size_t total = (size_t)kernel_num_tensors(node) + (size_t)scalars;
@@ -69,7 +70,8 @@ static int set_parameters(const tvmrt_region_node* node, step* s) {
   return 0;
 }
 
-/* 0 for what is no size: the kernel's node is then refused. */
+/* 0 for what is no size: the kernel's node is then refused. Kernels of this device count in one
+ * dimension. */
 static int64_t only_size(const tvmrt_region_node* node, const char* key) {
   int32_t count = 0;
   const int64_t* sizes = tvmrt_node_ints(node, key, &count);

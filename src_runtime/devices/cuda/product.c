@@ -19,7 +19,8 @@ static int load_library(cuda_context* c) {
 }
 
 /* A handle for each plan: one serves a stream at a time. Its workspace of some megabytes is made
- * with it, so plans without products have none. */
+ * with it, so plans without products have none. On failure cuda_products_free() takes what was
+ * made. */
 static int create_handle(cuda_plan* p) {
   const cuda_products* calls = &p->context->products;
   int status;
@@ -49,7 +50,7 @@ static int read_numbers(const tvmrt_region_node* node, const char* key, int64_t 
 }
 
 /* The last element that the product reads must lie within the tensor; `lead` must not let rows
- * overlap. */
+ * overlap. Nothing of the node is trusted: cuBLAS reads where it is told to. */
 static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_t operand,
                        const char* key, const int64_t extents[2], int64_t count, matrix* out) {
   const int32_t tensor = node->inputs[operand];
@@ -69,7 +70,8 @@ static int read_matrix(const cuda_plan* p, const tvmrt_region_node* node, int32_
   return 0;
 }
 
-/* The result is written without gaps, so its size must agree exactly. */
+/* The result is written without gaps, so its size must agree exactly. Sizes of at least 1: an
+ * empty product has nothing to be launched. */
 int cuda_product_create(cuda_plan* p, const tvmrt_region_node* node, step* out) {
   int64_t sizes[4] = {0, 0, 0, 0}, of_a[2], of_b[2];
   int32_t k;

@@ -55,7 +55,8 @@ static void* get_binary(const cuda_context* c, nvrtcProgram program, size_t* out
   return bytes;
 }
 
-/* The options of the node, which are separated by blanks; cuts the text in place. */
+/* The options of the node, which are separated by blanks; cuts the text in place. -1 where there
+ * are more than `room`. */
 static int split_options(char* text, const char** out, int room) {
   int count = 0;
   char* rest = NULL;
@@ -67,6 +68,8 @@ static int split_options(char* text, const char** out, int room) {
   return count;
 }
 
+/* The bytes are the caller's (free()); NULL with the error text set. One way out, as each step
+ * needs the one before. */
 static void* compile(const cuda_context* c, const program_text* of, size_t* out_bytes) {
   char architecture[40];
   /* functions of the generated text are the device's; it has hexadecimal numbers */

@@ -6,6 +6,7 @@
 
 static moved_bytes moved;
 
+/* Counted for the process; numbers only grow. */
 moved_bytes* cuda_moved(void) { return &moved; }
 
 /* Of a border only once bind() has said where it lies in this run. */
@@ -22,6 +23,7 @@ static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
 }
 
+/* Told by this call's tensor: the next call may bring one of the host. */
 static bool on_gpu(const cuda_plan* p, int32_t tensor) {
   return p->region->data[tensor]->device.device_type == kDLCUDA;
 }
@@ -31,7 +33,7 @@ static CUdeviceptr gpu_address(const cuda_plan* p, int32_t tensor) {
 }
 
 /* At the first run that brings a tensor of the host; both parts or, on failure, what was there
- * before. */
+ * before. Pinned memory is dear to the system, so it is taken where it is needed alone. */
 static int create_staging(cuda_plan* p) {
   const cuda_driver* d = &p->context->driver;
   void* memory = NULL;
@@ -113,7 +115,8 @@ static void give_outputs(const cuda_plan* p) {
 
 /* Runs ---------------------------------------------------------------------------------------- */
 
-/* Addresses are read when the kernel is queued: the values may change after that. */
+/* Addresses are read when the kernel is queued: the values may change after that. The error is of
+ * the queue; what the kernel does wrong shows at the run's end. */
 static int launch(cuda_plan* p, const step* s) {
   int32_t i;
   p->region->failed_node = s->node;

@@ -5,9 +5,11 @@
 
 static moved_bytes moved;
 
+/* Counted for the process; numbers only grow. */
 moved_bytes* opencl_moved(void) { return &moved; }
 
-/* What kernels are given; its memory is made for the first tensor of the host. */
+/* What kernels are given; its memory is made for the first tensor of the host. Not before:
+ * borders of regions that only see tensors of the device need none. */
 static int make_memory(opencl_plan* p, buffer* b) {
   cl_int status = CL_SUCCESS;
   if (b->memory != NULL) return 0;
@@ -15,7 +17,8 @@ static int make_memory(opencl_plan* p, buffer* b) {
   return opencl_check(status, "clCreateBuffer");
 }
 
-/* The memory of the border itself stays, for the next tensor of the host. */
+/* The memory of the border itself stays, for the next tensor of the host. The driver counts: a
+ * run that still uses the part keeps it. */
 static void unbind(buffer* b) {
   if (b->bound != NULL) clReleaseMemObject(b->bound);
   b->bound = NULL;
@@ -52,7 +55,9 @@ static void bind_part(buffer* b, const part* of) {
   b->offset = of->offset;
 }
 
-/* `changed` says that kernels must be told: they keep a parameter until it is set again. */
+/* `changed` says that kernels must be told: they keep a parameter until it is set again. A border
+ * that lies in another one's place is told by that one. Outputs that share memory with other
+ * borders are computed aside, and copied at the end. */
 static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   buffer* b = opencl_buffer(p, tensor);
   bool shared;
@@ -70,6 +75,7 @@ static int bind_border(opencl_plan* p, int32_t tensor, bool in, bool* changed) {
   return b->bound != NULL ? 0 : make_memory(p, b);
 }
 
+/* Parameters of images are counted and left alone: image.c sets those, once. */
 int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, const launch* l,
                        cl_uint* index) {
   int32_t i;
@@ -118,7 +124,8 @@ void opencl_borders_free(opencl_plan* p) {
 }
 
 /* The runtime has made sure that the tensor is compact, since this device describes no layout of
- * its own. */
+ * its own. Inputs of the host are read while the queue runs: the caller's memory must stay until
+ * the run is waited for, which the slots say. */
 int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   const buffer* b = opencl_buffer(p, tensor);
   const cl_mem own = b->bound != NULL ? b->bound : b->memory;

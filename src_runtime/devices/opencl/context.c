@@ -50,6 +50,7 @@ static int rank_device(cl_device_id device, const char* wanted) {
   return type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
 }
 
+/* Drivers that answer with an error are passed over: another platform may have a device. */
 static int choose_device(opencl_context* c) {
   const char* wanted = getenv("TVMRT_OPENCL_DEVICE");
   cl_platform_id platforms[MAX_PLATFORMS];
@@ -79,7 +80,8 @@ static int choose_device(opencl_context* c) {
       "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
 }
 
-/* Part of the key of programs: another driver compiles anew. */
+/* Part of the key of programs: another driver compiles anew. Each part and its line's end fit, as
+ * texts are cut. */
 static int describe_device(opencl_context* c) {
   static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   size_t i;
@@ -94,6 +96,7 @@ static int describe_device(opencl_context* c) {
   return 0;
 }
 
+/* What was made before a failure is freed by opencl_context_free(). */
 static int create_objects(opencl_context* c) {
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)c->platform, 0};
   cl_int status;
@@ -112,6 +115,7 @@ static bool is_unified(cl_device_id device) {
   return status == CL_SUCCESS && unified == CL_TRUE;
 }
 
+/* The list of programs first, since freeing closes it in any case. */
 int opencl_context_create(opencl_context** out) {
   opencl_context* c = calloc(1, sizeof(*c));
   int rc;

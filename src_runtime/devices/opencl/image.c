@@ -5,6 +5,7 @@
 
 #include "plan.h"
 
+/* A kernel has a few parameters: no table is worth it. */
 bool opencl_is_image(const launch* l, cl_uint index) {
   int32_t i;
   for (i = 0; i < l->num_pictures; ++i) {
@@ -13,7 +14,8 @@ bool opencl_is_image(const launch* l, cl_uint index) {
   return false;
 }
 
-/* 0 if images have no elements of this type. */
+/* 0 if images have no elements of this type. Whether the device has images of such elements is
+ * seen when one is made. */
 static cl_channel_type channel_type(DLDataType t) {
   static const cl_channel_type ints[] = {CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32};
   static const cl_channel_type uints[] = {CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32};
@@ -34,7 +36,8 @@ static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* o
   }
 }
 
-/* One for each operand and plan, filled anew in each run. */
+/* One for each operand and plan, filled anew in each run. Elements are the red channel's: readers
+ * find the others as OpenCL fills them up. */
 static int create_image(opencl_plan* p, const char* who, bool has_layers, picture* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[out->tensor];
   const cl_image_format format = {CL_R, channel_type(t->dtype)};
@@ -57,7 +60,8 @@ static int create_image(opencl_plan* p, const char* who, bool has_layers, pictur
       who, out->extents[2], out->extents[1], out->extents[0], t->name, (int)status);
 }
 
-/* One word of "images" for each parameter. */
+/* One word of "images" for each parameter. A word that is neither kind is a buffer's. The image
+ * is counted once it is made, so that it is freed whatever follows. */
 static int add_picture(opencl_plan* p, const char* who, const char* word, int32_t tensor,
                        bool is_input, cl_uint index, launch* l) {
   const bool has_layers = strncmp(word, "array", 5) == 0;
@@ -93,7 +97,8 @@ int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* 
   return 0;
 }
 
-/* In the order of the queue: in front of the kernel, or behind it. */
+/* In the order of the queue: in front of the kernel, or behind it. One behind the other: the
+ * queue keeps the order, so nothing is waited for. */
 int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   const size_t origin[3] = {0, 0, 0};
   int32_t i;
@@ -112,6 +117,7 @@ int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   return 0;
 }
 
+/* The driver keeps an image that a queued kernel still reads. */
 void opencl_images_free(launch* l) {
   int32_t i;
   for (i = 0; i < l->num_pictures; ++i) clReleaseMemObject(l->pictures[i].image);

@@ -13,14 +13,17 @@
 static memory_blocks blocks = BLOCKS_INIT;
 static opencl_context* owner; /* NULL while no device is registered */
 
+/* One device serves the process, and is number 0. */
 static int exists(int device_id) { return device_id == 0 && owner != NULL; }
 
-/* What there is of it. */
+/* What there is of it. Both are asked for: addresses alone would never be given out again. */
 static void free_block(const memory_block* b) {
   if (b->handle != NULL) clReleaseMemObject(b->handle);
   (void)munmap(b->address, b->bytes);
 }
 
+/* *out is the tensor's, until release_block(). Nothing may be read or written through the address
+ * on the host: that would end the process. */
 static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   memory_block b = {NULL, bytes == 0 ? 1 : bytes,
                     NULL}; /* nothing has no bytes in mmap or OpenCL */
@@ -39,6 +42,7 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
   return 0;
 }
 
+/* Addresses inside of a block are none that was given out. */
 static int release_block(DLDevice dev, void* address) {
   memory_block found;
   (void)dev;
@@ -57,7 +61,8 @@ cl_mem opencl_memory_find(const void* address, size_t* out_offset) {
   return found.handle;
 }
 
-/* Everything is done when this returns: there are no streams. */
+/* Everything is done when this returns: there are no streams. Copies of the process share one
+ * queue, so they are one after the other, on any threads. */
 static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
                 TVMStreamHandle stream) {
   size_t from_offset = 0, to_offset = 0;

@@ -77,11 +77,13 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return 0;
 }
 
+/* Queues the run and returns; kernels' errors come with async_wait(). */
 static int async_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   return opencl_plan_start(region->device_graph, region);
 }
 
+/* Ends the run also where it says that it failed. */
 static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
   (void)device;
   return opencl_plan_wait(region->device_graph, try_wait);
@@ -94,6 +96,7 @@ static int post_run(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
+/* Nothing here needs the device: the plan knows its context. */
 static int release_graph(tvmrt_device* device, void* device_graph) {
   (void)device;
   opencl_plan_free(device_graph);

@@ -23,14 +23,16 @@ buffer* opencl_buffer(const opencl_plan* p, int32_t tensor) {
   return &p->buffers[at->kind == PLACE_BUFFER ? at->number : p->plan.num_buffers + at->number];
 }
 
-/* What the region's first plan has of this constant; NULL for that plan itself. */
+/* What the region's first plan has of this constant; NULL for that plan itself. Borrowed from
+ * that plan, which lives as long as the region's copies. */
 static cl_mem constant_of_first(const opencl_plan* p, int32_t tensor) {
   const opencl_plan* first = p->region->base == NULL ? NULL : p->region->base->device_graph;
   return first == NULL ? NULL : opencl_buffer(first, tensor)->memory;
 }
 
 /* Constants are on the device once for all contexts of a region, and where it works in the host's
- * memory they are read in the library. */
+ * memory they are read in the library. COPY_HOST_PTR reads the constant now; USE_HOST_PTR goes on
+ * reading the library, which stays loaded. */
 static int enter_constant(opencl_plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const cl_mem_flags flags =
@@ -52,7 +54,8 @@ static int enter_constant(opencl_plan* p, int32_t tensor) {
   return 0;
 }
 
-/* Borders get memory when a run brings a tensor of the host. */
+/* Borders get memory when a run brings a tensor of the host. An empty tensor has a byte, as no
+ * buffer has none. */
 static void enter_border(opencl_plan* p, int32_t tensor) {
   buffer* b = &p->buffers[p->plan.num_buffers + tensor];
   const size_t bytes = (size_t)p->region->tensors[tensor].num_bytes;
@@ -60,7 +63,8 @@ static void enter_border(opencl_plan* p, int32_t tensor) {
   b->border = tensor;
 }
 
-/* Places of constants and borders are numbered by tensors, behind the arena's buffers. */
+/* Places of constants and borders are numbered by tensors, behind the arena's buffers. Aliases
+ * share the place of their root, and make no buffer of their own. */
 static int enter_buffers(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_int status = CL_SUCCESS;
@@ -126,7 +130,8 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const la
   return 0;
 }
 
-/* What a node says is checked here, once: a run sets nothing but borders. */
+/* What a node says is checked here, once: a run sets nothing but borders. The kernel is the
+ * plan's own, as parameters are set in it: two plans of one program do not mix. */
 static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* source = tvmrt_node_text(node, "source", NULL);
   const char* function = tvmrt_node_text(node, "function", NULL);
@@ -162,7 +167,8 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   return set_arguments(p, node, l);
 }
 
-/* Counted before it is read: what a launch has is freed with the plan also where reading fails. */
+/* Counted before it is read: what a launch has is freed with the plan also where reading fails.
+ * Reshapes cost nothing when they run, and are no launch. */
 static int enter_node(opencl_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   launch* l = &p->launches[p->num_launches];
@@ -241,7 +247,8 @@ void opencl_plan_free(opencl_plan* p) {
 
 /* Running ------------------------------------------------------------------------------------- */
 
-/* Images are copied on the device, in the queue's order. */
+/* Images are copied on the device, in the queue's order. An error here is of the queue; what the
+ * kernel itself does wrong shows when the run is waited for. */
 static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
   if (opencl_images_copy(p, l, true) != 0) return -1;
@@ -254,7 +261,8 @@ static int launch_kernel(opencl_plan* p, launch* l) {
   return opencl_images_copy(p, l, false);
 }
 
-/* Copies in, kernels, copies out: the queue is in order, so the last event is the end of all. */
+/* Copies in, kernels, copies out: the queue is in order, so the last event is the end of all.
+ * Nothing is waited for: the host returns while the device works. */
 static int enqueue(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -303,7 +311,8 @@ void opencl_plan_stop(opencl_plan* p) {
   forget_run(p, false);
 }
 
-/* An error of a kernel comes as the state of the last event, negative. */
+/* An error of a kernel comes as the state of the last event, negative. BUSY leaves the run as it
+ * is; anything else ends it, with all events given back. */
 int opencl_plan_wait(opencl_plan* p, int try_wait) {
   cl_int state = CL_COMPLETE;
   int rc;

@@ -12,6 +12,7 @@
 static pthread_mutex_t profiled_lock = PTHREAD_MUTEX_INITIALIZER;
 static opencl_plan* profiled;
 
+/* The list borrows the plan, which leaves it before it is freed. */
 void opencl_profile_add(opencl_plan* p) {
   if (!p->profile) return;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -32,7 +33,8 @@ void opencl_profile_remove(const opencl_plan* p) {
   (void)pthread_mutex_unlock(&profiled_lock);
 }
 
-/* A driver that does not tell leaves the kernel out of the count. */
+/* A driver that does not tell leaves the kernel out of the count. From the start of the kernel to
+ * its end on the device, without the time in the queue. */
 static void add_time(launch* l) {
   cl_ulong begin = 0, end = 0;
   if (clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
@@ -45,7 +47,7 @@ static void add_time(launch* l) {
 }
 
 /* Events are the driver's memory, one for each kernel of each run: they go with it, also where it
- * failed. */
+ * failed. Under the lock, since a reader of the times may come at any moment. */
 void opencl_profile_end_run(opencl_plan* p, bool well) {
   int32_t i;
   (void)pthread_mutex_lock(&profiled_lock);
@@ -60,7 +62,8 @@ void opencl_profile_end_run(opencl_plan* p, bool well) {
 }
 
 /* Room is measured first, under the same lock as the writing: the list does not change in
- * between. */
+ * between. The caller's (free()); NULL without memory. Numbers have 20 digits at most, for which
+ * 64 bytes are kept. */
 char* opencl_profile_text(void) {
   const opencl_plan* p;
   size_t size = 1, used = 0;

@@ -12,7 +12,8 @@
 
 static const program_store disk = {"TVMRT_OPENCL_CACHE", "opencl", "clbin"};
 
-/* NULL without an error: the program is then built from its source. */
+/* NULL without an error: the program is then built from its source. Bytes of another driver are
+ * refused by it, which is no error here. */
 static void* load(void* context, const program_text* text, const void* bytes, size_t size) {
   const opencl_context* c = context;
   const unsigned char* view = bytes;
@@ -28,7 +29,8 @@ static void* load(void* context, const program_text* text, const void* bytes, si
   return NULL;
 }
 
-/* NULL if there is none to be had: the program is built again another time. */
+/* NULL if there is none to be had: the program is built again another time. The caller's
+ * (free()). */
 static void* get_binary(cl_program program, size_t* out_size) {
   unsigned char* bytes;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*out_size), out_size, NULL) !=
@@ -46,7 +48,8 @@ static void* get_binary(cl_program program, size_t* out_size) {
   return NULL;
 }
 
-/* Always -1: the beginning of the driver's log is told, where its first error stands. */
+/* Always -1: the beginning of the driver's log is told, where its first error stands. The program
+ * is the caller's to release. */
 static int build_error(const opencl_context* c, const char* who, cl_program program,
                        cl_int status) {
   char log[MAX_LOG_BYTES] = "";
@@ -85,6 +88,7 @@ static void release(void* context, void* program) {
   clReleaseProgram(program);
 }
 
+/* What kinds of programs differ in is the maker; keeping them is shared with CUDA. */
 int opencl_programs_open(opencl_context* c) {
   static const program_maker maker = {load, build, release};
   c->programs.maker = &maker;

@@ -10,7 +10,8 @@
 
 #define PAGE_BYTES 4096u /* no processor has smaller ones */
 
-/* Extents and strides of a call's tensor in XNNPACK's order; how many. */
+/* Extents and strides of a call's tensor in XNNPACK's order; how many. Strides count elements, as
+ * DLPack has them. */
 static size_t read_order(const tvmrt_region_tensor* tensor, const DLTensor* data, size_t* dims,
                          int64_t* strides) {
   int64_t dense[GRAPH_MAX_RANK], step = 1;
@@ -23,14 +24,15 @@ static size_t read_order(const tvmrt_region_tensor* tensor, const DLTensor* data
   return graph_dims(tensor, dims);
 }
 
-/* XNNPACK reads up to XNN_EXTRA_BYTES behind a tensor: harmless in a page that the tensor is in. */
+/* XNNPACK reads up to XNN_EXTRA_BYTES behind a tensor: harmless in a page that the tensor is in.
+ * Where the end of the tensor is the end of a page, the next one may be nobody's. */
 static bool may_be_read_beyond(const void* data, size_t bytes) {
   const uintptr_t end = ((uintptr_t)data + bytes) % PAGE_BYTES;
   return end != 0 && end + XNN_EXTRA_BYTES <= PAGE_BYTES;
 }
 
-/* An output's old content is not copied: runs write all of it. b->staged is freed by
- * plan_free(). */
+/* An output's old content is not copied: runs write all of it. b->staged is freed by plan_free().
+ * Only the order and what lies behind matter: addresses are taken as they are. */
 int border_bind(const tvmrt_region_tensor* tensor, const DLTensor* data, border* b) {
   char* given = (char*)data->data + data->byte_offset;
   size_t dims[GRAPH_MAX_RANK];

@@ -25,7 +25,8 @@ typedef struct {
   int64_t offset;
 } walk;
 
-/* Rows are copied whole; this goes on to the next one. */
+/* Rows are copied whole; this goes on to the next one. False behind the last one, with all places
+ * back at 0. */
 static bool next_row(walk* w) {
   size_t d = w->num_dims - 1;
   while (d-- > 0) {
@@ -56,11 +57,13 @@ static void copy_rows(char* dense, char* strided, size_t item, size_t num_dims, 
   } while (num_dims > 0 && next_row(&w));
 }
 
+/* `item`: bytes of an element. */
 void copy_to_dense(void* to, const void* from, size_t item, size_t num_dims, const size_t* dims,
                    const int64_t* strides) {
   copy_rows(to, (void*)from, item, num_dims, dims, strides, true); /* which only reads of `from` */
 }
 
+/* Every element of `to` must have a place of its own. */
 void copy_from_dense(void* to, const void* from, size_t item, size_t num_dims, const size_t* dims,
                      const int64_t* strides) {
   copy_rows((void*)from, to, item, num_dims, dims, strides, false); /* which only reads of `from` */

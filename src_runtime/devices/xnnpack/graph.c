@@ -21,6 +21,8 @@ void graph_set_error(const char* format, ...) {
   TVMPackedFuncSetLastError(text);
 }
 
+/* -1 with a text unless the status is success. Lack of memory is told apart, since nothing is
+ * wrong with the region then. */
 int graph_check(enum xnn_status status, const char* what) {
   if (status == xnn_status_success) return 0;
   if (status == xnn_status_out_of_memory) return graph_fail("out of memory");
@@ -59,7 +61,8 @@ void graph_order(int rank, const int64_t* strides, int64_t* out) {
  * weights would lie behind it and hold them. */
 #define MAPPED_BYTES ((size_t)64 << 10)
 
-/* With room behind it, as XNNPACK reads beyond what it needs. NULL without memory. */
+/* With room behind it, as XNNPACK reads beyond what it needs. NULL without memory. The head lies
+ * in front of the numbers, in one block. */
 static graph_constant* new_constant(size_t bytes) {
   const size_t whole = sizeof(graph_constant) + bytes + XNN_EXTRA_BYTES;
   graph_constant* made;
@@ -87,7 +90,8 @@ static void free_constants(graph_constant** list) {
   }
 }
 
-/* The list owns the copy from the beginning, so a failure afterwards frees it, too. */
+/* The list owns the copy from the beginning, so a failure afterwards frees it, too. Elements are
+ * put into XNNPACK's order, and broadcast where a stride is 0. */
 static int copy_constant(graph_constant** list, const tvmrt_region_tensor* tensor, size_t num_dims,
                          const size_t* dims, const int64_t* strides, void** out) {
   const size_t item = tensor->dtype.bits / 8u;
@@ -128,7 +132,8 @@ static int check_floats(const tvmrt_region_tensor* tensor) {
   return graph_fail("%s is not of float32", tensor->name);
 }
 
-/* A static value: the data must stay as long as the value is used. */
+/* A static value: the data must stay as long as the value is used. XNNPACK copies nothing: it
+ * keeps the address. */
 static int define_floats(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
                          const size_t* dims, const void* data, uint32_t* out_id) {
   return graph_check(xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, num_dims, dims, data,
@@ -136,6 +141,7 @@ static int define_floats(graph* g, const tvmrt_region_tensor* tensor, size_t num
                      tensor->name);
 }
 
+/* A constant that is packed: it may go behind graph_packed(). */
 int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
                        const size_t* dims, const int64_t* strides, uint32_t* out_id) {
   const void* data = NULL;
@@ -147,7 +153,8 @@ int graph_source_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_d
 /* Values -------------------------------------------------------------------------------------- */
 
 /* Of operands and results. `external` is the number by which runs bind memory, or
- * XNN_INVALID_VALUE_ID inside of the graph. */
+ * XNN_INVALID_VALUE_ID inside of the graph. Bytes need their scale, which quantized_assign() has
+ * found before. */
 int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
   const graph_quantization* q = &g->quantizations[tensor];
@@ -169,7 +176,8 @@ int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
 }
 
 /* A constant of up to `rank` axes in the region as XNNPACK's of as many, whose extents broadcast.
- * Copied to the graph's own list, as XNNPACK reads small constants in each run. */
+ * Copied to the graph's own list, as XNNPACK reads small constants in each run. Freed with the
+ * graph, behind the runtime. */
 static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int rank,
                               uint32_t* out_id) {
   int64_t shape[GRAPH_MAX_RANK], strides[GRAPH_MAX_RANK], moved[GRAPH_MAX_RANK], step = 1;
@@ -192,7 +200,8 @@ static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int r
 }
 
 /* Of operators that broadcast: XNNPACK aligns axes at the end, and channels lie there, so missing
- * axes have to be written out first. */
+ * axes have to be written out first. Tensors that are computed must have the rank already:
+ * check_operand() has seen to it. */
 int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id) {
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
   if (!t->is_constant) return graph_value(g, tensor, out_id);
@@ -215,7 +224,8 @@ int graph_value(graph* g, int32_t tensor, uint32_t* out_id) {
 
 /* The graph ----------------------------------------------------------------------------------- */
 
-/* calloc() and malloc() of at least one, since NULL means no memory here. */
+/* calloc() and malloc() of at least one, since NULL means no memory here. On failure graph_free()
+ * takes what is there. */
 int graph_init(graph* g, const tvmrt_region* region) {
   const size_t count = (size_t)region->num_tensors,
                borders = (size_t)region->num_inputs + (size_t)region->num_outputs;
@@ -235,6 +245,7 @@ void graph_packed(graph* g) {
   free_constants(&g->sources);
 }
 
+/* XNNPACK's runtime must be gone: it reads the constants. */
 void graph_free(graph* g) {
   graph_packed(g);
   free_constants(&g->constants);

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* No row gives *out_id XNN_INVALID_VALUE_ID, which XNNPACK takes for an operand that is left
- * out. */
+/* No row gives *out_id XNN_INVALID_VALUE_ID, which XNNPACK takes for an operand that is left out.
+ * An error where it is no constant of `count` numbers. */
 int node_row(graph* g, int32_t tensor, size_t count, uint32_t* out_id) {
   const tvmrt_region_tensor* row = tensor < 0 ? NULL : node_tensor(g, tensor);
   const int64_t stride = 1;
@@ -19,6 +19,7 @@ int node_row(graph* g, int32_t tensor, size_t count, uint32_t* out_id) {
   return graph_source_value(g, row, 1, &count, &stride, out_id);
 }
 
+/* By extents alone: types are XNNPACK's to refuse. */
 int node_same(const graph* g, int32_t a, int32_t b) {
   const tvmrt_region_tensor *x = node_tensor(g, a), *y = node_tensor(g, b);
   const size_t bytes = (size_t)x->ndim * sizeof(*x->shape);

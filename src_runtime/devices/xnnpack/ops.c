@@ -34,6 +34,7 @@ static int check_product(const graph* g, const tvmrt_region_node* node,
   return graph_fail("the operands do not fit the result");
 }
 
+/* XNNPACK's weights are [N, K]; the flag says that these are the other way round. */
 static int define_matmul(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* weights = NULL;
   uint32_t x, filter, bias, y;
@@ -59,7 +60,7 @@ static int define_matmul(graph* g, const tvmrt_region_node* node) {
                      "the product");
 }
 
-/* Of all pixels. */
+/* Of all pixels. Bytes have an operator of their own, see window_avg_pool(). */
 static int define_mean(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor *from = node_tensor(g, node->inputs[0]),
                             *to = node_tensor(g, node->outputs[0]);
@@ -91,7 +92,7 @@ static int define_unary(graph* g, const tvmrt_region_node* node, unary_function 
   return graph_check(function(g->subgraph, x, y, 0), node->op);
 }
 
-/* By the operand's number, since a bound may be either of two operands. */
+/* By the operand's number, since a bound may be either of two operands. Bounds may be infinite. */
 static int define_clamp(graph* g, const tvmrt_region_node* node, int32_t x, float low, float high) {
   uint32_t from, to;
   GRAPH_TRY(node_same(g, x, node->outputs[0]));
@@ -118,7 +119,7 @@ static int check_operand(const graph* g, int32_t operand, int32_t result, bool* 
 }
 
 /* XNNPACK broadcasts by extents; a result with an extent that no operand has would be computed
- * smaller. */
+ * smaller. Constants get the result's rank, others must have it. */
 static int read_operands(graph* g, const tvmrt_region_node* node, uint32_t* a, uint32_t* b,
                          uint32_t* y) {
   const int rank = node_tensor(g, node->outputs[0])->ndim;
@@ -143,6 +144,7 @@ static int define_binary(graph* g, const tvmrt_region_node* node, binary_functio
   return graph_check(function(g->subgraph, a, b, y, 0), node->op);
 }
 
+/* -INFINITY to INFINITY: nothing is cut. */
 static int define_bounded(graph* g, const tvmrt_region_node* node, bounded_function function) {
   uint32_t a, b, y;
   GRAPH_TRY(read_operands(g, node, &a, &b, &y));
@@ -166,7 +168,8 @@ static int define_bound(graph* g, const tvmrt_region_node* node, bool is_lower) 
   return define_binary(g, node, is_lower ? xnn_define_maximum2 : xnn_define_minimum2);
 }
 
-/* One slope for all is another operator of XNNPACK's. */
+/* One slope for all is another operator of XNNPACK's. Slopes are constants, one for each
+ * channel. */
 static int define_prelu(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* t = node_tensor(g, node->inputs[0]);
   size_t dims[GRAPH_MAX_RANK], count;
@@ -187,12 +190,14 @@ static int define_prelu(graph* g, const tvmrt_region_node* node) {
 
 /* Others -------------------------------------------------------------------------------------- */
 
-/* Whether row-major order in the region is XNNPACK's. */
+/* Whether row-major order in the region is XNNPACK's. One channel, or one pixel: there is nothing
+ * to change places. */
 static bool is_plain(const tvmrt_region_tensor* t) {
   return t->ndim < 3 || t->shape[1] == 1 || (t->shape[2] == 1 && t->shape[t->ndim - 1] == 1);
 }
 
-/* Channels are innermost in XNNPACK's order, so only some reshapes are moves of no element. */
+/* Channels are innermost in XNNPACK's order, so only some reshapes are moves of no element.
+ * Others are refused, and stay with the CPU. */
 static int define_reshape(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor *from = node_tensor(g, node->inputs[0]),
                             *to = node_tensor(g, node->outputs[0]);
@@ -208,12 +213,19 @@ static int define_reshape(graph* g, const tvmrt_region_node* node) {
   return graph_check(xnn_define_static_reshape(g->subgraph, count, dims, x, y, 0), "the shape");
 }
 
-/* Paddings of the region's axes in XNNPACK's order. */
+/* Paddings of the region's axes in XNNPACK's order. As numbers of elements, in front or behind. */
 static int read_padding(const tvmrt_region_node* node, const char* key, int rank, size_t* out) {
   tvmrt_region_tensor padded = {.ndim = rank};
   int32_t count = 0;
+  int i;
   padded.shape = tvmrt_node_ints(node, key, &count);
   if (count != rank) return graph_fail("%s has %d numbers for %d axes", key, (int)count, rank);
+  /* as sizes, negative numbers and sums of large ones would wrap around to what fits */
+  for (i = 0; i < rank; ++i) {
+    if (padded.shape[i] < 0 || padded.shape[i] > INT32_MAX) {
+      return graph_fail("%s is out of range", key);
+    }
+  }
   (void)graph_dims(&padded, out);
   if (rank == 3) out[1] = 0; /* the axis that the region does not have */
   return 0;
@@ -234,6 +246,7 @@ static int check_padding(const graph* g, const tvmrt_region_node* node, size_t c
   return 0;
 }
 
+/* The result keeps the operand's axes; its extents are what XNNPACK will compute. */
 static int define_pad(graph* g, const tvmrt_region_node* node) {
   const int32_t value = node_input(node, 1);
   const int rank = node_tensor(g, node->inputs[0])->ndim;

@@ -19,7 +19,8 @@ struct plan {
   bool moved; /* an address is another than XNNPACK was told */
 };
 
-/* A tensor is at the border once, as XNNPACK's values are an input or an output. */
+/* A tensor is at the border once, as XNNPACK's values are an input or an output. The number of
+ * the border is also XNNPACK's name for its memory. */
 static int add_border(plan* p, int32_t tensor, bool is_output) {
   graph* g = &p->g;
   const tvmrt_region_tensor* t = &g->region->tensors[tensor];
@@ -48,8 +49,9 @@ static int check_node(const tvmrt_region_node* node) {
   return 0;
 }
 
-/* All nodes are checked before scales are looked for, as that reads their operands. -1: no node is
- * to blame. */
+/* All nodes are checked before scales are looked for, as that reads their operands. -1: no node
+ * is to blame. Borders before nodes, since a value is defined with its place or without one, and
+ * once. */
 static int define_nodes(plan* p, tvmrt_region* region) {
   graph* g = &p->g;
   int32_t i;
@@ -69,7 +71,8 @@ static int define_nodes(plan* p, tvmrt_region* region) {
   return 0;
 }
 
-/* On failure the plan is left for plan_free(), which takes one that is half made. */
+/* On failure the plan is left for plan_free(), which takes one that is half made. Packing reads
+ * all weights and takes the longest; it is done once a region and shape. */
 static int build(plan* p, tvmrt_region* region, pthreadpool_t threads) {
   const size_t borders = (size_t)region->num_inputs + (size_t)region->num_outputs;
   p->borders = calloc(borders + 1, sizeof(*p->borders));
@@ -96,7 +99,8 @@ int plan_create(tvmrt_region* region, pthreadpool_t threads, plan** out_plan) {
   return 0;
 }
 
-/* XNNPACK keeps the addresses, so it is told of them only where one has changed. */
+/* XNNPACK keeps the addresses, so it is told of them only where one has changed. A node that
+ * fails in XNNPACK is not told apart: the run fails as a whole. */
 int plan_run(plan* p, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < p->num_borders; ++i) {

@@ -15,7 +15,8 @@ static bool is_byte(const tvmrt_region_tensor* t) {
 
 /* Scales and zero points ---------------------------------------------------------------------- */
 
-/* Two nodes that disagree are refused: XNNPACK has one scale a tensor. */
+/* Two nodes that disagree are refused: XNNPACK has one scale a tensor. 0 means not said yet: no
+ * tensor has that scale. */
 static int set_scale(graph* g, int32_t tensor, float scale) {
   graph_quantization* q = &g->quantizations[tensor];
   if (q->scale != 0 && q->scale != scale) {
@@ -25,7 +26,8 @@ static int set_scale(graph* g, int32_t tensor, float scale) {
   return 0;
 }
 
-/* Nodes also have such attributes of tensors that are no bytes, which do not count. */
+/* Nodes also have such attributes of tensors that are no bytes, which do not count. Compared,
+ * since two nodes may say different things of one tensor. */
 static int set_zero(graph* g, int32_t tensor, const tvmrt_region_node* node, const char* key) {
   const tvmrt_attr* attr = tvmrt_node_attr(node, key);
   const int32_t zero = (int32_t)tvmrt_node_int(node, key, 0);
@@ -65,7 +67,8 @@ static int set_operands(graph* g, int32_t tensor, const tvmrt_region_node* node)
   return 0;
 }
 
-/* Attributes that a node does not have are passed over, so that nodes of floats tell nothing. */
+/* Attributes that a node does not have are passed over, so that nodes of floats tell nothing.
+ * Only what nodes state; what follows from it is handed on later. */
 static int assign_node(graph* g, const tvmrt_region_node* node) {
   const int32_t x = node->inputs[0], y = node->outputs[0];
   if (strcmp(node->op, "quantize") == 0) return set_operands(g, y, node);
@@ -91,6 +94,7 @@ static int hand_on(graph* g, int32_t from, int32_t to) {
   return 0;
 }
 
+/* Elements keep their numbers: operand and result mean the same by them. */
 static bool moves(const graph* g, const tvmrt_region_node* node) {
   if (!is_byte(node_tensor(g, node->inputs[0]))) return false;
   return strcmp(node->op, "reshape") == 0 || strcmp(node->op, "qmax_pool") == 0;
@@ -133,7 +137,8 @@ static int read_channels(const graph* g, int32_t tensor, size_t count, uint8_t c
   return 0;
 }
 
-/* The scales of weights with which XNNPACK multiplies sums by the node's own. */
+/* The scales of weights with which XNNPACK multiplies sums by the node's own. One for each
+ * channel, in a copy that lives until XNNPACK has packed. */
 static int weight_scales(graph* g, const tvmrt_region_node* node, size_t count, float** out) {
   const tvmrt_region_tensor* given = node_tensor(g, node->inputs[2]);
   int64_t step = 0;
@@ -148,7 +153,8 @@ static int weight_scales(graph* g, const tvmrt_region_node* node, size_t count, 
   return 0;
 }
 
-/* `scales`: one a channel, or for a value with one scale, that. */
+/* `scales`: one a channel, or for a value with one scale, that. Where there is one scale, the
+ * first counts. */
 static int define(graph* g, enum xnn_datatype type, int32_t zero, const float* scales,
                   size_t num_dims, const size_t* dims, const void* data, uint32_t* out_id) {
   const bool by_channel = type == xnn_datatype_qcint8 || type == xnn_datatype_qcint32;
@@ -178,6 +184,7 @@ static int define_bias(graph* g, const tvmrt_region_node* node, enum xnn_datatyp
   return define(g, type, 0, scales, 1, &count, source, out_id);
 }
 
+/* Of the zero points the first counts for all channels. */
 int quantized_weights(graph* g, const tvmrt_region_node* node, size_t channels, size_t num_dims,
                       const size_t* dims, const int64_t* strides, uint32_t* out_filter,
                       uint32_t* out_bias) {
@@ -205,6 +212,7 @@ int quantized_weights(graph* g, const tvmrt_region_node* node, size_t channels, 
                      out_bias);
 }
 
+/* In real numbers, as XNNPACK wants bounds; infinite where the type cuts anyway. */
 void quantized_bounds(const graph* g, const tvmrt_region_node* node, float* low, float* high) {
   const int32_t y = node->outputs[0];
   const graph_quantization* q = &g->quantizations[y];

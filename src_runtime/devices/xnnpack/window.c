@@ -20,7 +20,8 @@ typedef struct {
   pair kernel, stride, dilation, before, after;
 } window;
 
-/* Numbers from `least` on that fit XNNPACK's. */
+/* Numbers from `least` on that fit XNNPACK's. Of one axis the height is the least that is
+ * allowed: one element, or no padding. */
 static int read_pair(const tvmrt_region_node* node, const char* key, int spatial, uint32_t least,
                      pair* out) {
   int32_t count = 0;
@@ -37,7 +38,8 @@ static int read_pair(const tvmrt_region_node* node, const char* key, int spatial
   return 0;
 }
 
-/* The padding behind that the last window needs; what it does not reach does not count. */
+/* The padding behind that the last window needs; what it does not reach does not count. The
+ * number of windows that XNNPACK will count is computed as it does, and must be the region's. */
 static int padding_behind(size_t extent, size_t out, uint32_t kernel, uint32_t stride,
                           uint32_t dilation, uint32_t before, uint32_t* after) {
   const int64_t span = ((int64_t)kernel - 1) * dilation + 1;
@@ -50,7 +52,8 @@ static int padding_behind(size_t extent, size_t out, uint32_t kernel, uint32_t s
   return 0;
 }
 
-/* Operand and result are images of one rank and batch; out: their extents in XNNPACK's order. */
+/* Operand and result are images of one rank and batch; out: their extents in XNNPACK's order.
+ * Extents are checked here so that later reads of either array are within it. */
 static int read_images(const graph* g, const tvmrt_region_node* node, size_t* x, size_t* y) {
   const tvmrt_region_tensor *from = node_tensor(g, node->inputs[0]),
                             *to = node_tensor(g, node->outputs[0]);
@@ -71,6 +74,7 @@ static int read_steps(const graph* g, const tvmrt_region_node* node, pair kernel
   return read_pair(node, "pads_before", spatial, 0, &w->before);
 }
 
+/* Height and width are independent of each other. */
 static int read_window(const graph* g, const tvmrt_region_node* node, pair kernel, const size_t* x,
                        const size_t* y, window* w) {
   GRAPH_TRY(read_steps(g, node, kernel, w));
@@ -134,7 +138,8 @@ int window_conv(graph* g, const tvmrt_region_node* node) {
                      "the convolution");
 }
 
-/* Weights [groups, C / groups, M, H, W] as [groups, M, H, W, C / groups]. */
+/* Weights [groups, C / groups, M, H, W] as [groups, M, H, W, C / groups]. Packed once, so the
+ * copy in another order costs nothing later. */
 static int transposed_filter(graph* g, const tvmrt_region_tensor* weights, size_t groups,
                              const size_t* dims, uint32_t* out_id) {
   const int64_t plane = (int64_t)(dims[1] * dims[2]), outputs = (int64_t)dims[3];
@@ -145,7 +150,8 @@ static int transposed_filter(graph* g, const tvmrt_region_tensor* weights, size_
   return graph_source_value(g, weights, COPY_MAX_RANK, order, strides, out_id);
 }
 
-/* How a result is cut: the padding behind, or where that is negative, elements that are added. */
+/* How a result is cut: the padding behind, or where that is negative, elements that are added.
+ * XNNPACK can add elements to the end of a result, fewer than a stride. */
 static int cut(size_t extent, size_t out, uint32_t kernel, uint32_t stride, uint32_t dilation,
                uint32_t before, uint32_t* after, uint32_t* added) {
   const int64_t whole = ((int64_t)extent - 1) * stride + ((int64_t)kernel - 1) * dilation + 1;
@@ -190,7 +196,8 @@ int window_conv_transpose(graph* g, const tvmrt_region_node* node) {
 
 /* Pooling ------------------------------------------------------------------------------------- */
 
-/* `from` gets the operand's extents in XNNPACK's order. */
+/* `from` gets the operand's extents in XNNPACK's order. Values are defined last, when all else is
+ * right. */
 static int read_pool(graph* g, const tvmrt_region_node* node, window* w, uint32_t* x, uint32_t* y,
                      size_t* from) {
   size_t to[GRAPH_MAX_RANK];
@@ -217,7 +224,8 @@ int window_max_pool(graph* g, const tvmrt_region_node* node) {
       "the maximum");
 }
 
-/* A window over the whole image has an operator of its own, also for 8-bit values. */
+/* A window over the whole image has an operator of its own, also for 8-bit values. Means over
+ * parts of the image do not count the padding. */
 int window_avg_pool(graph* g, const tvmrt_region_node* node) {
   window w;
   uint32_t x, y;

@@ -15,8 +15,9 @@ typedef struct {
   pthreadpool_t threads; /* NULL: the caller's alone */
 } library;
 
-/* How many threads the runtime's user allows; 1 if this runtime does not tell. By name, so that the
- * device builds against the public headers alone. */
+/* How many threads the runtime's user allows; 1 if this runtime does not tell. By name, so that
+ * the device builds against the public headers alone. Asked once: the pool keeps its number of
+ * threads. */
 static size_t allowed_threads(void) {
   TVMFunctionHandle function = NULL;
   TVMValue result;
@@ -27,7 +28,8 @@ static size_t allowed_threads(void) {
   return rc == 0 && code == kTVMArgInt && result.v_int64 > 0 ? (size_t)result.v_int64 : 1;
 }
 
-/* Without a pool for lack of memory it computes on the caller's thread. */
+/* Without a pool for lack of memory it computes on the caller's thread. xnn_initialize() may be
+ * called again by others in the process: XNNPACK does its work once. */
 static int init(tvmrt_device* device) {
   const size_t threads = allowed_threads();
   library* lib = calloc(1, sizeof(*lib));
@@ -75,6 +77,8 @@ static int release_graph(tvmrt_device* device, void* device_graph) {
   return 0;
 }
 
+/* The operators that make a region worth it; others follow them by the compiler's half of the
+ * device. */
 static int describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"conv", "conv_transpose", "matmul", "max_pool", NULL};
   (void)device;

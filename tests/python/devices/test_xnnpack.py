@@ -182,6 +182,12 @@ DAMAGED = {
         CONV,
         "for 3 channels of 4",
     ),
+    "a padding below none": (
+        [[3, 2], [2, 2]],
+        "pad",
+        {"before": [-1, 0], "after": [0, 0]},
+        "before is out of range",
+    ),
     "no zero point": (
         [
             ([2, 3], "int8"),
