@@ -8,13 +8,16 @@ know are measured first (``tvmrt tune`` does the same). Each network is compiled
 estimate, by the database and by a model that is fitted to the layers that the other networks have
 and this one has not, and all run in turn. Printed are the medians over rounds of how many times as
 fast the tuned network is, and of the time by the model in parts of the tuned one's (1.03 is
-asked), and both ratios of the fastest runs, which hold on a busy machine.
+asked), and both ratios of the fastest runs, which hold on a busy machine. Libraries of the same
+code are one, so that their ratio is 1. Each is in memory several times, and the fastest counts. The
+last column is the ratio of two of these, of the tuned network: what differs from 1 there is noise.
 
     python tests/bench/bench_tune.py --fit MODEL.json --database FILE
 
-fits the coefficients to all of the database (python/tvmrt/tuning/model.json are those of this
-machine), and tells for each layer left out how much slower the choice of the model is than the
-best that was tried, beside that of the estimate.
+fits coefficients to all of the database and puts them in place of those that the file has of the
+same kind of processor (python/tvmrt/tuning/model.json is such a file), and tells for layers left
+out how much slower the choice of the model is than the best that was tried, beside that of the
+estimate.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ import argparse
 import json
 import math
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -37,6 +42,10 @@ from tvmrt.tuning.spread import search_all
 
 Known = list[tuple[Layer, Entry]]
 GROUPS = 10  # of layers, each left out once
+WORST = 5  # layers that are named
+COPIES = 3  # of a library in memory
+WARM = 2  # rounds that are not counted
+SECONDS = 3.0  # of a network's rounds, at least
 
 
 def known_of(path: Path) -> Known:
@@ -56,14 +65,42 @@ def fill(models: Sequence[Path], path: Path, effort: Effort) -> dict[Path, list[
     return found
 
 
-def runner(network: Path, tuned: object, winograd: bool):
-    library = tvmrt.compile(
-        str(network), target="native", executor="aot", tuned=tuned, winograd=winograd
-    )
-    return tvmrt.load(library).warm_executor().run
+def code(library) -> str:
+    """What decides the time of a network: the C of its operators names tiles and layers."""
+    return "\n".join(function.text for function in library.sources.functions)
+
+
+def measured(libraries: Sequence, rounds: int) -> list[list[float]]:
+    """The seconds of each library in each round, of the fastest of its copies, and at the end the
+    last one's by its first and by its second copy: how fast code is depends on where it and its
+    weights lie, too."""
+    texts = [code(each) for each in libraries]
+    distinct = [*dict.fromkeys(texts)]
+    runs = [copies(libraries[texts.index(text)]) for text in distinct]
+    columns = [distinct.index(text) for text in texts]
+    found = []
+    end = time.perf_counter() + SECONDS
+    while len(found) < rounds + WARM or time.perf_counter() < end:
+        rows = [[seconds(run) for run in each] for each in runs]
+        found.append([*(min(rows[i]) for i in columns), *rows[columns[-1]][:2]])
+    return found[WARM:]
+
+
+def copies(library) -> list[Callable[[], object]]:
+    """The library in memory several times."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        first = Path(folder) / "0.so"
+        library.export_library(first)
+        for number in range(COPIES):
+            path = first if number == 0 else Path(shutil.copy(first, first.with_stem(str(number))))
+            found.append(tvmrt.load(path).warm_executor().run)
+    return found
 
 
 def seconds(run) -> float:
+    """The time of the second of two runs: the first finds the weights of others in the cache."""
+    run()
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
@@ -76,29 +113,29 @@ def mean(ratios: Sequence[float]) -> float:
 def networks(models: Sequence[Path], path: Path, rounds: int, winograd: bool) -> None:
     layers = fill(models, path, Effort(winograd=winograd))
     known = known_of(path)
-    measured = Measured([entry for _, entry in known], None)
-    print(f"{'network':28} {'ms':>9} {'gain':>6} {'least':>6}   {'model':>6} {'least':>6}")
+    best = Measured([entry for _, entry in known], None)
+    columns = ("ms", "gain", "least", "model", "least", "noise")
+    print(f"{'network':28} " + " ".join(f"{name:>8}" for name in columns))
     rows = []
     for each in models:
         others = [row for row in known if row[0] not in layers[each]]
-        guides = (None, measured, model.Model(model.fit(others)))
-        runs = [runner(each, guide, winograd) for guide in guides]
-        times = [[seconds(run) for run in runs] for _ in range(rounds + 2)][2:]
-        least = [min(column) for column in zip(*times)]
-        row = (
-            median(a / b for a, b, _ in times), least[0] / least[1],
-            median(c / b for _, b, c in times), least[2] / least[1],
-        )  # fmt: skip
-        rows.append(row)
-        print(
-            f"{each.stem:28} {1e3 * least[0]:9.4f} {row[0]:6.3f} {row[1]:6.3f}   {row[2]:6.3f} "
-            f"{row[3]:6.3f}",
-            flush=True,
-        )
-    means = [mean(column) for column in zip(*rows)]
-    print(
-        f"geometric mean{'':24} {means[0]:6.3f} {means[1]:6.3f}   {means[2]:6.3f} {means[3]:6.3f}"
-    )
+        guides = (None, model.Model(model.fit(others)), best)
+        asked = {"target": "native", "executor": "aot", "winograd": winograd}
+        libraries = [tvmrt.compile(str(each), tuned=guide, **asked) for guide in guides]
+        times = measured(libraries, rounds)
+        usual, chosen, tuned, one, other = map(min, zip(*times))
+        rows.append((
+            median(row[0] / row[2] for row in times), usual / tuned,
+            median(row[1] / row[2] for row in times), chosen / tuned, one / other,
+        ))  # fmt: skip
+        print_row(each.stem, f"{1e3 * usual:8.4f}", rows[-1])
+    same = sum(row[3] == 1.0 for row in rows)
+    print_row("geometric mean", " " * 8, [mean(column) for column in zip(*rows)])
+    print(f"the model's code is that of tuning in {same} of {len(rows)} networks")
+
+
+def print_row(name: str, first: str, numbers: Sequence[float]) -> None:
+    print(f"{name:28} {first} " + " ".join(f"{each:8.3f}" for each in numbers), flush=True)
 
 
 def lost(entry: Entry, choice) -> float:
@@ -110,19 +147,34 @@ def lost(entry: Entry, choice) -> float:
 
 def fit(path: Path, output: Path) -> None:
     known = [row for row in known_of(path) if len(row[1].tried) > 1]
-    by_model, by_estimate = [], []
+    rows: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
     for group in range(GROUPS):
         fitted = model.fit([row for i, row in enumerate(known) if i % GROUPS != group])
         guide = model.Model(fitted)
         for layer, entry in known[group::GROUPS]:
             choices = [each.choice for each in entry.tried if not each.choice.square]
             found = guide.choice(layer, entry.level, lambda choices=choices: choices)
-            by_model.append(lost(entry, found[0] if found else choices[0]))
-            by_estimate.append(lost(entry, choices[0]))
-    print(f"{len(known)} layers, each left out once; slower than the fastest that was tried:")
-    print(f"  the model     mean {mean(by_model):.4f}, worst {max(by_model):.3f}")
-    print(f"  the estimate  mean {mean(by_estimate):.4f}, worst {max(by_estimate):.3f}")
-    output.write_text(json.dumps(model.as_json(model.fit(known)), indent=1) + "\n")
+            losses = [
+                lost(entry, choice) for choice in (found[0] if found else choices[0], choices[0])
+            ]
+            rows.setdefault((entry.level, model.kind_of(layer)), []).append((*losses, layer.text))
+    print(
+        "each layer left out once; how many times as long as the fastest that was tried it takes:"
+    )
+    for (level, kind), losses in sorted(rows.items()):
+        by_model, by_estimate, _ = zip(*losses)
+        print(
+            f"{level:10} {kind:12} {len(losses):4} layers: by the model {mean(by_model):.4f}, "
+            f"by the estimate {mean(by_estimate):.4f}; worst by the model:"
+        )
+        for ratio, _, text in sorted(losses, reverse=True)[:WORST]:
+            print(f"    {ratio:.3f} {text}")
+    enough = {k: v for k, v in model.fit(known).items() if v.layers >= model.FEWEST_LAYERS}
+    data = model.as_json(enough)
+    here = {row["processor"] for row in data["coefficients"]}
+    before = json.loads(output.read_text())["coefficients"] if output.exists() else []
+    data["coefficients"][:0] = [row for row in before if row["processor"] not in here]
+    output.write_text(json.dumps(data, indent=1) + "\n")
 
 
 def main() -> None:

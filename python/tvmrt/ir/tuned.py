@@ -20,6 +20,7 @@ from .reduced import BFLOAT16, is_reduced
 FLOAT32 = "float32"
 BYTES = ("int8", "uint8")
 CONVOLUTIONS = ("conv", "conv_transpose")
+LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, which no clock tells apart
 CELLS = ("lstm", "gru", "gru_linear", "rnn")
 # by the names of the graph's operators
 _OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}

@@ -20,12 +20,13 @@ def guide_of(tuned: str | os.PathLike[str] | Guide, native: bool) -> Guide:
     """
     if not isinstance(tuned, (str, os.PathLike)):
         return cast(Guide, tuned)
+    here = processor.name() if native else None
     if str(tuned) == MODEL:
-        return Model()
+        return Model(processor=here)
     path = path_of(tuned)
     if not path.exists():
         raise FileNotFoundError(
             f"there is no database of tuning at {path}; make one with 'tvmrt tune NETWORK', or "
             "leave tuned out"
         )
-    return Measured(read(path), processor.name() if native else None)
+    return Measured(read(path), here)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.codegen.window.tiles_f32 import row_cycles
 from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import BYTES, CELLS, Choice, Layer
+from tvmrt.ir.tuned import BYTES, CELLS, LEAST_WORK, Choice, Layer
 
 if TYPE_CHECKING:
     from .database import Entry
@@ -28,7 +28,9 @@ DENSE, DEPTHWISE, RECURRENT, TRANSPOSED = "dense", "depthwise", "recurrent", "tr
 CACHE = 32 << 10  # bytes: of the first level, or nearly
 RIDGE = 1e-4  # by which coefficients are held small, in parts of the rows
 STRAY = 2.0  # of the fastest: what took longer met other programs, or is not worth a thought
-MOST_CHOICES = 24  # of the estimate's first: of others the fitted data know nothing
+MOST_CHOICES = 12  # of the estimate's first, as many as are tried: of others no data know
+WIN = 0.01  # of the logarithm of the time: to win less than the model errs by is no reason
+FEWEST_LAYERS = 5  # from which on coefficients say something of others
 
 
 def kind_of(layer: Layer) -> str:
@@ -115,10 +117,12 @@ class Coefficients:
 Known = Mapping[tuple[str, str], Coefficients]
 
 
-@lru_cache(maxsize=1)
-def shipped() -> Known:
-    """The coefficients that come with tvmrt, by level and kind of layer."""
+@lru_cache(maxsize=4)
+def shipped(processor: str | None) -> Known:
+    """The coefficients that come with tvmrt, by level and kind of layer: those of this kind of
+    processor, or of another one where they are for others only."""
     rows = json.loads(FILE.read_text(encoding="utf-8"))["coefficients"]
+    rows.sort(key=lambda row: row["processor"] == processor)  # its own take the others' place
     return {
         (row["level"], row["kind"]): Coefficients(row["weights"], row["layers"], row["processor"])
         for row in rows
@@ -165,22 +169,26 @@ def fit(entries: Iterable[tuple[Layer, Entry]]) -> dict[tuple[str, str], Coeffic
 
 
 class Model:
-    """The model as the compiler asks it."""
+    """The model as the compiler asks it, by default with the coefficients that come along."""
 
-    def __init__(self, known: Known | None = None) -> None:
-        self._known = shipped() if known is None else known
+    def __init__(self, known: Known | None = None, processor: str | None = None) -> None:
+        self._known = shipped(processor) if known is None else known
 
     def choice(
         self, layer: Layer, level: str, options: Callable[[], Sequence[Choice]]
     ) -> tuple[Choice, str] | None:
-        """See ``ir.tuned.Guide``. None for a level that has no coefficients."""
-        coefficients = self._known.get((level, kind_of(layer)))
-        choices = options()[:MOST_CHOICES] if coefficients is not None else []
-        if coefficients is None or not choices:
+        """See ``ir.tuned.Guide``. None for a level that has no coefficients, or those of too few
+        layers, and for a layer that is too small to be tuned."""
+        found = self._known.get((level, kind_of(layer)))
+        if found is None or found.layers < FEWEST_LAYERS or layer.macs < LEAST_WORK:
+            return None
+        choices = options()[:MOST_CHOICES]
+        if not choices:
             return None
         lanes = lanes_of(level)
-        best = min(choices, key=lambda each: coefficients.cost(layer, each, lanes))
-        return best, "model"
+        costs = [found.cost(layer, each, lanes) for each in choices]
+        best = costs.index(min(costs))
+        return choices[best if costs[best] < costs[0] - WIN else 0], "model"
 
     def square(self, layer: Layer, level: str) -> tuple[Choice, str] | None:
         """See ``ir.tuned.Guide``: the estimate decides."""

@@ -12,7 +12,16 @@ from tvmrt.codegen.target import Target, get_target, vectors_of
 from tvmrt.codegen.window.layer_f32 import PARALLEL_WORK
 from tvmrt.ir.program import Program
 from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import BYTES, CELLS, Choice, Layer, layer_of, level_for, parse_layer
+from tvmrt.ir.tuned import (
+    BYTES,
+    CELLS,
+    LEAST_WORK,
+    Choice,
+    Layer,
+    layer_of,
+    level_for,
+    parse_layer,
+)
 from tvmrt.ir.winograd import SIZES, TAPS
 from tvmrt.libinfo import __version__
 
@@ -21,7 +30,6 @@ from .measure import Timing, measure, options_of
 
 WIN = 0.98  # of the usual time, from which on a choice is not an accident
 THREADS_WIN = 0.95  # of the time on fewer threads: others could be used by other programs
-LEAST_WORK = 10_000  # multiply-adds: less takes some 0.2 us, which no clock tells apart
 SURELY_PARALLEL = 100 * PARALLEL_WORK  # multiply-adds that are shared out in any case
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from math import exp
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tvmrt.tuning.database import Entry, Tried
 from tvmrt.tuning.measure import options_of
 
 LEVEL, LANES = "16x32", 16
+ZEN_4 = "AuthenticAMD 25 17"
 TEXTS = [
     f"conv float32 1x{ins}x{size}x{size} by {outs}x{ins}x{k}x{k} stride 1x1 dilation 1x1 pads 0x0 "
     "0x0 groups 1"
@@ -53,6 +55,59 @@ def test_it_finds_the_law_behind_times_for_layers_that_it_has_not_seen(measured,
         assert found == (fastest.choice, "model")
 
 
+def slower(layer: Layer, one: Entry, guide: model.Model) -> tuple[float, float]:
+    """How many times as long as the fastest the choices of the model and of the estimate took."""
+    seconds = {each.choice: each.seconds for each in one.tried}
+    found = guide.choice(layer, one.level, lambda: list(seconds))
+    usual = next(iter(seconds))
+    least = min(seconds.values())
+    return seconds[found[0] if found else usual] / least, seconds[usual] / least
+
+
+@pytest.mark.parametrize(("level", "nearest"), [("16x32", 1.012), ("vnni512", 1.013)])
+def test_layers_left_out_are_chosen_nearer_to_the_fastest_than_by_the_estimate(level, nearest):
+    """Of layers that were measured on one core of an AVX-512 processor, a tenth at a time."""
+    rows = json.loads(Path(__file__).with_name("measured_layers.json").read_text())["layers"]
+    known = []
+    for row in (row for row in rows if row["level"] == level):
+        tried = tuple(
+            Tried(Choice(tuple(map(int, tile.split("x")))), 1e-6 * us)
+            for tile, us in row["us"].items()
+        )
+        entry = Entry(row["layer"], level, "a processor", tried[0], tried[0], 0, tried)
+        known.append((parse_layer(row["layer"]), entry))
+    found = []
+    for group in range(10):
+        fitted = model.fit([row for i, row in enumerate(known) if i % 10 != group])
+        guide = model.Model(fitted)
+        found += [slower(*row, guide) for row in known[group::10]]
+    by_model, by_estimate = np.mean(found, axis=0)
+    assert by_model < by_estimate
+    assert by_model < nearest
+
+
+@pytest.mark.parametrize(("wins", "taken"), [(0.5, 0), (2.0, 1)])
+def test_what_wins_less_than_the_model_errs_by_is_left_to_the_estimate(measured, wins, taken):
+    layer, one = measured[0]
+    costs = {each.choice: model.features(layer, each.choice, LANES)[0] for each in one.tried}
+    choices = [max(costs, key=costs.get), min(costs, key=costs.get)]
+    weight = wins * model.WIN / (costs[choices[0]] - costs[choices[1]])
+    known = {(LEVEL, model.DENSE): model.Coefficients([weight], model.FEWEST_LAYERS)}
+    found = model.Model(known).choice(layer, LEVEL, lambda: choices)
+    assert found == (choices[taken], "model")
+
+
+def test_too_small_layers_and_too_few_that_were_measured_are_left_to_the_estimate(measured):
+    guide = model.Model(model.fit(measured[: model.FEWEST_LAYERS - 1]))
+    layer, one = measured[-1]
+    choices = [each.choice for each in one.tried]
+    assert guide.choice(layer, LEVEL, lambda: choices) is None
+    guide = model.Model(model.fit(measured))
+    assert guide.choice(layer, LEVEL, lambda: choices) is not None
+    small = parse_layer("matmul float32 1x90 by 90x100")
+    assert guide.choice(small, LEVEL, lambda: choices) is None
+
+
 def test_what_met_other_programs_does_not_count(measured):
     layer, one = measured[2]
     slow = Tried(one.tried[-1].choice, 100 * one.tried[-1].seconds)
@@ -69,11 +124,18 @@ def test_the_file_has_what_was_fitted(measured):
 def test_the_coefficients_that_come_along_fit_the_features():
     assert json.loads(model.FILE.read_text(encoding="utf-8"))["schema"] == model.SCHEMA
     depthwise = parse_layer(TEXTS[0].replace("16x8x3x3", "8x1x3x3").replace("groups 1", "groups 8"))
-    for (_, kind), each in model.shipped().items():
+    for (_, kind), each in (*model.shipped(None).items(), *model.shipped(ZEN_4).items()):
         layer = depthwise if kind == model.DEPTHWISE else parse_layer(TEXTS[0])
         assert model.kind_of(layer) == kind
         assert len(each.weights) == len(model.features(layer, Choice((16, 1, 5)), LANES))
         assert 0 < exp(each.cost(layer, Choice((16, 1, 5)), LANES)) < 1e12
+
+
+def test_each_kind_of_processor_has_its_own_coefficients_where_there_are_some():
+    key = "16x32", model.DENSE
+    own, other = model.shipped(ZEN_4)[key], model.shipped("another")[key]
+    assert own.processor == ZEN_4
+    assert other.processor != ZEN_4
 
 
 def test_a_level_without_coefficients_is_left_to_the_estimate():
@@ -87,19 +149,18 @@ def test_a_level_without_coefficients_is_left_to_the_estimate():
     ("text", "level"),
     [
         ("matmul uint8 16x64 by 64x32", "vnni512"),
-        ("gru float32 3x1x48 by 48x16", LEVEL),
-        ("conv_transpose float32 1x8x4x4 by 8x4x4x4 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1",
+        ("gru float32 16x1x48 by 48x16", LEVEL),
+        ("conv_transpose float32 1x8x8x8 by 8x4x4x4 stride 2x2 dilation 1x1 pads 1x1 1x1 groups 1",
          LEVEL),
     ],
 )  # fmt: skip
 def test_kinds_of_layers_have_coefficients_of_their_own(text, level):
-    """Those that come along are of others; what is fitted to a kind decides for it."""
     layer = parse_layer(text)
     choices = [Choice((16, vectors, 1)) for vectors in (1, 2)]
-    assert model.Model().choice(layer, level, lambda: choices) is None
+    assert model.Model({}).choice(layer, level, lambda: choices) is None
     tried = tuple(Tried(choice, cost) for choice, cost in zip(choices, (1.5e-6, 1e-6)))
     one = Entry(text, level, "a processor", tried[0], tried[1], 0, tried)
-    fitted = model.Model(model.fit([(layer, one)]))
+    fitted = model.Model(model.fit([(layer, one)] * model.FEWEST_LAYERS))
     assert fitted.choice(layer, level, lambda: choices) == (choices[1], "model")
 
 
