@@ -49,6 +49,7 @@ from tvmrt.request import Request, documented, make
 from tvmrt.transform import (
     expand_composed,
     infer_layouts,
+    join_siblings,
     narrow_weights,
     optimize,
     reduce_products,
@@ -136,6 +137,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
         by_squares = _by_squares(graph, request, machine)
+        if machine.hosted:
+            join_siblings(graph)
         reduced = _reduced(graph, request)
         infer_layouts(graph)
     if cuts.regions:

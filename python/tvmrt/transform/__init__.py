@@ -2,6 +2,7 @@
 
 from .expand_composed import expand_composed
 from .fixed_point import to_fixed_point
+from .join_siblings import join_siblings
 from .layouts import infer_layouts
 from .narrow_weights import narrow_weights
 from .optimize import optimize
@@ -11,6 +12,7 @@ from .winograd import squares_within, to_winograd
 __all__ = [
     "expand_composed",
     "infer_layouts",
+    "join_siblings",
     "narrow_weights",
     "optimize",
     "reduce_products",
