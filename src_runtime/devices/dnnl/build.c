@@ -177,6 +177,7 @@ static bool is_op(const sorting* s, int32_t node, const char* op) {
 static int32_t find_swish(const sorting* s, int32_t x) {
   int32_t gate = s->first[x], product = s->second[x], squashed;
   if (s->readers[x] != 2 || !is_op(s, gate, "sigmoid") || !is_op(s, product, "mul")) return -1;
+  /* the sigmoid comes before its product in the region, and may have been sorted alone */
   if (s->owner[gate] >= 0 && s->owner[gate] != gate) return -1;
   squashed = s->r->nodes[gate].outputs[0];
   return s->readers[squashed] == 1 && s->first[squashed] == product ? product : -1;
@@ -191,6 +192,7 @@ static int32_t add_swish(sorting* s, group* g, int32_t number, int32_t x, int32_
   s->end[number] = product;
   out->kind = POST_ELTWISE;
   out->alg = dnnl_eltwise_swish;
+  /* x * sigmoid(alpha * x) */
   out->alpha = 1.0f;
   out->other = -1;
   out->node = product;
@@ -273,6 +275,7 @@ static int sort_node(sorting* s, int32_t number) {
   group* g = &s->groups[number];
   int32_t flow = -1, cell;
   s->p->node = number;
+  /* all that follows reads the first of both */
   if (node->num_outputs < 1 || node->num_inputs < 1 || node->inputs[0] < 0) {
     return plan_fail(s->p, "the node has no input or no output");
   }
@@ -348,6 +351,7 @@ static int build_group(plan* p, const group* g) {
              ->build(p, &p->region->nodes[g->head], g->posts, count);
     add_readers(p, &g->posts[count], g->num_posts - count, -1);
     if (rc != DNNL_PLAN_UNSUITABLE || count == 0) break;
+    /* fewer, by one node at least */
     count = whole_nodes(g->posts, count - 1);
   }
   if (rc != 0) return -1;
@@ -378,6 +382,7 @@ int build_nodes(plan* p) {
   if (numbers == NULL || groups == NULL) {
     rc = plan_fail(p, "out of memory");
   } else {
+    /* zeroed, and behind each other */
     s.readers = numbers;
     s.first = s.readers + tensors;
     s.second = s.first + tensors;

@@ -41,6 +41,7 @@ static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitiv
   dnnl_primitive_attr_t attr = NULL;
   int rc = plan_status(p, dnnl_primitive_attr_create(&attr), "attributes");
   if (rc != 0) return rc;
+  /* memory of its own would be allocated by each run */
   rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                    "attributes");
   if (rc == 0) {
@@ -79,6 +80,7 @@ static int reorder_now(plan* p, const view* from, const view* to) {
   if (rc == 0) {
     rc = plan_status(p, dnnl_primitive_execute(primitive, p->stream, 2, args), "weights");
   }
+  /* before the objects go that it works with */
   if (rc == 0) rc = plan_status(p, dnnl_stream_wait(p->stream), "weights");
   if (args[0].memory != NULL) dnnl_memory_destroy(args[0].memory);
   if (args[1].memory != NULL) dnnl_memory_destroy(args[1].memory);

@@ -229,6 +229,7 @@ int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   PLAN_TRY(dequantized(p, &b, tvmrt_node_float(node, "b_zero", 0),
                        tvmrt_node_float(node, "b_scale", 1), &b_numbers, steps));
   PLAN_TRY(number(p, b.md.ndims, tvmrt_node_float(node, "y_scale", 1), &divisor));
+  /* in the order of the operator: sum, then quotient, then rounding */
   steps[2] = (step){.alg = dnnl_binary_add, .other = &term};
   steps[3] = (step){.alg = dnnl_binary_div, .other = &divisor};
   quantized(node, to, tvmrt_node_float(node, "y_zero", 0), steps + 4);
@@ -320,6 +321,7 @@ int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, i
   (void)posts;
   (void)num_posts;
   PLAN_TRY(floats(p, node->inputs[0], &x));
+  /* before any extent behind the channels is read */
   if (y->ndim < 3 || y->ndim > 5 || x.md.ndims != y->ndim || !is_bytes(to) ||
       !is_bytes(type_of(p, node->inputs[0]))) {
     return plan_fail(p, "operand and result are no images of bytes");

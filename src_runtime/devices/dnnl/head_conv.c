@@ -26,6 +26,7 @@ static int read_window(plan* p, const tvmrt_region_node* node, int spatial, wind
   PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
   out->spatial = spatial;
   out->groups = tvmrt_node_int(node, "groups", 1);
+  /* divided by below */
   if (out->groups < 1) return plan_fail(p, "%lld groups", (long long)out->groups);
   for (i = 0; i < spatial; ++i) {
     out->strides[i] = strides[i];
@@ -182,6 +183,7 @@ static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primi
   int rc = layout_channels_last(p, x->ndims, x->dims, x->data_type, &x_last);
   if (rc == 0) rc = layout_channels_last(p, y->ndims, y->dims, y->data_type, &y_last);
   if (rc == 0) {
+    /* only for this question: the caller's layouts come back below */
     op->src = &x_last;
     op->dst = &y_last;
     rc = fused_desc(p, op, f, num_posts, out);
@@ -239,6 +241,7 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
   dims[1] = e->kernel[0] / groups;
   for (i = 0; i < e->ndims + 1; ++i) perm[i] = i;
   for (i = 1; i < e->ndims; ++i) dims[i + 1] = e->kernel[i];
+  /* input and output channels change places, within each group */
   perm[1] = 2;
   perm[2] = 1;
   PLAN_TRY(layout_reshape(p, &o->w, e->ndims + 1, dims, &o->w));

@@ -41,6 +41,7 @@ static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
     return 0;
   }
   out->ndims = 2;
+  /* the result's inner extents are compared below, its rows here */
   out->a[0] = out->y[0] = rows_of(a);
   out->a[1] = a->shape[a->ndim - 1];
   out->b[0] = b->shape[0];
@@ -80,6 +81,7 @@ static int read_bias(plan* p, int32_t tensor, const extents* e, view* out) {
   PLAN_TRY(plan_source(p, tensor, out));
   PLAN_TRY(layout_reshape(p, out, e->ndims, dims, out));
   for (i = 0; i < e->ndims; ++i) {
+    /* oneDNN would read beyond a bias of other extents */
     if (dims[i] != e->y[i] && dims[i] != 1) return DNNL_PLAN_UNSUITABLE;
   }
   return layout_packed(p, out, out);
@@ -103,6 +105,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   PLAN_TRY(layout_reshape(p, &o->a, e->ndims, e->a, &o->a));
   PLAN_TRY(layout_reshape(p, &o->b, e->ndims, e->b, &o->b));
   PLAN_TRY(layout_as_dtype(p, &o->a, dtype, &o->a));
+  /* constants get their type with their packing */
   if (!constant) PLAN_TRY(layout_as_dtype(p, &o->b, dtype, &o->b));
   o->a_md = o->a.md;
   o->b_md = o->b.md;
@@ -154,6 +157,7 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   PLAN_TRY(read_operands(p, node, build_result(node, posts, num_posts), &e, &o));
   PLAN_TRY(settle(p, &o.a));
   o.a_md = o.a.md;
+  /* weights that oneDNN packs come in any order */
   if (!o.b_md.any) {
     PLAN_TRY(settle(p, &o.b));
     o.b_md = o.b.md;

@@ -14,6 +14,7 @@ static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args, la
     view* v = &args[i].v;
     args[i].arg = DNNL_ARG_MULTIPLE_SRC + i;
     PLAN_TRY(plan_source(p, node->inputs[i], v));
+    /* the first part's type: one of reduced precision may have come before */
     PLAN_TRY(layout_as_dtype(p, v, i == 0 ? v->md.data_type : args[0].v.md.data_type, v));
     mds[i] = v->md;
   }
@@ -27,12 +28,14 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout
   layout md;
   fused f;
   PLAN_TRY(read_parts(p, node, args, mds));
+  /* attributes come from a file: oneDNN would count beyond its arrays */
   if (axis < 0 || axis >= mds[0].ndims) return plan_fail(p, "axis %d is out of range", axis);
   PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, mds[0].ndims, mds[0].dims, false, &f));
   rc = plan_status(p, api_concat(n, mds, axis, p->engine, f.attr, &pd),
                    "joining tensors of these extents");
   fused_free(&f);
   PLAN_TRY(rc);
+  /* the place behind the last part, for which the list has room */
   args[n].arg = DNNL_ARG_DST;
   rc = layout_chosen(p, pd, dnnl_query_dst_md, 0, &md);
   if (rc == 0) rc = plan_new_view(p, &md, &args[n].v);

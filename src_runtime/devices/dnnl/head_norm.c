@@ -81,10 +81,12 @@ static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, fl
 static int as_rows(plan* p, const tvmrt_region_node* node, int64_t extent, view* out) {
   int64_t size = tvmrt_region_size(p->region, node->inputs[0]);
   dnnl_dims_t dims;
+  /* a row of nothing cannot be divided by */
   if (extent < 1 || size % extent != 0) return plan_fail(p, "rows of %d", (int)extent);
   dims[0] = size / extent;
   dims[1] = extent;
   PLAN_TRY(plan_source(p, node->inputs[0], out));
+  /* blocks of channels would lie within a row */
   PLAN_TRY(layout_row_major(p, out, out));
   return layout_reshape(p, out, 2, dims, out);
 }
@@ -115,6 +117,7 @@ static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t a
   api_op op = {.kind = API_BINARY, .what = "scaling channels", .alg = alg};
   dnnl_dims_t dims;
   int i;
+  /* none: the tensor stays as it is */
   if (numbers < 0) return 0;
   for (i = 0; i < v->md.ndims; ++i) dims[i] = i == 1 ? v->md.dims[1] : 1;
   PLAN_TRY(plan_source(p, numbers, &args[1].v));

@@ -84,6 +84,7 @@ int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   if (src.md.ndims != y->ndim) return plan_fail(p, "operand and result differ in their axes");
   PLAN_TRY(build_read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
   if (strcmp(node->op, "avg_pool") == 0) {
+    /* whether elements of the padding count among those that are divided by */
     w.alg = tvmrt_node_int(node, "count_pads", 0) != 0 ? dnnl_pooling_avg_include_padding
                                                        : dnnl_pooling_avg_exclude_padding;
   }
@@ -98,6 +99,7 @@ typedef struct {
   dnnl_alg_kind_t pool; /* over all pixels of a channel; undef if none */
 } reduction_row;
 
+/* Sums of squares are a norm without its root, whose power is `alpha`. */
 static const reduction_row REDUCTIONS[] = {
     {"reduce_sum", dnnl_reduction_sum, dnnl_alg_kind_undef},
     {"reduce_mean", dnnl_reduction_mean, dnnl_pooling_avg_include_padding},
@@ -200,6 +202,7 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
   bool spatial;
   view src;
   while (strcmp(row->op, node->op) != 0) ++row; /* build.c lists the same names */
+  /* posts work on the result's extents, in the rank that the primitive has */
   if (num_posts > 0 && !keeps_rank(p, node)) return DNNL_PLAN_UNSUITABLE;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(folded_dims(p, node, &src, dims, &spatial));
@@ -230,6 +233,7 @@ static int64_t nearest(int64_t o, int64_t out, int64_t in) {
 static int check_places(plan* p, const tvmrt_region_node* node, const view* src, int64_t* dims) {
   int32_t count = 0, i;
   const int64_t* axes = tvmrt_node_ints(node, "axes", &count);
+  /* a list of places for each axis, behind the tensor itself */
   if (count + 1 > node->num_inputs) return plan_fail(p, "places along an axis are missing");
   memcpy(dims, src->md.dims, (size_t)src->md.ndims * sizeof(dims[0]));
   for (i = 0; i < count; ++i) {
@@ -242,6 +246,7 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
     }
     n = tvmrt_region_size(p->region, tensor);
     for (o = 0; o < n; ++o) {
+      /* one place that differs would be another element */
       if (places[o] != nearest(o, n, src->md.dims[axes[i]])) {
         return plan_fail(p, "the places are not those of oneDNN's nearest neighbour");
       }

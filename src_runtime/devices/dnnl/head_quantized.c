@@ -35,7 +35,9 @@ static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) 
     q->clips = false;
     return 0;
   }
+  /* the type's own range needs no operation: oneDNN saturates when it writes bytes */
   q->clips = low > (is_signed ? -128 : 0) || high < (is_signed ? 127 : 255);
+  /* moved by the zero point, which comes behind the clip */
   q->low = (float)low - (float)q->y_zero;
   q->high = (float)high - (float)q->y_zero;
   return 0;
@@ -59,6 +61,7 @@ static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* 
   } else {
     memcpy(q->scales, t->data, (size_t)q->num_scales * sizeof(float));
   }
+  /* bit 1 stands for dimension 1, the result's channels; no bit for one number */
   q->scale_mask = q->num_scales == 1 ? 0 : 1 << 1;
   return 0;
 }
@@ -96,6 +99,7 @@ static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims,
   dnnl_status_t status = api_set_scales(f->attr, q->num_scales, q->scale_mask, q->scales);
   plan_arg* operand = &f->args[f->num_args];
   if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
+  /* sums as they are */
   if (q->num_scales == 1 && q->scales[0] == 1.0f) return 0;
   operand->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   PLAN_TRY(constant(p, ndims, q->num_scales, dnnl_f32, q->scales, &operand->v));
@@ -158,6 +162,7 @@ static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   uint8_t* bytes;
   size_t i;
   PLAN_TRY(plan_source(p, tensor, out));
+  /* as the region has them: an unsigned byte is turned into a signed one below */
   dtype = out->md.data_type;
   if (dtype == dnnl_s8 && is_zero(p, zero, 0)) return 0;
   if (dtype != dnnl_u8 || !is_zero(p, zero, 128)) {
@@ -188,6 +193,7 @@ static int add_product(plan* p, const api_op* op, const fused* f, view x, view w
       {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, x}, {DNNL_ARG_BIAS, x}};
   dnnl_primitive_desc_t pd = NULL;
   int rc;
+  /* 0: there is no form with fewer operations to be tried, so a slow one is taken, too */
   PLAN_TRY(fused_desc(p, op, f, 0, &pd));
   rc = layout_as_chosen(p, &x, pd, dnnl_query_src_md, 0, &args[0].v);
   if (rc == 0) rc = layout_as_chosen(p, &w, pd, dnnl_query_weights_md, 0, &args[1].v);
@@ -262,6 +268,7 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   if (bias >= 0) PLAN_TRY(read_bias(p, bias, 1, 0, &b));
   PLAN_TRY(layout_free(p, x.md.ndims, x.md.dims, x.md.data_type, &x_md));
   PLAN_TRY(layout_free(p, y->ndim, y->shape, q->to, &y_md));
+  /* packed once, in the order that the primitive likes */
   PLAN_TRY(layout_any(p, w.md.ndims, w.md.dims, dnnl_s8, &w_md));
   PLAN_TRY(create_attributes(p, node->outputs[0], q, y->ndim, y->shape, &f));
   rc = add_product(p, &op, &f, x, w, bias >= 0 ? &b : NULL);
@@ -290,6 +297,7 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
   int i, rc;
   if (t->ndim < 2 || kernel->ndim != 2) return plan_fail(p, "operands are no matrices");
   for (i = 0; i < t->ndim - 1; ++i) x_dims[0] *= t->shape[i];
+  /* which the reshape compares with what x has */
   x_dims[1] = kernel->shape[0];
   y_dims[0] = x_dims[0];
   y_dims[1] = kernel->shape[1];
@@ -306,6 +314,7 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
   return rc;
 }
 
+/* Appends the product for one way of rounding; UNSUITABLE where oneDNN has not this one. */
 typedef int (*product_builder)(plan* p, const tvmrt_region_node* node, const quantization* q);
 
 /* `channel_axis`: of the weights. Where oneDNN has no rounding in front of the zero point, it
@@ -322,6 +331,7 @@ static int build_product(plan* p, const tvmrt_region_node* node, int channel_axi
   if (w->ndim < 2) return plan_fail(p, "weights are no matrix");
   PLAN_TRY(read_output(p, node, &q));
   rc = read_scales(p, node->inputs[2], w->shape[channel_axis], &q);
+  /* without a zero point it does not matter when the sum is rounded */
   q.rounds_first = q.y_zero != 0;
   if (rc == 0) rc = with(p, node, &q);
   if (rc == DNNL_PLAN_UNSUITABLE && q.rounds_first) { /* results may then differ by one step */

@@ -95,6 +95,7 @@ static dnnl_format_tag_t channels_last_tag(int ndims) {
 int layout_channels_last(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
                          layout* out) {
   dnnl_format_tag_t tag = channels_last_tag(ndims);
+  /* without a text: the caller has another way */
   if (tag == dnnl_format_tag_undef) return DNNL_PLAN_UNSUITABLE;
   return by_tag(p, ndims, dims, dtype, tag, out);
 }
@@ -141,6 +142,7 @@ int layout_border(plan* p, int32_t tensor, layout* out) {
   if (dtype == dnnl_data_type_undef) {
     return plan_fail(p, "oneDNN has no elements of the type of tensor %s", t->name);
   }
+  /* vectors and matrices have one order */
   bool dense = given == NULL ? ndims < 3 || has_dense_borders(p->region) : given->strides == NULL;
   if (ndims < 1 || dense) {
     return layout_dense(p, ndims, t->shape, dtype, out);
@@ -283,6 +285,7 @@ int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   for (i = 0; i < v->md.ndims; ++i) where[i] = 0;
   for (i = 0; i < v->md.ndims; ++i) {
     if (perm[i] < 0 || perm[i] >= v->md.ndims) return plan_fail(p, "perm is no permutation");
+    /* the inverse */
     where[perm[i]] = i;
   }
   PLAN_TRY(plan_status(p, api_permute(&p->layouts, &v->md, where, &md), "transpose"));
@@ -299,6 +302,7 @@ static int take_every(plan* p, const view* v, const int64_t* starts, const int64
   layout md;
   int i;
   for (i = 0; i < v->md.ndims; ++i) {
+    /* within the store, as layout_slice() has compared */
     offset += starts[i] * v->md.strides[i];
     strides[i] = v->md.strides[i] * steps[i];
   }

@@ -25,6 +25,7 @@ static size_t lowest_place(const plan* p, int32_t which) {
     moved = false;
     for (i = 0; i < which; ++i) {
       const plan_store* o = &p->stores[i];
+      /* a store that nothing touches takes no place */
       if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
       if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
         place = (o->offset + o->bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;

@@ -18,6 +18,7 @@ int plan_fail(plan* p, const char* format, ...) {
   (void)vsnprintf(text, sizeof(text), format, args);
   va_end(args);
   TVMPackedFuncSetLastError(text);
+  /* -1 where no node is being built */
   p->region->failed_node = p->node;
   return -1;
 }
@@ -124,6 +125,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   PLAN_TRY(layout_chosen(p, pd, dnnl_query_scratchpad_md, 0, &scratch));
   scratch_bytes = api_bytes(&scratch);
   s->node = p->node;
+  /* the scratch memory is an argument like others, and the last one */
   s->num_args = num_args + (scratch_bytes > 0);
   s->pending = calloc((size_t)s->num_args, sizeof(plan_arg));
   s->args = calloc((size_t)s->num_args, sizeof(dnnl_exec_arg_t));
@@ -185,6 +187,7 @@ static int note_borders(plan* p) {
   const tvmrt_region* r = p->region;
   size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
   int32_t i;
+  /* one more, so that 0 bytes are never asked for */
   p->borders = calloc(count + 1, sizeof(plan_border));
   if (p->borders == NULL) return plan_fail(p, "out of memory");
   for (i = 0; i < r->num_inputs; ++i) PLAN_TRY(note_border(p, r->inputs[i]));
@@ -368,6 +371,7 @@ int plan_run(plan* p) {
   if (bind_call(p) != 0) return -1;
   for (i = 0; i < p->num_steps; ++i) {
     const plan_step* s = &p->steps[i];
+    /* queued on the stream of the process, which runs on the calling thread */
     dnnl_status_t status = dnnl_primitive_execute(s->primitive, p->stream, s->num_args, s->args);
     if (status != dnnl_success) {
       p->node = s->node;

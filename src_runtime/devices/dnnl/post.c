@@ -3,7 +3,7 @@
  * Posts were read by post_read(); they are either appended to a head's attributes or built alone,
  * where the first becomes a primitive and the others its posts. What does not go is told by
  * UNSUITABLE, and the caller tries with fewer. */
-#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +47,7 @@ static int append_prelu(plan* p, dnnl_post_ops_t ops, int index, const post* op,
   int lead = ndims - t->ndim, axis;
   view v;
   for (axis = 0; axis < t->ndim && t->shape[axis] == 1; ++axis) continue;
+  /* slopes must be constants: oneDNN wants them in an order of its own */
   if (t->data == NULL || ndims < 2 || size != dims[1] || axis + lead != 1) {
     return DNNL_PLAN_UNSUITABLE;
   }
@@ -77,7 +78,7 @@ static bool is_clip(const post* op) {
  * the lower: the order would matter then. */
 static bool merge_clips(const post* op, const post* next, post* out) {
   if (!is_clip(op) || !is_clip(next)) return false;
-  if (op->beta != FLT_MAX || next->alpha != -FLT_MAX || next->beta < op->alpha) return false;
+  if (op->beta != INFINITY || next->alpha != -INFINITY || next->beta < op->alpha) return false;
   *out = *next;
   out->alpha = op->alpha;
   return true;
@@ -145,6 +146,7 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
   int i, index = 0;
   for (i = 0; i < num_posts; ++i) {
     post op;
+    /* no room for another operand */
     if (f->num_args == DNNL_PLAN_ARGS) return DNNL_PLAN_UNSUITABLE;
     i += take(&posts[i], num_posts - i, &op) - 1;
     if (op.kind == POST_ELTWISE) {
@@ -244,6 +246,7 @@ int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const p
  * node's own steps set theirs by themselves. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst) {
+  /* heads have four arguments at most, and `fused` has no more than its own room */
   plan_arg all[2 * DNNL_PLAN_ARGS];
   memcpy(all, args, (size_t)num_args * sizeof(*args));
   memcpy(all + num_args, f->args, (size_t)f->num_args * sizeof(*args));
@@ -330,6 +333,7 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   api_op op;
   fused f;
   if (has_twice(first, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
+  /* see is_whole() */
   if (first->kind == POST_BINARY && num_rest > 0 && !is_whole(&src->md)) {
     return DNNL_PLAN_UNSUITABLE;
   }

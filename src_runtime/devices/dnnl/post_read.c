@@ -2,7 +2,7 @@
  *
  * Only the region is looked at: whether a primitive takes the operations is seen when it is
  * made. */
-#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "build.h"
@@ -92,16 +92,20 @@ static bool read_scalar(const char* op, float c, bool first, post* out) {
   } else if (strcmp(op, "sub") == 0) {
     set_eltwise(out, dnnl_eltwise_linear, first ? 1.0f : -1.0f, first ? -c : c);
   } else if (strcmp(op, "div") == 0 && first) {
+    /* a product with the inverse may differ from the quotient in its last bit */
     set_eltwise(out, dnnl_eltwise_linear, 1.0f / c, 0.0f);
   } else if (strcmp(op, "div") == 0) {
+    /* c / x */
     set_eltwise(out, dnnl_eltwise_pow, c, -1.0f);
   } else if (strcmp(op, "max") == 0) {
-    set_eltwise(out, dnnl_eltwise_clip, c, FLT_MAX);
+    /* one bound alone, so that the other is infinite: infinities pass */
+    set_eltwise(out, dnnl_eltwise_clip, c, INFINITY);
   } else if (strcmp(op, "min") == 0) {
-    set_eltwise(out, dnnl_eltwise_clip, -FLT_MAX, c);
+    set_eltwise(out, dnnl_eltwise_clip, -INFINITY, c);
   } else if (strcmp(op, "pow") == 0 && first) {
     set_eltwise(out, dnnl_eltwise_pow, 1.0f, c);
   } else if (strcmp(op, "prelu") == 0 && first) {
+    /* alpha is the slope below 0 */
     set_eltwise(out, dnnl_eltwise_relu, c, 0.0f);
   } else {
     return false;
@@ -122,6 +126,7 @@ static bool keeps_extents(const plan* p, const tvmrt_region_node* node, int32_t 
  * takes two. */
 static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
   const binary_row* row = find_binary(node->op);
+  /* a node that reads what flows twice has it first, and second as the other operand */
   bool first = build_input(node, 0) == flow;
   int32_t other = build_input(node, first ? 1 : 0);
   /* of the other operand, where it is one number */
@@ -139,6 +144,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, p
     set_binary(out, first ? row->alg : row->swapped, other);
     return 1;
   }
+  /* a tensor divided by x has no form of its own */
   if (row->alg != dnnl_binary_sub) return 0;
   set_eltwise(out, dnnl_eltwise_linear, -1.0f, 0.0f); /* other - x = -x + other */
   set_binary(out + 1, dnnl_binary_add, other);
@@ -162,6 +168,7 @@ int post_read(plan* p, const tvmrt_region_node* node, int32_t node_number, int32
   }
   for (i = 0; i < count; ++i) {
     out[i].node = node_number;
+    /* the region has a tensor behind the whole node alone */
     out[i].result = i == count - 1 ? node->outputs[0] : -1;
   }
   return count;

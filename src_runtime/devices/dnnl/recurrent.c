@@ -106,6 +106,7 @@ static int layer_weights(plan* p, const cell* c, view* out) {
   for (i = 0; i < c->inputs; ++i) {
     for (g = 0; g < c->row->gates; ++g) {
       for (o = 0; o < c->hidden; ++o) {
+        /* where the compiler has it: the identity puts gates in oneDNN's order, too */
         int64_t from = c->row->order[g] * c->hidden + o;
         *data++ = c->w == NULL ? (float)(i == from) : c->w[i * n + from];
       }
@@ -155,6 +156,7 @@ static int biases(plan* p, const cell* c, view* out) {
 static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_node* product = product_of(p, node);
   dnnl_dims_t dims;
+  /* in memory already: somebody else reads it, too */
   if (p->views[node->inputs[0]].store >= 0 || product == NULL) {
     /* lint: what is not in the table of cells was refused before */
     c->inputs = c->row->gates * c->hidden;
@@ -192,6 +194,7 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   if (x->shape[2] != c->row->gates * c->hidden || r->shape[0] != x->shape[2]) {
     return plan_fail(p, "the gates do not fit the recurrence weights");
   }
+  /* the recurrence's part of the last gate has a bias of its own there */
   c->num_biases = c->row->gates + before_reset;
   if (before_reset && build_input(node, 3) >= 0) {
     if (!is_constant_floats(build_tensor(p, node->inputs[3])) ||
@@ -253,6 +256,7 @@ static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors
   PLAN_TRY(layer_weights(p, c, &t->args[W].v));
   PLAN_TRY(iteration_weights(p, c, &t->args[R].v));
   PLAN_TRY(biases(p, c, &t->args[B].v));
+  /* W and R are left to the primitive's choice, see describe() */
   t->used[X] = &t->args[X].v.md;
   t->used[B] = &t->args[B].v.md;
   PLAN_TRY(state(p, build_input(node, 2), states, H0, DNNL_ARG_SRC_ITER, t));

@@ -72,6 +72,26 @@ def test_what_is_read_again_is_not_written_over(case, tmp_path):
     np.testing.assert_allclose(outputs[0], judge(model, feeds)[0], rtol=1e-3, atol=1e-2)
 
 
+BOUNDS = {
+    "below": [("Max", ["x", "low"], "y", {})],
+    "above": [("Min", ["x", "high"], "y", {})],
+    "both": [("Max", ["x", "low"], "m", {}), ("Min", ["m", "high"], "y", {})],
+}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+def test_infinities_pass_a_bound_on_the_other_side(case, tmp_path):
+    weights = {"low": np.float32([-0.5]), "high": np.float32([0.5])}
+    read = {name for _, inputs, _, _ in BOUNDS[case] for name in inputs}
+    x = normal(8, 64)
+    x[0, 0], x[1, 1] = np.inf, -np.inf
+    model = network(
+        BOUNDS[case], {"x": x}, {k: v for k, v in weights.items() if k in read}, {"y": "float32"}
+    )
+    _, outputs = run(model, {"x": x}, tmp_path)
+    np.testing.assert_array_equal(outputs[0], judge(model, {"x": x})[0])
+
+
 CHAINS = {
     "conv-relu": [("Conv", ["x", "w"], "c", {}), ("Relu", ["c"], "y", {})],
     "conv-swish": [
