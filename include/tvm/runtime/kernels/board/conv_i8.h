@@ -201,34 +201,24 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bi
 
 #endif
 
-/*!
- * \brief The sums of some channels of one output pixel, and of two neighbouring ones.
- *
- * \param sums     [out] [pixel][TVMRT_MICRO_CHUNK].
- * \param bias     [in] Of the first of the channels.
- * \param weights  [in] Of the first of the channels; those of n elements of the window each.
+/*
+ * tvmrt_micro_tile_1() and _2(): the sums of some channels of one output pixel, and of two neighbouring
+ * ones, [pixel][TVMRT_MICRO_CHUNK]. bias and weights are those of the first of the channels; n is the
+ * elements of the window.
  */
-TVMRT_NOINLINE void tvmrt_micro_tile_1(int32_t* sums, const int32_t* bias,
-                                       const tvmrt_micro_element* window, const int8_t* weights,
-                                       int32_t n, int32_t channels) {
-  const int32_t* const end = sums + channels;
-  do {
-    weights = tvmrt_micro_products_1(sums, bias, window, weights, n);
-    bias += 2;
-    sums += 2;
-  } while (sums < end);
-}
-
-TVMRT_NOINLINE void tvmrt_micro_tile_2(int32_t* sums, const int32_t* bias,
-                                       const tvmrt_micro_element* window, const int8_t* weights,
-                                       int32_t n, int32_t channels) {
-  const int32_t* const end = sums + channels;
-  do {
-    weights = tvmrt_micro_products_2(sums, bias, window, weights, n);
-    bias += 2;
-    sums += 2;
-  } while (sums < end);
-}
+#define TVMRT_DEFINE_MICRO_TILE(PIXELS)                                        \
+  TVMRT_NOINLINE void tvmrt_micro_tile_##PIXELS(                               \
+      int32_t* sums, const int32_t* bias, const tvmrt_micro_element* window,   \
+      const int8_t* weights, int32_t n, int32_t channels) {                    \
+    const int32_t* const end = sums + channels;                                \
+    do {                                                                       \
+      weights = tvmrt_micro_products_##PIXELS(sums, bias, window, weights, n); \
+      bias += 2;                                                               \
+      sums += 2;                                                               \
+    } while (sums < end);                                                      \
+  }
+TVMRT_DEFINE_MICRO_TILE(1)
+TVMRT_DEFINE_MICRO_TILE(2)
 
 TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int joint) {
   return TVMRT_MICRO_ASM && joint && c->range.direct;

@@ -92,17 +92,11 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
 }
+TVMRT_DEFINE_X86_PACKED(_mm256, 256)
 TVMRT_INLINE __m256i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
                                    const tvmrt_i8_range* range) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  int offset = range->is_signed ? 128 : 0;
-  __m256i zero = _mm256_set1_epi16((short)(range->zero + offset));
-  __m256i ab = _mm256_adds_epi16(_mm256_packs_epi32(a, b), zero);
-  __m256i cd = _mm256_adds_epi16(_mm256_packs_epi32(c, d), zero);
-  __m256i v = _mm256_packus_epi16(ab, cd);
-  v = _mm256_max_epu8(v, _mm256_set1_epi8((char)(range->lo + offset)));
-  v = _mm256_min_epu8(v, _mm256_set1_epi8((char)(range->hi + offset)));
-  return _mm256_permutevar8x32_epi32(_mm256_xor_si256(v, _mm256_set1_epi8((char)offset)), order);
+  return _mm256_permutevar8x32_epi32(tvmrt_i8_packed(a, b, c, d, range), order);
 }
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {

@@ -100,6 +100,21 @@
 #error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
 #endif
 
+/* tvmrt_i8_packed(): four vectors to bytes, by the intrinsics of vectors of some BITS that begin with
+   MM. The packs work within 128 bits, so that wide vectors have their fours in another order. */
+#define TVMRT_DEFINE_X86_PACKED(MM, BITS)                                                   \
+  TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_packed(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, \
+                                            tvmrt_i8_acc d, const tvmrt_i8_range* range) {  \
+    int offset = range->is_signed ? 128 : 0;                                                \
+    tvmrt_i8_acc zero = MM##_set1_epi16((short)(range->zero + offset));                     \
+    tvmrt_i8_acc ab = MM##_adds_epi16(MM##_packs_epi32(a, b), zero);                        \
+    tvmrt_i8_acc cd = MM##_adds_epi16(MM##_packs_epi32(c, d), zero);                        \
+    tvmrt_i8_acc v = MM##_packus_epi16(ab, cd);                                             \
+    v = MM##_max_epu8(v, MM##_set1_epi8((char)(range->lo + offset)));                       \
+    v = MM##_min_epu8(v, MM##_set1_epi8((char)(range->hi + offset)));                       \
+    return MM##_xor_si##BITS(v, MM##_set1_epi8((char)offset));                              \
+  }
+
 /* ---- AVX-512 VNNI: 16 lanes ---- */
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI

@@ -53,16 +53,10 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm_cvtps_epi32(_mm_mul_ps(_mm_cvtepi32_ps(acc), _mm_loadu_ps(scale)));
 }
+TVMRT_DEFINE_X86_PACKED(_mm, 128)
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
-  int offset = range->is_signed ? 128 : 0;
-  __m128i zero = _mm_set1_epi16((short)(range->zero + offset));
-  __m128i ab = _mm_adds_epi16(_mm_packs_epi32(a, b), zero);
-  __m128i cd = _mm_adds_epi16(_mm_packs_epi32(c, d), zero);
-  __m128i v = _mm_packus_epi16(ab, cd);
-  v = _mm_max_epu8(v, _mm_set1_epi8((char)(range->lo + offset)));
-  v = _mm_min_epu8(v, _mm_set1_epi8((char)(range->hi + offset)));
-  v = _mm_xor_si128(v, _mm_set1_epi8((char)offset));
+  const __m128i v = tvmrt_i8_packed(a, b, c, d, range);
   if (n == 16) {
     _mm_storeu_si128((__m128i*)y, v);
   } else {

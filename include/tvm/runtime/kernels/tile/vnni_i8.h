@@ -34,18 +34,11 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
 }
-/* Four vectors to 64 bytes. The packs work within 128 bits; the permutation puts the rest right. */
+TVMRT_DEFINE_X86_PACKED(_mm512, 512)
 TVMRT_INLINE __m512i tvmrt_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c, tvmrt_i8_acc d,
                                    const tvmrt_i8_range* range) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  int offset = range->is_signed ? 128 : 0;
-  __m512i zero = _mm512_set1_epi16((short)(range->zero + offset));
-  __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
-  __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
-  __m512i v = _mm512_packus_epi16(ab, cd);
-  v = _mm512_max_epu8(v, _mm512_set1_epi8((char)(range->lo + offset)));
-  v = _mm512_min_epu8(v, _mm512_set1_epi8((char)(range->hi + offset)));
-  return _mm512_permutexvar_epi32(order, _mm512_xor_si512(v, _mm512_set1_epi8((char)offset)));
+  return _mm512_permutexvar_epi32(order, tvmrt_i8_packed(a, b, c, d, range));
 }
 /* Up to four vectors to n <= 64 bytes; a mask costs as much as some stores without. */
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
