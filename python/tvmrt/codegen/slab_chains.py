@@ -17,11 +17,10 @@ from dataclasses import replace
 from tvmrt.ir.program import Program, Step
 
 from .operators.row_chain import main_read
-from .operators.slab_chain import SlabChainLowering
+from .operators.slab_chain import MOST_LAYERS, SlabChainLowering
 from .row_chains import as_one, last_uses, passes
 from .target import Target
 
-MOST_LAYERS = 8  # TVMRT_SLAB_LAYERS
 CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
 WIDER = 2  # times the elements of what goes into two layers, or comes out
 # Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their

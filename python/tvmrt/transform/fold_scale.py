@@ -21,7 +21,7 @@ def fold_scale(graph: Graph) -> None:
     def absorb(node: Node, product: Node, row: np.ndarray) -> bool:
         weights = product.inputs[1]
         tied = any(are_transposed(table, weights) for table in tables)
-        return not tied and _absorb(node, product, row)
+        return not tied and _absorb(product, row)
 
     absorb_constants(graph, _sides, absorb)
 
@@ -30,7 +30,7 @@ def _sides(node: Node) -> Sides:
     return (node.inputs, node.inputs[::-1]) if node.op == "mul" else ()
 
 
-def _absorb(node: Node, product: Node, row: np.ndarray) -> bool:
+def _absorb(product: Node, row: np.ndarray) -> bool:
     weights = product.inputs[1]
     if not weights.is_constant:
         return False

@@ -14,6 +14,7 @@ from ml_dtypes import bfloat16
 from test_conv_f32 import CASES
 
 from tvmrt.codegen.window.layer_f32 import LayerF32
+from tvmrt.codegen.window.tile_kinds import KINDS, PAIRS
 
 packing = kb.packing
 
@@ -52,7 +53,7 @@ NAMES = (
 class Rounded(Case):
     """A case as a layer in bfloat16."""
 
-    kind = "bf16"
+    kind = PAIRS
 
     @property
     def layer(self) -> LayerF32:
@@ -60,7 +61,7 @@ class Rounded(Case):
 
 
 def rounded_cases(kind: str) -> list[Rounded]:
-    made = type(kind, (Rounded,), {"kind": kind})
+    made = type(kind, (Rounded,), {"kind": KINDS[kind]})
     return [made(**vars(case)) for case in CASES if case.name in NAMES]
 
 

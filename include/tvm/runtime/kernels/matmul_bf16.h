@@ -12,8 +12,8 @@
 #include "matmul_f32.h"
 #include "tile/bf16.h"
 
-/*! \brief Bytes of rows of a that are rounded at a time; at least as many as a tile has. */
-enum { TVMRT_MATMUL_BF16_BYTES = 64 << 10 };
+/* Generated code defines TVMRT_MATMUL_BF16_BYTES: bytes of rows of a that are rounded at a time, for
+ * which it has scratch; at least as many rows as a tile has. */
 
 /*! \brief The scratch of a task: a panel of b, and rows of a that were rounded. */
 typedef struct {

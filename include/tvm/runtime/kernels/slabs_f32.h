@@ -20,7 +20,7 @@
 #include "conv_f32.h"
 #include "depthwise_f32.h"
 
-enum { TVMRT_SLAB_LAYERS = 8 };
+/* Generated code defines TVMRT_SLAB_LAYERS: the most layers of a chain. */
 
 /*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
 typedef struct tvmrt_slab_layer_f32 {

@@ -51,7 +51,7 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
     else:
         lines += _parallel_function(symbol, parameters, f, result)
     text = "\n".join(lines)
-    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros)
+    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros, f.asks)
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:

@@ -117,6 +117,7 @@ def _closed(fields: Mapping[str, object]) -> dict[str, object]:
 def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
     """The register tiles of a kernel in float32, and the functions that they name."""
     f.include(*tiles.headers)
+    f.asks.update(tiles.asks)
     f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
     for line in tiles.definitions():
         f.define(line)

@@ -128,6 +128,7 @@ class Function:
     definitions: list[object] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
     macros: dict[str, str] = field(default_factory=dict)
+    asks: set[str] = field(default_factory=set)
 
 
 class FunctionWriter:
@@ -141,7 +142,7 @@ class FunctionWriter:
         self.includes: set[str] = set()
         self.macros: dict[str, str] = {}
         self.definitions: list[object] = []
-        self.asks: set[str] = set()  # fields of Target by which its text is as fast as it is
+        self.asks = {"lanes"}  # fields of Target by which its text is as fast as it is
         self.helpers: list[str] = []
         self.lines: list[str] = []
         self.printed: set[Symbol] = set()  # whose names its text has
@@ -232,6 +233,7 @@ class FunctionWriter:
         constants that it reads become this one's, too."""
         self.helper(function.text + "\n")
         self.includes |= function.includes
+        self.asks |= function.asks
         self.macros.update(function.macros)
         for definition in function.definitions:
             self.define(definition)

@@ -8,7 +8,6 @@ parameters, and so the constants that any of them reads.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -100,29 +99,11 @@ def _same(writers: Sequence[FunctionWriter], levels: Sequence[Target]) -> list[i
 
 
 def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> bool:
-    """Whether the code for a narrower level is as good: the text is the same, and what it takes of
-    vectors, those of floats or those of integer kernels, is the same for both."""
-    if asks_for_instructions(b.step):
-        return False
-    if any("i8" in header or "requantize" in header for header in a.includes):
-        if one.int8 != other.int8:
-            return False
-    elif one.lanes != other.lanes:
-        return False
-    if one.bf16 != other.bf16 and any("bf16" in header for header in a.includes):
-        return False
+    """Whether the code for a narrower level is as good: the text is the same, and so is all of the
+    target that it asks for."""
     if any(getattr(one, name) != getattr(other, name) for name in a.asks):
         return False
     return _content(a) == _content(b)
-
-
-def asks_for_instructions(step: Step) -> bool:
-    """Whether the C body of a custom operator looks at what the compiler may use."""
-    root = step.group.root
-    if root.op != "custom":
-        return False
-    source = root.attrs["operator"].c.source
-    return re.search(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon", source) is not None
 
 
 def _content(f: FunctionWriter) -> tuple:

@@ -56,7 +56,10 @@ def print_body(
             ]
     lines.append("")
     lines += extents.structs(program, prefix)
-    lines += (_packed_run if packed else _plain_run)(program, prefix, options, inputs, outputs)
+    if packed:
+        lines += _packed_run(program, prefix, inputs, outputs)
+    else:
+        lines += _plain_run(program, prefix, options, inputs, outputs)
     lines += proof.header_lines(program, prefix, weights_bytes)
     return [*lines, *more]
 
@@ -121,7 +124,7 @@ _SIZED_TENSORS = [
 ]
 
 
-def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
+def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
     order = [f"{t.member}, {extents.shape_text(t.type)}" for t in [*inputs, *outputs]]
     order += [
         f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tvmrt.error import UnsupportedError
@@ -18,6 +19,8 @@ from ..lowering import Lowering, lowers
 from .custom_files import header_name
 
 MAX_RANK = 8  # of tvmrt_shape
+# by which a C body looks at what the compiler may use
+_INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon")
 
 
 @lowers("custom")
@@ -46,6 +49,8 @@ class CustomLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.define(f'#include "{header_name(self.operator)}"')
+        if _INSTRUCTIONS.search(self.operator.c.source):
+            f.asks.add("flags")
         arguments = []
         inputs, outputs = self.operator.inputs, self.operator.outputs
         for i, operand in enumerate(inputs):

@@ -15,6 +15,8 @@ from ..window.packing_f32 import Tiles
 from ..window.plan import FLOAT
 from ..window.slabs import SlabPlan, plan_slabs
 
+MOST_LAYERS = 8  # of a chain, whose states a task has on its stack
+
 LEAST_ROWS = 4  # of a slab: with fewer, much of the time goes into rows that are held for the next
 MOST_ROWS = 8  # from there on they only take more memory
 CACHE_SHARE = 0.5  # of the second-level cache, for the results inside of a chain
@@ -65,6 +67,7 @@ class SlabChainLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("slabs_f32.h")
+        f.macro("TVMRT_SLAB_LAYERS", str(MOST_LAYERS))
         rows = [self._print_layer(step, f, k) for k in range(len(self.steps))]
         layers = f.fresh("layers")
         f.line(f"const tvmrt_slab_layer_f32 {layers}[] = {{")

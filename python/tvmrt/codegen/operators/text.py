@@ -17,13 +17,11 @@ from ..lowering import Lowering, lowers
 class TextLowering(Lowering):
     """One call of a kernel over all elements."""
 
-    def body(self, step: Step, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
+    def body(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
         f.include("op/text.h")
         f.line(f"{call(f'tvmrt_text_{name}', *arguments)};")
 
-    def checked(
-        self, step: Step, f: FunctionWriter, name: str, arguments: Sequence[object]
-    ) -> None:
+    def checked(self, f: FunctionWriter, name: str, arguments: Sequence[object]) -> None:
         """A kernel that may end the run, and says where."""
         f.include("op/text.h")
         where = place_text(self.node, "strings")
@@ -65,7 +63,7 @@ class TextsLowering(TextLowering):
 @lowers("text_heap")
 class TextHeapLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        self.body(step, f, "reset", [f.write(), self.node.attrs["bytes"]])
+        self.body(f, "reset", [f.write(), self.node.attrs["bytes"]])
 
 
 @lowers("text_equal")
@@ -86,14 +84,14 @@ class TextFindLowering(TextLowering):
         print_strings(f, "keys", [keys[i] for i in order])
         places = f.constant("places", np.array(order or [0], np.int64))
         x = self.operand(step, f, 0, "x")
-        self.body(step, f, "find", [x, self.count, "keys", places, len(keys), f.write()])
+        self.body(f, "find", [x, self.count, "keys", places, len(keys), f.write()])
 
 
 @lowers("text_join")
 class TextJoinLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         heap, a, b = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "a", "b")))
-        self.checked(step, f, "join", [heap, a, b, self.count, f.write()])
+        self.checked(f, "join", [heap, a, b, self.count, f.write()])
 
 
 def case_pairs(to: str) -> np.ndarray:
@@ -110,7 +108,7 @@ class TextCaseLowering(TextLowering):
         heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
         pairs = case_pairs(self.node.attrs["to"])
         table = f.constant(self.node.attrs["to"], pairs)
-        self.checked(step, f, "case", [heap, x, self.count, table, len(pairs), f.write()])
+        self.checked(f, "case", [heap, x, self.count, table, len(pairs), f.write()])
 
 
 @lowers("text_keep")
@@ -118,7 +116,7 @@ class TextKeepLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, kept = (self.operand(step, f, i, n) for i, n in enumerate(("x", "kept")))
         before = self.node.inputs[0].type.size
-        self.body(step, f, "keep", [x, kept, before, f.write(), self.count])
+        self.body(f, "keep", [x, kept, before, f.write(), self.count])
 
 
 @lowers("text_parts")
@@ -126,7 +124,7 @@ class TextPartsLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         attrs, x = self.node.attrs, self.operand(step, f, 0, "x")
         delimiter = c_string(attrs["delimiter"])
-        self.body(step, f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
+        self.body(f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
 
 
 @lowers("text_split")
@@ -136,7 +134,6 @@ class TextSplitLowering(TextLowering):
         heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
         delimiter, count = c_string(attrs["delimiter"]), self.node.inputs[1].type.size
         self.checked(
-            step,
             f,
             "split",
             [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()],
@@ -150,7 +147,7 @@ class TextMatchLowering(TextLowering):
             self.operand(step, f, i, n) for i, n in enumerate(("x", "classes", "table"))
         )
         width = self.node.inputs[2].shape[1] - 1
-        self.body(step, f, "match", [x, self.count, classes, table, width, f.write()])
+        self.body(f, "match", [x, self.count, classes, table, width, f.write()])
 
 
 @lowers("text_tokens_count", "text_tokens")
@@ -164,16 +161,16 @@ class TextTokensLowering(TextLowering):
         count = inputs[-3].type.size
         if makes:
             row = [attrs["width"], c_string(attrs["pad"]), f.write()]
-            self.checked(step, f, "tokens", [*heap, x, count, *automaton, *row])
+            self.checked(f, "tokens", [*heap, x, count, *automaton, *row])
         else:
-            self.body(step, f, "tokens_count", [x, count, *automaton, f.write()])
+            self.body(f, "tokens_count", [x, count, *automaton, f.write()])
 
 
 @lowers("text_to_number")
 class TextToNumberLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x = self.operand(step, f, 0, "x")
-        self.checked(step, f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
+        self.checked(f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
 
 
 @lowers("number_to_text")
@@ -182,7 +179,7 @@ class NumberToTextLowering(TextLowering):
         heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
         kind = self.node.inputs[1].dtype.name
         single = [int(self.node.attrs["single"])] if kind == "float64" else []
-        self.checked(step, f, f"of_{kind}", [heap, x, self.count, *single, f.write()])
+        self.checked(f, f"of_{kind}", [heap, x, self.count, *single, f.write()])
 
 
 @lowers("count_ngrams")

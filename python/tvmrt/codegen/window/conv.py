@@ -191,17 +191,17 @@ class ConvolutionLowering(ChannelsLastLowering):
 
 
 def conv_layer(
-    window: Window, in_channels: int, out_channels: int, groups: int, kind: str
+    window: Window, in_channels: int, out_channels: int, groups: int, kind: packing.TileKind
 ) -> LayerF32:
     """A dense layer by tiles of that kind; the channels are those of all groups together."""
-    if kind == packing.FLOATS:
-        return LayerF32.conv(window, in_channels, out_channels, groups)
-    return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
+    if kind.words:
+        return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
+    return LayerF32.conv(window, in_channels, out_channels, groups)
 
 
-def conv_kernel(kind: str) -> str:
+def conv_kernel(kind: packing.TileKind) -> str:
     """The kernel by such tiles, which is that of its header, too."""
-    return f"conv_{packing.header_kind(kind)}"
+    return f"conv_{kind.driver}"
 
 
 def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
@@ -270,7 +270,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         return self.node.output.type.size * prod(w.shape[1:])
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> packing.TileKind:
         """Of the tiles."""
         return packing.bf16_kind(self.target) if is_reduced(self.node) else packing.FLOATS
 
@@ -310,7 +310,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         """Whether the channels are planes of the network's input, as those of pictures, and few:
         a pass that puts them side by side would be a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
-        if self.target.board is not None or x.producer is not None or self.kind != packing.FLOATS:
+        if self.target.board is not None or x.producer is not None or self.kind.words:
             return False
         if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
             return False
@@ -407,7 +407,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        if self.target.board is not None or self.kind != packing.FLOATS or self.run_order():
+        if self.target.board is not None or self.kind.words or self.run_order():
             return None
         return slab_layer(self.layer(step), self.epilogue, step)
 
@@ -420,7 +420,7 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
 
     def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
-        if self.kind != packing.FLOATS:
+        if self.kind.words:
             weights = packing.as_pairs(weights, 1)
         return packing.pack_conv(weights, tiles, groups)
 

@@ -8,7 +8,7 @@ from math import prod
 from tvmrt.ir.extent import Whole
 
 from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_planes, plan_transposed, plan_window
-from .tiles_f32 import WIDE
+from .tile_kinds import TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
@@ -52,12 +52,12 @@ class LayerF32:
 
     @classmethod
     def conv_bf16(
-        cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: str
+        cls, window: Window, in_channels: int, out_channels: int, groups: int, kind: TileKind
     ) -> LayerF32:
         """A convolution in bfloat16 by tiles of that kind; the channels are those of all groups
         together."""
         ins, outs = in_channels // groups, out_channels // groups
-        plan = plan_pairs(window.in_rows(), ins, 2 if kind == WIDE else 1)
+        plan = plan_pairs(window.in_rows(), ins, kind.words)
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, groups, plan.channels, outs, work)
 

@@ -28,7 +28,7 @@ from .epilogue import emit_row_epilogue, sort_epilogue
 from .plan import Window
 from .row_operands import fits_rows
 
-BF16_BYTES = 64 << 10  # of rows that are rounded at a time: TVMRT_MATMUL_BF16_BYTES of the kernel
+BF16_BYTES = 64 << 10  # of rows that are rounded at a time
 
 
 @lowers("matmul")
@@ -134,7 +134,7 @@ class _Product:
         return is_reduced(self.node)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> packing.TileKind:
         """Of the tiles."""
         return packing.bf16_kind(self.target) if self.reduced else packing.FLOATS
 
@@ -265,7 +265,7 @@ class _MatMulPrinter(_Product):
             self._print_conv(tiles, {**names, "epilogue": row_function, "ctx": context})
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
-        self._print_layer(tiles, inner, b, tiles.block)
+        self._print_layer(tiles, inner, tiles.block)
         self._print_calls(outer, names, row_function, context)
 
     def _emit_board(self, layer: MicroLayer) -> None:
@@ -308,7 +308,7 @@ class _MatMulPrinter(_Product):
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
 
-    def _print_layer(self, tiles, batches, b: Value, block: int) -> None:
+    def _print_layer(self, tiles, batches, block: int) -> None:
         f, row, b_at = self.f, self.row, self.b_at
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
         scale = 1
@@ -325,7 +325,9 @@ class _MatMulPrinter(_Product):
 
         low, high = self.epilogue.bounds()
         self.scale = scale
-        f.include(f"matmul_{packing.header_kind(self.kind)}.h")
+        f.include(f"matmul_{self.kind.driver}.h")
+        if self.kind.words:
+            f.macro("TVMRT_MATMUL_BF16_BYTES", str(BF16_BYTES))
         print_layer(
             f,
             "tvmrt_matmul_f32_layer layer",
@@ -368,7 +370,7 @@ class _MatMulPrinter(_Product):
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
             product = call(
-                f"tvmrt_matmul_{packing.header_kind(self.kind)}", "&layer", "&tiles",
+                f"tvmrt_matmul_{self.kind.driver}", "&layer", "&tiles",
                 place("a", self.A), place("b", self.B, self.scale), names["bias"],
                 place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
             )  # fmt: skip

@@ -13,18 +13,14 @@ import numpy as np
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from .tile_definitions import TileDefinition, merge_rests
+from .tile_kinds import FLOATS, TileKind, bf16_kind
 from .tiles_f32 import (
-    FLOATS,
-    PAIRS,
-    WIDE,
     DepthwiseTile,
     Tiles,
     VectorMachine,
-    bf16_kind,
     choose_depthwise,
     choose_tiles,
     depthwise_options,
-    header_kind,
     phase_pixels,
     splits_wide,
     tile_choices,
@@ -32,9 +28,9 @@ from .tiles_f32 import (
 )
 
 __all__ = [
-    "FLOATS", "PAIRS", "WIDE", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
+    "FLOATS", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
     "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options",
-    "header_kind", "merge_rests", "TileDefinition",
+    "merge_rests", "TileDefinition", "TileKind",
     "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",
     "pad_channels", "phase_pixels", "round_bf16", "splits_wide", "tile_choices", "tile_options",
 ]  # fmt: skip

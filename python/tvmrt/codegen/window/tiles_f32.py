@@ -19,17 +19,12 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
 from .tile_definitions import TileDefinition
+from .tile_kinds import FLOATS, TileKind, bf16_kind
 
 if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
-# kinds of tiles
-FLOATS, PAIRS, WIDE, ROWS, AMX = "f32", "bf16", "bf16_wide", "bf16_mmla", "bf16_amx"
-AMX_PIXELS, AMX_VECTORS = 16, 2  # of a register; of a tile
-# what tiles of a kind ask of their driver; headers that have tiles, where the driver's do not
-_PAIRS = {WIDE: {"pairs": "&tvmrt_pairs_wide"}, AMX: {"pairs": "&tvmrt_pairs_amx"}}
-_HEADERS = {AMX: "tile/amx_bf16.h"}
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
@@ -48,16 +43,6 @@ class VectorMachine(Protocol):
     @property
     def l2_bytes(self) -> int:
         """Bytes of cache that one core has for itself; 0 for none."""
-
-
-def bf16_kind(machine: VectorMachine) -> str:
-    """The kind of tiles for products in bfloat16."""
-    return getattr(machine, "bf16", "") or WIDE
-
-
-def header_kind(kind: str) -> str:
-    """The kind of tiles by which the header is called whose loops run those of ``kind``."""
-    return FLOATS if kind == FLOATS else PAIRS
 
 
 @lru_cache(maxsize=1)
@@ -87,10 +72,7 @@ class Tiles:
 
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
-    wider tiles read, too; 0 for those of a tile. ``kind`` is that of what is multiplied: ``f32``,
-    ``bf16``, pairs of numbers, ``bf16_mmla``, the same where an instruction multiplies two pixels'
-    with those of two channels, ``bf16_amx``, those of 16 with those of 16, or ``bf16_wide``, where
-    none multiplies them.
+    wider tiles read, too; 0 for those of a tile.
     """
 
     lanes: int
@@ -99,7 +81,7 @@ class Tiles:
     blocks_per_group: int = 1
     open_rows: bool = False
     shared_block: int = 0
-    kind: str = FLOATS
+    kind: TileKind = FLOATS
     c_type = "tvmrt_tiles_f32"
 
     @property
@@ -117,9 +99,14 @@ class Tiles:
         return {"packed": self.packed} if self.packed != self.block else {}
 
     @property
+    def asks(self) -> list[str]:
+        """Fields of the target beside vectors by which they are as fast as they are."""
+        return ["bf16"] if self.kind.words else []
+
+    @property
     def headers(self) -> list[str]:
         """Those of the tiles beside their driver's."""
-        return [_HEADERS[self.kind]] if self.kind in _HEADERS else []
+        return [self.kind.header] if self.kind.header else []
 
     def names(self) -> list[str]:
         """The tile functions, widest first."""
@@ -132,15 +119,16 @@ class Tiles:
     def definitions(self) -> list[TileDefinition]:
         """What defines the tile functions; a file holds each once."""
         return [
-            TileDefinition(part, self.kind, (self.lanes, self.vectors, width))
+            TileDefinition(part, self.kind.name, (self.lanes, self.vectors, width))
             for part, width in self._parts()
         ]
 
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
+        pairs = {"pairs": self.kind.pairs} if self.kind.pairs else {}
         return initializer({
             "block": self.block, "blocks_per_group": self.blocks_per_group,
-            "width": braces(self.widths), "run": braces(self.names()), **_PAIRS.get(self.kind, {}),
+            "width": braces(self.widths), "run": braces(self.names()), **pairs,
         })  # fmt: skip
 
 
@@ -166,31 +154,25 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
 
 
-def _step_cycles(vectors: int, width: int, fma: float, kind: str) -> tuple[float, float, float]:
-    """Estimated cycles of what a tile does for one element of the window: arithmetic, loads, and
-    the beginning of all instructions."""
-    if kind == AMX:  # a row of a register takes a cycle for 16 pairs, in a load half of one
-        registers = ceil_div(width, AMX_PIXELS)
-        return float(vectors * registers), (vectors + registers) * 0.5, 0.0
-    multiply, load = vectors * width * fma, vectors * fma + width * 0.5
-    if kind == ROWS:  # half of it for each pair, an odd pixel as two, and weights are zipped
-        multiply = (vectors * round_up(width, 2) / 2 + vectors) * fma
-        load -= width * 0.25
-    return multiply, load, (vectors * width + vectors + width) / 5.0
-
-
-def _tile_cycles(vectors: int, width: int, window: int, fma: float, kind: str = FLOATS) -> float:
+def _tile_cycles(
+    vectors: int, width: int, window: int, fma: float, kind: TileKind = FLOATS
+) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
     """
-    multiply, load, issue = _step_cycles(vectors, width, fma, kind)
+    multiply, load, issue = kind.step_cycles(vectors, width, fma)
     slow = max(multiply, load, issue)
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * vectors * width * fma
 
 
 def row_cycles(
-    rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float, kind: str = FLOATS
+    rows: tuple[int, ...],
+    vectors: int,
+    width: int,
+    window: int,
+    fma: float,
+    kind: TileKind = FLOATS,
 ) -> float:
     """Estimated cycles of a row of each of these lengths; see :func:`_tile_cycles`."""
     cycles = 0.0
@@ -207,7 +189,7 @@ def choose_tiles(
     window: Whole,
     machine: VectorMachine,
     x_stride: int = 0,
-    kind: str = FLOATS,
+    kind: TileKind = FLOATS,
     of_widest: Choice | None = None,
     chosen: Choice | None = None,
 ) -> Tiles:
@@ -251,7 +233,7 @@ def tile_options(
     window: Whole,
     machine: VectorMachine,
     x_stride: int = 0,
-    kind: str = FLOATS,
+    kind: TileKind = FLOATS,
     of_widest: Choice | None = None,
 ) -> list[tuple[float, Tiles]]:
     """All tiles among which :func:`choose_tiles` chooses, each with its estimated cycles, those of
@@ -275,14 +257,14 @@ def _shared_block(
     window: Whole,
     machine: VectorMachine,
     x_stride: int,
-    kind: str,
+    kind: TileKind,
     of_widest: Choice | None,
 ) -> int:
     """Channels of a block of weights that are packed for a wider level; 0 where there is none."""
     widest = getattr(machine, "widest", None)
     if widest is None:
         return 0
-    own = kind if kind == FLOATS else bf16_kind(widest)
+    own = bf16_kind(widest) if kind.words else kind
     sizes = (row_pixels, out_channels, window, widest, x_stride, own)
     return choose_tiles(*sizes, chosen=of_widest).packed
 
@@ -307,7 +289,7 @@ class _Sizes:
     window: int
     x_stride: int
     shared: int
-    kind: str
+    kind: TileKind
 
     @classmethod
     def of(
@@ -317,7 +299,7 @@ class _Sizes:
         window: Whole,
         machine: VectorMachine,
         x_stride: int,
-        kind: str,
+        kind: TileKind,
         of_widest: Choice | None,
     ) -> _Sizes:
         lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
@@ -332,8 +314,8 @@ class _Sizes:
         """All that fit, half vectors first: where they take as many cycles, some processors run
         them faster."""
         full = machine.lanes
-        most = AMX_VECTORS if self.kind == AMX else 8
-        for lanes in [full] if full < 8 or self.kind == AMX else [full // 2, full]:
+        most = self.kind.most_vectors
+        for lanes in [full // 2, full] if full >= 8 and self.kind.half_vectors else [full]:
             fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
             for vectors in range(1, min(most, ceil_div(self.out_channels, lanes)) + 1):
                 block = lanes * vectors
@@ -349,11 +331,8 @@ class _Sizes:
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = max(1, cache // 2 // block_bytes) if cache else blocks
         thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
-        widths = range(1, min(7 if aliases else 14, max(self.rows)) + 1)
-        if self.kind == AMX:
-            widths = sorted({min(AMX_PIXELS * n, max(self.rows)) for n in (1, 2)})
-        for width in widths:
-            held = 0 if self.kind == AMX else vectors * width + self._operands(vectors, width)
+        for width in self.kind.widths(7 if aliases else 14, max(self.rows)):
+            held = self.kind.registers(vectors, width)
             if held > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
@@ -361,14 +340,6 @@ class _Sizes:
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0
             yield _Candidate(cycles * (blocks * thrashing * crowded), tiles, even)
-
-    def _operands(self, vectors: int, width: int) -> int:
-        """Registers beside those of sums: of weights and a pixel, of which ``bf16_wide`` has both
-        halves of pairs, ``bf16_mmla`` two vectors of weights as they are and zipped, and all
-        pixels."""
-        if self.kind == ROWS:
-            return 6 + ceil_div(width, 2)
-        return vectors * (2 if self.kind == WIDE else 1) + 1
 
 
 def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
@@ -410,7 +381,7 @@ class DepthwiseTile:
     stride: int = 0
     shared_block: int = 0
     c_type = "tvmrt_depthwise_f32_tile"
-    headers = ()
+    headers = asks = ()
 
     def name(self) -> str:
         """The tile function."""

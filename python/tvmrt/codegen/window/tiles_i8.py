@@ -222,3 +222,5 @@ def depthwise_widths(fmt: Format, layer: ConvI8) -> list[int]:
 def name_format(f: FunctionWriter, target: Target) -> None:
     """Tell the kernels the format for which the file's weights are packed."""
     f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
+    f.asks.discard("lanes")
+    f.asks.add("int8")

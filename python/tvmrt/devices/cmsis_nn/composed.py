@@ -54,7 +54,7 @@ def _mean(found: Found, x: Value, y: Value) -> Pool:
             raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
         window = window_of(node, x, y, weights.shape[2:])
     else:
-        window = _whole(found.node("reduce_sum"), x, y)
+        window = _whole(found.node("reduce_sum"), x)
     _check(found.values, {"nothing": 0})
     taps = _taps(window)
     told = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
@@ -65,7 +65,7 @@ def _mean(found: Found, x: Value, y: Value) -> Pool:
     return Pool(x, window, True)
 
 
-def _whole(node: Node, x: Value, y: Value) -> Window:
+def _whole(node: Node, x: Value) -> Window:
     if x.type.rank != 4 or tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
         raise UnsupportedError("CMSIS-NN averages images alone")
     batch, channels, high, wide = x.shape

@@ -81,10 +81,10 @@ class _Lowering(Lowering):
 
     def _matmul(self, node: Node, operands: list[Operand | None]) -> Product:
         sizes = matrices(node)
-        product = product_of(sizes, node, operands)
+        product = product_of(sizes, operands)
         if product is None:  # one of them lies as cuBLAS cannot read it
             operands = [self._dense(v, node) for v in node.inputs[:2]]
-            product = product_of(sizes, node, operands)
+            product = product_of(sizes, operands)
         assert product is not None  # dense operands always are
         return product
 

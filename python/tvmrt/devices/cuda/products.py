@@ -41,7 +41,7 @@ def matrices(node: Node) -> Sizes | None:
     return prod(shape[:-2]), rows, columns_, inner
 
 
-def product_of(sizes: Sizes, node: Node, operands: Sequence[Operand]) -> Product | None:
+def product_of(sizes: Sizes, operands: Sequence[Operand]) -> Product | None:
     """None if strides do not say how an operand lies."""
     many, rows, columns_, inner = sizes
     placed = []

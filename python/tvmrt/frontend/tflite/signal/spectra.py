@@ -33,7 +33,7 @@ def auto_scale(ctx: OpContext) -> list[Value]:
     return list(ctx.builder.emit_many("signal_auto_scale", [x], ctx.name))
 
 
-def _length(ctx: OpContext, x: Value, given: int) -> int:
+def _length(given: int) -> int:
     """The length of a transform that there is."""
     if given % 2 or not 4 <= given <= MAX_LENGTH or radices(given // 2) is None:
         raise UnsupportedError(
@@ -46,7 +46,7 @@ def _length(ctx: OpContext, x: Value, given: int) -> int:
 @tflite_op(SignalRfft=1)
 def rfft(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16|int32|float32")
-    length = _length(ctx, x, *whole_options(ctx, "fft_length"))
+    length = _length(*whole_options(ctx, "fft_length"))
     if x.shape[-1] > length:
         raise ValueError(f"{x.type} has rows of more than {length} elements")
     return ctx.emit("signal_rfft", [x], length=length)
@@ -55,7 +55,7 @@ def rfft(ctx: OpContext) -> Value:
 @tflite_op(SignalIrfft=1)
 def irfft(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16|int32|float32")
-    length = _length(ctx, x, *whole_options(ctx, "fft_length"))
+    length = _length(*whole_options(ctx, "fft_length"))
     if x.shape[-1] != length + 2:
         raise ValueError(f"{x.type} is no spectrum of {length} elements")
     y = ctx.emit("signal_irfft", [x], length=length)
