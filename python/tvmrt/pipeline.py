@@ -137,8 +137,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
         by_squares = _by_squares(graph, request, machine)
-        if machine.hosted:
-            join_siblings(graph)
+        join_siblings(graph, machine.hosted)
         reduced = _reduced(graph, request)
         infer_layouts(graph)
     if cuts.regions:
@@ -146,8 +145,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
         program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
-        program.narrowed, program.reduced = narrowed, reduced
-        program.winograd = by_squares
+        program.narrowed, program.reduced, program.winograd = narrowed, reduced, by_squares
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":

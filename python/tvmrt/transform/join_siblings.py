@@ -24,8 +24,9 @@ NAMES = ("strides", "dilations", "pads_before", "pads_after")
 Family = list[Node]
 
 
-def join_siblings(graph: Graph) -> None:
-    for find in (_dense, _depthwise):
+def join_siblings(graph: Graph, hosted: bool) -> None:
+    """``hosted``: boards keep theirs, whose rows are shorter than what slices would cost."""
+    for find in (_dense, _depthwise) if hosted else ():
         families = find(graph)
         made: dict[Node, Value] = {}
         first = {family[0]: family for family in families}
