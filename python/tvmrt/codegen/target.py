@@ -72,6 +72,11 @@ class Target:
         return {"windows": ".dll", "macos": ".dylib"}.get(self.name.rpartition("-")[2], ".so")
 
     @property
+    def digits(self) -> bool:
+        """Whether floats meet weights of 4 bits as integers: kernels/op/matmul_digits.h."""
+        return self.int8 == "vnni512"
+
+    @property
     def threads(self) -> bool:
         return self.hosted
 

@@ -201,6 +201,19 @@ def test_levels_with_the_same_instructions_for_bytes_share_functions():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("weights", "own"), [("int4", 1), ("int8", 0)])
+def test_weights_of_four_bits_have_a_function_for_products_of_bytes(weights, own):
+    """v4vnni multiplies them as integers, and those of eight bits as v4 does."""
+    x = np.zeros((1, 256), np.float32)
+    held = {"w": np.ones((256, 256), np.float32)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    library = tvmrt.compile(model(nodes, {"x": x}, ["y"], held), target="x86-64", weights=weights)
+    levels = library.sources.levels
+    assert {name: len(levels.own(name)) for name in levels.names} == {
+        "v2": 1, "v3": 1, "v4": 1, "v4vnni": own, "v4vbmi": 0,
+    }  # fmt: skip
+
+
 def test_members_of_a_level_are_within_the_columns_of_generated_c():
     """Whatever the length of their parameters: they are indented."""
     for length in range(1, 40):

@@ -112,6 +112,34 @@ def test_long_rows_and_infinite_ones(kind, tmp_path):
         np.testing.assert_array_equal(run(x)[0], np.inf * rounded[5:6])
 
 
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize("kind", BITS)
+def test_a_row_loses_no_more_than_floats_do(kind, tmp_path):
+    """Its numbers may be as large as a power of 2 almost is, and all sizes beside each other: an
+    error is measured by the products of the largest of 128, whose unit the others may have."""
+    rng = np.random.default_rng(4)
+    weights = rng.normal(0, 0.3, (512, 9)).astype(np.float32)
+    run, _ = compiled(network(weights, shape=[1, 512]), tmp_path, weights=kind, target="native")
+    eye = np.eye(512, dtype=np.float32)
+    rounded = np.concatenate([run(eye[i : i + 1])[0] for i in range(512)]).astype(np.float64)
+    below = np.nextafter(np.float32(2), np.float32(0))
+    rows = {
+        "below a power": np.full(512, below),
+        "signs": below * rng.choice([-1.0, 1.0], 512),
+        "all sizes": 2.0 ** rng.integers(-140, 100, 512) * rng.choice([-1.0, 1.0], 512),
+        "small": rng.normal(size=512) * 1e-30,
+        "large": rng.normal(size=512) * 1e30,
+        "whole": rng.integers(-9, 10, 512),
+        "none": np.zeros(512),
+    }
+    for name, row in rows.items():
+        x = row.astype(np.float32).reshape(1, 512)
+        (y,) = run(x)
+        most = np.abs(x).reshape(4, 128).max(axis=1).repeat(128).astype(np.float64)
+        bound = 4e-6 * np.sqrt(np.square(most[:, None] * rounded).sum(axis=0))
+        assert (np.abs(y[0] - (x.astype(np.float64) @ rounded)[0]) <= bound + 1e-35).all(), name
+
+
 @pytest.mark.slow
 def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
     quantiser = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")

@@ -41,6 +41,8 @@ class MatMulBlocksLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         (rows, columns), attrs = self.node.output.shape, self.node.attrs
         f.include("op/matmul_blocks.h")
+        if attrs["bits"] == 4:
+            f.asks.add("digits")
         print_layer(
             f,
             "tvmrt_matmul_blocks_layer layer",

@@ -12,6 +12,7 @@
 #include "../parallel.h"
 #include "../tile/intrinsics.h"
 #include "../tile/simd.h"
+#include "matmul_digits.h"
 #include "softmax.h"
 
 enum {
@@ -289,6 +290,38 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
   }
 }
 
+/*! \brief Part of a row in order, in whichever way its numbers meet the weights. */
+typedef union {
+  tvmrt_block_row floats;
+#if TVMRT_BLOCK_DIGITS
+  tvmrt_digits_row digits;
+#endif
+} tvmrt_ordered_row;
+
+/*! \brief Puts so many vectors' numbers in order. \return 0 where one is infinite or none. */
+TVMRT_INLINE int tvmrt_order(int bits, int block, int vectors, const float* x,
+                             tvmrt_ordered_row* row) {
+#if TVMRT_BLOCK_DIGITS
+  if (bits == 4) return tvmrt_order_digits(block / 2, vectors, x, &row->digits);
+#endif
+  return tvmrt_order_row(bits, block, vectors, x, &row->floats);
+}
+
+/*! \brief Adds so many vectors of some columns, from block g on. */
+TVMRT_INLINE void tvmrt_add_ordered(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
+                                    int vectors, int blocks, int32_t c, int columns,
+                                    const tvmrt_ordered_row* row, tvmrt_f32v* sums) {
+#if TVMRT_BLOCK_DIGITS
+  if (bits == 4) {
+    const int64_t first = (int64_t)c * blocks + g;
+    tvmrt_add_digits(job->w + first * (block / 2), job->scales + first, block / 2, blocks, vectors,
+                     columns, &row->digits, (__m512*)sums);
+    return;
+  }
+#endif
+  tvmrt_add_words(job, bits, block, g, vectors, blocks, c, columns, &row->floats, sums);
+}
+
 /*! \brief y for one row, columns from first to end, of as many blocks as are whole vectors of words.
  * \return So many blocks. */
 TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits, int block,
@@ -297,23 +330,23 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
   const int bytes = block * bits / 8, whole = layer->k / block;
   const int blocks = whole + (layer->k % block > 0);
   const int most = TVMRT_WORDS_MOST / (TVMRT_SIMD_LANES_F32 * 32 / bits);
-  tvmrt_block_row row;
+  tvmrt_ordered_row row;
   int done = 0;
   if (job->points != NULL || !tvmrt_fits_words(bytes)) return 0;
   for (;;) {
     const int left = (whole - done) * bytes / TVMRT_WORD_BYTES, vectors = left < most ? left : most;
     if (vectors == 0) return done;
-    if (!tvmrt_order_row(bits, block, vectors, x + (int64_t)done * block, &row)) return done;
+    if (!tvmrt_order(bits, block, vectors, x + (int64_t)done * block, &row)) return done;
     for (int32_t c = first, columns = 0; c < end; c += columns) {
       tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];
       columns = end - c < TVMRT_BLOCK_COLUMNS ? 1 : TVMRT_BLOCK_COLUMNS;
       TVMRT_UNROLL(4)
       for (int j = 0; j < TVMRT_BLOCK_COLUMNS; j++) sums[j] = TVMRT_F32V(splat)(0.0f);
       if (columns > 1) {
-        tvmrt_add_words(job, bits, block, done, vectors, blocks, c, TVMRT_BLOCK_COLUMNS, &row,
-                        sums);
+        tvmrt_add_ordered(job, bits, block, done, vectors, blocks, c, TVMRT_BLOCK_COLUMNS, &row,
+                          sums);
       } else {
-        tvmrt_add_words(job, bits, block, done, vectors, blocks, c, 1, &row, sums);
+        tvmrt_add_ordered(job, bits, block, done, vectors, blocks, c, 1, &row, sums);
       }
       for (int j = 0; j < columns; j++) {
         y[c + j] = (done > 0 ? y[c + j] : 0.0f) + TVMRT_F32V(sum)(sums[j]);

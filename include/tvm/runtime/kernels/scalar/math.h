@@ -56,20 +56,24 @@ TVMRT_INLINE float tvmrt_ceil_f32(float x) { return ceilf(x); }
 /*! \brief -1, 0 or 1 by the sign of x; NaN stays. */
 TVMRT_INLINE float tvmrt_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 
-/* x = n ln 2 + r: e^r - 1 as a polynomial in r. The low bits of `shifted_bits` are those of n. */
-TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* shifted_bits) {
-  /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits. */
-  const float shift = 12582912.0f;
+/* x = n ln 2 + r: n and r. The low bits of `biased` are those of n + 127, the exponent of 2^n. */
+TVMRT_INLINE float tvmrt_exp_split_f32(float x, uint32_t* biased) {
+  /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits; 127 is added with it. */
+  const float shift = 12583039.0f;
   const float shifted = TVMRT_FMAF(x, 1.44269504088896341f, shift);
   const float n = shifted - shift;
-  float r = TVMRT_FMAF(n, -0.693359375f, x);
-  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
+  *biased = tvmrt_bits_f32(shifted);
+  return TVMRT_FMAF(n, 2.12194440e-4f, TVMRT_FMAF(n, -0.693359375f, x));
+}
+
+/* x = n ln 2 + r: e^r - 1 as a polynomial in r. */
+TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* biased) {
+  const float r = tvmrt_exp_split_f32(x, biased);
   float p = 1.3814540119e-3f;
   p = TVMRT_FMAF(p, r, 8.3687451772e-3f);
   p = TVMRT_FMAF(p, r, 4.1668390790e-2f);
   p = TVMRT_FMAF(p, r, 1.6666520398e-1f);
   p = TVMRT_FMAF(p, r, 4.9999993432e-1f);
-  *shifted_bits = tvmrt_bits_f32(shifted);
   return TVMRT_FMAF(p, r * r, r);
 }
 
@@ -79,13 +83,28 @@ TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* shifted_bits) {
  * x = n ln 2 + r; a polynomial in r, and 2^n in two factors so that denormals come out right.
  */
 TVMRT_INLINE float tvmrt_exp_f32(float x) {
-  uint32_t shifted;
-  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -104.0f, 89.0f), &shifted) + 1.0f;
-  const int32_t power = (int32_t)(shifted - 0x4b400000u);
+  uint32_t biased;
+  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -104.0f, 89.0f), &biased) + 1.0f;
+  const int32_t power = (int32_t)(biased - 0x4b40007fu);
   const int32_t half = power >> 1;
   const float first = tvmrt_from_bits_f32((uint32_t)(half + 127) << 23);
   const float second = tvmrt_from_bits_f32((uint32_t)(power - half + 127) << 23);
   return p * first * second;
+}
+
+/* e to the x for -88 <= x <= 89, by one factor 2^n: 0 where that is smaller than a normal number,
+   infinity from 88.4 upwards. */
+TVMRT_INLINE float tvmrt_exp_normal_f32(float x) {
+  uint32_t biased;
+  const float r = tvmrt_exp_split_f32(x, &biased);
+  float p = 8.3687451772e-3f;
+  p = TVMRT_FMAF(1.3814540119e-3f, r, p);
+  p = TVMRT_FMAF(p, r, 4.1668390790e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666520398e-1f);
+  p = TVMRT_FMAF(p, r, 4.9999993432e-1f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  return p * tvmrt_from_bits_f32(biased << 23);
 }
 
 /*!
@@ -95,24 +114,11 @@ TVMRT_INLINE float tvmrt_exp_f32(float x) {
  * whose bits come out as 0 from -88 downwards.
  */
 TVMRT_INLINE float tvmrt_exp_nonpositive_f32(float x) {
-  const float shift = 12582912.0f;
-  const float clamped = x < -88.0f ? -88.0f : x;
-  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
-  const float n = shifted - shift;
-  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
-  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
-  float p = 8.3687451772e-3f;
-  p = TVMRT_FMAF(1.3814540119e-3f, r, p);
-  p = TVMRT_FMAF(p, r, 4.1668390790e-2f);
-  p = TVMRT_FMAF(p, r, 1.6666520398e-1f);
-  p = TVMRT_FMAF(p, r, 4.9999993432e-1f);
-  p = TVMRT_FMAF(p, r, 1.0f);
-  p = TVMRT_FMAF(p, r, 1.0f);
-  return p * tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23);
+  return tvmrt_exp_normal_f32(x < -88.0f ? -88.0f : x);
 }
 
-/*! \brief The natural logarithm: -inf at 0, NaN below. */
-TVMRT_INLINE float tvmrt_log_f32(float x) {
+/* The natural logarithm of x, less a far smaller number: -inf at 0, NaN below. */
+TVMRT_INLINE float tvmrt_log_less_f32(float x, float less) {
   const int tiny = x < 1.17549435e-38f;
   const uint32_t bits = tvmrt_bits_f32(tiny ? x * 8388608.0f : x);
   /* Mantissa between sqrt(1/2) and sqrt(2). */
@@ -130,7 +136,7 @@ TVMRT_INLINE float tvmrt_log_f32(float x) {
   p = TVMRT_FMAF(p, m, 2.0000714765e-1f);
   p = TVMRT_FMAF(p, m, -2.4999993993e-1f);
   p = TVMRT_FMAF(p, m, 3.3333331174e-1f);
-  float y = p * m * z;
+  float y = p * m * z - less;
   y = TVMRT_FMAF(e, -2.12194440e-4f, y);
   y = TVMRT_FMAF(z, -0.5f, y);
   y = TVMRT_FMAF(e, 0.693359375f, m + y);
@@ -139,63 +145,77 @@ TVMRT_INLINE float tvmrt_log_f32(float x) {
   return x < 0.0f || x != x ? NAN : y;
 }
 
+/*! \brief The natural logarithm: -inf at 0, NaN below. */
+TVMRT_INLINE float tvmrt_log_f32(float x) { return tvmrt_log_less_f32(x, 0.0f); }
+
 /*!
  * \brief e^x - 1 without loss near 0.
  *
  * As tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), here by halves, since 2^128 is no float.
  */
 TVMRT_INLINE float tvmrt_expm1_f32(float x) {
-  uint32_t shifted;
-  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -26.0f, 89.0f), &shifted);
-  const float half = tvmrt_from_bits_f32((shifted + 126u) << 23);
+  uint32_t biased;
+  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -26.0f, 89.0f), &biased);
+  const float half = tvmrt_from_bits_f32((biased - 1u) << 23);
   return 2.0f * TVMRT_FMAF(half, p, half - 0.5f);
 }
 
 /*! \brief log(1 + x) without loss near 0. */
 TVMRT_INLINE float tvmrt_log1p_f32(float x) {
   const float u = 1.0f + x;
-  const float lost = x - (u - 1.0f); /* what rounding took from x */
-  const float y = tvmrt_log_f32(u) + lost / u;
-  return x == INFINITY || u == 0.0f ? tvmrt_log_f32(u) : tvmrt_abs_f32(x) < 1e-7f ? x : y;
+  const float gained = (u - 1.0f) - x; /* by rounding */
+  const float y = tvmrt_log_less_f32(u, gained / u);
+  return tvmrt_abs_f32(x) < 1e-7f ? x : y;
 }
 
-/*! \brief The hyperbolic tangent. */
+/* The sign of `sign` for what has none: neither a negative number nor -0. */
+TVMRT_INLINE float tvmrt_signed_f32(float size, float sign) {
+  return tvmrt_from_bits_f32(tvmrt_bits_f32(size) | (tvmrt_bits_f32(sign) & 0x80000000u));
+}
+
+/*! \brief The hyperbolic tangent: u / (2 + u), where u is e^(2 |x|) - 1 without loss near 0. */
 TVMRT_INLINE float tvmrt_tanh_f32(float x) {
-  const float size = tvmrt_abs_f32(x), z = x * x;
-  float p = -5.70498872745e-3f;
-  p = TVMRT_FMAF(p, z, 2.06390887954e-2f);
-  p = TVMRT_FMAF(p, z, -5.37397155531e-2f);
-  p = TVMRT_FMAF(p, z, 1.33314422036e-1f);
-  p = TVMRT_FMAF(p, z, -3.33332819422e-1f);
-  const float near = TVMRT_FMAF(p * z, x, x);
-  const float e = tvmrt_exp_nonpositive_f32(-2.0f * size);
-  const float far = (1.0f - e) / (1.0f + e);
-  return tvmrt_copysign_f32(size < 0.625f ? near : far, x);
+  const float twice = 2.0f * tvmrt_abs_f32(x);
+  uint32_t biased;
+  const float p = tvmrt_exp_rest_f32(twice > 20.0f ? 20.0f : twice, &biased);
+  const float power = tvmrt_from_bits_f32(biased << 23);
+  const float u = TVMRT_FMAF(power, p, power - 1.0f);
+  return tvmrt_signed_f32(u / (2.0f + u), x);
 }
 
 /*! \brief 1 / (1 + e^-x), exact in relative terms on both sides; 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
-  const float e = tvmrt_exp_nonpositive_f32(-tvmrt_abs_f32(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  const float most = x > 88.0f ? 88.0f : x, least = most < -89.0f ? -89.0f : most;
+  return 1.0f / (1.0f + tvmrt_exp_normal_f32(-least));
 }
 
-/*! \brief The error function. */
+/*!
+ * \brief The error function: a polynomial in x up to 1.1, beyond it 1 less the fourth power of one.
+ *
+ * The fourth root of erfc(x) falls so slowly that 7 powers of x are enough, and its error is small
+ * beside 1.
+ */
 TVMRT_INLINE float tvmrt_erf_f32(float x) {
-  const float size = tvmrt_clamp_f32(tvmrt_abs_f32(x), 0.0f, 4.0f), s = size * size;
-  float far = TVMRT_FMAF(-1.72853470e-5f, size, 3.83197126e-4f);
-  far = TVMRT_FMAF(far, s, TVMRT_FMAF(-3.88396438e-3f, size, 2.42546219e-2f));
-  far = TVMRT_FMAF(far, size, -1.06777877e-1f);
-  far = TVMRT_FMAF(far, size, -6.34846687e-1f);
-  far = TVMRT_FMAF(far, size, -1.28717512e-1f);
-  far = 1.0f - tvmrt_exp_nonpositive_f32(TVMRT_FMAF(far, size, -size));
-  float near = -5.96761703e-4f;
-  near = TVMRT_FMAF(near, s, 4.99119423e-3f);
-  near = TVMRT_FMAF(near, s, -2.67681349e-2f);
-  near = TVMRT_FMAF(near, s, 1.12819925e-1f);
-  near = TVMRT_FMAF(near, s, -3.76125336e-1f);
+  const float magnitude = tvmrt_abs_f32(x), size = magnitude > 4.0f ? 4.0f : magnitude;
+  const float s = size * size;
+  float near = 7.18829397e-5f;
+  near = TVMRT_FMAF(near, s, -7.80590985e-4f);
+  near = TVMRT_FMAF(near, s, 5.16488124e-3f);
+  near = TVMRT_FMAF(near, s, -2.68414561e-2f);
+  near = TVMRT_FMAF(near, s, 1.12832926e-1f);
+  near = TVMRT_FMAF(near, s, -3.76126021e-1f);
   near = TVMRT_FMAF(near, s, 1.28379166e-1f);
   near = TVMRT_FMAF(near, size, size);
-  return x != x ? x : tvmrt_copysign_f32(size > 0.927734375f ? far : near, x);
+  float root = -1.75604146e-4f;
+  root = TVMRT_FMAF(root, size, 3.17995786e-3f);
+  root = TVMRT_FMAF(root, size, -2.18964051e-2f);
+  root = TVMRT_FMAF(root, size, 6.51143070e-2f);
+  root = TVMRT_FMAF(root, size, -4.85975072e-2f);
+  root = TVMRT_FMAF(root, size, -6.54924065e-2f);
+  root = TVMRT_FMAF(root, size, -3.07549715e-1f);
+  root = TVMRT_FMAF(root, size, 1.00518763f);
+  root *= root;
+  return tvmrt_signed_f32(size > 1.1f ? TVMRT_FMAF(-root, root, 1.0f) : near, x);
 }
 
 /*! \brief log(1 + e^x); 0 instead of a denormal. */

@@ -1,0 +1,149 @@
+/*!
+ * \file matmul_digits.h
+ * \brief Products of one float32 row and weights of 4 bits by integers, on processors with AVX-512
+ * VNNI.
+ *
+ * 128 numbers of the row are whole multiples of a unit, 23 bits of the largest of them, in three
+ * bytes each: their sums with the weights are exact until a block's scale meets them. A vector of
+ * bytes takes six products for what are eight vectors of floats, each of which takes three
+ * instructions.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_DIGITS_H_
+#define TVM_RUNTIME_KERNELS_OP_MATMUL_DIGITS_H_
+
+#include "../scalar/math.h"
+#include "../tile/intrinsics.h"
+
+#if defined(__GNUC__) && defined(__AVX512F__) && defined(__AVX512VNNI__)
+#define TVMRT_BLOCK_DIGITS 1
+#else
+#define TVMRT_BLOCK_DIGITS 0
+#endif
+
+#if TVMRT_BLOCK_DIGITS
+enum {
+  TVMRT_DIGITS_BYTES = 64, /*!< Of weights that meet as many pairs of the row's numbers. */
+  TVMRT_DIGITS_MOST = 32,  /*!< Such vectors that are put in order at a time. */
+  TVMRT_DIGITS_COLUMNS = 4 /*!< Columns that are computed together, at most. */
+};
+
+typedef struct {
+  int32_t offset[16]; /*!< Of each lane: the sum of its numbers times the zero point, negative. */
+  /*! \brief Highest first; of the numbers that meet low bits, and of those that meet high ones. */
+  int8_t digit[3][2][TVMRT_DIGITS_BYTES];
+  float unit;
+} tvmrt_block_digits;
+
+/*! \brief Part of a row in order. */
+typedef struct {
+  tvmrt_block_digits at[TVMRT_DIGITS_MOST];
+} tvmrt_digits_row;
+
+/*! \brief The unit of 128 numbers, a power of 2; 0 where one is infinite or none. */
+TVMRT_INLINE float tvmrt_digits_unit(const float* x) {
+  uint32_t most = 0;
+  for (int i = 0; i < 2 * TVMRT_DIGITS_BYTES; i++) {
+    const uint32_t size = tvmrt_bits_f32(x[i]) & 0x7fffffffu;
+    most = size > most ? size : most;
+  }
+  if (most >= 0x7f800000u) return 0.0f;
+  /* Three bytes with signs hold 0.996 * 2^23: what is beyond has the next larger unit. */
+  const uint32_t power = (most + 0x10200u) >> 23;
+  return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
+}
+
+/*! \brief The bytes of 128 whole numbers. */
+TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt_block_digits* to) {
+  for (int high = 0; high < 2; high++) {
+    for (int i = 0; i < TVMRT_DIGITS_BYTES; i++) {
+      const int32_t number = whole[high][i], middle = (number + 128) >> 8;
+      to->digit[2][high][i] = (int8_t)number;
+      to->digit[1][high][i] = (int8_t)middle;
+      to->digit[0][high][i] = (int8_t)((middle + 128) >> 8);
+    }
+  }
+  for (int lane = 0; lane < 16; lane++) {
+    int32_t sum = 0;
+    for (int i = 4 * lane; i < 4 * lane + 4; i++) sum += whole[0][i] + whole[1][i];
+    to->offset[lane] = -8 * sum;
+  }
+}
+
+/*!
+ * \brief Puts 128 numbers for each of so many vectors in order.
+ * \param bytes [in] of a block of weights.
+ * \return 0 where a number is infinite or none.
+ */
+TVMRT_INLINE int tvmrt_order_digits(int bytes, int vectors, const float* x, tvmrt_digits_row* row) {
+  for (int v = 0; v < vectors; v++, x += 2 * TVMRT_DIGITS_BYTES) {
+    int32_t whole[2][TVMRT_DIGITS_BYTES];
+    const float unit = tvmrt_digits_unit(x), times = 1.0f / unit;
+    if (unit == 0.0f) return 0;
+    for (int first = 0; first < TVMRT_DIGITS_BYTES; first += bytes) {
+      for (int high = 0; high < 2; high++) {
+        const float* from = x + 2 * first + high * bytes;
+        for (int i = 0; i < bytes; i++) whole[high][first + i] = (int32_t)rintf(from[i] * times);
+      }
+    }
+    tvmrt_split_digits(whole, &row->at[v]);
+    row->at[v].unit = unit;
+  }
+  return 1;
+}
+
+/*! \brief The scales of a vector's lanes, each times the unit of the row's numbers. */
+TVMRT_INLINE __m512 tvmrt_digits_scales(const float* scales, int bytes, float unit) {
+  if (bytes == 16) {
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    const __m128 four = _mm_mul_ps(_mm_loadu_ps(scales), _mm_set1_ps(unit));
+    return _mm512_permutexvar_ps(places, _mm512_castps128_ps512(four));
+  }
+  return _mm512_set1_ps(*scales * unit);
+}
+
+/*!
+ * \brief Adds the products of a row in order and so many vectors of some columns to their sums.
+ * \param bytes  [in] of a block: 16, or some vectors.
+ * \param w      [in] the first vector's bytes; the next column's lie `blocks` blocks further.
+ * \param scales [in] the scale of its first block; those of the next column lie `blocks` further.
+ */
+TVMRT_INLINE void tvmrt_add_digits(const uint8_t* w, const float* scales, int bytes, int blocks,
+                                   int vectors, int columns, const tvmrt_digits_row* row,
+                                   __m512* sums) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  for (int v = 0; v < vectors; v++, w += TVMRT_DIGITS_BYTES) {
+    const tvmrt_block_digits* x = &row->at[v];
+    __m512i low[TVMRT_DIGITS_COLUMNS], high[TVMRT_DIGITS_COLUMNS], found[TVMRT_DIGITS_COLUMNS];
+    TVMRT_UNROLL(4)
+    for (int j = 0; j < columns; j++) {
+      const uint8_t* from = w + (int64_t)j * blocks * bytes;
+      __builtin_prefetch(from + (int64_t)columns * blocks * bytes);
+      const __m512i word = _mm512_loadu_si512(from);
+      low[j] = _mm512_and_si512(word, mask);
+      high[j] = _mm512_and_si512(_mm512_srli_epi32(word, 4), mask);
+      found[j] = _mm512_setzero_si512();
+    }
+    TVMRT_UNROLL(4)
+    for (int i = 0; i < 3; i++) {
+      const __m512i a = _mm512_loadu_si512(x->digit[i][0]);
+      const __m512i b = _mm512_loadu_si512(x->digit[i][1]);
+      TVMRT_UNROLL(4)
+      for (int j = 0; j < columns; j++) {
+        if (i > 0) found[j] = _mm512_slli_epi32(found[j], 8);
+        found[j] = _mm512_dpbusd_epi32(found[j], low[j], a);
+        found[j] = _mm512_dpbusd_epi32(found[j], high[j], b);
+      }
+    }
+    const __m512i offset = _mm512_loadu_si512(x->offset);
+    TVMRT_UNROLL(4)
+    for (int j = 0; j < columns; j++) {
+      const float* own = scales + (int64_t)j * blocks + v * TVMRT_DIGITS_BYTES / bytes;
+      __builtin_prefetch(own + (int64_t)columns * blocks);
+      const __m512 whole = _mm512_cvtepi32_ps(_mm512_add_epi32(found[j], offset));
+      sums[j] = _mm512_fmadd_ps(whole, tvmrt_digits_scales(own, bytes, x->unit), sums[j]);
+    }
+  }
+}
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_OP_MATMUL_DIGITS_H_ */
