@@ -20,8 +20,10 @@ from .operators.row_chain import main_read
 from .operators.slab_chain import MOST_LAYERS, SlabChainLowering
 from .row_chains import as_one, last_uses, passes
 from .target import Target
+from .window.packing_f32 import Tiles
 
 CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
+FEW_ROWS = 8  # of a depthwise layer, which are a slab
 WIDER = 2  # times the elements of what goes into two layers, or comes out
 # Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their
 # time at most.
@@ -72,8 +74,19 @@ def _wins(before: Step, after: Step, target: Target) -> bool:
     between = before.writes[0].buffer
     others = main_read(before).at.size, after.writes[0].at.size
     macs = before.lowering.macs() + after.lowering.macs()
-    large = between.nbytes >= CACHE_SHARE * target.l2_bytes
+    large = between.nbytes >= CACHE_SHARE * target.l2_bytes or _few_rows(before, after, target)
     return large and between.size >= WIDER * min(others) and macs <= MOST_MACS * between.size
+
+
+def _few_rows(before: Step, after: Step, target: Target) -> bool:
+    """Whether threads should have channels of two layers: what one of them makes of few rows is
+    then in its own cache, where a layer that is cut by rows reads many of the others'."""
+    pixels, rows = (
+        before.lowering.slab_layer(before).window,
+        after.lowering.slab_layer(after).window,
+    )
+    depthwise = not isinstance(after.lowering.tiled(after).tiles, Tiles)
+    return target.threads and depthwise and pixels.is_pixels and 1 < rows.out[1] <= FEW_ROWS
 
 
 def _form(steps: Sequence[Step], target: Target) -> Step:

@@ -168,3 +168,42 @@ def test_a_result_that_others_read_stays_whole():
     made.outputs += [wide, made.conv(wide, (8, 24, 1, 1))]
     model = made.model()
     assert operators(model, row_chains=True) == operators(model, row_chains=False) - 1
+
+
+def few_rows(x: np.ndarray):
+    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means."""
+    made = Blocks()
+    deep = made.act(made.conv("x", (401, 8, 1, 1)), "HardSwish")
+    for size, stride in ((5, 1), (3, 2)):
+        windows = (401, 1, size, size)
+        wide = made.act(made.conv("x", (401, 8, 1, 1)), "Relu")
+        pads = [size // 2] * 4
+        made.outputs.append(made.act(made.conv(wide, windows, stride, pads, 401), "HardSwish"))
+    made.outputs.append(made.op("GlobalAveragePool", made.outputs[0]))
+    made.outputs.append(made.op("GlobalAveragePool", deep))
+    return made.model(x)
+
+
+def test_few_rows_are_shared_by_channels(tmp_path, threads):
+    """With the bits of whole layers, by any number of threads."""
+    x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
+    model = few_rows(x)
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    found, counts = [], []
+    for name, options in {"whole": {"row_chains": False}, "chains": {}}.items():
+        library = tvmrt.compile(model, executor="aot", **options)
+        counts.append(len(library.summary.operators))
+        library.export_library(tmp_path / f"{name}.so")
+        executor = AotModule(
+            tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
+        )
+        for count in (1, 2, 3, 7):
+            threads(count)
+            executor.set_input(0, x)
+            executor.run()
+            found.append([executor.get_output(i).numpy() for i in range(len(right))])
+    assert counts[0] - counts[1] == 2
+    for outputs in found:
+        for a, b, first in zip(outputs, right, found[0]):
+            assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()
+            assert np.array_equal(a, first)

@@ -109,11 +109,10 @@ TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* jo
   return rc;
 }
 
-/*! \brief What a task computes: rows of all images, pixels of each row, channels of each group. */
+/*! \brief What is computed at a time: rows of all images, pixels of each row. */
 typedef struct {
   int64_t row_begin, row_end;
   int64_t pixel_begin, pixel_end;
-  int c_begin, c_end;
 } tvmrt_conv_f32_part;
 
 /* Channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
@@ -148,59 +147,67 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Whether a layer's channels are shared. */
-static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t blocks,
-                                             int64_t units, int num_task) {
+/* Whether a layer's channels are shared; of so many units of rows, tiles of them. */
+static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t units,
+                                             int64_t tiles, int num_task) {
   const tvmrt_window* w = &layer->window;
   const float in = (float)((int64_t)w->batch * w->in[0] * w->in[1]) * (float)w->in[2];
   const float out = (float)tvmrt_window_rows(w) * (float)w->out[2];
   const float products = out * (float)layer->weights * (float)layer->out_channels;
-  return tvmrt_by_channels(tvmrt_task_imbalance(blocks, num_task),
-                           tvmrt_task_imbalance(units, num_task),
+  return tvmrt_by_channels(tvmrt_task_imbalance(units * tiles, num_task),
+                           tvmrt_task_imbalance(tiles, num_task),
                            products / (in * (float)layer->in_channels), out, num_task);
 }
 
-/* Few rows (the last layers of a network) are shared by channels, which also reads each weight only
-   once; the one long row of a 1x1 convolution is shared by tiles. */
-static inline tvmrt_conv_f32_part tvmrt_conv_f32_part_of(const tvmrt_job_f32* job, int task,
-                                                         int num_task) {
-  const int32_t channels = job->layer->out_channels, pixels = job->layer->window.out[2];
-  const int block = job->tiles->block;
-  const int64_t rows = tvmrt_window_rows(&job->layer->window);
-  const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
-  const int64_t units = rows == 1 ? (pixels + width - 1) / width : rows;
-  const int blocks = (channels + block - 1) / block;
-  tvmrt_conv_f32_part part = {0, rows, 0, pixels, 0, channels};
-  if (num_task > 1 && tvmrt_conv_f32_by_channels(job->layer, blocks, units, num_task)) {
-    part.c_begin = (int)tvmrt_task_begin(channels, block, task, num_task);
-    part.c_end = (int)tvmrt_task_begin(channels, block, task + 1, num_task);
-  } else if (rows == 1) {
-    part.pixel_begin = tvmrt_task_begin(pixels, width, task, num_task);
-    part.pixel_end = tvmrt_task_begin(pixels, width, task + 1, num_task);
-  } else {
-    part.row_begin = tvmrt_task_begin(rows, 1, task, num_task);
-    part.row_end = tvmrt_task_begin(rows, 1, task + 1, num_task);
+/* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels. Few
+   rows (the last layers of a network) are shared by channels, which also reads each weight only
+   once. */
+static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int task, int num_task) {
+  const tvmrt_layer_f32* layer = job->layer;
+  const int block = job->tiles->block, groups = layer->groups;
+  const int64_t lines = tvmrt_window_rows(&layer->window);
+  const int pixels = lines == 1 && !layer->rows.runs; /* runs are those of a whole row */
+  const int64_t rows = pixels ? layer->window.out[2] : lines;
+  const int64_t width = pixels && job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
+  const int64_t units = (int64_t)groups * ((layer->out_channels + block - 1) / block);
+  if (num_task > 1 &&
+      tvmrt_conv_f32_by_channels(layer, units, (rows + width - 1) / width, num_task)) {
+    return tvmrt_share_units(groups, layer->out_channels, block, rows, width, task, num_task);
   }
-  return part;
+  return tvmrt_share_rows(units, rows, width, task, num_task);
+}
+
+/* Blocks of channels from unit `u` on that are computed together: as many as stay in the cache. */
+static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt_share* share,
+                                           int64_t blocks, int64_t u) {
+  const int64_t at_once = tvmrt_channels_at_once(job->tiles) / job->tiles->block;
+  const int64_t group = blocks - u % blocks, whole = share->end.unit - u;
+  int64_t count = at_once < group ? at_once : group;
+  if (whole < count) count = whole;
+  return count > 1 && (u > share->begin.unit || share->begin.row == 0) ? count : 1;
 }
 
 /* What a task computes; `floats` of a pixel of x belong to a group. */
 TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
                                     int32_t floats, int task, int num_task) {
-  const tvmrt_conv_f32_part part = tvmrt_conv_f32_part_of(job, task, num_task);
-  const int at_once = tvmrt_channels_at_once(job->tiles);
+  const int32_t channels = job->layer->out_channels, block = job->tiles->block;
+  const int64_t lines = tvmrt_window_rows(&job->layer->window);
+  const int64_t blocks = (channels + block - 1) / block;
+  const tvmrt_share share = tvmrt_conv_f32_share(job, task, num_task);
   tvmrt_rows_f32 rows;
   int rc = 0;
-  if (part.row_begin == part.row_end || part.pixel_begin == part.pixel_end ||
-      part.c_begin == part.c_end)
-    return 0;
+  if (tvmrt_share_is_empty(&share)) return 0;
   if (tvmrt_rows_f32_begin(&rows, job) != 0) return -1;
-  for (int group = 0; group < job->layer->groups && rc == 0; group++) {
-    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * floats);
-    for (int c = part.c_begin; c < part.c_end && rc == 0; c += at_once) {
-      const int c_end = part.c_end - c < at_once ? part.c_end : c + at_once;
-      rc = compute(job, &rows, group, &part, c, c_end);
-    }
+  for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0;) {
+    const int64_t count = tvmrt_conv_f32_count(job, &share, blocks, u);
+    const int64_t first = tvmrt_share_first(&share, u), last = tvmrt_share_last(&share, u);
+    const int64_t end = (u % blocks + count) * block;
+    const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2]};
+    const tvmrt_conv_f32_part pixels = {0, 1, first, last};
+    tvmrt_row_reader_move(&rows.reader, job->data->x + u / blocks * floats);
+    rc = compute(job, &rows, (int)(u / blocks), lines == 1 ? &pixels : &some,
+                 (int)(u % blocks) * block, end < channels ? (int)end : channels);
+    u += count;
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
   return rc;
@@ -209,6 +216,24 @@ TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_
 static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
   return tvmrt_conv_task_by(tvmrt_conv_f32_rows, job, job->layer->in_channels, task, env->num_task);
+}
+
+/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread; c_begin is that of a block. */
+static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
+                                          const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data,
+                                          int c_begin, int c_end) {
+  const tvmrt_job_f32 job = {layer, tiles, data};
+  const tvmrt_conv_f32_part all = {0, tvmrt_window_rows(&layer->window), 0, layer->window.out[2]};
+  const int at_once = tvmrt_channels_at_once(tiles);
+  tvmrt_rows_f32 rows;
+  int rc = 0;
+  if (tvmrt_rows_f32_begin(&rows, &job) != 0) return -1;
+  for (int c = c_begin; c < c_end && rc == 0; c += at_once) {
+    const int end = c_end - c < at_once ? c_end : c + at_once;
+    rc = tvmrt_conv_f32_rows(&job, &rows, 0, &all, c, end);
+  }
+  if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
+  return rc;
 }
 
 /*!

@@ -260,6 +260,7 @@ typedef struct {
   const tvmrt_layer_f32* layer;
   const tvmrt_depthwise_f32_tile* tile;
   const tvmrt_data_f32* data;
+  int32_t channel; /*!< The first one, as epilogues count. */
 } tvmrt_depthwise_f32_job;
 
 /* One output row with the input rows that `rows` holds; finishes: this is the last pass over it. */
@@ -282,7 +283,7 @@ static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
     }
     job->tile->run(rows, column, pixels, residual, out);
     if (data->epilogue && finishes) {
-      data->epilogue(out, pixel + t, pixels, 0, layer->out_channels, data->ctx);
+      data->epilogue(out, pixel + t, pixels, job->channel, layer->out_channels, data->ctx);
     }
   }
   rows->row_count = 0;
@@ -313,16 +314,49 @@ static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job
   tvmrt_depthwise_f32_row(job, &rows, pixel, 1);
 }
 
+/* Channels from which on weights and results are read and written as from channel 0 on: those of a
+   vector of any processor. */
+enum { TVMRT_DEPTHWISE_UNIT = 16 };
+
+/* Rows [begin, end) of channels [c_begin, c_end), the first of which begins a unit. */
+static inline void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole, int c_begin,
+                                            int c_end, int64_t begin, int64_t end) {
+  tvmrt_layer_f32 layer = *whole->layer;
+  tvmrt_data_f32 data = *whole->data;
+  const tvmrt_depthwise_f32_job job = {&layer, whole->tile, &data, c_begin};
+  tvmrt_row_reader reader;
+  layer.out_channels = c_end - c_begin;
+  data.x += c_begin;
+  data.w += (int64_t)c_begin * layer.weights;
+  data.y += c_begin;
+  if (data.bias) data.bias += c_begin;
+  if (data.residual) data.residual += c_begin;
+  tvmrt_row_reader_init(&reader, &layer.window, &layer.rows, data.x, NULL);
+  for (int64_t r = begin; r < end; r++) tvmrt_depthwise_f32_window(&job, &reader, r);
+}
+
+/* Tasks share rows, which lie together in memory, or few of them by channels. */
 static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_depthwise_f32_job* job = (const tvmrt_depthwise_f32_job*)closure;
-  const tvmrt_layer_f32* layer = job->layer;
-  const int64_t rows = tvmrt_window_rows(&layer->window);
-  const int64_t end = tvmrt_task_begin(rows, 1, task + 1, env->num_task);
-  tvmrt_row_reader reader;
-  tvmrt_row_reader_init(&reader, &layer->window, &layer->rows, job->data->x, NULL);
-  for (int64_t r = tvmrt_task_begin(rows, 1, task, env->num_task); r < end; r++) {
-    tvmrt_depthwise_f32_window(job, &reader, r);
+  const int channels = job->layer->out_channels, unit = TVMRT_DEPTHWISE_UNIT, n = env->num_task;
+  const int64_t rows = tvmrt_window_rows(&job->layer->window);
+  const float by_channels = tvmrt_task_imbalance((channels + unit - 1) / unit, n);
+  if (n > 1 && by_channels < tvmrt_task_imbalance(rows, n)) {
+    tvmrt_depthwise_f32_part(job, (int)tvmrt_task_begin(channels, unit, task, n),
+                             (int)tvmrt_task_begin(channels, unit, task + 1, n), 0, rows);
+  } else {
+    tvmrt_depthwise_f32_part(job, 0, channels, tvmrt_task_begin(rows, 1, task, n),
+                             tvmrt_task_begin(rows, 1, task + 1, n));
   }
+  return 0;
+}
+
+/*! \brief Channels [c_begin, c_end) of a layer, on this thread; the first of them begins a unit. */
+static inline int tvmrt_depthwise_f32_channels(const tvmrt_layer_f32* layer,
+                                               const tvmrt_depthwise_f32_tile* tile,
+                                               const tvmrt_data_f32* data, int c_begin, int c_end) {
+  const tvmrt_depthwise_f32_job job = {layer, tile, data, 0};
+  tvmrt_depthwise_f32_part(&job, c_begin, c_end, 0, tvmrt_window_rows(&layer->window));
   return 0;
 }
 
@@ -339,7 +373,7 @@ static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, v
 static inline int tvmrt_depthwise_f32(const tvmrt_layer_f32* layer,
                                       const tvmrt_depthwise_f32_tile* tile,
                                       const tvmrt_data_f32* data) {
-  tvmrt_depthwise_f32_job job = {layer, tile, data};
+  tvmrt_depthwise_f32_job job = {layer, tile, data, 0};
   return tvmrt_launch_on(tvmrt_depthwise_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS,
                          layer->threads);
 }

@@ -10,6 +10,7 @@
 #define TVM_RUNTIME_KERNELS_LAYER_F32_H_
 
 #include "parallel.h"
+#include "shares.h"
 #include "tile/f32.h"
 #include "window.h"
 

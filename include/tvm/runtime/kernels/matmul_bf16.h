@@ -124,15 +124,18 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
 }
 
 static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int task, int num_task) {
-  const tvmrt_matmul_f32_part part = tvmrt_matmul_f32_part_of(job, task, num_task);
+  const tvmrt_share share = tvmrt_matmul_f32_share(job, task, num_task);
+  const int block = job->tiles->block;
+  const int64_t blocks = (job->layer->n + block - 1) / block;
   tvmrt_matmul_bf16_scratch scratch;
   int rc = 0;
-  if (part.row_begin == part.row_end || part.unit_begin == part.unit_end) return 0;
-  void* memory = tvmrt_matmul_bf16_begin(job, part.row_end - part.row_begin, &scratch);
+  if (tvmrt_share_is_empty(&share)) return 0;
+  void* memory = tvmrt_matmul_bf16_begin(job, share.last - share.first, &scratch);
   if (!memory) return -1;
-  for (int64_t u = part.unit_begin; u < part.unit_end && rc == 0; u++) {
-    const int c = (int)(u % part.blocks) * job->tiles->block;
-    rc = tvmrt_matmul_bf16_block(job, u / part.blocks, c, part.row_begin, part.row_end, &scratch);
+  for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
+    rc = tvmrt_matmul_bf16_block(job, u / blocks, (int)(u % blocks) * block,
+                                 tvmrt_share_first(&share, u), tvmrt_share_last(&share, u),
+                                 &scratch);
   }
   if (tvmrt_scratch_free(memory) != 0) rc = -1;
   return rc;

@@ -190,50 +190,40 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   return tvmrt_tile_row_f32(&row, begin, end, 0, count);
 }
 
-/*! \brief What a task computes: rows of blocks of columns, which are counted over the batch. */
-typedef struct {
-  int64_t row_begin, row_end;
-  int64_t unit_begin, unit_end;
-  int64_t blocks; /*!< Of one product of the batch. */
-} tvmrt_matmul_f32_part;
-
-static inline tvmrt_matmul_f32_part tvmrt_matmul_f32_part_of(const tvmrt_matmul_f32_job* job,
-                                                             int task, int num_task) {
+/* Of blocks of columns, which are counted over the batch, by rows. */
+static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,
+                                                 int num_task) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
-  const int64_t blocks = (layer->n + block - 1) / block;
-  const int64_t units = blocks * layer->batch[0] * layer->batch[1];
-  tvmrt_matmul_f32_part part = {0, layer->m, 0, units, blocks};
-  const float by_rows = tvmrt_task_imbalance((layer->m + width - 1) / width, num_task);
-  const float by_units = tvmrt_task_imbalance(units, num_task);
+  const int64_t blocks = (layer->n + block - 1) / block, tiles = (layer->m + width - 1) / width;
+  const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
+  const float by_rows = tvmrt_task_imbalance(tiles, num_task);
+  const float by_units = tvmrt_task_imbalance(units * tiles, num_task);
   /* products of a batch have factors of their own, and tasks with rows would each pack all of b */
-  const int alone = units == blocks && layer->b_order == TVMRT_B_PACKED;
+  const int alone = batch == 1 && layer->b_order == TVMRT_B_PACKED;
   if (alone ? !tvmrt_by_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
             : by_rows < by_units) {
-    part.row_begin = tvmrt_task_begin(layer->m, width, task, num_task);
-    part.row_end = tvmrt_task_begin(layer->m, width, task + 1, num_task);
-  } else {
-    part.unit_begin = tvmrt_task_begin(units, 1, task, num_task);
-    part.unit_end = tvmrt_task_begin(units, 1, task + 1, num_task);
+    return tvmrt_share_rows(units, layer->m, width, task, num_task);
   }
-  return part;
+  return tvmrt_share_units(batch, layer->n, block, layer->m, width, task, num_task);
 }
 
 static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_matmul_f32_job* job = (const tvmrt_matmul_f32_job*)closure;
-  const tvmrt_matmul_f32_part part = tvmrt_matmul_f32_part_of(job, task, env->num_task);
+  const tvmrt_share share = tvmrt_matmul_f32_share(job, task, env->num_task);
   const int block = job->tiles->block;
+  const int64_t blocks = (job->layer->n + block - 1) / block;
   const int64_t bytes = tvmrt_matmul_f32_scratch_bytes(job->layer, block);
   float* panel = NULL;
   int rc = 0;
-  if (part.row_begin == part.row_end || part.unit_begin == part.unit_end) return 0;
+  if (tvmrt_share_is_empty(&share)) return 0;
   if (bytes > 0) {
     panel = (float*)tvmrt_scratch_alloc(bytes);
     if (!panel) return -1;
   }
-  for (int64_t u = part.unit_begin; u < part.unit_end && rc == 0; u++) {
-    const int c = (int)(u % part.blocks) * block;
-    rc = tvmrt_matmul_f32_block(job, u / part.blocks, c, part.row_begin, part.row_end, panel);
+  for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
+    rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
+                                tvmrt_share_first(&share, u), tvmrt_share_last(&share, u), panel);
   }
   if (tvmrt_scratch_free(panel) != 0) rc = -1;
   return rc;

@@ -41,6 +41,11 @@ typedef struct tvmrt_slab_chain_f32 {
   int64_t scratch; /*!< Bytes that a task takes. */
 } tvmrt_slab_chain_f32;
 
+/*! \brief The channels that a task computes of all layers; end is 0 for all that there are. */
+typedef struct tvmrt_slab_channels {
+  int begin, end;
+} tvmrt_slab_channels;
+
 /*! \brief How far a task is with a layer: pixels [first, end) of its result lie in its place. */
 typedef struct tvmrt_slab_f32 {
   int64_t first, end;
@@ -79,8 +84,9 @@ static inline int64_t tvmrt_slab_end(const tvmrt_slab_layer_f32* l, int64_t end)
 
 /*! \brief Computes pixels [begin, end) of a layer's result, on this thread, into y. `x` is pixel
  * `x_first` of its input. */
-static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, int64_t begin, int64_t end,
-                                      const float* x, int64_t x_first, float* y) {
+static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_channels some,
+                                      int64_t begin, int64_t end, const float* x, int64_t x_first,
+                                      float* y) {
   tvmrt_layer_f32 part = *l->layer;
   tvmrt_window* w = &part.window;
   tvmrt_data_f32 data = *l->data;
@@ -98,8 +104,12 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, int64_t beg
   if (data.residual) data.residual += begin * part.residual_stride;
   data.y = y;
   part.work = 0;
-  if (l->tiles) return tvmrt_conv_f32(&part, l->tiles, &data);
-  return tvmrt_depthwise_f32(&part, l->depthwise, &data);
+  if (l->tiles) {
+    if (some.end == 0) return tvmrt_conv_f32(&part, l->tiles, &data);
+    return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
+  }
+  if (some.end == 0) some.end = part.out_channels;
+  return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);
 }
 
 /* What is not read again of layer k's result goes, and what is left to the front of its place. */
@@ -115,8 +125,8 @@ static inline void tvmrt_slabs_f32_move(const tvmrt_slab_chain_f32* s, tvmrt_sla
 }
 
 /* The pixels of the result in front of `end`, which are those of a slab. */
-static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab_f32* at,
-                                       int64_t end, float* scratch) {
+static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab_channels some,
+                                       tvmrt_slab_f32* at, int64_t end, float* scratch) {
   int64_t ends[TVMRT_SLAB_LAYERS];
   const int last = s->count - 1;
   int rc = 0;
@@ -138,10 +148,73 @@ static inline int tvmrt_slabs_f32_slab(const tvmrt_slab_chain_f32* s, tvmrt_slab
       tvmrt_slabs_f32_move(s, at, k, y);
       y += (at[k].end - at[k].first) * l->layer->window.y_stride;
     }
-    rc = tvmrt_slab_f32_part(l, at[k].end, ends[k], x, k > 0 ? at[k - 1].first : 0, y);
+    rc = tvmrt_slab_f32_part(l, some, at[k].end, ends[k], x, k > 0 ? at[k - 1].first : 0, y);
     at[k].end = ends[k];
   }
   return rc;
+}
+
+/* Where a task begins with each layer whose part of the result begins with pixel `begin`. */
+static inline void tvmrt_slabs_f32_begin(const tvmrt_slab_chain_f32* s, int64_t begin,
+                                         tvmrt_slab_f32* at) {
+  const int last = s->count - 1;
+  at[last].first = at[last].end = begin;
+  for (int k = last - 1; k >= 0; k--) {
+    const int64_t read = tvmrt_slab_first(&s->layers[k + 1], at[k + 1].end);
+    at[k].first = at[k].end = read - read % tvmrt_slab_unit(&s->layers[k]);
+  }
+}
+
+/* Channels that tasks may have of all layers: whole blocks and vectors; 0 where a layer behind the
+   first one reads other channels than its own. */
+static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
+  const tvmrt_slab_layer_f32* l = s->layers;
+  const int block = l->tiles ? l->tiles->block : TVMRT_DEPTHWISE_UNIT;
+  int unit = block;
+  if (l->layer->groups != 1) return 0;
+  for (int k = 1; k < s->count; k++) {
+    if (l[k].tiles) return 0;
+  }
+  while (unit % TVMRT_DEPTHWISE_UNIT) unit += block;
+  return unit;
+}
+
+/* How much longer the part of a task in the middle takes than a part of the whole, where tasks share
+   pixels: they compute what lies around their parts, too. */
+static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int num_task) {
+  const tvmrt_slab_layer_f32* l = &s->layers[s->count - 1];
+  const int64_t pixels = tvmrt_slab_pixels(l), unit = tvmrt_slab_unit(l);
+  int64_t end = tvmrt_task_begin(pixels, unit, num_task / 2 + 1, num_task);
+  float most = 0.0f, all = 0.0f;
+  tvmrt_slab_f32 at[TVMRT_SLAB_LAYERS];
+  tvmrt_slabs_f32_begin(s, tvmrt_task_begin(pixels, unit, num_task / 2, num_task), at);
+  for (int k = s->count - 1; k >= 0; k--) {
+    const float work = (float)s->layers[k].layer->work;
+    all += work;
+    most += work * (float)(end - at[k].end) / (float)tvmrt_slab_pixels(&s->layers[k]);
+    end = tvmrt_slab_end(&s->layers[k], end);
+  }
+  return all > 0.0f ? most / all * (float)num_task : 1.0f;
+}
+
+/* What a task has of all channels: its own where few rows would each be computed by several. */
+static inline tvmrt_slab_channels tvmrt_slabs_f32_channels(const tvmrt_slab_chain_f32* s, int task,
+                                                           int num_task) {
+  const tvmrt_layer_f32* first = s->layers[0].layer;
+  const tvmrt_window* w = &first->window;
+  const int channels = first->out_channels, unit = tvmrt_slabs_f32_block(s);
+  const float in = (float)w->in[1] * (float)w->in[2] * (float)first->in_channels;
+  const tvmrt_slab_channels all = {0, 0};
+  if (unit == 0 || num_task == 1) return all;
+  const float shared = tvmrt_task_imbalance((channels + unit - 1) / unit, num_task);
+  const float outputs = (float)tvmrt_slab_pixels(&s->layers[0]);
+  /* a depthwise layer has input channels of its own */
+  const float products = s->layers[0].tiles ? (float)first->work / in : INFINITY;
+  if (!tvmrt_by_channels(shared, tvmrt_slabs_f32_around(s, num_task), products, outputs, num_task))
+    return all;
+  const tvmrt_slab_channels some = {(int)tvmrt_task_begin(channels, unit, task, num_task),
+                                    (int)tvmrt_task_begin(channels, unit, task + 1, num_task)};
+  return some;
 }
 
 static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
@@ -149,21 +222,19 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
   const int last = s->count - 1;
   const int64_t pixels = tvmrt_slab_pixels(&s->layers[last]);
   const int64_t unit = tvmrt_slab_unit(&s->layers[last]);
-  const int64_t begin = tvmrt_task_begin(pixels, unit, task, env->num_task);
-  const int64_t stop = tvmrt_task_begin(pixels, unit, task + 1, env->num_task);
+  const tvmrt_slab_channels some = tvmrt_slabs_f32_channels(s, task, env->num_task);
+  const int whole = some.end > 0; /* rows */
+  const int64_t begin = whole ? 0 : tvmrt_task_begin(pixels, unit, task, env->num_task);
+  const int64_t stop = whole ? pixels : tvmrt_task_begin(pixels, unit, task + 1, env->num_task);
   tvmrt_slab_f32 at[TVMRT_SLAB_LAYERS];
   int rc = 0;
-  if (begin == stop) return 0;
+  if (begin == stop || (whole && some.begin == some.end)) return 0;
   float* scratch = (float*)tvmrt_scratch_alloc(s->scratch);
   if (!scratch) return -1;
-  at[last].first = at[last].end = begin;
-  for (int k = last - 1; k >= 0; k--) {
-    const int64_t read = tvmrt_slab_first(&s->layers[k + 1], at[k + 1].end);
-    at[k].first = at[k].end = read - read % tvmrt_slab_unit(&s->layers[k]);
-  }
+  tvmrt_slabs_f32_begin(s, begin, at);
   for (int64_t end = begin; end < stop && rc == 0;) {
     end = stop - end < s->pixels ? stop : end + s->pixels;
-    rc = tvmrt_slabs_f32_slab(s, at, end, scratch);
+    rc = tvmrt_slabs_f32_slab(s, some, at, end, scratch);
   }
   if (tvmrt_scratch_free(scratch) != 0) rc = -1;
   return rc;
@@ -173,7 +244,8 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
  * \brief The result of the last layer, as each of them computes its own: see tvmrt_conv_f32() and
  * tvmrt_depthwise_f32().
  * \param chain The chain. Rows that a task's range needs above and below it are computed by the task
- *        itself; results inside of the chain are written nowhere else.
+ *        itself; where these are many, and each layer behind the first is depthwise, tasks have
+ *        channels. Results inside of the chain are written nowhere else.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
  * Uses the threads of the runtime where the chain is large enough. The result does not depend on

@@ -74,10 +74,10 @@ _TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
 def _parallel_function(
     symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
 ) -> list[str]:
-    """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
+    """A task over a part of the outermost loop, its arguments, and the launch on threads."""
     extent = f.parallel_extent
     plain = [p.declare().aliased() for p in parameters]
-    launch = f"TVMBackendParallelLaunch({symbol}_task, &args, 0)"
+    launch = f"TVMBackendParallelLaunch({symbol}_task, &args, {f.parallel_most})"
     behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
     return [
         "typedef struct {",

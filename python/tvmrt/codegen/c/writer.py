@@ -146,8 +146,9 @@ class FunctionWriter:
         self.helpers: list[str] = []
         self.lines: list[str] = []
         self.printed: set[Symbol] = set()  # whose names its text has
-        # set when the body is a task over [begin, end) of this extent, for all threads
+        # set when the body is a task over [begin, end) of this extent, for so many threads at most
         self.parallel_extent: Whole | None = None
+        self.parallel_most = 0  # 0: all
         # what the caller of such tasks does when all have ended, and operands that it alone reads
         self.lines_behind: list[str] = []
         self.names_behind: list[str] = []

@@ -23,7 +23,8 @@ from .row_steps import layer_of_elements, step_of_a_row
 
 SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
 SHORT_RUN = 64  # bytes that a few instructions copy
-PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
+MOST_THREADS = 256  # of the runtime
+PARALLEL_ELEMENTS = 1 << 15  # below this, waking a thread costs more than it saves
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
 
@@ -270,6 +271,13 @@ def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) ->
     f.line(f"{call(f'tvmrt_transpose_{f.writes[0].buffer.dtype.c}', *passed)};")
 
 
+def worth(size: int) -> int:
+    """How many threads so many elements are worth, as each gets half of what a second one is worth
+    waking for; 0 for all that there can be."""
+    threads = size // (PARALLEL_ELEMENTS // 2)
+    return threads if threads < MOST_THREADS else 0
+
+
 def _inner_last(loops: list[Loop]) -> list[Loop]:
     """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
     stands there: vectors need length."""
@@ -317,6 +325,7 @@ def emit_nest(
     split = f.threads and size >= PARALLEL_ELEMENTS and bool(loops)
     if split:
         f.parallel_extent = loops[0].extent
+        f.parallel_most = worth(size)
     if again is not None:
         f.line(f"uint32_t {again[0]} = 0;")
     _nest(f, loops, body, split, independent)

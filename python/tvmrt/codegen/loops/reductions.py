@@ -10,6 +10,7 @@ from tvmrt.ir import DType, Strided, Value, get_op
 from tvmrt.ir.extent import most, symbols_of
 from tvmrt.ir.program import Access, Step, pixel_stride
 from tvmrt.ir.reduction import ReduceOp
+from tvmrt.ir.rounding import ceil_div
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.text import GAP
@@ -24,6 +25,8 @@ ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the st
 LANES = 32  # partial results of one long row
 PARTS = 8  # of a fold that tasks share, however many there are: the result is the same for all
 MOST_SUMS = 1 << 16  # bytes of their sums
+SHARED_CHANNELS = 64  # of a part of a short fold that tasks share
+SHARED_ELEMENTS = 1 << 14  # that make it worth waking a thread, which has some of them in its cache
 LEAST_CHANNELS = 4  # side by side in memory for which there is a row of accumulators
 
 REDUCTIONS = (
@@ -181,6 +184,9 @@ class _Printer:
             return
         if self.f.scratch_parameter:
             self.f.line(f"(void){self.f.scratch()};")
+        if wide and not loops and self._shares_channels(size):
+            self._shared_channels()
+            return
         emit_nest(self.f, loops, self._wide_body if wide else self._narrow_body, size)
 
     def _kept_axis_is_densest(self) -> bool:
@@ -289,6 +295,22 @@ class _Printer:
         first = self.folds[0]
         self._wide_folds(names, ("0", str(first.extent)), self._finish)
 
+    def _shares_channels(self, size: int) -> bool:
+        extent = self.kept[-1].extent
+        many = size >= SHARED_ELEMENTS and most(extent) > SHARED_CHANNELS
+        return self.f.threads and many and not symbols_of(extent)
+
+    def _shared_channels(self) -> None:
+        """The same where tasks share the channels of one image: the fold is too short to be cut."""
+        f, extent = self.f, self.kept[-1].extent
+        f.parallel_extent = ceil_div(extent, SHARED_CHANNELS)
+        last, part = f.fresh("last"), SHARED_CHANNELS
+        f.line(f"const int {last} = end * {part} < {extent} ? end * {part} : {extent};")
+        self._wide_folds(
+            [], ("0", str(self.folds[0].extent)), self._finish, (f"begin * {part}", last)
+        )
+        f.line("return 0;")
+
     def _shared_body(self) -> None:
         """The same where the channels of one image are all that is kept: tasks share the pixels, as
         they do in the steps before and behind, so that each reads what is in its own cache."""
@@ -321,19 +343,22 @@ class _Printer:
         names: Sequence[str],
         pixels: tuple[str, str],
         finish: Callable[[Sequence[str], str], None],
+        channels: tuple[str, str] | None = None,
     ) -> None:
         """Rows of accumulators over the first folded axis between ``pixels`` and all of the others;
-        ``finish`` is given the loop variables and the accumulator of a channel."""
+        ``finish`` is given the loop variables and the accumulator of a channel. ``channels``: those
+        between which they are, where a task has some."""
         f = self.f
         last = self.kept[-1]
         block = min(most(last.extent), self.accumulators)
         acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(last.extent)
         with ExitStack() as stack:
-            if most(last.extent) > block:
+            if most(last.extent) > block or channels is not None:
                 first, width = f.fresh("first"), f.fresh("width")
-                head = f"for (int {first} = 0; {first} < {last.extent}; {first} += {block})"
+                begin, end = channels or ("0", str(last.extent))
+                head = f"for (int {first} = {begin}; {first} < {end}; {first} += {block})"
                 stack.enter_context(f.block(head))
-                rest = f"{last.extent} - {first}"
+                rest = f"{end} - {first}"
                 f.line(f"const int {width} = {rest} < {block} ? {rest} : {block};")
             place = c if first == "0" else f"({first} + {c})"
             row = f"for (int {c} = 0; {c} < {width}; ++{c})"

@@ -49,8 +49,10 @@ class SlabChainLowering(Lowering):
     @property
     def fits_cache(self) -> bool:
         """Whether slabs have enough rows, and the cache holds the weights beside them, which pass
-        through it with each."""
+        through it with each of several."""
         weights = sum(layer.weight_bytes for layer in self.layers)
+        if self.plan.pixels >= self.layers[-1].pixels:
+            weights = 0
         return self.rows >= LEAST_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:

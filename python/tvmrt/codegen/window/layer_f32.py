@@ -7,13 +7,14 @@ from math import prod
 
 from tvmrt.ir.extent import Whole
 
+from ..loops.nest import MOST_THREADS
 from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_planes, plan_transposed, plan_window
 from .tile_kinds import TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
 PARALLEL_WORK = 300000  # TVMRT_PARALLEL_MIN_MACS
-MOST_THREADS = 256  # of the runtime
+WEIGHT_WORK = 4  # multiply-adds in which one weight comes from memory, where it is used once
 
 
 def enough_work(threads: int) -> int:
@@ -41,7 +42,9 @@ class LayerF32:
         """A convolution; the channels are those of all groups together."""
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
-        return cls(plan, groups, ins, outs, window.pixels * out_channels * window.taps * ins)
+        weights = out_channels * window.taps * ins
+        work = window.pixels * weights
+        return cls(plan, groups, ins, outs, max(work, WEIGHT_WORK * weights))
 
     @classmethod
     def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:

@@ -1,0 +1,86 @@
+/*!
+ * \file shares.h
+ * \brief What tasks have of a layer: some of its columns, or some of the rows of all columns.
+ *
+ * Columns come in blocks, which are units of work, of so many rows each. Where tasks share columns a
+ * block may lie across the border of two of them; it is then cut by rows. Example: 960 channels in
+ * blocks of 64 and 49 pixels in tiles of 7: the first of two tasks has 7 of the 15 blocks, and 28 pixels
+ * of the eighth.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SHARES_H_
+#define TVM_RUNTIME_KERNELS_SHARES_H_
+
+#include "parallel.h"
+
+/*! \brief A place in work that is units of rows each: all units before `unit`, and of it the rows before
+ * `row`. */
+typedef struct tvmrt_cut {
+  int64_t unit, row;
+} tvmrt_cut;
+
+/*!
+ * \brief Where the part of a task begins; task + 1 gives its end.
+ * \param batch So many times n columns, which blocks make units: the last one of n may be narrower.
+ * \param rows Of each column. A unit that lies across the cut is cut at a multiple of `width`.
+ */
+static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, int64_t rows,
+                                       int64_t width, int task, int num_task) {
+  const int64_t blocks = (n + block - 1) / block, area = n * rows;
+  const int64_t place = batch * area * task / num_task;
+  const int64_t image = area > 0 ? place / area : 0, inside = place - image * area;
+  const int64_t number = inside / (block * (rows > 0 ? rows : 1));
+  const int64_t left = n - number * block, columns = left < block ? left : block;
+  const int64_t over = inside - number * block * rows;
+  const int64_t row = columns > 0 ? (over / columns + width / 2) / width * width : 0;
+  const int after = row > 0 && row >= rows;
+  const tvmrt_cut cut = {image * blocks + number + after, after ? 0 : row};
+  return cut;
+}
+
+/*! \brief What a task has of such work: rows [first, last) of the units between two cuts. */
+typedef struct tvmrt_share {
+  tvmrt_cut begin, end;
+  int64_t first, last;
+} tvmrt_share;
+
+/*! \brief Some of all units, of which the first and the last may be shared with other tasks. */
+static inline tvmrt_share tvmrt_share_units(int64_t batch, int64_t n, int64_t block, int64_t rows,
+                                            int64_t width, int task, int num_task) {
+  const tvmrt_share share = {tvmrt_task_cut(batch, n, block, rows, width, task, num_task),
+                             tvmrt_task_cut(batch, n, block, rows, width, task + 1, num_task), 0,
+                             rows};
+  return share;
+}
+
+/*! \brief Some rows of all units. */
+static inline tvmrt_share tvmrt_share_rows(int64_t units, int64_t rows, int64_t width, int task,
+                                           int num_task) {
+  const tvmrt_share share = {{0, 0},
+                             {units, 0},
+                             tvmrt_task_begin(rows, width, task, num_task),
+                             tvmrt_task_begin(rows, width, task + 1, num_task)};
+  return share;
+}
+
+/*! \brief The end of its units. */
+static inline int64_t tvmrt_share_end(const tvmrt_share* share) {
+  return share->end.unit + (share->end.row > 0);
+}
+
+/*! \brief The first of its rows of a unit. */
+static inline int64_t tvmrt_share_first(const tvmrt_share* share, int64_t unit) {
+  return unit == share->begin.unit && share->begin.row > 0 ? share->begin.row : share->first;
+}
+
+/*! \brief The end of its rows of a unit. */
+static inline int64_t tvmrt_share_last(const tvmrt_share* share, int64_t unit) {
+  return unit == share->end.unit ? share->end.row : share->last;
+}
+
+/*! \brief Whether it has nothing. */
+static inline int tvmrt_share_is_empty(const tvmrt_share* share) {
+  return share->first == share->last || share->begin.unit > share->end.unit ||
+         (share->begin.unit == share->end.unit && share->begin.row >= share->end.row);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_SHARES_H_ */

@@ -1,0 +1,83 @@
+"""How tasks cut work of units and rows: all of it once, in equal parts."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <string.h>
+#define TVMRT_FREESTANDING
+#include <tvm/runtime/kernels/shares.h>
+
+enum { MOST = 1 << 16 };
+static unsigned char met[MOST];
+
+/* The columns times rows of a task; counts what it meets. */
+static int64_t take(const tvmrt_share* share, int64_t n, int64_t block, int64_t rows) {
+  const int64_t blocks = (n + block - 1) / block;
+  int64_t area = 0;
+  if (tvmrt_share_is_empty(share)) return 0;
+  for (int64_t u = share->begin.unit; u < tvmrt_share_end(share); u++) {
+    const int64_t left = n - u % blocks * block, columns = left < block ? left : block;
+    for (int64_t r = tvmrt_share_first(share, u); r < tvmrt_share_last(share, u); r++) {
+      met[u * rows + r]++;
+      area += columns;
+    }
+  }
+  return area;
+}
+
+static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t width, int tasks) {
+  const int64_t units = batch * ((n + block - 1) / block);
+  const int64_t slack = block * (width < rows ? width : rows);
+  for (int by_rows = 0; by_rows < 2; by_rows++) {
+    memset(met, 0, (size_t)(units * rows));
+    for (int task = 0; task < tasks; task++) {
+      const tvmrt_share share =
+          by_rows ? tvmrt_share_rows(units, rows, width, task, tasks)
+                  : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
+      const int64_t area = take(&share, n, block, rows);
+      if (!by_rows && rows > 1 && area * tasks > batch * n * rows + slack * tasks) return 1;
+      if (share.begin.row % width != 0) return 2;
+    }
+    for (int64_t i = 0; i < units * rows; i++) {
+      if (met[i] != 1) return 3;
+    }
+  }
+  return 0;
+}
+
+int main(void) {
+  static const int64_t batches[] = {1, 3, 12}, columns[] = {1, 5, 64, 197, 960};
+  static const int64_t blocks[] = {8, 48, 64}, rows[] = {1, 7, 49, 197}, widths[] = {1, 6, 14};
+  for (int b = 0; b < 3; b++)
+    for (int n = 0; n < 5; n++)
+      for (int k = 0; k < 3; k++)
+        for (int r = 0; r < 4; r++)
+          for (int w = 0; w < 3; w++)
+            for (int tasks = 1; tasks < 20; tasks += 1 + tasks / 3) {
+              const int64_t units = batches[b] * ((columns[n] + blocks[k] - 1) / blocks[k]);
+              if (units * rows[r] > MOST) continue;
+              const int rc = check(batches[b], columns[n], blocks[k], rows[r], widths[w], tasks);
+              if (rc == 0) continue;
+              printf("%d: %d %d %d %d %d, %d tasks\n", rc, (int)batches[b], (int)columns[n],
+                     (int)blocks[k], (int)rows[r], (int)widths[w], tasks);
+              return 1;
+            }
+  return 0;
+}
+"""
+
+
+def test_each_row_of_each_unit_belongs_to_one_task_and_parts_are_equal(tmp_path):
+    (tmp_path / "shares.c").write_text(PROGRAM)
+    warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined"]
+    program = tmp_path / "shares"
+    command = ["cc", *warnings, f"-I{ROOT / 'include'}", tmp_path / "shares.c", "-o", program]
+    subprocess.run(command, check=True)
+    ran = subprocess.run([program], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
