@@ -159,8 +159,8 @@ static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64
                            products / (in * (float)layer->in_channels), out, num_task);
 }
 
-/* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels. Few
-   rows (the last layers of a network) are shared by channels, which also reads each weight only
+/* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels.
+   Few rows (the last layers of a network) are shared by channels, which also reads each weight only
    once. */
 static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;
@@ -218,7 +218,8 @@ static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* 
   return tvmrt_conv_task_by(tvmrt_conv_f32_rows, job, job->layer->in_channels, task, env->num_task);
 }
 
-/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread; c_begin is that of a block. */
+/*! \brief Channels [c_begin, c_end) of a layer of one group, on this thread, the first of which
+ * begins a block. */
 static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
                                           const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data,
                                           int c_begin, int c_end) {
