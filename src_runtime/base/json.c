@@ -110,8 +110,8 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   return 0;
 }
 
-/* As long as it looks like a number: strtod judges, which knows "inf" and "nan" as well. It goes by the
- * program's locale, which may write points otherwise: JSON never does. */
+/* As long as it looks like a number: strtod judges, which knows "inf" and "nan" as well. It goes
+ * by the program's locale, which may write points otherwise: JSON never does. */
 int tvmrt__parse_real(tvmrt_parser* in, double* out) {
   const char* point = localeconv()->decimal_point;
   char text[400]; /* the largest of floats has 309 digits before the point */
@@ -209,7 +209,8 @@ int tvmrt__parse_members(tvmrt_parser* in,
   return rc == 0 ? tvmrt__parse_told(in) : rc;
 }
 
-/* printf goes by the program's locale: what it writes for the point is put right where it stands. */
+/* printf goes by the program's locale: what it writes for the point is put right where it
+ * stands. */
 int tvmrt__write_real(tvmrt_buf* out, char style, int digits, double value) {
   const char* point = localeconv()->decimal_point;
   const size_t from = out->size;

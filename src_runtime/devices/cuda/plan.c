@@ -126,7 +126,7 @@ static int allocate(cuda_plan* p, size_t bytes, CUdeviceptr* out) {
 }
 
 /* The weights are copied once for all plans of a region: the driver keeps no pointer to the
- * library. */
+ * library. Waited for, as the library's constants may leave memory behind pre_run. */
 static int load_weights(cuda_plan* p, const cuda_plan* base) {
   const tvmrt_region* r = p->region;
   const cuda_driver* d = &p->context->driver;

@@ -8,7 +8,8 @@ static const char* const NO_FIT = "a product reaches beyond a tensor";
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-/* Two plans may be made at once: the library is loaded by one of them. */
+/* Two plans may be made at once: the library is loaded by one of them. The struct of functions is
+ * filled once and read without the lock from then on: whoever gets here has passed it. */
 static int load_library(cuda_context* c) {
   int rc = 0;
   (void)pthread_mutex_lock(&loading);
@@ -106,7 +107,8 @@ static const float* begin(const cuda_plan* p, int32_t tensor, int64_t offset) {
   return (const float*)(uintptr_t)cuda_address(p, tensor) + offset;
 }
 
-/* Queued on the plan's stream; errors of the computation come with the run's end. */
+/* Queued on the plan's stream; errors of the computation come with the run's end. Steps of 0 read
+ * one matrix again and again, as broadcasting wants it. */
 int cuda_product_launch(cuda_plan* p, const step* s) {
   static const float one = 1.0f, zero = 0.0f;
   const tvmrt_region_node* node = &p->region->nodes[s->node];

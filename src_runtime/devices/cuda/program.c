@@ -16,7 +16,8 @@
 
 static const program_store disk = {"TVMRT_CUDA_CACHE", "cuda", "cubin"};
 
-/* Always -1: the beginning of the compiler's log is told, where its first error stands. */
+/* Always -1: the beginning of the compiler's log is told, where its first error stands. The
+ * program is the caller's to destroy. */
 static int build_error(const cuda_context* c, const char* who, nvrtcProgram program, int status) {
   char log[MAX_LOG_BYTES] = "";
   char* whole = NULL;
@@ -129,7 +130,8 @@ static void* build(void* context, const program_text* text, void** out_bytes, si
   return module;
 }
 
-/* With the context entered, as its list is closed. */
+/* With the context entered, as its list is closed. The list's lock is held, or nobody asks it any
+ * more. */
 static void release(void* context, void* program) {
   (void)((cuda_context*)context)->driver.cuModuleUnload(program);
 }

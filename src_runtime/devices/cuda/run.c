@@ -9,7 +9,8 @@ static moved_bytes moved;
 /* Counted for the process; numbers only grow. */
 moved_bytes* cuda_moved(void) { return &moved; }
 
-/* Of a border only once bind() has said where it lies in this run. */
+/* Of a border only once bind() has said where it lies in this run. Nothing is read through it
+ * here: it is the GPU's. */
 CUdeviceptr cuda_address(const cuda_plan* p, int32_t tensor) {
   const region_place* at = &p->plan.places[tensor];
   if (at->kind == PLACE_CONSTANT) return p->weights + p->weight_offsets[tensor];
@@ -19,6 +20,7 @@ CUdeviceptr cuda_address(const cuda_plan* p, int32_t tensor) {
 
 /* Borders ------------------------------------------------------------------------------------- */
 
+/* Without what rounds places up: as much is copied. */
 static size_t bytes_of(const cuda_plan* p, int32_t tensor) {
   return (size_t)p->region->tensors[tensor].num_bytes;
 }
@@ -49,8 +51,8 @@ static int create_staging(cuda_plan* p) {
   return cuda_check(p->context, status, "cuMemAllocHost");
 }
 
-/* An output that shares memory with another border is computed aside and copied when all is
- * read. */
+/* An output that shares memory with another border is computed aside and copied when all is read.
+ * Before anything is queued, as kernels are given addresses by value. */
 static int bind(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -63,7 +65,8 @@ static int bind(cuda_plan* p) {
   return 0;
 }
 
-/* By way of pinned memory: the caller's may change as soon as this returns. */
+/* By way of pinned memory: the caller's may change as soon as this returns. Each input has a
+ * place of its own in pinned memory, so one copy need not wait for another. */
 static int bring_inputs(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -102,7 +105,8 @@ static int send_output(cuda_plan* p, int32_t tensor) {
   return cuda_check(p->context, status, "copying an output");
 }
 
-/* From pinned memory to the caller's, when the run has ended. */
+/* From pinned memory to the caller's, when the run has ended. Only now, so that a run which fails
+ * leaves the caller's memory as it was. */
 static void give_outputs(const cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
@@ -128,7 +132,8 @@ static int launch(cuda_plan* p, const step* s) {
                     tvmrt_node_text(&p->region->nodes[s->node], "function", "a kernel"));
 }
 
-/* Copies in, kernels, copies out: the stream is in order, so the event is behind all of them. */
+/* Copies in, kernels, copies out: the stream is in order, so the event is behind all of them.
+ * Nothing is waited for: the host returns while the GPU works. */
 static int enqueue(cuda_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;

@@ -152,6 +152,7 @@ static dnnl_status_t convolution(const api_op* op, operation* out) {
       op->after);
 }
 
+/* Windows are given as those of the convolution that it undoes. */
 static dnnl_status_t deconvolution(const api_op* op, operation* out) {
   return dnnl_dilated_deconvolution_forward_desc_init(
       &out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct, md_of(op->src),
@@ -159,11 +160,13 @@ static dnnl_status_t deconvolution(const api_op* op, operation* out) {
       op->after);
 }
 
+/* No algorithm to be chosen, and no axes: the last two are the matrices. */
 static dnnl_status_t matmul(const api_op* op, operation* out) {
   return dnnl_matmul_desc_init(&out->matmul, md_of(op->src), md_of(op->weights), md_of(op->bias),
                                md_of(op->dst));
 }
 
+/* The second version of these, which has dilations. */
 static dnnl_status_t pooling(const api_op* op, operation* out) {
   return dnnl_pooling_v2_forward_desc_init(&out->pooling, dnnl_forward_inference, op->alg,
                                            md_of(op->src), md_of(op->dst), op->strides, op->kernel,
@@ -206,11 +209,13 @@ static dnnl_status_t eltwise(const api_op* op, operation* out) {
                                         md_of(op->src), op->alpha, op->beta);
 }
 
+/* The second operand may have extents of 1, which broadcast. */
 static dnnl_status_t binary(const api_op* op, operation* out) {
   return dnnl_binary_desc_init(&out->binary, op->alg, md_of(op->src), md_of(op->weights),
                                md_of(op->dst));
 }
 
+/* Slopes are the weights, in the same rank as the operand. The result has the operand's layout. */
 static dnnl_status_t prelu(const api_op* op, operation* out) {
   return dnnl_prelu_forward_desc_init(&out->prelu, dnnl_forward_inference, md_of(op->src),
                                       md_of(op->weights));

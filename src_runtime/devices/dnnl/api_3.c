@@ -110,7 +110,8 @@ dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* siz
   return keep(dnnl_memory_desc_create_submemory(&md, md_of(from), sizes, starts), pool, &md, out);
 }
 
-/* Blocks of channels, whose number of elements the version tells, but takes only as a tag. */
+/* Blocks of channels, whose number of elements the version tells, but takes only as a tag.
+ * unimplemented for other blocks: the caller copies to another order then. */
 static dnnl_status_t retype_blocks(api_pool* pool, const layout* from, dnnl_data_type_t dtype,
                                    layout* out) {
   static const dnnl_format_tag_t tags[][4] = {
@@ -131,7 +132,8 @@ static dnnl_status_t retype_blocks(api_pool* pool, const layout* from, dnnl_data
   return dnnl_unimplemented;
 }
 
-/* A descriptor cannot be changed, so one is made that has the same order. */
+/* A descriptor cannot be changed, so one is made that has the same order. Of a layout that is a
+ * part of another the offset could not be kept. */
 dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
   if (from->any) {
     return api_by_tag(pool, from->ndims, from->dims, dtype, dnnl_format_tag_any, out);
@@ -186,6 +188,7 @@ static dnnl_status_t deconvolution(const api_op* op, dnnl_engine_t engine,
       op->after, attr);
 }
 
+/* No algorithm to be chosen, and no axes: the last two are the matrices. */
 static dnnl_status_t matmul(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_matmul_primitive_desc_create(out, engine, md_of(op->src), md_of(op->weights),
@@ -215,6 +218,7 @@ static dnnl_status_t nearest(const api_op* op, dnnl_engine_t engine,
                                                        md_of(op->src), md_of(op->dst), attr);
 }
 
+/* The caller gives the operand's layout for both sides. */
 static dnnl_status_t softmax(const api_op* op, dnnl_engine_t engine,
                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_softmax_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
@@ -246,12 +250,14 @@ static dnnl_status_t eltwise(const api_op* op, dnnl_engine_t engine,
                                                     op->beta, attr);
 }
 
+/* The second operand may have extents of 1, which broadcast. */
 static dnnl_status_t binary(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return dnnl_binary_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->weights),
                                            md_of(op->dst), attr);
 }
 
+/* Slopes are the weights, in the same rank as the operand. */
 static dnnl_status_t prelu(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
                            dnnl_primitive_desc_t* out) {
   return dnnl_prelu_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
@@ -319,6 +325,7 @@ static const maker MAKERS[API_NUM_KINDS] = {
     [API_GRU_BEFORE_RESET] = gru_before_reset,
 };
 
+/* *out is the caller's. Version 3 has no description in between. */
 dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   return MAKERS[op->kind](op, engine, attr, out);
@@ -345,6 +352,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
 
 /* Attributes ---------------------------------------------------------------------------------- */
 
+/* Unlike version 2 it has no factor for the result. */
 dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                  float beta) {
   return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
@@ -355,6 +363,7 @@ dnnl_status_t api_append_sum(dnnl_post_ops_t ops) {
   return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
+/* The operand's memory becomes an argument of the primitive, by the number of the operation. */
 dnnl_status_t api_append_binary(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const layout* other) {
   return dnnl_post_ops_append_binary(ops, alg, md_of(other));
 }

@@ -20,7 +20,7 @@ static int64_t rows_of(const tvmrt_region_tensor* t) {
   return rows;
 }
 
-/* `shape` with ones in front up to `ndims` dimensions. */
+/* `shape` with ones in front up to `ndims` dimensions. As NumPy aligns operands: at the end. */
 static void pad_front(const tvmrt_region_tensor* t, int ndims, dnnl_dims_t out) {
   int lead = ndims - t->ndim, i;
   for (i = 0; i < ndims; ++i) out[i] = i < lead ? 1 : t->shape[i - lead];
@@ -117,7 +117,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   return layout_dense(p, e->ndims, e->y, build_dtype(p, node, result), &o->y_md);
 }
 
-/* pd is taken over, also where this fails. */
+/* pd is taken over, also where this fails. a has its layout already; b may still be packed. */
 static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
   plan_arg args[4] = {{DNNL_ARG_SRC, o->a},
                       {DNNL_ARG_WEIGHTS, o->b},

@@ -47,7 +47,8 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout
   return build_set(p, node->outputs[0], &args[n].v);
 }
 
-/* Any number of parts, so the lists are not of fixed size. */
+/* Any number of parts, so the lists are not of fixed size. Both are freed here: the plan copies
+ * what it keeps of them. */
 int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   size_t n = (size_t)node->num_inputs;
   plan_arg* args = calloc(n + 1, sizeof(*args));
@@ -65,7 +66,7 @@ int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int 
   return rc;
 }
 
-/* A scalar has no axes to slice. */
+/* A scalar has no axes to slice. Backward steps are refused by layout_slice(). */
 static int slice(plan* p, const tvmrt_region_node* node, view* v) {
   const int64_t *starts, *steps, *sizes;
   int n = build_tensor(p, node->inputs[0])->ndim;

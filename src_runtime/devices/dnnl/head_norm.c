@@ -128,7 +128,8 @@ static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t a
 }
 
 /* oneDNN's scale and shift would be those of places within a group, the node's are those of
- * channels. */
+ * channels. So the rows are normalised without either, and both are applied to channels behind
+ * it. */
 int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);

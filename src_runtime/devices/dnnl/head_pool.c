@@ -20,7 +20,8 @@ static int add_unary(plan* p, const api_op* op, const fused* f, int num_posts, c
   return fused_add(p, pd, f, args, 2, &args[1].v);
 }
 
-/* A layout for the result, in the element type of `src`: whatever suits the primitive. */
+/* A layout for the result, in the element type of `src`: whatever suits the primitive. Types are
+ * kept: averages of floats are floats. */
 static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) {
   return layout_any(p, src->md.ndims, dims, src->md.data_type, out);
 }
@@ -72,7 +73,8 @@ static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, c
   return rc;
 }
 
-/* The image in its own order, without gaps. More than three spatial axes oneDNN has not. */
+/* The image in its own order, without gaps. More than three spatial axes oneDNN has not. Averages
+ * count the padding where the node says so. */
 int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   build_window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
@@ -150,7 +152,7 @@ static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, c
 }
 
 /* oneDNN refuses a reduction that folds no axis of more than one element. What is left of it then
- * is the tensor itself, or its square. */
+ * is the tensor itself, or its square. The square is a primitive, as no view has other elements. */
 static int reduce_nothing(plan* p, const tvmrt_region_node* node, const view* src) {
   layout dst;
   api_op op = {.kind = API_ELTWISE,

@@ -71,7 +71,8 @@ void* plan_address(const plan* p, const view* v) {
   }
 }
 
-/* The memory object is *out's from here on, and freed with the step. */
+/* The memory object is *out's from here on, and freed with the step. What lies at the border is
+ * noted, to be told an address by each call that brings another. */
 static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   plan_binding b = {0};
   PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, plan_address(p, v)), "memory"));

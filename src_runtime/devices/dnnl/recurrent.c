@@ -49,7 +49,8 @@ static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
   return NULL;
 }
 
-/* The product whose result, perhaps reshaped, is the cell's input; NULL if there is none. */
+/* The product whose result, perhaps reshaped, is the cell's input; NULL if there is none. The
+ * same pair that build.c has put into one group, asked from behind. */
 static const tvmrt_region_node* product_of(const plan* p, const tvmrt_region_node* node) {
   const tvmrt_region_node* made = producer_of(p, node->inputs[0]);
   if (made != NULL && strcmp(made->op, "reshape") == 0) made = producer_of(p, made->inputs[0]);
@@ -176,7 +177,8 @@ static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   return layout_row_major(p, &c->x, &c->x);
 }
 
-/* Everything that oneDNN would read beyond is compared here: weights come from a file. */
+/* Everything that oneDNN would read beyond is compared here: weights come from a file. *c borrows
+ * the region's constants. */
 static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* r = build_tensor(p, build_input(node, 1));

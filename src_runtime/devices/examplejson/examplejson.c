@@ -15,7 +15,8 @@
 
 TVMRT_DEVICE_PLUGIN(examplejson)
 
-/* The type comes first: front ends raise their exception of that name. */
+/* The type comes first: front ends raise their exception of that name. Always -1. Names are cut
+ * at 128 bytes, so that the sentence fits. */
 static int fail(const char* type, const char* what, const char* name) {
   char text[256];
   (void)snprintf(text, sizeof(text), "%s: examplejson: %.128s: %s", type, name, what);
@@ -95,6 +96,7 @@ static int bind_all(const examplejson_subgraph* s, const TVMValue* args, const i
 static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* ret_code,
                         void* resource) {
   const examplejson_subgraph* s = resource;
+  /* the floats behind them are aligned, as a pointer is no smaller than a float */
   size_t pointers = (s->num_inputs + 1) * sizeof(float*);
   float** arguments;
   int rc;
@@ -127,7 +129,8 @@ static int get_function(void* self, const char* name, tvmrt_module_function* out
   return 0;
 }
 
-/* As strings are in libraries: the size in 8 bytes, the lowest first, then the text. */
+/* As strings are in libraries: the size in 8 bytes, the lowest first, then the text. As
+ * load_binary() reads it. */
 static int save(void* self, tvmrt_module_write write, void* sink) {
   const examplejson_graph* graph = self;
   uint8_t size[8];
@@ -168,6 +171,7 @@ static int create(const char* text, size_t size, TVMRetValueHandle ret) {
   TVMValue value;
   int code = kTVMModuleHandle;
   int rc;
+  /* nothing is held yet */
   if (graph == NULL) return fail("MemoryError", "no memory for a module", "create");
   if (examplejson_parse(text, size, graph) != 0) {
     free(graph);

@@ -55,6 +55,7 @@ static int out_of_memory(void) {
   return -1;
 }
 
+/* A carriage return, too: files of Windows are read as they are. */
 static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* The next word of the line; its size is 0 at the end. */
@@ -67,6 +68,7 @@ static const char* next_word(Reader* in, size_t* size) {
   return begin;
 }
 
+/* The word has no NUL behind it, the text has. */
 static int equals(const char* word, size_t size, const char* text) {
   return strlen(text) == size && memcmp(word, text, size) == 0;
 }
@@ -84,13 +86,15 @@ static int to_number(const Reader* in, const char* word, size_t size, int64_t* o
   return 0;
 }
 
+/* The next word of the line, which must be one. */
 static int read_number(Reader* in, int64_t* out) {
   size_t size;
   const char* word = next_word(in, &size);
   return to_number(in, word, size, out);
 }
 
-/* One element more; NULL without memory, the old array stays. */
+/* One element more; NULL without memory, the old array stays. Graphs have few of them: an array
+ * that doubles would gain nothing. */
 static void* grown(void* array, size_t count, size_t bytes) {
   return count >= SIZE_MAX / bytes - 1 ? NULL : realloc(array, (count + 1) * bytes);
 }
@@ -264,7 +268,8 @@ static int read_lines(Reader* in, const char* text, size_t size) {
   return 0;
 }
 
-/* The last tensor of a subgraph is its output: it needs a node that makes it. */
+/* The last tensor of a subgraph is its output: it needs a node that makes it. Told for the last
+ * line read, as what is missing has none. */
 static int check_ends(const Reader* in) {
   const examplejson_graph* g = in->graph;
   if (g->num_subgraphs == 0) return refuse(in, "no subgraph in the text", "", 0);

@@ -96,7 +96,8 @@ int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, co
   return 0;
 }
 
-/* Before each run; most runs bring the same tensors and change nothing. */
+/* Before each run; most runs bring the same tensors and change nothing. All kernels are told
+ * where one border has changed: which of them read it is not kept. */
 int opencl_borders_bind(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   bool changed = false;

@@ -13,7 +13,7 @@
 #define MAX_NAME 256
 
 /* The causes that users meet have words; others have their number, which is what people search
- * for. */
+ * for. The error text is the thread's, and the runtime puts device and region in front. */
 int opencl_check(cl_int status, const char* call) {
   if (status == CL_SUCCESS) return 0;
   switch (status) {
@@ -72,6 +72,7 @@ static int choose_device(opencl_context* c) {
       c->device = devices[k];
     }
   }
+  /* two sentences, as a misspelt name is another mistake than a missing driver */
   if (best > 0) return 0;
   if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
     return device_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
@@ -107,7 +108,8 @@ static int create_objects(opencl_context* c) {
   return opencl_check(status, "clCreateCommandQueue");
 }
 
-/* Whether the device works in the host's memory; not, where it does not say. */
+/* Whether the device works in the host's memory; not, where it does not say. What it says decides
+ * whether weights are copied, and nothing else. */
 static bool is_unified(cl_device_id device) {
   cl_bool unified = CL_FALSE;
   const cl_int status =

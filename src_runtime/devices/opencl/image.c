@@ -26,7 +26,8 @@ static cl_channel_type channel_type(DLDataType t) {
   return t.code == kDLInt ? ints[size] : uints[size];
 }
 
-/* Width, height and layers of a tensor; all rows are the height where there are no layers. */
+/* Width, height and layers of a tensor; all rows are the height where there are no layers. The
+ * last axis is the width; how large an image may be is the device's to say. */
 static void set_extents(const tvmrt_region_tensor* t, bool has_layers, size_t* out) {
   int32_t i;
   out[0] = out[1] = out[2] = 1;
@@ -48,6 +49,7 @@ static int create_image(opencl_plan* p, const char* who, bool has_layers, pictur
   about.image_type = has_layers ? CL_MEM_OBJECT_IMAGE2D_ARRAY : CL_MEM_OBJECT_IMAGE2D;
   about.image_width = out->extents[0];
   about.image_height = out->extents[1];
+  /* which must be 0 where there are no layers */
   about.image_array_size = has_layers ? out->extents[2] : 0;
   out->image =
       clCreateImage(p->context->context, CL_MEM_READ_WRITE, &format, &about, NULL, &status);
@@ -76,7 +78,8 @@ static int add_picture(opencl_plan* p, const char* who, const char* word, int32_
                       "setting an image");
 }
 
-/* Operands that are left out have no parameter and no word. */
+/* Operands that are left out have no parameter and no word. What was made before a failure is
+ * freed with the plan. */
 int opencl_images_create(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
   const char* at = tvmrt_node_text(node, "images", "");
   const char* who = tvmrt_node_text(node, "operator", node->op);
@@ -105,6 +108,7 @@ int opencl_images_copy(opencl_plan* p, const launch* l, bool in) {
   for (i = 0; i < l->num_pictures; ++i) {
     const picture* at = &l->pictures[i];
     const buffer* b = opencl_buffer(p, at->tensor);
+    /* the tensor's memory in this run */
     const cl_mem memory = b->bound != NULL ? b->bound : b->memory;
     cl_int status;
     if (at->is_input != in) continue;

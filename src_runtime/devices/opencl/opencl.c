@@ -68,6 +68,7 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   if (profile != NULL) {
     profile += strlen("\"profile\"");
     profile += strspn(profile, ": ");
+    /* 1 or true; a real reader of JSON is not needed for one word */
     wanted = *profile == '1' || *profile == 't';
   }
   if (opencl_plan_create(device->privacy, region, wanted, &fresh) != 0) return -1;

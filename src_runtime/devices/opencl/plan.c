@@ -87,7 +87,8 @@ static int enter_buffers(opencl_plan* p) {
 /* Kernels ------------------------------------------------------------------------------------- */
 
 /* The number of sizes; 0 where there are none or too many. A size that is none becomes 0, which
- * read_launch() refuses. */
+ * read_launch() refuses. `out` has room for MAX_SIZES, and is filled as far as the node has
+ * some. */
 static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t* out) {
   int32_t count = 0, i;
   const int64_t* sizes = tvmrt_node_ints(node, key, &count);
@@ -105,7 +106,8 @@ static int set_scalar(cl_kernel kernel, cl_uint index, const kernel_scalar* s) {
 }
 
 /* Buffers first, then scalars, as the compiler's half prints the kernel. The count is compared,
- * since drivers tell a missing one only when the kernel is queued. */
+ * since drivers tell a missing one only when the kernel is queued. Borders that are not bound yet
+ * get theirs with the first run. */
 static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, const launch* l) {
   cl_kernel kernel = l->kernel;
   const int32_t scalars = kernel_num_scalars(node);
@@ -183,7 +185,8 @@ static int enter_node(opencl_plan* p, int32_t number) {
   return read_launch(p, node, l);
 }
 
-/* failed_node tells the user at which node it failed. */
+/* failed_node tells the user at which node it failed. On failure opencl_plan_free() takes what is
+ * there. */
 static int build(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   cl_command_queue_properties properties = p->profile ? CL_QUEUE_PROFILING_ENABLE : 0;

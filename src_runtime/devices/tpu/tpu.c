@@ -24,7 +24,8 @@ TVMRT_DEVICE_PLUGIN(tpu)
 /* Of a job. DONE and FAILED stay until the next run, so that waiting twice tells the same. */
 typedef enum { IDLE, QUEUED, RUNNING, DONE, FAILED } job_state;
 
-/* device_graph: the program of a region, and its place in the queue. */
+/* device_graph: the program of a region, and its place in the queue. Owned by the region; the
+ * worker has it from async_run to the end of the run. */
 typedef struct job {
   tpu_program program;
   tvmrt_region* region;
@@ -36,7 +37,7 @@ typedef struct job {
   uint64_t memory_bytes; /* that it holds */
 } job;
 
-/* privacy. */
+/* privacy. One for all regions of the device. */
 typedef struct accelerator {
   pthread_mutex_t lock; /* of all that follows, and of the jobs' states */
   pthread_cond_t changed;
@@ -415,6 +416,7 @@ static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
+/* With the lock held, as the worker changes it. */
 static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
 
 /* The state is read under the lock and judged outside of it. Which node has failed a real device

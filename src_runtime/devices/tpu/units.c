@@ -8,7 +8,7 @@
 
 #include "tpu.h"
 
-/* A tensor as the multipliers read it. */
+/* A tensor as the multipliers read it. `bytes` tells which of both is read. */
 typedef struct operand {
   const tpu_tensor* t;
   const float* words;
@@ -51,7 +51,8 @@ static operand make_operand(const tpu_tensor* t, tpu_precision precision, float*
   return o;
 }
 
-/* A sum of products, in the units' registers. */
+/* A sum of products, in the units' registers. A product adds to one of both, as its operands are;
+ * the other stays 0. */
 typedef struct sum {
   float f;
   int32_t i;
@@ -101,12 +102,14 @@ static window read_window(const tvmrt_region_node* node) {
   return w;
 }
 
-/* The input element that tap `k` of output element `o` meets along an axis; -1 in the padding. */
+/* The input element that tap `k` of output element `o` meets along an axis; -1 in the padding.
+ * Bounds that is_window() has checked keep this within 64 bits. */
 static int64_t meet(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
   const int64_t i = o * w->stride[axis] + k * w->dilation[axis] - w->before[axis];
   return i < 0 || i >= extent ? -1 : i;
 }
 
+/* What is the same for all results of a layer. */
 typedef struct convolution {
   operand x;
   operand w;
@@ -170,7 +173,8 @@ static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precisio
   }
 }
 
-/* Stride of an axis for reading with broadcasting. */
+/* Stride of an axis for reading with broadcasting. 0 where there is one element: the same one is
+ * read again and again. */
 static int64_t step_of(const tpu_tensor* t, int axis) {
   return t->extent[axis] == 1 ? 0 : t->stride[axis];
 }
@@ -252,7 +256,7 @@ static float multiply(float a, float b) { return a * b; }
 static float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 static float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
 
-/* Of one operand. */
+/* Of one operand. A NaN stays one. */
 static float relu(float a, float unused) {
   (void)unused;
   return a > 0.0f || isnan(a) ? a : 0.0f;
@@ -270,6 +274,7 @@ static float tangent(float a, float unused) {
   return tanhf(a);
 }
 
+/* A row for each function, so that one walk serves all. */
 typedef struct pointwise {
   const char* op;
   int operands;
@@ -283,6 +288,7 @@ static const pointwise pointwise_units[] = {
     {"neg", 1, negate}, {"sigmoid", 1, sigmoid}, {"tanh", 1, tangent},
 };
 
+/* NULL for what is none of them. */
 static const pointwise* pointwise_of(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(pointwise_units) / sizeof(pointwise_units[0]); ++i) {
@@ -312,7 +318,8 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
   } while (tpu_step(&w));
 }
 
-/* A node's own word counts before the region's. */
+/* A node's own word counts before the region's. An unknown word is none, so that newer networks
+ * compute as the region says. */
 static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node* node) {
   const char* text = tvmrt_node_text(node, "precision", "");
   if (strcmp(text, "float16") == 0) return TPU_FLOAT16;
@@ -347,7 +354,8 @@ static tpu_tensor laid_out(const tvmrt_region* region, int32_t tensor) {
   return t;
 }
 
-/* Whether `x` can be read at each place of `y`. */
+/* Whether `x` can be read at each place of `y`. Axes are aligned at the end, and missing ones
+ * have extent 1, so no rank is compared. */
 static bool broadcasts(const tpu_tensor* x, const tpu_tensor* y) {
   int d;
   for (d = 0; d < TPU_MAX_RANK; ++d) {
@@ -422,6 +430,7 @@ static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* 
   return true;
 }
 
+/* Which function computes an operator, and which one says whether it can. */
 typedef struct unit {
   const char* op;
   void (*run)(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision);

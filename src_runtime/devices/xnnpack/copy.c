@@ -38,7 +38,8 @@ static bool next_row(walk* w) {
   return false;
 }
 
-/* One walk for both ways, which differ by the direction of each move alone. */
+/* One walk for both ways, which differ by the direction of each move alone. Bytes are moved as
+ * they are, whatever their type. */
 static void copy_rows(char* dense, char* strided, size_t item, size_t num_dims, const size_t* dims,
                       const int64_t* strides, bool to_dense) {
   walk w = {.num_dims = num_dims, .dims = dims, .strides = strides};

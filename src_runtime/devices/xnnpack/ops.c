@@ -13,7 +13,8 @@
 
 /* Products ------------------------------------------------------------------------------------ */
 
-/* A constant of float32 with one element, or whose first one counts. */
+/* A constant of float32 with one element, or whose first one counts. Broadcast constants of one
+ * element are of any rank, so the rank is not looked at. */
 static int read_number(const graph* g, int32_t tensor, float* out) {
   const tvmrt_region_tensor* t = node_tensor(g, tensor);
   if (!t->is_constant || t->dtype.code != kDLFloat || t->dtype.bits != 32 || t->num_bytes == 0) {
@@ -23,7 +24,8 @@ static int read_number(const graph* g, int32_t tensor, float* out) {
   return 0;
 }
 
-/* XNNPACK takes extents from the weights alone. */
+/* XNNPACK takes extents from the weights alone. Products of more axes are flattened by the
+ * compiler's half, or stay with the CPU. */
 static int check_product(const graph* g, const tvmrt_region_node* node,
                          const tvmrt_region_tensor* w) {
   const tvmrt_region_tensor *x = node_tensor(g, node->inputs[0]),
@@ -83,7 +85,8 @@ typedef enum xnn_status (*binary_function)(xnn_subgraph_t, uint32_t, uint32_t, u
 typedef enum xnn_status (*bounded_function)(xnn_subgraph_t, float, float, uint32_t, uint32_t,
                                             uint32_t, uint32_t);
 
-/* One function of XNNPACK's for operand and result alone. */
+/* One function of XNNPACK's for operand and result alone. The flags, 0, are for none of what is
+ * used here. */
 static int define_unary(graph* g, const tvmrt_region_node* node, unary_function function) {
   uint32_t x, y;
   GRAPH_TRY(node_same(g, node->inputs[0], node->outputs[0]));
@@ -102,7 +105,8 @@ static int define_clamp(graph* g, const tvmrt_region_node* node, int32_t x, floa
 }
 
 /* Whether an operand has the result's extents, or 1 in their places; `full` loses axes that it
- * lacks. */
+ * lacks. Tensors that are computed must have the result's rank: they cannot be given another
+ * order. */
 static int check_operand(const graph* g, int32_t operand, int32_t result, bool* full) {
   const tvmrt_region_tensor *x = node_tensor(g, operand), *y = node_tensor(g, result);
   const int missing = y->ndim - x->ndim;
@@ -231,7 +235,8 @@ static int read_padding(const tvmrt_region_node* node, const char* key, int rank
   return 0;
 }
 
-/* XNNPACK computes the result's extents from these. */
+/* XNNPACK computes the result's extents from these. What does not agree would be written beyond
+ * the result. */
 static int check_padding(const graph* g, const tvmrt_region_node* node, size_t count,
                          const size_t* before, const size_t* after) {
   size_t from[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK], i;

@@ -37,7 +37,8 @@ static int add_border(plan* p, int32_t tensor, bool is_output) {
   return 0;
 }
 
-/* Whether the nodes are XNNPACK's and have their operands, which all that follows relies on. */
+/* Whether the nodes are XNNPACK's and have their operands, which all that follows relies on.
+ * Operands beyond those of the table may be missing, and are looked at by who defines the node. */
 static int check_node(const tvmrt_region_node* node) {
   const ops_operator* row = ops_find(node->op);
   int32_t i;
@@ -87,7 +88,7 @@ static int build(plan* p, tvmrt_region* region, pthreadpool_t threads) {
   return 0;
 }
 
-/* *out_plan is set on success alone. */
+/* *out_plan is set on success alone. Packs the weights, which may take as long as many runs. */
 int plan_create(tvmrt_region* region, pthreadpool_t threads, plan** out_plan) {
   plan* p = calloc(1, sizeof(*p));
   if (p == NULL) return graph_fail("out of memory");

@@ -50,7 +50,8 @@ static int set_attributes(graph* g, int32_t tensor, const tvmrt_region_node* nod
   return set_zero(g, tensor, node, zero);
 }
 
-/* quantize and dequantize have both as operands. */
+/* quantize and dequantize have both as operands. They must be constants: XNNPACK has them when
+ * the graph is made. */
 static int set_operands(graph* g, int32_t tensor, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* scale = node_tensor(g, node->inputs[1]);
   const tvmrt_region_tensor* zero = node_tensor(g, node->inputs[2]);
@@ -82,7 +83,8 @@ static int assign_node(graph* g, const tvmrt_region_node* node) {
   return set_attributes(g, y, node, "y_scale", "y_zero");
 }
 
-/* What moves elements alone leaves their meaning; `from` may know it. */
+/* What moves elements alone leaves their meaning; `from` may know it. An error where both know
+ * and differ: the elements would change their meaning. */
 static int hand_on(graph* g, int32_t from, int32_t to) {
   const graph_quantization* q = &g->quantizations[from];
   graph_quantization* other = &g->quantizations[to];
@@ -122,7 +124,8 @@ int quantized_assign(graph* g) {
 
 /* Products ------------------------------------------------------------------------------------ */
 
-/* Constants of a product, `count` of them or one for all; how far apart they lie. */
+/* Constants of a product, `count` of them or one for all; how far apart they lie. *step is 0
+ * where one number is for all, 1 where each channel has its own. */
 static int read_channels(const graph* g, int32_t tensor, size_t count, uint8_t code,
                          int64_t* step) {
   const tvmrt_region_tensor* t = node_tensor(g, tensor);
@@ -239,7 +242,8 @@ int quantized_convert(graph* g, const tvmrt_region_node* node) {
 typedef enum xnn_status (*binary)(xnn_subgraph_t, float, float, uint32_t, uint32_t, uint32_t,
                                   uint32_t);
 
-/* Without broadcasting: the three have one shape, and a scale each. */
+/* Without broadcasting: the three have one shape, and a scale each. Scales were found by
+ * quantized_assign(). */
 static int define_binary(graph* g, const tvmrt_region_node* node, binary function) {
   uint32_t a, b, y;
   float low, high;

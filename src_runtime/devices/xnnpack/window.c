@@ -65,7 +65,8 @@ static int read_images(const graph* g, const tvmrt_region_node* node, size_t* x,
   return x[0] == y[0] ? 0 : graph_fail("operand and result have different batches");
 }
 
-/* A window of one axis has height 1, step 1 and no padding along the other. */
+/* A window of one axis has height 1, step 1 and no padding along the other. Strides and dilations
+ * of 0 would never come to an end; paddings may be 0. */
 static int read_steps(const graph* g, const tvmrt_region_node* node, pair kernel, window* w) {
   const int spatial = node_tensor(g, node->inputs[0])->ndim - 2;
   w->kernel = kernel;
@@ -86,7 +87,8 @@ static int read_window(const graph* g, const tvmrt_region_node* node, pair kerne
 
 /* Convolutions -------------------------------------------------------------------------------- */
 
-/* Weights [OC, IC / groups, H, W] as [OC, H, W, IC / groups], and a number for each result. */
+/* Weights [OC, IC / groups, H, W] as [OC, H, W, IC / groups], and a number for each result.
+ * Weights of bytes bring the bias with them, whose units depend on theirs. */
 static int read_filter(graph* g, const tvmrt_region_node* node, const tvmrt_region_tensor* weights,
                        const size_t* dims, uint32_t* filter, uint32_t* bias) {
   const int64_t plane = (int64_t)(dims[1] * dims[2]);
@@ -98,7 +100,8 @@ static int read_filter(graph* g, const tvmrt_region_node* node, const tvmrt_regi
   return node_row(g, node_input(node, 2), dims[0], bias);
 }
 
-/* Weights of a convolution, [first, H, W, last] in XNNPACK's order: an image, too. */
+/* Weights of a convolution, [first, H, W, last] in XNNPACK's order: an image, too. Whether their
+ * channels fit the operand's is compared by the callers. */
 static int read_kernel(const graph* g, const tvmrt_region_node* node, size_t* dims, size_t* groups,
                        const tvmrt_region_tensor** out) {
   const int64_t given = tvmrt_node_int(node, "groups", 1);
@@ -113,8 +116,9 @@ static int read_kernel(const graph* g, const tvmrt_region_node* node, size_t* di
   return 0;
 }
 
-/* A result's channels, the operand's and the weights' are three statements about the same numbers,
- * and a file may make them disagree. */
+/* A result's channels, the operand's and the weights' are three statements about the same
+ * numbers, and a file may make them disagree. The four paddings are top, right, bottom, left:
+ * XNNPACK's order. */
 int window_conv(graph* g, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* weights = NULL;
   size_t dims[GRAPH_MAX_RANK], from[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK], groups = 1;
@@ -210,7 +214,8 @@ static int read_pool(graph* g, const tvmrt_region_node* node, window* w, uint32_
   return graph_value(g, node->outputs[0], y);
 }
 
-/* What lies in the padding is never the largest, as XNNPACK has it, too. */
+/* What lies in the padding is never the largest, as XNNPACK has it, too. No bounds: a rectifier
+ * behind it is a node of its own. */
 int window_max_pool(graph* g, const tvmrt_region_node* node) {
   size_t dims[GRAPH_MAX_RANK];
   window w;
