@@ -96,11 +96,8 @@ class BitCast(Op):
         return Expression(f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})", INT)
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
-        return [_bits_of(arrays[0], DTYPES[attrs["to"]])]
-
-
-def _bits_of(x: np.ndarray, to: DType) -> np.ndarray:
-    return np.ascontiguousarray(x).view(to.numpy).reshape(x.shape)
+        to = DTYPES[attrs["to"]].numpy
+        return [np.ascontiguousarray(arrays[0]).view(to).reshape(arrays[0].shape)]
 
 
 class PowWhole(Op):

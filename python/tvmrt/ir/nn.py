@@ -36,10 +36,6 @@ def _reach(kernel: str) -> Rule:
     return holds(words, _reach_fits, f"S {kernel} {_WINDOW_NAMES}")
 
 
-def _conv_extents(*columns: Iterable[int]) -> list[int]:
-    return [conv_extent(*row) for row in zip(*columns)]
-
-
 CONV_RULES = [
     holds("output channels fall into groups", lambda OC, groups: OC % groups == 0),
     holds("the window has a place", lambda K: min(K) >= 1),
@@ -47,7 +43,7 @@ CONV_RULES = [
     let(
         "*Y",
         "(S + pads_before + pads_after - dilations*(K - 1) - 1) / strides + 1, rounded down",
-        _conv_extents,
+        lambda *columns: [conv_extent(*row) for row in zip(*columns)],
         f"S K {_WINDOW_NAMES}",
     ),
     holds("the window fits into x with its padding", lambda Y: all(n >= 1 for n in Y)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -101,10 +100,6 @@ class ReduceOp(Op):
         return f"{info.min if self.start == 'lowest' else info.max}{suffix}"
 
 
-def _prod(x: np.ndarray, **kw: Any) -> np.ndarray:
-    return np.prod(x, **kw)
-
-
 class MeanOp(ReduceOp):
     """The mean; of integers the exact one, rounded toward zero: the sum is wider than they."""
 
@@ -143,7 +138,7 @@ def _mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
 for _op in (
     ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum),
     MeanOp("reduce_mean", "0", "{acc} + {x}", _mean, "{acc} / {n}"),
-    ReduceOp("reduce_prod", "1", "{acc} * {x}", _prod, combine="*"),
+    ReduceOp("reduce_prod", "1", "{acc} * {x}", np.prod, combine="*"),
     ReduceOp("reduce_max", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"),
     ReduceOp("reduce_min", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"),
     ReduceOp(

@@ -28,11 +28,6 @@ def leaky_relu(ctx: NodeContext) -> Value:
     return ctx.emit("prelu", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
 
 
-@onnx_op("PRelu")
-def prelu(ctx: NodeContext) -> Value:
-    return ctx.emit("prelu", [ctx.required(0), ctx.required(1)])
-
-
 @onnx_op("ThresholdedRelu")
 def thresholded_relu(ctx: NodeContext) -> Value:
     x = ctx.required(0)
@@ -82,11 +77,6 @@ def hard_sigmoid(ctx: NodeContext) -> Value:
 def hard_swish(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     return ctx.emit("mul", [x, hard_gate(ctx, x, 1 / 6, 0.5)])
-
-
-@onnx_op("Softplus")
-def softplus(ctx: NodeContext) -> Value:
-    return ctx.emit("softplus", [ctx.required(0)])
 
 
 @onnx_op("Softsign")

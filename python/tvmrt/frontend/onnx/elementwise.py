@@ -26,6 +26,7 @@ _UNARY = {
     "Ceil": "ceil",
     "Cos": "cos",
     "Cosh": "cosh",
+    "Det": "det",
     "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
@@ -40,6 +41,7 @@ _UNARY = {
     "Sign": "sign",
     "Sin": "sin",
     "Sinh": "sinh",
+    "Softplus": "softplus",
     "Sqrt": "sqrt",
     "Tan": "tan",
     "Tanh": "tanh",
@@ -59,6 +61,7 @@ _BINARY = {
     "LessOrEqual": "less_equal",
     "Mul": "mul",
     "Or": "logical_or",
+    "PRelu": "prelu",
     "Sub": "sub",
     "Xor": "logical_xor",
 }

@@ -269,8 +269,3 @@ def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> n
         places = places * image[d] + along
         inside = inside & (along >= 0) & (along < image[d])
     return np.where(inside, places, -1)
-
-
-@onnx_op("Det")
-def det(ctx: NodeContext) -> Value:
-    return ctx.emit("det", [ctx.required(0)])

@@ -18,16 +18,12 @@ _LAYER = "axis?: int, epsilon?: float 0.., stash_type?: int"
 # onnxruntime writes these two in its own domain, too, where they mean the same
 
 
-@ms_op(
+ms_op(
     "LayerNormalization", takes="x: float[*X], scale: float[*], shift?: float[*]", attributes=_LAYER
+)(standard.layer_normalization)
+ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", attributes=_LAYER)(
+    standard.rms_normalization
 )
-def layer_normalization(ctx: NodeContext) -> list[Value]:
-    return standard.layer_normalization(ctx)
-
-
-@ms_op("SimplifiedLayerNormalization", takes="x: float[*X], scale: float[*]", attributes=_LAYER)
-def simplified_layer_normalization(ctx: NodeContext) -> list[Value]:
-    return standard.rms_normalization(ctx)
 
 
 @ms_op(

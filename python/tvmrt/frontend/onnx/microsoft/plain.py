@@ -17,15 +17,11 @@ ms_op(
 )(vision.grid_sample)
 ms_op("GatherND", takes="x: any[*X], indices: index[*I]")(indexing.gather_nd)
 ms_op("Trilu", takes="x: computed[*X], k?: int64[*]", attributes="upper?: int")(shape.trilu)
-
-
-@ms_op(
+ms_op(
     "Pad",
     takes="x: computed[*X], pads: int64[*], value?: computed[*]",
     attributes="mode?: constant|reflect|edge",
-)
-def pad(ctx: NodeContext) -> Value:
-    return shape.pad(ctx)
+)(shape.pad)
 
 
 @ms_op("Range", takes="start: N=number[*], limit: N[*], delta?: N[*]")

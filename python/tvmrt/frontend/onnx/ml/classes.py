@@ -61,15 +61,12 @@ def transformed(ctx: NodeContext, scores: Value, how: str) -> Value:
 def softmax(ctx: NodeContext, scores: Value) -> Value:
     if scores.dtype.name == "float32":
         return ctx.emit("softmax", [scores], axis=1)
-    return _normalized(ctx, ctx.emit("exp", [ctx.emit("sub", [scores, _greatest(ctx, scores)])]))
+    powers = ctx.emit("exp", [ctx.emit("sub", [scores, _greatest(ctx, scores)])])
+    return ctx.emit("div", [powers, ctx.emit("reduce_sum", [powers], axes=(1,), keepdims=1)])
 
 
 def _greatest(ctx: NodeContext, scores: Value) -> Value:
     return ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
-
-
-def _normalized(ctx: NodeContext, x: Value) -> Value:
-    return ctx.emit("div", [x, ctx.emit("reduce_sum", [x], axes=(1,), keepdims=1)])
 
 
 def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
