@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -183,11 +183,8 @@ def _judges_layers(request: Request) -> bool:
 
 def _is_sized(request: Request) -> bool:
     """Whether runs choose dimensions."""
-    return bool(request.dims) or _declares(request.shapes)
-
-
-def _declares(shapes: Mapping[str, Sequence[int | str]] | None) -> bool:
-    return any(isinstance(n, str) for shape in (shapes or {}).values() for n in shape)
+    shapes = (request.shapes or {}).values()
+    return bool(request.dims) or any(isinstance(n, str) for shape in shapes for n in shape)
 
 
 def _graph_of_board(request: Request) -> bool:

@@ -73,7 +73,7 @@ def measure(
     of them.
     """
     command = find_compiler(target, cc)
-    dumper = _program_of(command, "objdump")
+    dumper = _call([*command, "-print-prog-name=objdump"], None).strip() or "objdump"
     flags = ["-std=c99", *target.flags, *CFLAGS, "-fstack-usage", "-fcallgraph-info=su"]
     flags += [f"-I{path.resolve()}" for path in includes]
     found = Footprint(" ".join(command))
@@ -127,10 +127,6 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
             return [*command, *more]
     words = done.stderr.strip().splitlines() or ["no message"]
     raise CompileError(f"C compiler {command[0]} cannot tell stack sizes: {words[0].strip()}")
-
-
-def _program_of(command: Sequence[str], name: str) -> str:
-    return _call([*command, f"-print-prog-name={name}"], None).strip() or name
 
 
 def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None:

@@ -170,6 +170,10 @@ class Lowering:
             data = data.transpose(channels_last_order(data.ndim))
         return f.constant(name, data)
 
+    def pointers(self, step: Step, f: FunctionWriter, *names: str, first: int = 0) -> list[str]:
+        """The inputs from the ``first`` on, by the names of their roles."""
+        return [self.pointer(step, f, i, name) for i, name in enumerate(names, first)]
+
 
 class ImageLowering(Lowering):
     """The first operand and the results have channels innermost, other operands are dense."""

@@ -6,12 +6,10 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvmrt.ir import DTYPES
-
+from .onnx_writer import tensor_info
 from .region_json import constants_of
 
 IR_VERSION = 9
@@ -35,8 +33,8 @@ def nodes_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProt
     graph = helper.make_graph(
         nodes,
         region["name"],
-        [_info(region, number) for number in region["inputs"]],
-        [_info(region, number) for number in region["outputs"]],
+        [tensor_info(region, number) for number in region["inputs"]],
+        [tensor_info(region, number) for number in region["outputs"]],
         [numpy_helper.from_array(a, f"t{i}") for i, a in constants_of(region, constants).items()],
     )
     imports = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
@@ -57,9 +55,3 @@ def _node(row: Mapping[str, Any]) -> onnx.NodeProto:
 def _versions(text: str) -> dict[str, int]:
     pairs = (word.rsplit(":", 1) for word in text.split())
     return {"" if domain == "ai.onnx" else domain: int(version) for domain, version in pairs}
-
-
-def _info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:
-    row = region["tensors"][number]
-    code = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[row["dtype"]].numpy))
-    return helper.make_tensor_value_info(f"t{number}", code, row["shape"])

@@ -10,8 +10,16 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES
 
 from .region_json import constants_of
+
+
+def tensor_info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:
+    """The declaration of a tensor of a region, by its name ``t`` and number."""
+    row = region["tensors"][number]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[row["dtype"]].numpy))
+    return helper.make_tensor_value_info(f"t{number}", kind, row["shape"])
 
 
 class Writer:

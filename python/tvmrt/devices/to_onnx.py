@@ -10,10 +10,9 @@ import onnx
 from onnx import helper
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES
 
 from .byte_meanings import scales_of
-from .onnx_writer import Form, Writer, pool, window
+from .onnx_writer import Form, Writer, pool, tensor_info, window
 from .quantized_to_onnx import QUANTIZED_FORMS
 from .recurrent_to_onnx import CELL_FORMS
 
@@ -178,8 +177,8 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
     graph = helper.make_graph(
         writer.nodes,
         region["name"],
-        [_info(region, number) for number in region["inputs"]],
-        [_info(region, number) for number in region["outputs"]],
+        [tensor_info(region, number) for number in region["inputs"]],
+        [tensor_info(region, number) for number in region["outputs"]],
         writer.constants(),
     )
     opsets = [helper.make_opsetid("", OPSET)]
@@ -192,9 +191,3 @@ def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
         raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
     form(writer, node, inputs, f"t{node['outputs'][0]}")
-
-
-def _info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:
-    row = region["tensors"][number]
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[row["dtype"]].numpy))
-    return helper.make_tensor_value_info(f"t{number}", kind, row["shape"])

@@ -22,10 +22,6 @@ _BINARY = "add sub mul div".split()
 _HEAVY = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul"}
 
 
-def _nothing(node: Node) -> str | None:
-    return None
-
-
 def _weights(node: Node) -> str | None:
     if all(v is None or v.is_constant for v in node.inputs[1:]):
         return None
@@ -242,7 +238,11 @@ def _contradiction(region: Region) -> Node | None:
     known: dict[Value, list[float | int | None]] = {}
     for node in region.nodes:
         moved = node.op in ("reshape", "qmax_pool") and _is_byte(node.output)
-        meanings = {} if moved or not any(map(_is_byte, _border(node))) else _meanings(node)
+        meanings = (
+            {}
+            if moved or not any(map(_is_byte, (*node.operands(), *node.outputs)))
+            else _meanings(node)
+        )
         if moved:  # the result has the operand's meaning, known now or later
             known[node.output] = known.setdefault(node.inputs[0], [None, None])
         for tensor, meaning in meanings.items():
@@ -254,12 +254,8 @@ def _contradiction(region: Region) -> Node | None:
     return None
 
 
-def _border(node: Node) -> tuple[Value, ...]:
-    return (*(v for v in node.inputs if v is not None), *node.outputs)
-
-
 _CHECKS: dict[str, Check] = {
-    **dict.fromkeys(_UNARY, _nothing),
+    **dict.fromkeys(_UNARY, lambda node: None),
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(("max", "min"), _bound),
     **dict.fromkeys(("max_pool", "avg_pool"), _pool),

@@ -68,7 +68,9 @@ def write_archive(
             for template, text in templates().items():
                 _add(tar, f"templates/{template}", text.encode())
             # C functions are called without a module, the others by an executor
-            executors = {lib.options.executor for lib in libraries if not _called_plainly(lib)}
+            executors = {
+                lib.options.executor for lib in libraries if lib.options.interface_api != "c"
+            }
             if "graph" in executors and any(lib.program.is_sized() for lib in libraries):
                 executors.add(SIZED_GRAPH)
             sources = runtime_sources(executors, any(map(has_foreign_code, libraries)))
@@ -87,10 +89,6 @@ def write_archive(
             _add(tar, "Makefile", text.encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
-
-
-def _called_plainly(library) -> bool:
-    return library.options.interface_api == "c"
 
 
 def has_foreign_code(library) -> bool:

@@ -62,7 +62,9 @@ def place(intervals: Sequence[Interval], seed: int = 0) -> list[int]:
     indices = range(len(intervals))
     orders = [
         sorted(indices, key=lambda i: (-intervals[i].size, intervals[i].first)),
-        sorted(indices, key=lambda i: (-_area(intervals[i]), intervals[i].first)),
+        sorted(
+            indices, key=lambda i: (-intervals[i].size * _length(intervals[i]), intervals[i].first)
+        ),
         sorted(indices, key=lambda i: (-_length(intervals[i]), -intervals[i].size)),
         sorted(indices, key=lambda i: (intervals[i].first, -intervals[i].size)),
     ]
@@ -107,10 +109,6 @@ def _search(intervals, neighbours, order, offsets, top, bound, seed) -> list[int
 def search_rounds(neighbours: Sequence[Sequence[int]]) -> int:
     """How many orders may be tried of so many intervals that live together."""
     return SEARCH_VISITS // max(1, sum(map(len, neighbours)))
-
-
-def _area(interval: Interval) -> int:
-    return interval.size * _length(interval)
 
 
 def _length(interval: Interval) -> int:

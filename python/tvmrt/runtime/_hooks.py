@@ -48,10 +48,6 @@ def _opaque_pointer(address: int) -> Any:
     return ctypes.c_void_p(address)
 
 
-def _make_error(text: str) -> BaseException:
-    return with_lines(from_text(text), text)
-
-
 _core.configure(
     module_class=Module,
     tensor_class=NDArray,
@@ -59,7 +55,7 @@ _core.configure(
     object_class=_object_class,
     convert=_convert,
     own_tensor=_own_tensor,
-    make_error=_make_error,
+    make_error=lambda text: with_lines(from_text(text), text),
     opaque_pointer=_opaque_pointer,
     numpy_array=np.ndarray,
     numpy_empty=np.empty,

@@ -22,7 +22,7 @@ from .arguments import call_arguments, weight_inputs
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
     """Lines of C: the profile slot, the sequence of calls, the packed main function."""
     extra = weight_inputs(sources, options)
-    pointers = [*_pointers(program, arguments), *_weight_pointers(extra, arguments)]
+    pointers = [*_pointers(program, arguments), *((arguments.weight(b), b) for b in extra)]
     return [
         *_profile_slot(program, prefix, sources),
         *_sequence(program, prefix, sources, pointers, arguments),
@@ -32,10 +32,6 @@ def print_main(program: Program, prefix: str, sources, options, arguments) -> li
 
 def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
     return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
-
-
-def _weight_pointers(extra: list[Buffer], arguments) -> list[tuple[str, Buffer]]:
-    return [(arguments.weight(b), b) for b in extra]
 
 
 def _profile_slot(program: Program, prefix: str, sources) -> list[str]:

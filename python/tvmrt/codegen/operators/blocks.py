@@ -55,8 +55,7 @@ class MatMulBlocksLowering(Lowering):
                 "point": number(float(1 << (attrs["bits"] - 1))),
             },
         )
-        names = enumerate(("w", "scales", "points"), 1)
-        constants = [self.pointer(step, f, i, name) for i, name in names]
+        constants = self.pointers(step, f, "w", "scales", "points", first=1)
         passed = ("&layer", f.read(0), *constants, f.write())
         tiles = self._tiles()
         if tiles is not None:

@@ -54,9 +54,7 @@ class ChoiceLowering(Lowering):
     """One copy."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        pointers = [
-            self.pointer(step, f, i, name) for i, name in enumerate(("condition", "a", "b"))
-        ]
+        pointers = self.pointers(step, f, "condition", "a", "b")
         condition, y = pointers[0], f.write()
         head = f"if (*{condition})"
         for value, pointer in zip(self.node.inputs[1:], pointers[1:]):
@@ -104,9 +102,7 @@ class NonMaxSuppressionLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/nms.h")
         names = ("boxes", "scores", "most", "overlap", "score")
-        boxes, scores, limit, overlap, score = (
-            self.pointer(step, f, i, name) for i, name in enumerate(names)
-        )
+        boxes, scores, limit, overlap, score = self.pointers(step, f, *names)
         batch, classes, count = self.node.inputs[1].shape
         print_struct(
             f,

@@ -41,8 +41,12 @@ class LayerNormLowering(_NormLowering):
                 "centre": int(self.node.attrs["centre"]),
             },
         )
-        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
-        passed = ("&layer", f.read(0), scale, shift, f.write())
+        passed = (
+            "&layer",
+            f.read(0),
+            *self.pointers(step, f, "scale", "shift", first=1),
+            f.write(),
+        )
         f.line(f"return {call('tvmrt_layer_norm_f32', *passed)};")
 
 
@@ -78,8 +82,12 @@ class GroupNormLowering(_ImageNormLowering):
                 "epsilon": number(self.node.attrs["epsilon"]),
             },
         )
-        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
-        passed = ("&layer", f.read(0), scale, shift, f.write())
+        passed = (
+            "&layer",
+            f.read(0),
+            *self.pointers(step, f, "scale", "shift", first=1),
+            f.write(),
+        )
         f.line(f"return {call('tvmrt_group_norm_f32', *passed)};")
 
 

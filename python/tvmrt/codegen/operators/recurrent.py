@@ -69,14 +69,11 @@ class RecurrentLowering(Lowering):
 
     def _packed_bytes(self) -> int:
         """Of scratch in front of the sums, for what a run packs itself."""
-        floats = sum(self._packed_floats(gates) for gates in self._packed_by_the_run())
+        floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.products))
         bias = self.hidden_bias()
         if bias is not None and not bias.is_constant:
             floats += self._bias_floats()
         return round_up(4 * floats, ALIGN_BYTES)
-
-    def _packed_by_the_run(self) -> tuple[tuple[int, ...], ...]:
-        return () if self._is_packed() else self.products
 
     def _is_packed(self) -> bool:
         """Whether the recurrence weights are packed here: not those that a run computes, nor those

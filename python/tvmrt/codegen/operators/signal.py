@@ -32,7 +32,7 @@ class FilterBankLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/signal.h")
         names = ("weights", "unweights", "first", "first_weight", "widths")
-        tables = {name: self.pointer(step, f, i + 1, name) for i, name in enumerate(names)}
+        tables = dict(zip(names, self.pointers(step, f, *names, first=1)))
         tables["channels"] = str(self.node.output.type.size)
         print_struct(f, "const tvmrt_signal_bank bank", tables)
         x = self.pointer(step, f, 0, "x")
@@ -43,9 +43,7 @@ class FilterBankLowering(Lowering):
 class GainLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/signal.h")
-        operands = ", ".join(
-            self.pointer(step, f, i, name) for i, name in enumerate(("x", "noise", "table"))
-        )
+        operands = ", ".join(self.pointers(step, f, "x", "noise", "table"))
         rest = f"{self.node.output.type.size}, {self.node.attrs['shift']}"
         f.line(f"tvmrt_signal_gain({operands}, {f.write()}, {rest});")
 
@@ -111,7 +109,7 @@ class SpectrogramLowering(Lowering):
                 "squared": int(attrs["squared"]),
             },
         )
-        x, window = (self.pointer(step, f, i, name) for i, name in enumerate(("x", "window")))
+        x, window = self.pointers(step, f, "x", "window")
         work = f"(float *)(void *){f.scratch()}"
         f.line(f"tvmrt_spectrogram_f32(&layer, &fft, {x}, {window}, {f.write()}, {work});")
 

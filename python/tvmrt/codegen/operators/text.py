@@ -27,9 +27,6 @@ class TextLowering(Lowering):
         where = place_text(self.node, "strings")
         f.line(f"return {call(f'tvmrt_text_{name}', *arguments, where)};")
 
-    def operand(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
-        return self.pointer(step, f, index, name)
-
     @property
     def count(self):
         return self.node.output.type.size
@@ -45,7 +42,7 @@ def print_strings(f: FunctionWriter, name: str, texts: Sequence[str]) -> None:
 @lowers("text_in", "text_out")
 class TextBorderLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x = self.operand(step, f, 0, "x")
+        x = self.pointer(step, f, 0, "x")
         f.line(f"memcpy({f.write()}, {x}, {self.count} * sizeof(int64_t));")
 
 
@@ -70,7 +67,7 @@ class TextHeapLowering(TextLowering):
 class TextEqualLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/text.h")
-        a, b = (self.operand(step, f, i, "ab"[i]) for i in range(2))
+        a, b = self.pointers(step, f, "a", "b")
         i = f.fresh("i")
         with f.block(f"for (int {i} = 0; {i} < {self.count}; ++{i})"):
             f.line(f"{f.write()}[{i}] = strcmp(tvmrt_text({a}[{i}]), tvmrt_text({b}[{i}])) == 0;")
@@ -83,14 +80,14 @@ class TextFindLowering(TextLowering):
         order = sorted(range(len(keys)), key=lambda i: keys[i].encode("utf-8", "replace"))
         print_strings(f, "keys", [keys[i] for i in order])
         places = f.constant("places", np.array(order or [0], np.int64))
-        x = self.operand(step, f, 0, "x")
+        x = self.pointer(step, f, 0, "x")
         self.body(f, "find", [x, self.count, "keys", places, len(keys), f.write()])
 
 
 @lowers("text_join")
 class TextJoinLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, a, b = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "a", "b")))
+        heap, a, b = self.pointers(step, f, "heap", "a", "b")
         self.checked(f, "join", [heap, a, b, self.count, f.write()])
 
 
@@ -105,7 +102,7 @@ def case_pairs(to: str) -> np.ndarray:
 @lowers("text_case")
 class TextCaseLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
+        heap, x = self.pointers(step, f, "heap", "x")
         pairs = case_pairs(self.node.attrs["to"])
         table = f.constant(self.node.attrs["to"], pairs)
         self.checked(f, "case", [heap, x, self.count, table, len(pairs), f.write()])
@@ -114,7 +111,7 @@ class TextCaseLowering(TextLowering):
 @lowers("text_keep")
 class TextKeepLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, kept = (self.operand(step, f, i, n) for i, n in enumerate(("x", "kept")))
+        x, kept = self.pointers(step, f, "x", "kept")
         before = self.node.inputs[0].type.size
         self.body(f, "keep", [x, kept, before, f.write(), self.count])
 
@@ -122,7 +119,7 @@ class TextKeepLowering(TextLowering):
 @lowers("text_parts")
 class TextPartsLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        attrs, x = self.node.attrs, self.operand(step, f, 0, "x")
+        attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
         delimiter = c_string(attrs["delimiter"])
         self.body(f, "parts", [x, self.count, delimiter, attrs["most"], f.write()])
 
@@ -131,21 +128,16 @@ class TextPartsLowering(TextLowering):
 class TextSplitLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         attrs = self.node.attrs
-        heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
+        heap, x = self.pointers(step, f, "heap", "x")
         delimiter, count = c_string(attrs["delimiter"]), self.node.inputs[1].type.size
-        self.checked(
-            f,
-            "split",
-            [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()],
-        )
+        passed = [heap, x, count, delimiter, attrs["most"], attrs["width"], f.write()]
+        self.checked(f, "split", passed)
 
 
 @lowers("text_match")
 class TextMatchLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, classes, table = (
-            self.operand(step, f, i, n) for i, n in enumerate(("x", "classes", "table"))
-        )
+        x, classes, table = self.pointers(step, f, "x", "classes", "table")
         width = self.node.inputs[2].shape[1] - 1
         self.body(f, "match", [x, self.count, classes, table, width, f.write()])
 
@@ -155,7 +147,7 @@ class TextTokensLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         makes = self.node.op == "text_tokens"
         names = (*(["heap"] if makes else []), "x", "classes", "table")
-        *heap, x, classes, table = (self.operand(step, f, i, n) for i, n in enumerate(names))
+        *heap, x, classes, table = self.pointers(step, f, *names)
         attrs, inputs = self.node.attrs, self.node.inputs
         automaton = [classes, table, inputs[-1].shape[1] - 3, attrs["least"]]
         count = inputs[-3].type.size
@@ -169,14 +161,14 @@ class TextTokensLowering(TextLowering):
 @lowers("text_to_number")
 class TextToNumberLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x = self.operand(step, f, 0, "x")
+        x = self.pointer(step, f, 0, "x")
         self.checked(f, f"to_{self.node.attrs['to']}", [x, self.count, f.write()])
 
 
 @lowers("number_to_text")
 class NumberToTextLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        heap, x = (self.operand(step, f, i, n) for i, n in enumerate(("heap", "x")))
+        heap, x = self.pointers(step, f, "heap", "x")
         kind = self.node.inputs[1].dtype.name
         single = [int(self.node.attrs["single"])] if kind == "float64" else []
         self.checked(f, f"of_{kind}", [heap, x, self.count, *single, f.write()])
@@ -189,9 +181,7 @@ class CountNgramsLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/ngrams.h")
         attrs, (rows, length) = self.node.attrs, self.node.inputs[0].shape
-        x, grams, columns = (
-            self.pointer(step, f, i, n) for i, n in enumerate(("x", "grams", "columns"))
-        )
+        x, grams, columns = self.pointers(step, f, "x", "grams", "columns")
         counts = f.constant("counts", np.array(attrs["lengths"] or [0], np.int32))
         fields = {
             "rows": rows,

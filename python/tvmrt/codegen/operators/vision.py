@@ -65,7 +65,7 @@ class GridSampleLowering(SamplingLowering):
                 "y_stride": pixel_stride(step.writes[0].at),
             },
         )
-        places = [self.pointer(step, f, i, name) for i, name in enumerate(("in", "grid"))]
+        places = self.pointers(step, f, "in", "grid")
         called = ("tvmrt_grid_sample_f32", "&layer", *places)
         self.finish(f, called, shape[0] * prod(shape[2:]))
 
@@ -97,7 +97,7 @@ class RegionLowering(SamplingLowering):
             },
         )
         names = ("in", "regions", "images")[: len(self.node.inputs)]
-        pointers = [self.pointer(step, f, i, name) for i, name in enumerate(names)]
+        pointers = self.pointers(step, f, *names)
         operand = "batch_indices" if "images" in names else "rois"
         where = place_text(self.node, operand)
         called = (f"tvmrt_{self.node.op}_f32", "&layer", *pointers, where)
@@ -137,7 +137,6 @@ class DeformColumnsLowering(SamplingLowering):
                 "y_stride": pixel_stride(step.writes[0].at),
             },
         )
-        names = ("in", "offset", "mask")
-        pointers = [self.pointer(step, f, i, name) for i, name in enumerate(names)]
+        pointers = self.pointers(step, f, "in", "offset", "mask")
         called = ("tvmrt_deform_columns_f32", "&layer", *pointers)
         self.finish(f, called, shape[0] * prod(shape[2:]))
