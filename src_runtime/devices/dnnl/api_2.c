@@ -283,6 +283,7 @@ dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
   operation described;
   dnnl_status_t status = DESCRIBERS[op->kind](op, &described);
+  /* what could not be described has no primitive */
   if (status != dnnl_success) return status;
   return dnnl_primitive_desc_create(out, &described, attr, engine, NULL);
 }

@@ -139,6 +139,7 @@ dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dt
     return api_by_tag(pool, from->ndims, from->dims, dtype, dnnl_format_tag_any, out);
   }
   if (!from->blocked || from->offset != 0) return dnnl_unimplemented;
+  /* strides alone do not tell of blocks */
   if (from->inner_blocks > 0) return retype_blocks(pool, from, dtype, out);
   return api_by_strides(pool, from->ndims, from->dims, dtype, from->strides, out);
 }
@@ -148,6 +149,7 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
                          int index, layout* out) {
   const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, what, index);
   dnnl_memory_desc_t copy = NULL;
+  /* the primitive has no such argument */
   if (md == NULL) return dnnl_invalid_arguments;
   return keep(dnnl_memory_desc_clone(&copy, md), pool, &copy, out);
 }
@@ -344,6 +346,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
   dnnl_status_t status;
   int i;
   if (mds == NULL) return dnnl_out_of_memory;
+  /* pointers here, where version 2 wants the structs themselves */
   for (i = 0; i < count; ++i) mds[i] = md_of(&parts[i]);
   status = dnnl_concat_primitive_desc_create(out, engine, NULL, count, axis, mds, attr);
   free(mds);

@@ -14,6 +14,7 @@ struct plan_version {
  * the caller's memory never are: they are read again by the next run. */
 bool plan_is_last_use(const plan* p, int32_t store) {
   int32_t i;
+  /* the caller's memory and constants are read by the next run again */
   if (p->stores[store].kind != STORE_ARENA) return false;
   for (i = 0; i < p->num_versions; ++i) {
     if (p->versions[i].to.store == store && !plan_is_last_use(p, p->versions[i].from.store)) {
@@ -112,6 +113,7 @@ int layout_convert(plan* p, const view* v, const layout* md, view* out) {
   struct plan_version version;
   const view* known;
   bool constant = p->stores[v->store].kind == STORE_CONSTANT;
+  /* the usual case: most primitives choose what their neighbour has */
   if (api_equal(&v->md, md)) {
     *out = *v;
     return 0;

@@ -91,6 +91,7 @@ static int compute(plan* p, const view* src, const step* steps, int count, view*
 static int floats(plan* p, int32_t tensor, view* out) {
   PLAN_TRY(plan_source(p, tensor, out));
   PLAN_TRY(layout_packed(p, out, out));
+  /* whole blocks alone are as good as rows */
   if (!out->md.blocked || memcmp(out->md.dims, out->md.padded_dims,
                                  (size_t)out->md.ndims * sizeof(*out->md.dims)) != 0) {
     PLAN_TRY(layout_row_major(p, out, out));
@@ -326,6 +327,7 @@ int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, i
       !is_bytes(type_of(p, node->inputs[0]))) {
     return plan_fail(p, "operand and result are no images of bytes");
   }
+  /* exact for the image as a whole, rounded for parts of it */
   whole = is_global(node, &x, y->ndim - 2);
   PLAN_TRY(dequantized(p, &x, tvmrt_node_float(node, "x_zero", 0),
                        tvmrt_node_float(node, "x_scale", 1), &numbers, steps));

@@ -63,7 +63,9 @@ static void read_extents(const plan* p, const tvmrt_region_node* node, window* w
   int i, kept = 0;
   for (i = 0; i < y->ndim; ++i) {
     int s = i - 2, left = y->ndim - 1 - i;
+    /* of height or width one in all three */
     bool unit = s >= 0 && x->shape[i] == 1 && kernel->shape[i] == 1 && y->shape[i] == 1;
+    /* one spatial axis has to stay */
     if (unit && (kept > 2 || left > 0)) continue;
     if (s >= 0) {
       /* lint: ndims says how many of the extents are set */

@@ -107,6 +107,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   PLAN_TRY(layout_as_dtype(p, &o->a, dtype, &o->a));
   /* constants get their type with their packing */
   if (!constant) PLAN_TRY(layout_as_dtype(p, &o->b, dtype, &o->b));
+  /* as it lies: build_matmul() looks at whether oneDNN takes that */
   o->a_md = o->a.md;
   o->b_md = o->b.md;
   if (constant) { /* packed once, the way oneDNN likes it */
@@ -164,6 +165,7 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   }
   op.src = &o.a_md;
   op.weights = &o.b_md;
+  /* of the result's rank, as oneDNN wants it */
   op.bias = o.has_bias ? &o.bias.md : NULL;
   op.dst = &o.y_md;
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));

@@ -34,6 +34,7 @@ int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int
   (void)num_posts;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
+  /* counted from the end */
   if (axis < 0) axis += src.md.ndims;
   if (axis < 0 || axis >= src.md.ndims) return plan_fail(p, "axis %d is out of range", axis);
   op.src = op.dst = &src.md;
@@ -103,6 +104,7 @@ int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
     return plan_fail(p, "oneDNN normalises around the mean only");
   }
   if (axis < 0 || axis > x->ndim) return plan_fail(p, "axis %d is out of range", (int)axis);
+  /* all axes from there on are one row */
   for (i = axis; i < x->ndim; ++i) extent *= x->shape[i];
   PLAN_TRY(as_rows(p, node, extent, &src));
   PLAN_TRY(norm_rows(p, node, &src, epsilon, build_input(node, 1), build_input(node, 2), &dst));

@@ -98,6 +98,7 @@ static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
 static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims, fused* f) {
   dnnl_status_t status = api_set_scales(f->attr, q->num_scales, q->scale_mask, q->scales);
   plan_arg* operand = &f->args[f->num_args];
+  /* version 3: as an operation of its own, in front of all others */
   if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
   /* sums as they are */
   if (q->num_scales == 1 && q->scales[0] == 1.0f) return 0;
@@ -170,6 +171,7 @@ static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   }
   PLAN_TRY(plan_status(p, api_retype(&p->layouts, &out->md, dnnl_s8, &md), "weights"));
   PLAN_TRY(plan_new_constant(p, &md, out));
+  /* the region's own bytes are never written */
   bytes = p->stores[out->store].data;
   memcpy(bytes, build_tensor(p, tensor)->data, p->stores[out->store].bytes);
   for (i = 0; i < p->stores[out->store].bytes; ++i) bytes[i] ^= 0x80;
@@ -202,6 +204,7 @@ static int add_product(plan* p, const api_op* op, const fused* f, view x, view w
     dnnl_primitive_desc_destroy(pd);
     return -1;
   }
+  /* the last argument, so that it can be left out by its number */
   if (bias != NULL) args[3].v = *bias;
   return fused_add(p, pd, f, args, bias == NULL ? 3 : 4, &args[2].v);
 }
@@ -253,6 +256,7 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
                .after = win.after};
   fused f;
   int i, rc, spatial = y->ndim - 2;
+  /* in front of all reading of extents */
   if (spatial < 1 || spatial > MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
     return plan_fail(p, "weights do not fit the result");
   }

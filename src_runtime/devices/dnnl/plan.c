@@ -111,6 +111,7 @@ void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
 /* The step that is being added has the number num_steps. */
 static void touch(plan* p, const view* v) {
   plan_store* s = &p->stores[v->store];
+  /* steps are added in their order, so the last to come is the last to touch it */
   if (s->first < 0) s->first = p->num_steps;
   s->last = p->num_steps;
 }
@@ -139,6 +140,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
     s->pending[num_args].arg = DNNL_ARG_SCRATCHPAD;
     s->pending[num_args].v.store = -1;
     s->pending[num_args].v.md = scratch;
+    /* one piece for all, as large as the largest wants it */
     if (scratch_bytes > p->scratch_bytes) p->scratch_bytes = scratch_bytes;
   }
   return 0;
@@ -251,6 +253,7 @@ static int leave_output(plan* p, int32_t tensor) {
   /* lint: layout_border() and plan_source() have filled both */
   if (md.ndims != from.md.ndims) return plan_fail(p, "an output has another rank than computed");
   if (can_write_directly(p, &from, &md)) {
+    /* primitives that write it are not told: they know the store by its number */
     p->stores[from.store].kind = STORE_BORDER;
     p->stores[from.store].tensor = tensor;
     return 0;
