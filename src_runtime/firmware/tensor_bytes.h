@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <tvm/runtime/crt/alignment.h>
 
+#include "../../src_backend/compiler.h"
+
 /* Most tensors, nodes or dimensions: counts fit into 15 bits. */
 enum { MOST_ITEMS = 0x7fff };
 
