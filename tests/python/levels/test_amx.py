@@ -1,7 +1,8 @@
-"""The level v4amx, of which no processor and no emulator is at hand.
+"""The level v4amx, which few processors and no emulator at hand have.
 
-Its C is compiled with a model of AMX's registers in place of the compiler's intrinsics, and the
-processor is said to have it; compiled by its own flags, objects have the instructions.
+A processor that has it runs it. On others its C is compiled with a model of AMX's registers in
+place of the compiler's intrinsics, and the processor is said to have it; compiled by its own flags,
+objects have the instructions.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from tvmrt.codegen import target
 from tvmrt.codegen.entries import levels
 from tvmrt.runtime.executor import AotModule
 
-pytestmark = [
-    pytest.mark.skipif("avx512_bf16" not in processor.flags(), reason="no AVX512_BF16 here"),
-    pytest.mark.skipif("amx_bf16" in processor.flags(), reason="this processor has AMX"),
-]
+AMX = "amx_bf16" in processor.flags()
+pytestmark = pytest.mark.skipif(
+    "avx512_bf16" not in processor.flags(), reason="no AVX512_BF16 here"
+)
+by_a_model = pytest.mark.skipif(AMX, reason="this processor has AMX")
 MODEL = Path(__file__).parents[1] / "kernels" / "amx_model.h"
 NAMES = ["v2", "v4bf16", "v4amx"]
 
@@ -55,11 +57,12 @@ def network():
     """Products of small integers, whose sums are exact in any order; nothing fills a register."""
     rng = np.random.default_rng(3)
     few = lambda *shape: rng.integers(-8, 9, shape).astype(np.float32)  # noqa: E731
-    feeds = {"a": few(2, 37, 75), "b": few(2, 75, 21), "image": few(1, 7, 9, 43)}
-    held = {"weights": few(75, 50), "kernel": few(50, 7, 3, 3), "bias": few(50)}
+    feeds = {"a": few(2, 37, 75), "b": few(2, 75, 21), "image": few(1, 7, 9, 43), "c": few(37, 48)}
+    held = {"weights": few(75, 50), "kernel": few(50, 7, 3, 3), "bias": few(50), "w": few(48, 50)}
     nodes = [
         helper.make_node("MatMul", ["a", "weights"], ["constant"]),
         helper.make_node("MatMul", ["a", "b"], ["computed"]),
+        helper.make_node("MatMul", ["c", "w"], ["in_equal_parts"]),
         helper.make_node("Conv", ["image", "kernel", "bias"], ["convolved"], pads=[1] * 4),
     ]
     outputs = [node.output[0] for node in nodes]
@@ -100,6 +103,14 @@ def check(module, network) -> None:
         np.testing.assert_array_equal(runner.get_output(i).numpy(), wanted)
 
 
+@pytest.mark.skipif(not AMX, reason="this processor has no AMX")
+def test_a_processor_that_has_it_gives_the_same_sums(network, tmp_path):
+    module = tvmrt.runtime.load_module(compiled(network, tmp_path / "net.so"))
+    assert module.level == "v4amx"
+    check(module, network)
+
+
+@by_a_model
 @pytest.mark.parametrize("level", NAMES)
 def test_all_levels_give_the_same_sums_by_the_same_weights(
     level, modelled, network, monkeypatch, tmp_path
@@ -110,6 +121,7 @@ def test_all_levels_give_the_same_sums_by_the_same_weights(
     check(module, network)
 
 
+@by_a_model
 def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
     modelled, network, monkeypatch, tmp_path
 ):
@@ -122,6 +134,7 @@ def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
         load(modelled, tmp_path / "forced.so")
 
 
+@by_a_model
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 def test_its_own_flags_give_its_instructions_and_other_processors_the_next_level(
     network, monkeypatch, tmp_path

@@ -12,9 +12,10 @@
  *   pixels 0    4          0              1
  *   pixels 16   5          2              3
  *
- * What is less than a whole register, the last pixels of a row or the end of a run, is copied with
- * zeros around it. A task begins with tvmrt_amx_begin(), which says so much to the processor, and ends
- * with tvmrt_amx_end(). The process needs the system's permission, for which levels.h asks.
+ * Where a tile's pixels fill no whole register, or equal parts of a run do not, the tile says so to the
+ * processor for its own time; the end of a run without such parts is copied with zeros around it. A
+ * task begins with tvmrt_amx_begin(), which says that registers are whole, and ends with
+ * tvmrt_amx_end(). The process needs the system's permission, for which levels.h asks.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
@@ -32,12 +33,19 @@ typedef struct {
   uint8_t rows[16];
 } tvmrt_amx_config;
 
-/*! \brief Makes the registers ready on this thread. */
-static inline void tvmrt_amx_begin(void) {
-  static const tvmrt_amx_config kConfig = {
-      1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-  _tile_loadconfig(&kConfig);
+/*! \brief Registers for so many pixels from 0 and from 16 on, and pairs of each. */
+static inline void tvmrt_amx_configure(int first, int more, int pairs) {
+  const uint8_t a = (uint8_t)first, b = (uint8_t)more, k = (uint8_t)pairs;
+  const uint16_t x = (uint16_t)(pairs * 4);
+  const tvmrt_amx_config config = {
+      1, 0, {0}, {64, 64, 64, 64, x, x, 64, 64}, {a, a, b, b, a, b, k, k}};
+  /* GCC's intrinsics do not say that they read memory */
+  __asm__ volatile("" : : "r"(&config) : "memory");
+  _tile_loadconfig(&config);
 }
+
+/*! \brief Makes the registers ready on this thread. */
+static inline void tvmrt_amx_begin(void) { tvmrt_amx_configure(16, 16, 16); }
 
 /*! \brief Gives them back, so that the system need not save them. */
 static inline void tvmrt_amx_end(void) { _tile_release(); }
@@ -54,35 +62,46 @@ TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t
   __asm__ volatile("" : : "r"(part) : "memory");
 }
 
-/* Loads a register, of which there are so many rows and words. */
-#define TVMRT_AMX_LOAD(number, from, stride, rows, words)                        \
-  if ((rows) >= TVMRT_AMX_ROWS && (words) >= 16) {                               \
-    _tile_loadd(number, from, (stride) * (intptr_t)sizeof(int32_t));             \
-  } else {                                                                       \
-    tvmrt_amx_copy(part, from, stride, (rows) < 16 ? (rows) : 16, (int)(words)); \
-    _tile_loadd(number, part, TVMRT_AMX_BYTES);                                  \
+/* Loads a register, of which there are so many rows and words, `whole` or with zeros around them. */
+#define TVMRT_AMX_LOAD(number, from, stride, rows, words, whole)     \
+  if (whole) {                                                       \
+    _tile_loadd(number, from, (stride) * (intptr_t)sizeof(int32_t)); \
+  } else {                                                           \
+    tvmrt_amx_copy(part, from, stride, rows, words);                 \
+    _tile_loadd(number, part, TVMRT_AMX_BYTES);                      \
   }
 
-/* Adds the products of `pairs` pairs, 16 at most, of pixels at x with weights at w. */
-TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intptr_t x_stride,
-                                 const int32_t* w, intptr_t w_stride, int pairs) {
-  int32_t part[TVMRT_AMX_ROWS][16];
-  TVMRT_AMX_LOAD(6, w, w_stride, pairs, 16)
-  if (vectors > 1) {
-    TVMRT_AMX_LOAD(7, w + 16, w_stride, pairs, 16)
+/* Pairs that are multiplied at once: equal parts of a run, or as many as there can be. */
+static inline int tvmrt_amx_pairs(int64_t run) {
+  const int all = (int)run;
+  if (run < 16) return all > 0 ? all : 1;
+  for (int pairs = 16; pairs >= 8; pairs--) {
+    if (all % pairs == 0) return pairs;
   }
-  TVMRT_AMX_LOAD(4, x, x_stride, pixels, pairs)
+  return 16;
+}
+
+/* Adds the products of `pairs` pairs of pixels at x with weights at w. */
+TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intptr_t x_stride,
+                                 const int32_t* w, intptr_t w_stride, int pairs, int whole) {
+  int32_t part[TVMRT_AMX_ROWS][16];
+  const int first = pixels < TVMRT_AMX_ROWS ? pixels : TVMRT_AMX_ROWS, more = pixels - first;
+  TVMRT_AMX_LOAD(6, w, w_stride, pairs, 16, whole)
+  if (vectors > 1) {
+    TVMRT_AMX_LOAD(7, w + 16, w_stride, pairs, 16, whole)
+  }
+  TVMRT_AMX_LOAD(4, x, x_stride, first, pairs, whole)
   _tile_dpbf16ps(0, 4, 6);
   if (vectors > 1) _tile_dpbf16ps(1, 4, 7);
-  if (pixels > TVMRT_AMX_ROWS) {
-    TVMRT_AMX_LOAD(5, x + TVMRT_AMX_ROWS * x_stride, x_stride, pixels - TVMRT_AMX_ROWS, pairs)
+  if (more > 0) {
+    TVMRT_AMX_LOAD(5, x + TVMRT_AMX_ROWS * x_stride, x_stride, more, pairs, whole)
     _tile_dpbf16ps(2, 5, 6);
     if (vectors > 1) _tile_dpbf16ps(3, 5, 7);
   }
 }
 
-/* Sums of all pixels and channels of a tile, `stride` bytes from pixel to pixel. */
-TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, const tvmrt_tile_f32* tile,
+/* Sums of all pixels and channels of a tile, `pairs` at once. */
+TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_tile_f32* tile,
                                 int64_t x_offset, const float* w, float* sums) {
   const int64_t stride = vectors * TVMRT_AMX_BYTES;
   const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;
@@ -94,10 +113,11 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, const tvmrt_tile_f32* t
     const tvmrt_segment_f32* segment = tile->segments + s;
     const int32_t* x = (const int32_t*)(const void*)segment->x + x_offset;
     const int32_t* wk = (const int32_t*)(const void*)(w + segment->w);
-    for (int64_t k = 0; k < tile->run; k += 16) {
+    for (int64_t k = 0; k < tile->run; k += pairs) {
       const int64_t left = tile->run - k;
+      const int whole = left >= pairs;
       tvmrt_amx_step(vectors, pixels, x + k, x_stride, wk + k * w_stride, w_stride,
-                     left < 16 ? (int)left : 16);
+                     whole ? pairs : (int)left, whole);
     }
   }
   _tile_stored(0, sums, stride);
@@ -117,9 +137,13 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, const tvmrt_tile_f32* t
 #define TVMRT_DEFINE_TILE_BF16_AMX_NAMED(NAME, V, OB, WT)                                          \
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
-    float sum[((WT) + 15) / 16 * 16][OB][V];                                                       \
+    const int pairs = tvmrt_amx_pairs(tile->run);                                                  \
+    const int odd = (WT) % 16 != 0 || pairs != 16;                                                 \
+    float sum[WT][OB][V];                                                                          \
     TVMRT_TILE_F32_ENDS(tvmrt_f32x##V)                                                             \
-    tvmrt_amx_sum(OB, WT, tile, x_offset, w, &sum[0][0][0]);                                       \
+    if (odd) tvmrt_amx_configure((WT) < 16 ? (WT) : 16, (WT) > 16 ? (WT)-16 : 16, pairs);          \
+    tvmrt_amx_sum(OB, WT, pairs, tile, x_offset, w, &sum[0][0][0]);                                \
+    if (odd) tvmrt_amx_begin();                                                                    \
     for (int t = 0; t < (WT); t++) {                                                               \
       TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
         tvmrt_f32x##V total = tvmrt_f32x##V##_load(sum[t][o]);                                     \
