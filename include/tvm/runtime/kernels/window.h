@@ -75,8 +75,8 @@ typedef struct tvmrt_rows {
   int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
   int64_t at_ring;  /*!< And in front of the rows themselves. */
   int64_t scratch;  /*!< Bytes of scratch that each task takes; 0 where its stack is enough. */
-  int64_t planes;   /*!< Ring: floats from one channel of the input to the next, where each is a plane
-                         of its own that begins with its pixels; 0: channels are innermost. */
+  int64_t planes;   /*!< Ring: floats from one channel of the input to the next, where each is a
+                         plane that begins with its pixels; 0: channels are innermost. */
 } tvmrt_rows;
 
 /*! \brief The rows that a task reads. */
