@@ -1,7 +1,7 @@
 """Networks beside onnxruntime and OpenVINO, in float32 and in bfloat16, all of them in turn.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_runtimes.py NETWORK.onnx... [--kinds KIND ...]
-        [--threads N] [--seconds S] [--cpu] [--keep FOLDER]
+        [--threads N] [--seconds S] [--cpu] [--keep FOLDER] [--target x86-64 --levels v4bf16 v4amx]
 
 Kinds: ``f32`` and ``bf16`` are ours, ``direct`` and ``winograd`` are ours with ``--no-winograd``
 and ``--winograd``, ``whole`` is ours with ``--no-row-chains``, ``ort`` is onnxruntime, ``ov_f32``
@@ -10,7 +10,8 @@ the processor can; quantised networks stay so in all. Weights are those of the f
 numpy arrays in and out, one network in one process. Printed is how many times as fast ours is as
 each other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
 which holds beside other work too, and more so by the process's time on processors (``--cpu``).
-``--keep`` keeps the compiled libraries for the next time.
+``--keep`` keeps the compiled libraries for the next time. Ours are for this very machine, which is
+without AMX, or for ``--levels``, of which ``v4amx`` has it, as OpenVINO takes it.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
@@ -70,9 +71,9 @@ def feeds_of(session: onnxruntime.InferenceSession) -> dict[str, np.ndarray]:
     return feeds
 
 
-def ours(path: Path, feeds: dict, library: Path, options: dict, target: str) -> Run:
+def ours(path: Path, feeds: dict, library: Path, options: dict) -> Run:
     if not library.exists():
-        tvmrt.compile(path, executor="aot", target=target, **options).export_library(library)
+        tvmrt.compile(path, executor="aot", **options).export_library(library)
     executor = AotModule(tvmrt.runtime.load_module(library)["default"](tvmrt.cpu(0)))
 
     def run() -> list[np.ndarray]:
@@ -107,7 +108,8 @@ def runs_of(path: Path, given: argparse.Namespace, folder: str) -> dict[str, Run
     for kind in given.kinds:
         if kind in OURS:
             library = Path(folder) / f"{path.stem}.{kind}.so"
-            runs[kind] = ours(path, feeds, library, OURS[kind], given.target)
+            options = {**OURS[kind], "target": given.target, "levels": given.levels or ()}
+            runs[kind] = ours(path, feeds, library, options)
         elif kind == "ort":
             runs[kind] = lambda: session.run(None, feeds)
         else:
@@ -172,6 +174,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="for each network")
     parser.add_argument("--cpu", action="store_true", help="time on processors")
     parser.add_argument("--target", default="native")
+    parser.add_argument("--levels", nargs="*", help="of --target x86-64")
     parser.add_argument("--keep", metavar="FOLDER", help="of compiled libraries")
     given = parser.parse_args()
     if os.environ.get("TVM_NUM_THREADS") != str(given.threads):
