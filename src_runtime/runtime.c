@@ -52,6 +52,8 @@ TABLES(DECLARE)
 
 const tvmrt_builtins* const tvmrt__builtin_tables[] = {TABLES(ROW) NULL};
 
+/* For memory devices, which lie below: whether a device of the name is there, started if need
+ * be. */
 static bool start_device(const char* name) {
   tvmrt_device* device = NULL;
   return tvmrt_device_find(name, &device) == 0 && device != NULL;

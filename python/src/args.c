@@ -1,5 +1,9 @@
 /* Python values to TVMValues: exact and common types in a chain of comparisons, the rest through
-   the conversion that Python supplies. */
+   the conversion that Python supplies.
+
+   Nothing is copied that C can read where it lies: arrays and bytes are borrowed by their buffers,
+   texts by their UTF-8, objects by their handles. What a conversion makes is kept in a list. Borrows
+   and list end with args_release(), so values are good for one call, and C retains what it keeps. */
 #include "core.h"
 
 /* A buffer's shape is shown as the tensor's: both are 64 bits wide wherever this module builds. */
@@ -211,6 +215,7 @@ static int pack_tensor(Args* args, int index, TensorObject* tensor) {
   return 0;
 }
 
+/* Borrowed: the argument's object holds it until the call ends. */
 static int pack_handle(Args* args, int index, void* handle, int code) {
   args->values[index].v_handle = handle;
   args->codes[index] = handle != NULL ? code : kTVMNullptr;
@@ -268,12 +273,14 @@ static int pack_converted(Args* args, int index, PyObject* value) {
   return rc;
 }
 
+/* A number beyond 64 bits is an OverflowError, which names its argument. */
 static int pack_int(Args* args, int index, PyObject* value) {
   args->values[index].v_int64 = PyLong_AsLongLong(value);
   args->codes[index] = kTVMArgInt;
   return args->values[index].v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+/* Borrowed from the string, which keeps its UTF-8 as long as it lives. */
 static int pack_string(Args* args, int index, PyObject* value) {
   Py_ssize_t length;
   const char* text = PyUnicode_AsUTF8AndSize(value, &length);

@@ -26,6 +26,7 @@ typedef struct {
 
 static PyObject* dtype_name; /* "dtype" */
 
+/* Once, when the module is made; the text stays. */
 int init_array_call(void) {
   /* once: looking an attribute up by a C string makes a text each time */
   dtype_name = PyUnicode_InternFromString("dtype");
@@ -132,6 +133,7 @@ static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* v
   return results_of(self, slots);
 }
 
+/* NotImplemented says that the caller has to go the general way, which converts or explains. */
 static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values, size_t nargsf,
                                        PyObject* names) {
   const ArrayCallObject* self = (const ArrayCallObject*)object;
@@ -152,6 +154,7 @@ static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values
 
 /* ---- to make and end one ---- */
 
+/* (number, shape, numpy's dtype, DataType), each of which the port holds. */
 static int read_port(PyObject* about, ArrayPort* port) {
   DataTypeObject* dtype;
   long long number;
@@ -168,6 +171,7 @@ static int read_port(PyObject* about, ArrayPort* port) {
   return 0;
 }
 
+/* Ports are counted as they are read, so that what fails is freed as far as it came. */
 static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs) {
   const Py_ssize_t num_inputs = PyTuple_GET_SIZE(inputs);
   const Py_ssize_t count = num_inputs + PyTuple_GET_SIZE(outputs);
@@ -187,6 +191,7 @@ static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs
   return 0;
 }
 
+/* By position alone: it is made by the executors of this package. */
 static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *set_input, *run, *get_output, *inputs, *outputs;
   ArrayCallObject* self;
@@ -206,6 +211,7 @@ static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kw
   return NULL;
 }
 
+/* Also of one that was made half: what is missing is NULL. */
 static void array_call_dealloc(PyObject* object) {
   ArrayCallObject* self = (ArrayCallObject*)object;
   for (Py_ssize_t i = 0; i < self->num_ports; i++) {

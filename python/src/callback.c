@@ -1,4 +1,9 @@
-/* The call from C to Python: any callable as a packed function. */
+/* The call from C to Python: any callable as a packed function.
+
+   C may call from any thread: from one that Python has lent it for the time of a packed call, whose
+   state is at hand, or from one of its own, which gets a state for the call. An exception ends as an
+   error of C with its text, and is kept for the Python code around, where there is any on this
+   thread. */
 #include "core.h"
 
 /* Arguments are borrowed: what is counted gets a reference of its own, a bare DLTensor a view that
@@ -36,6 +41,7 @@ typedef struct {
   int* code;
 } Return;
 
+/* What is packed borrows from the result; the runtime takes a reference or a copy of its own. */
 static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   Args args;
   int rc;
@@ -77,6 +83,7 @@ static inline PyObject* vectorcall(PyObject* callable, PyObject** objects, size_
   return function(callable, objects, n, NULL);
 }
 
+/* The arguments' own references, in any case: a callee that keeps one has taken its own. */
 static void release_all(PyObject** objects, Py_ssize_t n) {
   while (n > 0) Py_DECREF(objects[--n]);
 }
@@ -137,6 +144,7 @@ static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, i
   return rc;
 }
 
+/* Room on the stack for calls of few arguments, and a slot before them for the callee. */
 static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n, Return ret) {
   PyObject* objects[MAX_INLINE_ARGS + 1];
   if (n > MAX_INLINE_ARGS) return call_with_many(callable, values, codes, n, ret);
@@ -198,6 +206,7 @@ int function_from_callable(PyObject* callable, TVMFunctionHandle* out) {
   return -1;
 }
 
+/* A number of arguments is not asked for: the callable says so itself when it is called. */
 PyObject* core_function_from_callable(PyObject* self, PyObject* callable) {
   TVMFunctionHandle handle = NULL;
   (void)self;

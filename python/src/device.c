@@ -1,4 +1,6 @@
-/* Device and DataType: the values that Python code makes and C reads. */
+/* Device and DataType: the values that Python code makes and C reads.
+
+   C reads the structs and Python their members; all that people call is in the derived classes. */
 #include "core.h"
 
 /* By the Python class, past its __init__: values from C were checked there. */
@@ -9,6 +11,7 @@ PyObject* make_device(DLDevice device) {
   return self;
 }
 
+/* As Python's class calls it; numbers are looked at when a device is used. */
 static int device_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"device_type", "device_id", NULL};
   int device_type, device_id = 0;
@@ -26,6 +29,7 @@ static PyMemberDef device_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* C reads the struct, so that an argument of this type costs no look-up of attributes. */
 PyTypeObject DeviceType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Device",
     .tp_doc = "Base of tvmrt.runtime.Device.",
@@ -36,6 +40,7 @@ PyTypeObject DeviceType = {
     .tp_members = device_members,
 };
 
+/* Code, bits and lanes by position or name. */
 static int dtype_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"type_code", "bits", "lanes", NULL};
   unsigned char code, bits;
@@ -54,6 +59,7 @@ static PyMemberDef dtype_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+/* A struct for the same reason. */
 PyTypeObject DataTypeType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.DataType",
     .tp_doc = "Base of tvmrt.runtime.DataType.",

@@ -1,5 +1,8 @@
 /* DLPack both ways: tensors of other libraries as NDArray, NDArray for other libraries; no copies.
- */
+
+   Capsules come in two kinds, which differ in name and struct: the old one, and from DLPack 1.0 on one
+   with a version and flags. A capsule is taken once: its taker renames it, and one that nobody has
+   taken ends its tensor itself. */
 #include "core.h"
 
 enum { ZERO_COPY_ALIGN_BYTES = 64 }; /* what a managed tensor of the runtime promises */
@@ -11,6 +14,7 @@ static const char kNewUsed[] = "used_dltensor_versioned";
 
 /* ---- from others ---- */
 
+/* What is not aligned so goes as a view, which promises nothing. */
 static int is_aligned(const DLTensor* tensor) {
   return ((uintptr_t)tensor->data + tensor->byte_offset) % ZERO_COPY_ALIGN_BYTES == 0;
 }
@@ -76,6 +80,7 @@ static void release_buffer(DLManagedTensor* managed) { /* any thread */
   PyGILState_Release(state);
 }
 
+/* An array of numpy, shown by its buffer: the deleter gives the buffer back. */
 static PyObject* import_buffer(PyObject* source) {
   BufferManager* manager = PyMem_Malloc(sizeof(*manager));
   PyObject* result;
@@ -132,6 +137,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
   return result;
 }
 
+/* A capsule of the new kind, which is taken once. */
 static PyObject* import_versioned(PyObject* capsule) {
   DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
   PyObject* result;
@@ -249,6 +255,7 @@ static void drop_unused_capsule(PyObject* capsule) {
   if (managed->deleter != NULL) managed->deleter(managed);
 }
 
+/* For readers of the time before versions. */
 PyObject* tensor_to_dlpack(PyObject* self, PyObject* none) {
   DLManagedTensor* managed;
   PyObject* capsule;
@@ -274,6 +281,7 @@ static void drop_unused_versioned(PyObject* capsule) {
   if (versioned->deleter != NULL) versioned->deleter(versioned);
 }
 
+/* The struct holds a reference of the object, which its deleter gives back. */
 static PyObject* to_versioned(PyObject* self, uint64_t flags) {
   DLManagedTensorVersioned* managed;
   PyObject* capsule;
@@ -339,6 +347,7 @@ static PyObject* export_copy(PyObject* self, const ExportOptions* options) {
   return capsule;
 }
 
+/* Options come by name alone, as the array API standard has them. */
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
   ExportOptions options = {0, 0};
   Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
@@ -352,6 +361,7 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, P
   return options.copy ? export_copy(self, &options) : export_tensor(self, &options);
 }
 
+/* As numbers of DLPack, by which the other side chooses how it reads. */
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none) {
   DLTensor* tensor = ((TensorObject*)self)->tensor;
   (void)none;

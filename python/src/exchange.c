@@ -105,11 +105,13 @@ static int to_object(DLManagedTensorVersioned* tensor, void** out) {
   return *out != NULL ? 0 : -1;
 }
 
+/* The deleter of what allocate() made: runs on any thread, without the GIL. */
 static void free_array(DLManagedTensorVersioned* managed) {
   (void)TVMArrayFree(managed->manager_ctx);
   free(managed);
 }
 
+/* A tensor of the runtime's own memory, for results of other libraries' operators. */
 static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                     void (*set_error)(void* context, const char* kind, const char* message)) {
   const int is_bool = prototype->dtype.code == kDLBool;

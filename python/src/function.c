@@ -45,6 +45,7 @@ static PyObject* call_with_arguments(const FunctionObject* function, PyObject* c
   return result;
 }
 
+/* The vectorcall slot: Python calls it without a tuple of arguments. */
 static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, size_t nargsf,
                                      PyObject* names) {
   const FunctionObject* function = (const FunctionObject*)self;
@@ -77,6 +78,7 @@ PyObject* make_function(TVMFunctionHandle handle) {
   return (PyObject*)self;
 }
 
+/* The number is an address that C gave out with a reference, which goes over to the object. */
 PyObject* core_function_from_handle(PyObject* self, PyObject* address) {
   void* handle = PyLong_AsVoidPtr(address);
   (void)self;
@@ -84,6 +86,7 @@ PyObject* core_function_from_handle(PyObject* self, PyObject* address) {
   return make_function(handle);
 }
 
+/* The last reference may run a finaliser of C, which takes the GIL again where it needs it. */
 static void function_dealloc(PyObject* self) {
   FunctionObject* function = (FunctionObject*)self;
   if (function->weakrefs != NULL) PyObject_ClearWeakRefs(self);
@@ -91,6 +94,7 @@ static void function_dealloc(PyObject* self) {
   PyObject_Free(self);
 }
 
+/* The reference stays the object's: who keeps the number retains the handle. */
 static PyObject* function_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((FunctionObject*)self)->handle);
@@ -100,6 +104,7 @@ static PyObject* function_repr(PyObject* self) {
   return PyUnicode_FromFormat("<tvmrt.runtime.PackedFunc at %p>", ((FunctionObject*)self)->handle);
 }
 
+/* Two objects of one handle are the same function. */
 static PyObject* function_richcompare(PyObject* left, PyObject* right, int op) {
   int equal;
   if (!Py_IS_TYPE(right, &FunctionType) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
@@ -112,6 +117,7 @@ static Py_hash_t function_hash(PyObject* self) {
   return _Py_HashPointer(((FunctionObject*)self)->handle);
 }
 
+/* Refused with what to do instead, as pickling would fail later with less to say. */
 static PyObject* function_reduce(PyObject* self, PyObject* none) {
   (void)self;
   (void)none;
@@ -121,11 +127,13 @@ static PyObject* function_reduce(PyObject* self, PyObject* none) {
   return NULL;
 }
 
+/* Belongs to the object: another one of the same function is as it was. */
 static PyObject* function_get_release_gil(PyObject* self, void* closure) {
   (void)closure;
   return PyBool_FromLong(!atomic_load(&((FunctionObject*)self)->keeps_gil));
 }
 
+/* Takes effect with the next call; those under way go by what they have read. */
 static int function_set_release_gil(PyObject* self, PyObject* value, void* closure) {
   const int release = value == NULL ? -1 : PyObject_IsTrue(value);
   (void)closure;

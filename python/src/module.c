@@ -1,4 +1,7 @@
-/* The extension module: its functions, its types, and the hooks that Python fills in. */
+/* The extension module: its functions, its types, and the hooks that Python fills in.
+
+   Types are static and hooks global, so a process has them once, in its main interpreter. The module is
+   imported by tvmrt.runtime alone, which fills the hooks in before anybody can call a function. */
 
 #include <dlfcn.h>
 
@@ -13,6 +16,7 @@ typedef struct {
   PyObject** slot;
 } Hook;
 
+/* Where each name of configure() goes. */
 static const Hook kHooks[] = {
     {"module_class", &hooks.module_class},
     {"tensor_class", &hooks.tensor_class},
@@ -54,6 +58,7 @@ static int set_hook(const char* name, PyObject* value) {
   return -1;
 }
 
+/* By name, as the hooks are many and none has a natural place. */
 PyObject* core_configure(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject *name, *value;
   Py_ssize_t position = 0;
@@ -104,6 +109,7 @@ static void register_interpreter(void) {
 
 /* ---- the module ---- */
 
+/* What Python sees of this module; all else C calls. */
 static PyMethodDef core_methods[] = {
     {"configure", (PyCFunction)(void (*)(void))core_configure, METH_VARARGS | METH_KEYWORDS,
      "Supply the classes and conversions that are in Python, by name."},
@@ -139,6 +145,7 @@ static int refuse_other_interpreters(void) {
   return -1;
 }
 
+/* Types before the table and the names that they carry. */
 static int core_exec(PyObject* module) {
   if (refuse_other_interpreters() != 0) return -1;
   for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
@@ -153,6 +160,7 @@ static int core_exec(PyObject* module) {
   return 0;
 }
 
+/* In phases, since a module says by a slot that it needs no GIL. */
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, (void*)(uintptr_t)core_exec},
 #if defined(Py_GIL_DISABLED) && defined(Py_mod_gil)

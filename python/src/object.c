@@ -1,4 +1,7 @@
-/* Objects that own one reference of a C handle: Object and Module. */
+/* Objects that own one reference of a C handle: Object and Module.
+
+   The classes that people see are derived in Python. A handle is NULL before a constructor has given
+   the object one, and after it was moved into a call. */
 #include "core.h"
 
 /* Takes the handle over, also on failure. None stands for NULL. */
@@ -36,12 +39,14 @@ static PyObject* object_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   return type->tp_alloc(type, 0);
 }
 
+/* The handle may be NULL, where a constructor in Python has failed. */
 static void object_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   TVMObjectFree(((HandleObject*)self)->handle);
   type->tp_free(self);
 }
 
+/* As for functions: the reference stays the object's. */
 static PyObject* object_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((HandleObject*)self)->handle);
@@ -62,6 +67,7 @@ static PyObject* object_move_from(PyObject* self, PyObject* other) {
   Py_RETURN_NONE;
 }
 
+/* Identity of the C object: two Python objects may show one. */
 static PyObject* object_same_as(PyObject* self, PyObject* other) {
   if (!PyObject_TypeCheck(other, &ObjectType)) Py_RETURN_FALSE;
   return PyBool_FromLong(((HandleObject*)self)->handle == ((HandleObject*)other)->handle);

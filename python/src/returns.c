@@ -1,4 +1,7 @@
-/* What C returns, as Python values; owned handles become objects that release them. */
+/* What C returns, as Python values; owned handles become objects that release them.
+
+   Texts and bytes lie in the thread's slot until its next call, so they are copied here, before any
+   Python code can make one. */
 #include "core.h"
 
 /* Texts of C may be no UTF-8, as paths are; what is not comes back as it was when it is encoded

@@ -1,4 +1,9 @@
-/* NDArray: the tensor type, its attributes and the copies that inference makes on every run. */
+/* NDArray: the tensor type, its attributes and the copies that inference makes on every run.
+
+   An object shows one DLTensor: with a reference of its own to a managed tensor, over memory that came
+   by DLPack and is given back by its deleter, or over memory that a caller lends for the time of a
+   callback. The last kind ends while Python may still hold the object: `tensor` is NULL then, and every
+   use says so. */
 #include "core.h"
 
 enum { COPY_WITHOUT_GIL_BYTES = 1 << 16 }; /* below, giving the GIL up costs more than the copy */
@@ -35,6 +40,7 @@ PyObject* make_borrowed_tensor(DLTensor* tensor) {
   return (PyObject*)self;
 }
 
+/* As core_function_from_handle(). */
 PyObject* core_tensor_from_handle(PyObject* self, PyObject* address) {
   void* handle = PyLong_AsVoidPtr(address);
   (void)self;
@@ -68,6 +74,7 @@ static DLTensor* tensor_of(PyObject* self) {
   return tensor;
 }
 
+/* New numbers for each look; NULL with the exception set. */
 static PyObject* extents_to_tuple(const int64_t* extents, int n) {
   PyObject* tuple = PyTuple_New(n);
   for (int i = 0; tuple != NULL && i < n; i++) {
@@ -87,6 +94,7 @@ static PyObject* tensor_get_shape(PyObject* self, void* closure) {
   return tensor ? extents_to_tuple(tensor->shape, tensor->ndim) : NULL;
 }
 
+/* In elements, as DLPack counts them; None says that the tensor is compact. */
 static PyObject* tensor_get_strides(PyObject* self, void* closure) {
   DLTensor* tensor = tensor_of(self);
   (void)closure;
@@ -122,6 +130,7 @@ static const char* dtype_base(DLDataType dtype) {
   return dtype.code < sizeof(names) / sizeof(names[0]) ? names[dtype.code] : NULL;
 }
 
+/* The text of one type; place_of() keeps those that are common. */
 PyObject* dtype_to_text(DLDataType dtype) {
   const char* base = dtype_base(dtype);
   char lanes[8] = "";
@@ -156,6 +165,8 @@ static PyObject* keep(_Atomic(PyObject*)* place, PyObject* made) {
   return found;
 }
 
+/* The same object for each look at one type: making a text took longer than a small network's
+   call. */
 static PyObject* tensor_get_dtype(PyObject* self, void* closure) {
   static kept_by_type texts;
   DLTensor* tensor = tensor_of(self);
@@ -176,6 +187,7 @@ static PyObject* tensor_get_device(PyObject* self, void* closure) {
   return tensor ? make_device(tensor->device) : NULL;
 }
 
+/* Also of a view that has ended, whose address is 0. */
 static PyObject* tensor_get_handle(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((TensorObject*)self)->tensor);
@@ -219,6 +231,7 @@ static int is_plain_host(const DLTensor* tensor) {
   return tensor->device.device_type == kDLCPU && tensor->strides == NULL;
 }
 
+/* Both sides are held by the caller, so other threads may run meanwhile. */
 static void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes < COPY_WITHOUT_GIL_BYTES) {
     memcpy(to, from, bytes);
@@ -228,6 +241,7 @@ static void copy_bytes(void* to, const void* from, size_t bytes) {
   }
 }
 
+/* Whoever copies from a device has to give up the GIL, since that may wait for it. */
 static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   int rc;
   if (is_plain_host(tensor)) {
@@ -256,6 +270,7 @@ static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
   return NULL;
 }
 
+/* Uninitialised: every element is written over, or the array is dropped. */
 static PyObject* new_numpy_array(const DLTensor* tensor) {
   PyObject* values[2];
   PyObject* array;
@@ -285,6 +300,7 @@ static PyObject* numpy_of_packed(DLTensor* tensor) {
   return array;
 }
 
+/* A copy, so that what the network writes later does not show in it. */
 static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   DLTensor* tensor = tensor_of(self);
   PyObject* array;
@@ -297,7 +313,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   if (array == NULL) return NULL;
   /* types that came to numpy from outside show no buffer; their bytes do */
   if (PyObject_GetBuffer(array, &view, PyBUF_WRITABLE) != 0) { /* bfloat16 and its like */
-    PyObject *bytes, *copied;
+    PyObject* bytes;
     PyErr_Clear();
     bytes = PyObject_CallMethod(array, "view", "s", "uint8");
     if (bytes == NULL || PyObject_GetBuffer(bytes, &view, PyBUF_WRITABLE) != 0) {
@@ -305,8 +321,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
       Py_DECREF(array);
       return NULL;
     }
-    copied = bytes;
-    Py_DECREF(copied); /* view holds it */
+    Py_DECREF(bytes); /* the view holds it */
   }
   /* the type object came from Python, and decides how much is written */
   if ((size_t)view.len == tensor_bytes(tensor)) {
@@ -353,6 +368,7 @@ static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
   return PyObject_CallFunctionObjArgs(hooks.copy_from, self, source, NULL);
 }
 
+/* Whether both show one tensor of C; equal elements are another question. */
 static PyObject* tensor_same_as(PyObject* self, PyObject* other) {
   if (!PyObject_TypeCheck(other, &TensorType)) Py_RETURN_FALSE;
   return PyBool_FromLong(((TensorObject*)self)->tensor == ((TensorObject*)other)->tensor);

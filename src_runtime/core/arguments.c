@@ -121,6 +121,7 @@ int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out) {
   return 0;
 }
 
+/* A device has a code of its own: two numbers are not taken for one. */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out) {
   if (in->codes[i] != kDLDevice) return wrong_type(in, i, "a Device");
   *out = in->values[i].v_device;
@@ -162,6 +163,7 @@ int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_ob
   return 0;
 }
 
+/* Modules are objects with a code of their own, so the type index decides here, too. */
 int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out) {
   return tvmrt__arg_object(in, i, TVMRT_TYPE_MODULE, out);
 }

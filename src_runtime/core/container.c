@@ -11,6 +11,7 @@
 
 #include "function.h"
 
+/* Objects that hold no others. */
 static void free_plain(tvmrt_object* obj) { free(obj); }
 
 /* A copy with a NUL behind it that is not counted, so that C reads it, too. */
@@ -46,6 +47,7 @@ static void free_array(tvmrt_array* array, tvmrt_container** waiting) {
   free(array);
 }
 
+/* Keys and values alike; the table of texts holds no reference, only places. */
 static void free_map(tvmrt_map* map, tvmrt_container** waiting) {
   size_t i;
   for (i = 0; i < map->size; ++i) {
@@ -81,6 +83,7 @@ tvmrt_array* tvmrt__array_new(size_t size) {
   return array;
 }
 
+/* An array of new Strings; NULL with the error text set. */
 tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count) {
   tvmrt_array* array = tvmrt__array_new(count);
   size_t i;
@@ -104,6 +107,7 @@ tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size) {
   return shape;
 }
 
+/* Zero; the maker sets the number. Its type says which member holds it. */
 tvmrt_box* tvmrt__box_new(tvmrt_type type) {
   tvmrt_box* box = tvmrt__calloc(1, sizeof(*box));
   if (box != NULL) tvmrt__object_init(&box->base, type, free_plain);

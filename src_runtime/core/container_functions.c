@@ -69,6 +69,7 @@ static tvmrt_array* array_of_args(const tvmrt_args* in, int first) {
   return array;
 }
 
+/* (items ...) -> Array. */
 TVMRT_NATIVE(make_array) {
   TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array_of_args(&in, 0));
@@ -96,6 +97,7 @@ static int get_item(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* o
   return return_item(out, out_code, array->items[index]);
 }
 
+/* Arrays and ADTs count alike. */
 static int get_size(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* out_code) {
   tvmrt_array* array;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
@@ -103,11 +105,13 @@ static int get_size(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* o
   return tvmrt__ret_int(out, out_code, (int64_t)array->size);
 }
 
+/* (Array, index) -> item. */
 TVMRT_NATIVE(array_get_item) {
   TVMRT_GLOBAL_ARGS;
   return get_item(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
+/* (Array) -> number of items. */
 TVMRT_NATIVE(array_size) {
   TVMRT_GLOBAL_ARGS;
   return get_size(&in, TVMRT_TYPE_ARRAY, out, out_code);
@@ -122,6 +126,7 @@ static int make_adt_of(const tvmrt_args* in, int first, int64_t tag, TVMValue* o
   return tvmrt__ret_object(out, out_code, &adt->base);
 }
 
+/* (tag, fields ...) -> ADT. */
 TVMRT_NATIVE(make_adt) {
   int64_t tag;
   TVMRT_GLOBAL_ARGS;
@@ -136,16 +141,19 @@ TVMRT_NATIVE(make_tuple) {
   return make_adt_of(&in, 0, 0, out, out_code);
 }
 
+/* (ADT) -> number of fields. */
 TVMRT_NATIVE(adt_size) {
   TVMRT_GLOBAL_ARGS;
   return get_size(&in, TVMRT_TYPE_ADT, out, out_code);
 }
 
+/* (ADT, index) -> field. */
 TVMRT_NATIVE(adt_field) {
   TVMRT_GLOBAL_ARGS;
   return get_item(&in, TVMRT_TYPE_ADT, out, out_code);
 }
 
+/* (ADT) -> tag: which constructor made it, in the words of whoever did. */
 TVMRT_NATIVE(adt_tag) {
   tvmrt_array* adt;
   TVMRT_GLOBAL_ARGS;
@@ -173,6 +181,7 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
   return 0;
 }
 
+/* (key, value, key, value ...) -> Map. A key that comes twice has its last value. */
 TVMRT_NATIVE(make_map) {
   tvmrt_map* map;
   TVMRT_GLOBAL_ARGS;
@@ -200,6 +209,7 @@ static int look_up(const tvmrt_args* in, tvmrt_object** value) {
   return 0;
 }
 
+/* (Map, key) -> value. */
 TVMRT_NATIVE(map_get_item) {
   tvmrt_object* value;
   TVMRT_GLOBAL_ARGS;
@@ -216,6 +226,7 @@ TVMRT_NATIVE(map_count) {
   return tvmrt__ret_int(out, out_code, value != NULL);
 }
 
+/* (Map) -> number of entries. */
 TVMRT_NATIVE(map_size) {
   tvmrt_map* map;
   TVMRT_GLOBAL_ARGS;
@@ -277,6 +288,7 @@ TVMRT_NATIVE(make_shape) {
   return tvmrt__ret_object(out, out_code, &shape->base);
 }
 
+/* (ShapeTuple) -> number of extents. */
 TVMRT_NATIVE(shape_size) {
   tvmrt_shape* shape;
   TVMRT_GLOBAL_ARGS;
@@ -285,6 +297,7 @@ TVMRT_NATIVE(shape_size) {
   return tvmrt__ret_int(out, out_code, (int64_t)shape->size);
 }
 
+/* (ShapeTuple, index) -> extent. */
 TVMRT_NATIVE(shape_elem) {
   tvmrt_shape* shape;
   size_t index;
@@ -307,6 +320,7 @@ TVMRT_NATIVE(make_box) {
   return tvmrt__ret_object(out, out_code, box_value(&args[0], type_codes[0]));
 }
 
+/* (number) -> boxed bool, whatever number it is. */
 TVMRT_NATIVE(make_box_bool) {
   int64_t value;
   TVMValue flag;

@@ -93,6 +93,7 @@ static int read_custom(const char* text, DLDataType* out) {
   return read_bits(text, rest + 1, code, 32, out);
 }
 
+/* What is not said has a default: "int" is int32, "float32x4" four lanes. */
 int tvmrt__dtype_from_text(const char* text, DLDataType* out) {
   size_t i;
   if (text[0] == '\0' || strcmp(text, "void") == 0) {

@@ -165,11 +165,14 @@ TVMRT_RARE int tvmrt_func_set_strided(TVMFunctionHandle func) {
   return 0;
 }
 
+/* Whether its maker has promised to take tensors with strides, so that nobody copies them
+ * before. */
 TVMRT_RARE int tvmrt_func_is_strided(TVMFunctionHandle func) {
   const tvmrt_func* f = func;
   return is_function(f) && f->is_strided;
 }
 
+/* One reference less; NULL is nothing, as for free(). */
 int TVMFuncFree(TVMFunctionHandle func) {
   if (func == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncFree"));
@@ -200,6 +203,7 @@ TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource
   return 0;
 }
 
+/* Of plug-ins: called like a native function. On failure the resource stays the caller's. */
 TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
                                  TVMFunctionHandle* out) {
   *out = NULL;
@@ -225,6 +229,7 @@ static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t si
   return 0;
 }
 
+/* The bytes are copied: their owner may go when the function returns. */
 static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
   if (bytes == NULL) return tvmrt__fail("TVMCFuncSetReturn: the byte array is NULL.");
   return return_text(ret, bytes->data, bytes->size, kTVMBytes);
@@ -339,12 +344,14 @@ tvmrt_object* tvmrt__value_object(const TVMValue* value, int code) {
   }
 }
 
+/* A result that nobody owns. */
 int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value) {
   out->v_int64 = value;
   *out_code = kTVMArgInt;
   return 0;
 }
 
+/* *out_code is written on success alone. */
 static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size,
                                      int code) {
   tvmrt_buf text = {NULL, 0, 0}; /* data may lie in the slot itself: fill first, then replace */
@@ -355,10 +362,12 @@ static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* d
   return rc;
 }
 
+/* Copied to the thread's slot, where it stays until this thread's next call that returns text. */
 int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text) {
   return return_to_slot(out, out_code, text, strlen(text), kTVMStr);
 }
 
+/* Bytes go the same way, with their number: they may hold NULs. */
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size) {
   return return_to_slot(out, out_code, data, size, kTVMBytes);
 }

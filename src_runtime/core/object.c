@@ -52,6 +52,7 @@ static int check_object(TVMObjectHandle obj, const char* who) {
   return tvmrt__fail_type("%s expects an object handle.", who);
 }
 
+/* 0 for what is no object of this runtime, with an error. */
 int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {
   *out_tindex = 0;
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectGetTypeIndex"));
@@ -73,6 +74,7 @@ int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex) {
   return tvmrt__fail("Cannot find type '%s': no object of this runtime has it.", type_key);
 }
 
+/* As front ends ask it when they see a type for the first time. */
 int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key) {
   const char* key = tvmrt__type_key(tindex);
   *out_type_key = NULL;
@@ -81,6 +83,7 @@ int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key) {
   return *out_type_key == NULL ? -1 : 0;
 }
 
+/* One reference more: for front ends that keep what they were lent. */
 int TVMObjectRetain(TVMObjectHandle obj) {
   TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectRetain"));
   tvmrt__retain(obj);

@@ -76,6 +76,8 @@ static int lock_to_read(void) {
 
 static void unlock_reader(void) { tvmrt__unlock_read(&lock); }
 
+/* The registry takes a reference of its own. Without `override` a name that is taken is an
+ * error. */
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   tvmrt_strmap_slot* slot;
   tvmrt_func* old = NULL;
@@ -121,6 +123,7 @@ int tvmrt__global_get(const char* name, tvmrt_func** out) {
   return get(name, out);
 }
 
+/* *out NULL, and 0, where there is no such name. The reference is the caller's. */
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   tvmrt_func* f = NULL;
   int rc;
@@ -157,6 +160,7 @@ int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name)
   return rc;
 }
 
+/* With its NUL, by which build_list() takes the texts apart. */
 static int append_name(void* ctx, const char* name) {
   return tvmrt__buf_append(ctx, name, strlen(name) + 1);
 }

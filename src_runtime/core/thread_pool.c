@@ -39,6 +39,8 @@ enum {
   CACHE_LINE = 64
 };
 
+/* A slot goes from IDLE to POSTED by the caller, to RUNNING by whoever takes the task, to DONE
+ * by its worker. QUIT ends the thread. */
 typedef enum { IDLE, POSTED, RUNNING, DONE, QUIT } worker_state;
 
 typedef struct worker {
@@ -111,6 +113,7 @@ static long number_from_env(const char* name, long missing) {
   return *end == '\0' && value > 0 ? value : missing;
 }
 
+/* What a launch uses where nobody has said anything. */
 static int hardware_threads(void) {
   int count = tvmrt__num_processors();
 #if defined(__x86_64__)
@@ -119,6 +122,7 @@ static int hardware_threads(void) {
   return count < 1 ? 1 : count;
 }
 
+/* At least the caller, at most as many as there are slots. */
 static int clamp_workers(long count) {
   return count < 1 ? 1 : (count > MAX_WORKERS ? MAX_WORKERS : (int)count);
 }
@@ -173,6 +177,8 @@ static void sleep_until_posted(worker* w) {
   tvmrt__unlock(&w->lock);
 }
 
+/* Spinning costs a processor, sleeping costs the next task the time to wake: so the one first,
+ * then the other. */
 static void wait_for_post(worker* w) {
   const long spins = atomic_load_explicit(&spin_count, memory_order_relaxed);
   long i;
@@ -243,6 +249,7 @@ static void forget_workers(void) {
   atomic_flag_clear(&pool_taken);
 }
 
+/* For switches: any other value than the one that switches counts as not said. */
 static bool env_is(const char* name, const char* value) {
   const char* text = getenv(name);
   return text != NULL && strcmp(text, value) == 0;
@@ -427,6 +434,7 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
   return 0;
 }
 
+/* () -> how many threads launches use at most. */
 TVMRT_NATIVE(num_threads) {
   TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_int(out, out_code, num_workers());

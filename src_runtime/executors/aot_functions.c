@@ -114,6 +114,8 @@ AOT_METHOD(get_output, "get_output") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
+/* (which [, tensor]): a parameter that executors share is copied before it is given out, since
+ * who has it may write to it. */
 AOT_METHOD(get_input, "get_input") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));

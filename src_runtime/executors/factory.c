@@ -95,6 +95,7 @@ int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, cons
   return rc;
 }
 
+/* Imports are retained by the new factory. What was imported before a failure goes with it. */
 int tvmrt__factory_return_bare(const tvmrt_factory* f, TVMValue* out, int* out_code) {
   tvmrt_factory* bare = new_factory(kind_of(&f->base), f->json, f->name);
   int rc = bare == NULL ? -1 : 0;

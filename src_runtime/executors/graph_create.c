@@ -19,6 +19,8 @@ static void free_ports(tvmrt_port* ports, size_t count) {
   free(ports);
 }
 
+/* Also of an executor that was made half: tables that were not reached are NULL, and operators
+ * are counted when they are whole. */
 static void graph_destroy(tvmrt_module* self) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
   size_t i;
@@ -105,6 +107,7 @@ static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
     t->ndim = e->ndim;
     t->dtype = e->dtype;
     t->shape = g->graph.dims + e->first_dim;
+    /* alone so far: reshapes and outputs make rings of several */
     g->alias[i] = i;
   }
   return 0;

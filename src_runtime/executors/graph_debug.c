@@ -47,6 +47,7 @@ static int run_one(tvmrt_graph_executor* g, size_t op) {
  * have been overwritten since the last run. */
 static int run_until(tvmrt_graph_executor* g, size_t node) {
   size_t i;
+  /* operators stand in the order of their nodes, so the first one behind ends it */
   for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
     TVMRT_RETURN_IF_ERROR(run_one(g, i));
   }
@@ -168,6 +169,7 @@ static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmr
   return add_zeros(t, results);
 }
 
+/* The number of nodes, then `repeat` seconds of each, in the order of the graph. */
 static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* results) {
   int64_t count = (int64_t)g->graph.num_nodes;
   size_t i;

@@ -311,6 +311,7 @@ TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
       array = NULL;
     }
   }
+  /* NULL where a copy has failed, which has set the text */
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
 }
 

@@ -383,6 +383,7 @@ static void read_entries(graph_reader* r) {
 static int read_graph(graph_reader* r) {
   TVMRT_RETURN_IF_ERROR(look(r));
   TVMRT_RETURN_IF_ERROR(make_tables(r));
+  /* first: edges become numbers of entries by the rows */
   read_rows(r);
   if (!is_stopped(r)) read_nodes(r);
   if (!is_stopped(r)) read_entries(r);
@@ -393,6 +394,7 @@ static int read_graph(graph_reader* r) {
   return is_stopped(r) ? -1 : 0;
 }
 
+/* *out is empty where it fails, and may be freed either way. The text is not kept. */
 int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   graph_plan plan = {0};
   graph_reader r = {.plan = &plan, .g = out};
@@ -400,6 +402,7 @@ int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
   memset(out, 0, sizeof(*out));
   tvmrt__parse_init(&r.in, "the graph JSON", json, size);
   rc = read_graph(&r);
+  /* damage that the walk has met by itself has no sentence yet */
   if (rc != 0 && !r.is_told) (void)tvmrt__parse_told(&r.in);
   free(r.rows);
   tvmrt__buf_free(&r.text);

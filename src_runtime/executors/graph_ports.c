@@ -102,6 +102,7 @@ static void join_writers(tvmrt_graph_executor* g, size_t head) {
   }
 }
 
+/* Called in the order of the outputs, each of which looks at those before it. */
 int tvmrt__graph_make_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_port* port = &g->outputs[i];
   size_t entry = g->graph.heads[i];

@@ -63,6 +63,8 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
   return high + item <= size;
 }
 
+/* `out` is filled where this succeeds: without the attribute it is the entry as it is. The
+ * memory stays the entry's. */
 int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmrt_graph_view* out) {
   view_numbers read;
   const int64_t* numbers = read.items;

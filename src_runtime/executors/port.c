@@ -35,6 +35,7 @@ static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
   return rc;
 }
 
+/* On failure some are renamed; their names go with the ports. */
 int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   tvmrt_strmap taken = {NULL, 0, 0};
   size_t i;
@@ -54,6 +55,8 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   return rc;
 }
 
+/* Always -1. Waiting instead would stop a thread for ever that calls the executor from a
+ * callback. */
 int tvmrt__fail_taken(const char* who) {
   return tvmrt__fail(
       "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
@@ -87,6 +90,8 @@ static int make_own(tvmrt_port* port) {
   return port->own == NULL ? -1 : 0;
 }
 
+/* Checked before anything changes, so that a tensor which does not fit leaves the port as it
+ * was. */
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
   TVMRT_RETURN_IF_ERROR(make_own(port));
@@ -155,6 +160,7 @@ static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i)
   return 0;
 }
 
+/* On failure the port keeps the tensor that it had. */
 int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
   const tvmrt_tensor* before = port->bound;
   TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i));
@@ -163,6 +169,8 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
   return 0;
 }
 
+/* The shared tensor is retained. Nothing may write to it through this port, see
+ * tvmrt__port_unshare(). */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
   use(port, shared);
@@ -228,6 +236,7 @@ int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const 
   return 0;
 }
 
+/* By number alone: a name would be its own answer. */
 int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
                           TVMValue* out, int* out_code) {
   tvmrt_port* port;
@@ -273,6 +282,7 @@ static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port
                              (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
 }
 
+/* New maps each time, as their reader may keep them. */
 int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
                      int* out_code) {
   /* The three maps belong to this function until `info` is returned; a map holds what is put in. */

@@ -45,6 +45,7 @@ static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* 
   return 0;
 }
 
+/* Called once, while ports have no tensors but their own. */
 int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
                            tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out) {
   const tvmrt_dims* dims;
@@ -58,6 +59,7 @@ int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num
   return open_ports(outputs, num_outputs, dims->outputs, dims->num_outputs, dims);
 }
 
+/* Libraries of other compilers have no such function, and no state. */
 int tvmrt__library_has_state(tvmrt_module* library, bool* out) {
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_state", &found));

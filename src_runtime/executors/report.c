@@ -21,6 +21,7 @@ static const struct {
 };
 enum { NUM_METRICS = sizeof(metrics) / sizeof(metrics[0]) };
 
+/* Borrowed, for good: the members are constants. */
 const char* tvmrt__metric_member(const tvmrt_object* value) {
   size_t i;
   for (i = 0; i < NUM_METRICS; ++i) {
@@ -140,6 +141,7 @@ static int read_part(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__parse_skip(in);
 }
 
+/* *out is owned; NULL on failure, when all that was read is released. */
 int tvmrt__report_from_json(const char* text, size_t size, tvmrt_object** out) {
   /* Maps first: what they lack is found below, after all that must be freed has a value. */
   reading r = {{NULL, 0, 0}, tvmrt__map_new(), tvmrt__map_new()};

@@ -208,6 +208,7 @@ static void end_line(tvmrt_buf* out, size_t from) {
   while (out->size > from && out->data[out->size - 1] == ' ') out->data[--out->size] = '\0';
 }
 
+/* Spaces behind the last column of a line are taken away again, so that texts can be compared. */
 static int write_rows(const rows* r, const tvmrt_array* columns, const size_t* widths,
                       tvmrt_buf* out) {
   size_t i;

@@ -86,6 +86,7 @@ static int write_metrics(tvmrt_buf* out, const tvmrt_object* map) {
   return write_map(out, (const tvmrt_map*)(const void*)map, write_metric);
 }
 
+/* Members in TVM's order, without blanks, as TVM writes them. */
 int tvmrt__report_json(const tvmrt_report* report, tvmrt_buf* out) {
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"calls\":["));
@@ -196,6 +197,7 @@ static int write_fields(const tvmrt_report* report, const tvmrt_array* columns, 
   return 0;
 }
 
+/* Columns by name, as there is no order among what profilers bring. */
 int tvmrt__report_csv(const tvmrt_report* report, tvmrt_buf* out) {
   static const char* const none[] = {NULL};
   tvmrt_map* const* calls = (tvmrt_map* const*)(const void*)report->calls->items;

@@ -88,6 +88,7 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
   return 0;
 }
 
+/* The struct is copied; its name and `privacy` are borrowed for good, as schedulers never leave. */
 int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
   int rc;
   if (scheduler == NULL || scheduler->struct_bytes < FIRST_BYTES || scheduler->name == NULL ||

@@ -56,6 +56,7 @@ static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t c
   return 0;
 }
 
+/* What the classic struct says was a file's word: executors rely on all that is checked here. */
 int tvmrt__metadata_check(const TVMMetadata* m) {
   if (m->version < 1 || m->mod_name == NULL) {
     return tvmrt__fail_value(

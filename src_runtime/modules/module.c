@@ -60,6 +60,8 @@ static void free_module(tvmrt_object* obj) {
   }
 }
 
+/* The caller has the one reference. What a kind adds to the struct is zero, which its `destroy`
+ * has to take. */
 void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   tvmrt_module* mod = tvmrt__calloc(1, bytes);
   if (mod == NULL) return NULL;
@@ -73,6 +75,7 @@ void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   return mod;
 }
 
+/* Each import's end may run foreign code, so none happens while the list is looked at. */
 void tvmrt__module_clear_imports(tvmrt_module* mod) {
   size_t count = mod->num_imports;
   size_t i;
@@ -94,6 +97,7 @@ typedef struct walk {
   module_list waiting; /* a stack */
 } walk;
 
+/* Borrowed: what is in a list is held by the tree that is walked. */
 static int append(module_list* list, tvmrt_module* mod) {
   void* items = list->items;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, list->count, sizeof(*list->items)));
@@ -117,8 +121,10 @@ static int walk_all(walk* w, tvmrt_module* mod) {
   while (w->waiting.count != 0) {
     size_t i;
     mod = w->waiting.items[--w->waiting.count];
+    /* several may import it */
     if (contains(&w->seen, mod)) continue;
     TVMRT_RETURN_IF_ERROR(append(&w->seen, mod));
+    /* the last goes on the stack first, so that the first one is seen next */
     for (i = mod->num_imports; i > 0; --i) {
       TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod->imports[i - 1]));
     }
@@ -256,6 +262,7 @@ static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** ou
   for (i = 0; i < mod->num_imports; ++i) {
     TVMRT_RETURN_IF_ERROR(get_own(mod->imports[i], name, out));
     if (*out != NULL) return 0;
+    /* From here on by a walk, which asks those before again: what they have said is cached. */
     if (mod->imports[i]->num_imports != 0) return get_from_tree(mod, name, out);
   }
   return 0;

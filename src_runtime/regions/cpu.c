@@ -15,6 +15,7 @@ static int refuse(tvmrt_device* device, const tvmrt_region* region) {
 
 static int run(tvmrt_device* device, tvmrt_region* region) { return refuse(device, region); }
 
+/* Entered like any other device, so that schedulers and tools need no special case for it. */
 int tvmrt__enter_cpu(void) {
   static const tvmrt_device_interface interface = {.run = run};
   static const tvmrt_device_allocator allocator = {.evaluation = refuse};

@@ -2,7 +2,10 @@
  *
  * What compilers and tools ask of devices. A device that is asked is held for the time of the
  * question, so that it cannot be unregistered under it. Regions come as the JSON that libraries
- * carry, and are read by the same reader. */
+ * carry, and are read by the same reader.
+ *
+ * device.<name>.* are entered when the device registers and removed when it leaves; a device in a
+ * front end has functions of these names itself, so that compilers ask both kinds in one way. */
 #include <stdlib.h>
 
 #include "../base/json.h"

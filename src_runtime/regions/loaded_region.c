@@ -167,6 +167,7 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
   return 0;
 }
 
+/* On failure the caller frees it all the same: flags and NULLs say how far it came. */
 int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draft* draft,
                               tvmrt_device* device, const char* options, tvmrt_arena* arena) {
   self->first.region = draft->region;
@@ -208,6 +209,8 @@ static void free_others(loaded* self) {
   self->is_full = false;
 }
 
+/* When its module goes, so no call is under way. Others before the first, in whose memory they
+ * may have a share. */
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   tvmrt__others_free(self);
   if (self->device != NULL) {
@@ -417,6 +420,8 @@ static context* begin_call(loaded* self, const int64_t* sizes) {
   return c;
 }
 
+/* A call's arguments are checked before it takes a context, as far as they say how many and
+ * which sizes. */
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
                                           const int* codes, int num_args) {
   const int64_t* sizes;

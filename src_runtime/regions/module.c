@@ -159,6 +159,7 @@ static int load_regions(region_module* m) {
   /* The text first, since it names the device. */
   int rc = tvmrt__region_set_read(m->json.data, m->json.size, m->constants.data, m->constants.size,
                                   &m->set);
+  /* where there is a device, `why_no_device` stays NULL */
   if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
   if (rc == 0) {
     m->regions = tvmrt__calloc(m->set.num_regions, sizeof(*m->regions));

@@ -2,7 +2,10 @@
  * as if its library had been compiled for that device.
  *
  * A region that a scheduler sends to another device is loaded for it once, with all that loading
- * checks, and stays until the region goes. Constants are shared; the other device is held. */
+ * checks, and stays until the region goes. Constants are shared; the other device is held.
+ *
+ * Each has a lock and contexts of its own. Where both locks are taken, that of the region comes
+ * first: while it is held, the list grows and shapes are copied. */
 #include <stdlib.h>
 
 #include "loaded_region.h"
@@ -28,6 +31,7 @@ static void free_other(other_device* o) {
   free(o);
 }
 
+/* With the region, so that no call is under way on any of them. */
 void tvmrt__others_free(loaded* self) {
   while (self->others != NULL) {
     other_device* o = self->others;
@@ -146,6 +150,8 @@ static loaded* find_or_make(loaded* self, tvmrt_device* device) {
   return &o->region;
 }
 
+/* Preparing may take long, and calls of the region wait for it: they could be what is prepared
+ * for. */
 loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
   loaded* found;
   tvmrt__lock(&self->lock);
@@ -154,6 +160,7 @@ loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
   return found;
 }
 
+/* 0, or -1 with what to compile the network with. */
 int tvmrt__region_on_cpu(const loaded* self) {
   if (self->falls_back) return 0;
   return tvmrt__fail_value(
@@ -173,6 +180,8 @@ void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32
   }
 }
 
+/* Asked by schedulers while they prepare, so that a choice which cannot be is known before a
+ * run. */
 int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device) {
   loaded* self = region == NULL ? NULL : region->runtime;
   if (self == NULL || device == NULL) {

@@ -67,6 +67,8 @@ static int run_requested(const loaded* self, context* c, tvmrt_region_request* r
   return 0;
 }
 
+/* A request of a scheduler is taken in any case: left in the thread it would be the next
+ * region's. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;

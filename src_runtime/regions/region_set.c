@@ -2,7 +2,12 @@
  *
  * The text comes from a file that anybody may have written. Devices get what is read without
  * looking again, so whatever they index by was checked here, and what fails leaves nothing
- * behind. */
+ * behind.
+ *
+ * Members of an object come in any order, so each object is read into a draft, and what must hold
+ * between its members is checked when its end was read. Members that are unknown are passed over:
+ * newer compilers may add what older runtimes need not know. Everything that is kept lies in the
+ * set's arena; lists grow on the heap until their length is known. */
 #include "region_set.h"
 
 #include "../base/json.h"
@@ -65,6 +70,7 @@ static int read_list(reader* r, int (*add)(tvmrt_parser* in, void* items), size_
   return rc;
 }
 
+/* Sizes are bounded when the shape is whole, as only their product can be too large. */
 static int add_extent(tvmrt_parser* in, void* items) {
   reader* r = reader_of(in);
   int64_t value;
@@ -154,6 +160,7 @@ static int read_attr_value(reader* r, tvmrt_attr* attr) {
   return set_numbers(r, numbers, attr->count, attr);
 }
 
+/* The key is lent for this call, so it is copied to the arena. */
 static int add_attr(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
   tvmrt_attr attr = {0};
@@ -224,6 +231,7 @@ static int set_extents(reader* r, tensor_draft* d) {
   return 0;
 }
 
+/* Whether any tensor has another least shape than its most: then runs choose. */
 bool tvmrt__region_is_open(const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
@@ -424,6 +432,7 @@ static int read_set(reader* r) {
   return 0;
 }
 
+/* What this gives points into the constants, but not into the text. */
 int tvmrt__region_set_read(const char* json, size_t json_size, const void* constants,
                            size_t constants_size, tvmrt_region_set* out) {
   reader r = {0};

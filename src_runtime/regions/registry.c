@@ -1,4 +1,13 @@
-/* Devices by name: entering, finding, leaving. */
+/* Devices by name: entering, finding, leaving.
+ *
+ * A name is looked for in this order: devices that have registered, those that are part of this
+ * library, plug-ins in the folders for them, packed functions of a front end, and last whatever the
+ * front end finds among its installed packages. What is found becomes an entry, until it is
+ * unregistered.
+ *
+ * An entry has copies of the device's structs, so that slots which an older plug-in does not know are
+ * NULL here, and one address for as long as the device is registered. tvmrt_device_find() lends it;
+ * tvmrt__device_take() counts its user, and a device with users is not unregistered. */
 #include "registry.h"
 
 #include <stdatomic.h>
@@ -222,6 +231,7 @@ static int add_device(const tvmrt_device* device) {
   return rc;
 }
 
+/* The device's init() runs under the lock, so that nobody finds a device that has not started. */
 int tvmrt_device_register(const tvmrt_device* device) {
   int rc;
   TVMRT_RETURN_IF_ERROR(check_device(device));
@@ -255,6 +265,7 @@ static int remove_device(const char* name) {
   return 0;
 }
 
+/* The device's end runs under the lock, so that its name can be taken again when this returns. */
 int tvmrt_device_unregister(const char* name) {
   int rc;
   lock_registry();
@@ -372,6 +383,7 @@ int tvmrt__device_options(tvmrt_device* device, char** out) {
   return rc;
 }
 
+/* Regions that are loaded already keep the options that they were prepared with. */
 int tvmrt__device_set_options(const char* name, const char* options) {
   char* copy = tvmrt__strdup(options);
   entry* e = NULL;

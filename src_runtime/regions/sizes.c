@@ -1,6 +1,10 @@
 /* Regions whose extents a run chooses, on devices that are prepared for them: the text of a region has
  * "sizes": [[least, most], ...], and its tensors "extents": ["d0 1 + 2 /", "8"], expressions in
- * postfix notation over them, which are evaluated when a run brings other ones. */
+ * postfix notation over them, which are evaluated when a run brings other ones.
+ *
+ * With d0 = 9 the first is (9 + 1) / 2 = 5. Division rounds down; "p" takes 0 in place of what is
+ * negative. The text is read again at each change of sizes, which are rare, so that no tree of the
+ * expressions has to be kept for each tensor. */
 #include "sizes.h"
 
 #include <stdlib.h>
@@ -256,6 +260,7 @@ static int write_tensor(tvmrt_parser* in, void* into) {
   return 0;
 }
 
+/* All text but shapes goes out as it came, so that what this runtime does not know is not lost. */
 int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* sizes,
                         const tvmrt_region* region, tvmrt_buf* out) {
   writer w;

@@ -1,4 +1,8 @@
-/* The default split of a graph: what a device describes goes to it in groups that can run whole. */
+/* The default split of a graph: what a device describes goes to it in groups that can run whole.
+ *
+ * Of a -> b -> c, where the device knows a and c alone, no group has both: it would have to run before
+ * b and behind it. Of a -> b and a -> c, where it knows all three, all are one group. The device may
+ * still refuse a group as a whole, which the caller asks it about. */
 #include <stdlib.h>
 
 #include "../tensors/tensor.h"
@@ -105,6 +109,7 @@ static void join_sources(split* s, int32_t node) {
     int32_t from = n->inputs[i] < 0 ? -1 : s->producer[n->inputs[i]];
     int32_t mine = s->group[node]; /* it changes with each join */
     int32_t theirs;
+    /* what the CPU computes is in no group */
     if (from < 0 || !s->wanted[from]) continue;
     theirs = s->group[from];
     if (theirs == mine || has_detour(s, theirs, mine) || has_detour(s, mine, theirs)) continue;
@@ -141,6 +146,7 @@ static int make_split(split* s, const tvmrt_region* graph) {
 static void number_groups(split* s, int32_t* out_groups) {
   int32_t count = 0;
   int32_t i;
+  /* the walk is over: the stack has the groups' numbers from here on */
   for (i = 0; i < s->graph->num_nodes; ++i) s->stack[i] = -1;
   for (i = 0; i < s->graph->num_nodes; ++i) {
     int32_t* number = &s->stack[s->group[i]];
@@ -149,6 +155,7 @@ static void number_groups(split* s, int32_t* out_groups) {
   }
 }
 
+/* `out_groups` has a place for each node: its group's number, or -1 for the CPU. */
 int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
                                   int32_t* out_groups) {
   split s = {0};

@@ -176,6 +176,8 @@ static int transmit(tvmrt_board* b) {
                       b->request.data, b->request.size);
 }
 
+/* Two sentences: a board that has taken the call is alive, and its user looks elsewhere than at
+ * the line. */
 static int give_up(const tvmrt_board* b, bool was_taken) {
   return fail_with_log(
       b, was_taken ? "took a call and has not ended it" : "does not answer",
@@ -249,6 +251,7 @@ static int channel_receive(tvmrt_channel* ch, void* out, size_t most, size_t* go
   return 0;
 }
 
+/* The channel borrows the board, which the session frees after it. */
 void tvmrt__board_channel(tvmrt_board* board, tvmrt_channel* out) {
   static const tvmrt_channel_kind kind = {channel_send, channel_receive};
   tvmrt__channel_init(out, &kind, board);

@@ -2,7 +2,10 @@
  *
  * Clients connect by these functions and get the session's root module; servers run the loop over
  * what they have accepted. A session belongs to everything that came out of it and ends with the
- * last of them. */
+ * last of them.
+ *
+ * There are three ways to another side: a socket, a line to a board by two packed functions, and this
+ * process itself. They differ in the channel alone; packets are the same. */
 #include <stdio.h>
 #include <string.h>
 
@@ -108,6 +111,7 @@ TVMRT_NATIVE(connect_board) {
 
 /* ---- a channel of two packed functions ---- */
 
+/* Borrowed from the arguments of the call that serves: they are held until it returns. */
 typedef struct function_pair {
   TVMFunctionHandle send;
   TVMFunctionHandle receive;

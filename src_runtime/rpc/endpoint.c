@@ -37,6 +37,7 @@ int tvmrt__rpc_write_exception(tvmrt_buf* out, const char* text) {
   return 0;
 }
 
+/* The answer of a system call: one value, without its type in front. */
 int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code) {
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&ep->reply, TVMRT_RPC_RETURN));
   return tvmrt__rpc_write_seq(&ep->reply, value, &code, 1);
@@ -386,6 +387,7 @@ void tvmrt__rpc_endpoint_end(tvmrt_rpc_endpoint* ep) {
   tvmrt__buf_free(&ep->reply);
 }
 
+/* 0 where the client has ended the session, -1 with the error text where it was broken off. */
 int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits) {
   tvmrt_rpc_endpoint ep;
   int rc;

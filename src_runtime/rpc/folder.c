@@ -3,7 +3,10 @@
  * Files of a client lie in a folder of its session, made when it first sends one and removed at the
  * end. Clients give names, never paths. In a process of its own the server has made the folder
  * (`lent`); else each thread has that of the session it serves, in a stack, since a session may be
- * served inside of another. */
+ * served inside of another.
+ *
+ * A client may store as much as its session may have of memory. Files are made anew and never
+ * written over: who has mapped an older library of the name keeps that one whole. */
 #include "folder.h"
 
 #include <errno.h>
@@ -39,11 +42,14 @@ int tvmrt__rpc_folder_make(char** out) {
   return rc;
 }
 
+/* For the process that has made the folder for another one. */
 void tvmrt__rpc_folder_remove(const char* path) { tvmrt__remove_folder(path); }
 
 /* Once, before anything is served; the path is the caller's. */
 void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
 
+/* Sessions may lie in each other, so each notes the one around it; enter and leave stand around
+ * one packet. */
 void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
   folder->outer = current;
   current = folder;
@@ -223,6 +229,7 @@ TVMRT_NATIVE(download) {
   return rc;
 }
 
+/* (name): also what was never sent by this client, since the folder is its session's alone. */
 TVMRT_NATIVE(remove_file) {
   char* path;
   int rc = 0;

@@ -2,7 +2,10 @@
  *
  * Numbers that a client holds are a place and how often the place was given: a number that was
  * freed is told from the next one of its place. Entries are objects, which the table retains, and
- * memory, which it frees with the session. The table is one session's, which one thread serves. */
+ * memory, which it frees with the session. The table is one session's, which one thread serves.
+ *
+ * The low 20 bits of a number are its place plus one, the 11 above them the count of its turns: place 2
+ * gives 3 first, then 3 + 2^20. So 0 is no number, and says that there is nothing. */
 #include "handles.h"
 
 #include <stdlib.h>

@@ -2,7 +2,13 @@
  *
  * The words and texts are TVM's. A client says what it wants by its key, with options behind it;
  * the server answers by its own. Nothing of the other side is trusted: a key has a longest length
- * and is read into memory that grows with what has come. */
+ * and is read into memory that grows with what has come.
+ *
+ *   client: magic, length, "client:KEY -timeout=5"
+ *   server: magic, length, "server:KEY"; or one of two other words, and the end of the connection
+ *
+ * Words and lengths have 32 bits. Behind a proxy a server begins, by its own line, and the proxy hands
+ * it the client's when there is one. */
 #include "handshake.h"
 
 #include <stdlib.h>
@@ -21,6 +27,7 @@ static int read_word(tvmrt_channel* ch, uint32_t* out) {
   return 0;
 }
 
+/* Not longer than a key can be. The text is the caller's to free, also on failure. */
 static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
   uint32_t size;
   TVMRT_RETURN_IF_ERROR(read_word(ch, &size));

@@ -40,11 +40,13 @@ static int put(bytes* to, const void* head, size_t head_bytes, const void* tail,
   return tvmrt__buf_append(&to->buf, tail, tail_bytes);
 }
 
+/* The server's answer waits in the buffer until the client reads it. */
 static int server_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
                        size_t tail_bytes) {
   return put(&((tvmrt_rpc_local*)ch->self)->replies, head, head_bytes, tail, tail_bytes);
 }
 
+/* All that there is: a server that finds nothing here has been asked for nothing. */
 static int server_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   return take(&((tvmrt_rpc_local*)ch->self)->requests, out, most, got);
 }
@@ -58,6 +60,7 @@ static int client_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
   return local->endpoint.ended ? 0 : tvmrt__rpc_endpoint_step(&local->endpoint);
 }
 
+/* 0 bytes say that the session has ended, as of any other stream. */
 static int client_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   return take(&((tvmrt_rpc_local*)ch->self)->replies, out, most, got);
 }
@@ -76,6 +79,7 @@ int tvmrt__rpc_local_new(tvmrt_channel* channel, tvmrt_rpc_local** out) {
   return 0;
 }
 
+/* NULL does nothing. The server's side ends with all that the client has left in its table. */
 void tvmrt__rpc_local_free(tvmrt_rpc_local* local) {
   if (local == NULL) return;
   tvmrt__rpc_endpoint_end(&local->endpoint);

@@ -99,6 +99,7 @@ int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
   return 0;
 }
 
+/* In place of the loop, in a process that was started for this one session. Does not return. */
 void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server) {
   tvmrt__process_begin_task();
   serve_in(server, server->folder, server->task.streams, server->joined);

@@ -27,6 +27,7 @@ static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   return tvmrt__rpc_offer(&ch, key);
 }
 
+/* Called before each wait of the server's loop. *log is a line to be logged, or NULL. */
 void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log) {
   *log = NULL;
   if (p->host == NULL || p->fd >= 0 || tvmrt__seconds() < p->next) return;

@@ -11,6 +11,8 @@
 #include "../tensors/tensor.h"
 #include "session.h"
 
+/* Something of the other side that is neither function, module nor tensor: its user can only
+ * pass it back. */
 typedef struct remote_object {
   tvmrt_object base;
   tvmrt_rpc_ref* ref;
@@ -307,6 +309,7 @@ int tvmrt__rpc_take_result(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, voi
   return take_value(s, &reply->values[1], reply->codes[1], ctx);
 }
 
+/* ctx is where the handle goes; 0 where the other side has nothing of the name. */
 int tvmrt__rpc_take_handle(tvmrt_rpc_session* s, const tvmrt_rpc_seq* reply, void* ctx) {
   (void)s;
   if (reply->count != 1 ||

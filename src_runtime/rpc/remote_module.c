@@ -60,6 +60,8 @@ TVMRT_NATIVE(close_connection) {
   return 0;
 }
 
+/* Asked again for each look-up: functions of the other side come and go without a word to this
+ * one. */
 static int find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const remote_module* mod = (const remote_module*)self;
   if (mod->ref->handle == 0 && strcmp(name, "CloseRPCConnection") == 0) {
@@ -131,14 +133,19 @@ static int call_global(tvmrt_rpc_session* s, const char* name, TVMValue* args, i
 /* (module, function, type and id of the device, ...): the same on the other side. */
 TVMRT_NATIVE(time_evaluator) {
   const tvmrt_rpc_ref* ref;
+  enum { MOST = 12 };
+  TVMValue values[MOST]; /* the caller's stay as they are */
+  int codes[MOST];
   TVMRT_GLOBAL_ARGS;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, MOST));
   TVMRT_RETURN_IF_ERROR(arg_remote(&in, 0, &ref));
+  memcpy(values, args, (size_t)num_args * sizeof(*values));
+  memcpy(codes, type_codes, (size_t)num_args * sizeof(*codes));
   /* the root is no module over there: a global function is measured */
-  if (ref->handle == 0) type_codes[0] = kTVMNullptr;
+  if (ref->handle == 0) codes[0] = kTVMNullptr;
   /* its own number of the device, without the session's */
-  args[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
-  return call_global(ref->session, "runtime.RPCTimeEvaluator", args, type_codes, num_args, out,
+  values[2].v_int64 %= TVMRT_RPC_SESSION_MASK;
+  return call_global(ref->session, "runtime.RPCTimeEvaluator", values, codes, num_args, out,
                      out_code);
 }
 
@@ -151,6 +158,7 @@ TVMRT_NATIVE(table_index) {
   return tvmrt__ret_int(out, out_code, tvmrt__rpc_session_index(ref->session));
 }
 
+/* (root, name of a file in the session's folder) -> module of the other side. */
 TVMRT_NATIVE(load_remote) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -160,6 +168,7 @@ TVMRT_NATIVE(load_remote) {
                      out_code);
 }
 
+/* (module, module), both of one session: the import is made on the other side. */
 TVMRT_NATIVE(import_remote) {
   const tvmrt_rpc_ref* ref;
   TVMRT_GLOBAL_ARGS;
@@ -217,6 +226,7 @@ static void as_bytes(DLDevice dev, const void* data, int64_t* bytes, DLTensor* o
   out->shape = bytes;
 }
 
+/* Within one session no byte comes here: the other side copies. */
 static int copy_among(tvmrt_rpc_session* s, DLDevice from_dev, const void* from, DLDevice to_dev,
                       void* to, size_t bytes) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMDLTensorHandle, kTVMOpaqueHandle};

@@ -82,6 +82,7 @@ static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* op
   return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
 }
 
+/* *out is owned. The order of servers in a program is part of their names, see below. */
 int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out) {
   static _Atomic int count;
   tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
@@ -104,6 +105,8 @@ int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_ser
   return 0;
 }
 
+/* What the system has given where any port was asked for; 0 behind a proxy, which clients go to
+ * instead. */
 int tvmrt_rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
 
 /* Also of one that was opened half: descriptors that are none are -1. */
@@ -122,6 +125,7 @@ void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
 /* A byte and no flag: the loop waits for descriptors alone, and signal handlers may call this. */
 void tvmrt_rpc_server_stop(tvmrt_rpc_server* server) { tvmrt__stream_wake(server->wake[1]); }
 
+/* For signal handlers and other languages: a byte that is written there stops the server. */
 int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
 
 /* ---- running ---- */

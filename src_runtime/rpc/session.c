@@ -56,6 +56,7 @@ static int enter(tvmrt_rpc_session* s) {
                      MAX_SESSIONS);
 }
 
+/* The number may be given to another session from here on. */
 static void leave(const tvmrt_rpc_session* s) {
   tvmrt__lock(&table_lock);
   if (s->index < MAX_SESSIONS && table[s->index] == s) table[s->index] = NULL;
@@ -120,6 +121,7 @@ static int read_unread(tvmrt_rpc_session* s) {
   return 0;
 }
 
+/* Answers that nobody waited for stand before the one that is wanted. */
 static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
   TVMRT_RETURN_IF_ERROR(read_unread(s));
   return read_next(s, out_code, left);
@@ -147,6 +149,7 @@ static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
   return broken(s);
 }
 
+/* What cannot be read to its end closes the session; an exception does not. */
 static int receive_values(tvmrt_rpc_session* s) {
   int code = 0;
   uint64_t left = 0;
@@ -184,6 +187,7 @@ static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* h
   return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
 }
 
+/* `values` are borrowed for the call. `on_reply` must not make a request: the session is locked. */
 int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
                        const TVMValue* values, const int* codes, int count,
                        tvmrt_rpc_on_reply* on_reply, void* ctx) {
@@ -254,6 +258,7 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
 }
 
+/* As to the other side; the bytes of each answer go straight to their place. */
 int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                          uint64_t bytes) {
   uint64_t at = 0;
@@ -396,10 +401,12 @@ static int begin(int fd, tvmrt_board* board, const tvmrt_args* init, tvmrt_rpc_s
   return -1;
 }
 
+/* The descriptor is taken over; -1 stands for this process. */
 int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
   return begin(fd, NULL, init, out);
 }
 
+/* The board is taken over; it has sent the first packet itself. */
 int tvmrt__rpc_session_over(tvmrt_board* board, tvmrt_rpc_session** out) {
   return begin(-1, board, NULL, out);
 }

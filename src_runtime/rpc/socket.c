@@ -33,6 +33,8 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
   return 0;
 }
 
+/* *got 0 is the end of the stream, and no error here: whether it is one the channel's reader
+ * knows. */
 static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   tvmrt_why why;
   const tvmrt_stream_rc rc = tvmrt__stream_receive(ch->fd, out, most, got, &why);
@@ -52,10 +54,12 @@ static int check_port(int port) {
   return tvmrt__fail_value("%d is no port: 0 to 65535 are.", port);
 }
 
+/* Kept apart from a connection that fails: users look at the name then, and not at the server. */
 static int fail_name(const char* host, const tvmrt_why* why) {
   return tvmrt__fail("RPCError: the address of %s cannot be found: %s.", host, why->text);
 }
 
+/* The caller closes *out_fd; -1 on failure. `seconds` is for the connection alone. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd) {
   tvmrt_why why;
   tvmrt_stream_rc rc;

@@ -2,7 +2,10 @@
  *
  * Each reads its arguments from the endpoint, does its work and writes the answer. Types are
  * checked first, since clients of several releases send them; addresses are checked against what
- * the session has. */
+ * the session has.
+ *
+ * A failure is an answer like others, made of the error's text by the caller. Nothing here ends the
+ * session: its packet was read whole. */
 #include <string.h>
 
 #include "../core/function.h"
@@ -10,6 +13,7 @@
 #include "../tensors/tensor.h"
 #include "endpoint.h"
 
+/* What has nothing to tell answers all the same: clients count answers. */
 static int reply_null(tvmrt_rpc_endpoint* ep) {
   static const TVMValue none = {0};
   return tvmrt__rpc_reply_value(ep, &none, kTVMNullptr);
@@ -83,6 +87,7 @@ static int call_global(const char* name, TVMValue* args, int* codes, int count, 
   return rc;
 }
 
+/* By the runtime's function, so that attributes are the same on both sides of a session. */
 static int get_attribute(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMArgInt};
   TVMValue args[3];
@@ -127,6 +132,7 @@ static int allocate(tvmrt_rpc_endpoint* ep, DLDevice dev, uint64_t bytes, uint64
   return reply_handle(ep, (uintptr_t)data);
 }
 
+/* (device, bytes, alignment, type) -> address. */
 static int alloc_data(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMArgInt, kTVMArgInt, kTVMDataType};
   const TVMValue* v = ep->args.values;
@@ -193,6 +199,7 @@ static int on_stream(tvmrt_rpc_endpoint* ep, bool returns_one) {
   return returns_one ? reply_handle(ep, 0) : reply_null(ep);
 }
 
+/* Codes are in range by now. The arguments are in ep->args; what is answered goes to ep->reply. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code) {
   switch (code) {
     case TVMRT_RPC_GET_GLOBAL:

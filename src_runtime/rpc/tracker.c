@@ -1,5 +1,9 @@
 /* A server's line to a tracker: messages of JSON, each with its length before it.
  *
+ *   [5, {"key": "server:KEY", "addr": [null, 9090]}]   where it is; answered by 0
+ *   [3, "KEY", [9090, "KEY:0.123"], null]              a key for one client; answered by 0
+ *   [7]                                                answered by the keys that nobody has yet
+ *
  * A tracker gives clients the address of a free server of a key. The server announces itself with a
  * key of its own for one client, made anew for each; it looks from time to time whether somebody
  * has got it. Kept by the server's loop, which calls tvmrt__rpc_tracker_tend() before each wait;
@@ -74,6 +78,7 @@ static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int
   return tvmrt__buf_puts(out, "]");
 }
 
+/* The tracker's own number goes both ways, so that another kind of server is not taken for one. */
 static int greet(tvmrt_rpc_tracker* t) {
   static const uint8_t magic[4] = {0x71, 0xf2, 0x02, 0x00}; /* 0x2f271 */
   uint8_t answer[4];
@@ -166,6 +171,7 @@ void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
 /* The client that got the key is here: the next tend() makes another. */
 void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t) { t->match_key[0] = '\0'; }
 
+/* The server's place at the tracker goes with the connection. */
 void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t) {
   hang_up(t);
   free(t->host);

@@ -5,6 +5,8 @@
  * bytes that were read are the packet's first. */
 #include "endpoint.h"
 
+/* Of such a call, up to its name: the function, the number of values, their types, the name's
+ * length. */
 enum { HEAD_BYTES = 28, MAX_NAME_BYTES = 256 };
 
 /* (a name, bytes) for the function `upload`: reads up to the bytes, if it is that. */

@@ -3,7 +3,13 @@
  * Numbers are little-endian; a list of values is their count, their codes, and what belongs to each
  * code. What is read points into the packet (texts, bytes) or into memory of the list that serves
  * many packets. Everything is checked as if the other side meant harm: counts against what is left,
- * ranks against a limit, before memory is asked for. */
+ * ranks against a limit, before memory is asked for.
+ *
+ * A call of function 5 with the integer 7, as numbers of 8, 4, 8, 4, 4 and 8 bytes:
+ *
+ *   28 | 3 (kCallFunc) | 5 | 1 value | 0 (an int) | 7
+ *
+ * The length counts what stands behind it. */
 #include "wire.h"
 
 #include <stdlib.h>
@@ -16,6 +22,7 @@ enum { MAX_VALUES = 65536, OBJECT_KIND = 9 /* a remote object, in packets of 0.1
 
 /* ---- reading ---- */
 
+/* Signed, as types of values and numbers of devices may be below 0. */
 static int read_i32(tvmrt_reader* in, int32_t* out) {
   uint64_t value;
   TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &value));
@@ -185,6 +192,8 @@ int tvmrt__rpc_read_seq(tvmrt_reader* in, tvmrt_rpc_seq* seq) {
   return 0;
 }
 
+/* The list is empty afterwards and may be filled again. Texts were the packet's, and are not
+ * freed. */
 void tvmrt__rpc_seq_free(tvmrt_rpc_seq* seq) {
   free(seq->values);
   tvmrt__buf_free(&seq->extents);
@@ -214,6 +223,7 @@ static int write_device(tvmrt_buf* out, DLDevice dev) {
   return tvmrt__write_uint(out, 4, (uint32_t)dev.device_id);
 }
 
+/* As read_dtype() takes it apart. */
 static int write_dtype(tvmrt_buf* out, DLDataType t) {
   return tvmrt__write_uint(out, 4,
                            (uint32_t)t.code | (uint32_t)t.bits << 8 | (uint32_t)t.lanes << 16);
@@ -241,6 +251,8 @@ static int write_bytes(tvmrt_buf* out, const char* data, size_t size) {
   return tvmrt__buf_append(out, data, size);
 }
 
+/* `code` was checked by prepare() or is the server's own: codes that cannot travel do not come
+ * here. */
 int tvmrt__rpc_write_value(tvmrt_buf* out, const TVMValue* value, int code) {
   const TVMByteArray* bytes = value->v_handle;
   switch (code) {
@@ -275,6 +287,7 @@ int tvmrt__rpc_write_codes(tvmrt_buf* out, const int* codes, int count) {
   return 0;
 }
 
+/* As tvmrt__rpc_read_seq() takes it apart. On failure `out` has a part of it. */
 int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(out, codes, count));
@@ -284,6 +297,8 @@ int tvmrt__rpc_write_seq(tvmrt_buf* out, const TVMValue* values, const int* code
   return 0;
 }
 
+/* A session's first packet: the version that this side speaks, then what the server shall begin
+ * with. */
 int tvmrt__rpc_write_init(tvmrt_buf* out, const TVMValue* values, const int* codes, int count) {
   static const char version[] = TVMRT_RPC_VERSION;
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(out, TVMRT_RPC_INIT_SERVER));

@@ -129,6 +129,7 @@ static float read_element(const DLTensor* t, int64_t i) {
   return tvmrt_bfloat16_to_f32(((const uint16_t*)(const void*)data)[i]);
 }
 
+/* As read_element(), and rounded to nearest where the type is narrower. */
 static void write_element(const DLTensor* t, int64_t i, float value) {
   char* data = tvmrt__tensor_data(t);
   if (t->dtype.bits == 32) {
@@ -207,6 +208,7 @@ static void run(const convolution* c, const scratch* s) {
   }
 }
 
+/* (see take()). Nothing is written before all arguments are found to fit each other. */
 TVMRT_NATIVE(conv2d) {
   convolution c;
   scratch s;

@@ -9,6 +9,7 @@
 
 #include "tensor.h"
 
+/* The other side's deleter frees its struct, too. */
 static void release_imported(tvmrt_tensor* t) { TVMDLManagedTensorCallDeleter(t->owner); }
 
 /* The tensor stays the caller's where this fails. */
@@ -105,6 +106,8 @@ int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
   return 0;
 }
 
+/* For whoever has a tensor and does not keep it. NULL, and one without a deleter, are nothing to
+ * do. */
 void TVMDLManagedTensorCallDeleter(DLManagedTensor* dltensor) {
   if (dltensor != NULL && dltensor->deleter != NULL) dltensor->deleter(dltensor);
 }

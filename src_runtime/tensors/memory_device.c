@@ -17,6 +17,7 @@
 /* From here on the types are those of other machines: a session's number times this, and the type. */
 enum { REMOTE_TYPES = 128 };
 
+/* Every number from 0 on is the same CPU; those below are nobody's. */
 static int cpu_exists(int device_id) { return device_id >= 0; }
 
 /* Never NULL for nothing: tensors without elements have an address. */
@@ -122,6 +123,7 @@ const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
   return NULL;
 }
 
+/* As the C functions of TVM pass it, in two numbers. */
 static DLDevice make_device(int device_type, int device_id) {
   DLDevice dev;
   dev.device_type = (DLDeviceType)device_type;
@@ -154,6 +156,7 @@ int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
   return api->stream_sync(make_device(device_type, device_id), stream);
 }
 
+/* `dst` waits for what `src` has been given so far; nothing to do where a device has one stream. */
 int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
                                TVMStreamHandle dst) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
@@ -162,6 +165,8 @@ int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle s
   return api->stream_wait(make_device(device_type, device_id), src, dst);
 }
 
+/* *out_data is the caller's, by TVMDeviceFreeDataSpace(). The type is a hint of TVM's that no
+ * device here needs. */
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
   const tvmrt_memory_device* api = tvmrt__memory_device(dev.device_type);
@@ -219,6 +224,7 @@ TVMRT_NATIVE(get_device_attr) {
   return tvmrt__ret_int(out, out_code, device_exists((int)type, (int)id));
 }
 
+/* (type, id, stream | None): the stream of the calling thread. */
 TVMRT_NATIVE(set_stream) {
   int64_t type;
   int64_t id;
@@ -226,7 +232,8 @@ TVMRT_NATIVE(set_stream) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
-  return TVMSetStream((int)type, (int)id, args[2].v_handle);
+  /* None has no value beside its code */
+  return TVMSetStream((int)type, (int)id, tvmrt__arg_is_null(&in, 2) ? NULL : args[2].v_handle);
 }
 
 /* Generated code calls it before each function; memory needs no current device, so only its
@@ -247,6 +254,7 @@ TVMRT_NATIVE(cpu_handle) {
   return 0;
 }
 
+/* (name) -> 1 or 0. Compilers of TVM ask before they choose a target. */
 TVMRT_NATIVE(runtime_enabled) {
   static const char* const enabled[] = {"cpu", "c", "llvm"}; /* what their libraries need is here */
   const char* name;

@@ -2,7 +2,14 @@
  *
  * The format is TVM's: names, then tensors, each with a head. Params are names with retained
  * tensors; whoever has a struct of them frees it. Files are not trusted: what is read is bounded by
- * what is there before memory is asked for. */
+ * what is there before memory is asked for.
+ *
+ *   file:   u64 magic, u64 0, vec<string> names, u64 number of tensors, tensors
+ *   tensor: u64 magic, u64 0, i32 device type, i32 its number, i32 dimensions, u8 type code, u8 bits,
+ *           u16 lanes, i64 extents, i64 bytes of data, data
+ *
+ * All numbers are little-endian. The device is written as the CPU: where a tensor goes is its reader's
+ * to say. */
 #include "params.h"
 
 #include <stdlib.h>
@@ -132,6 +139,7 @@ int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
   return -1;
 }
 
+/* The counterpart of tvmrt__params_read(). */
 int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params) {
   size_t i;
   if (count_first) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, params->count));
@@ -151,6 +159,7 @@ int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   return tvmrt__params_read(&in, false, out);
 }
 
+/* With the magic number in front, as a file has it; the word behind it is reserved and 0. */
 int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params) {
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, TVMRT_PARAMS_MAGIC));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
@@ -206,6 +215,7 @@ static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
   return rc;
 }
 
+/* What was read goes into a Map, which holds the tensors by itself. */
 static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t size) {
   tvmrt_params params;
   int rc;
@@ -215,6 +225,7 @@ static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t 
   return rc;
 }
 
+/* (Map of str to NDArray) -> bytes. */
 TVMRT_NATIVE(save_params) {
   tvmrt_buf blob = {NULL, 0, 0};
   int rc;
@@ -226,6 +237,7 @@ TVMRT_NATIVE(save_params) {
   return rc;
 }
 
+/* (bytes) -> Map of str to NDArray. */
 TVMRT_NATIVE(load_params) {
   TVMByteArray bytes;
   TVMRT_GLOBAL_ARGS;
@@ -234,6 +246,7 @@ TVMRT_NATIVE(load_params) {
   return return_loaded(out, out_code, bytes.data, bytes.size);
 }
 
+/* (Map of str to NDArray, path). The file is replaced whole or not at all. */
 TVMRT_NATIVE(save_params_to_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;
@@ -247,6 +260,7 @@ TVMRT_NATIVE(save_params_to_file) {
   return rc;
 }
 
+/* (path) -> Map of str to NDArray. */
 TVMRT_NATIVE(load_params_from_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;

@@ -2,7 +2,11 @@
  * or dnnl runs where none of them is.
  *
  * Right for any strides, and fast enough for small networks: libraries of this project's compiler
- * bring kernels of their own. A call runs on its thread alone. */
+ * bring kernels of their own. A call runs on its thread alone.
+ *
+ * The right matrix is copied a block of DEEP rows and WIDE columns at a time, which makes its rows
+ * neighbours whatever its strides are; all rows of the left matrix go over the block before the next
+ * one is copied. Columns behind a narrow block's end are summed up as they lie and thrown away. */
 #include "products.h"
 
 #include <stdlib.h>
@@ -23,6 +27,7 @@ typedef struct {
   int64_t batches, step; /* elements from one matrix to the next; 0: there is one for all */
 } matrix;
 
+/* A call with all that it was given, checked; the tensors are borrowed from its arguments. */
 typedef struct {
   const char* who;
   matrix a, b, c;
@@ -100,6 +105,7 @@ static int take(const tvmrt_args* in, int ndim, product* p) {
   return check_shapes(p);
 }
 
+/* Of one lane: vector types have no product here. */
 static bool is_type(const matrix* m, int code, int bits) {
   const DLDataType type = m->tensor->dtype;
   return type.code == code && type.bits == bits && type.lanes == 1;
@@ -153,6 +159,8 @@ static bool is_type(const matrix* m, int code, int bits) {
 FLOAT_PRODUCT(float, product_f32)
 FLOAT_PRODUCT(double, product_f64)
 
+/* For convolutions: compact matrices of one size after the other, on work memory that the caller
+ * keeps. */
 void tvmrt__product_f32(int64_t height, int64_t depth, int64_t width, const float* a,
                         const float* b, float* c, float work[TVMRT_PRODUCT_FLOATS]) {
   const product p = {
@@ -206,6 +214,7 @@ static int float_product(const tvmrt_args* in, int ndim) {
 
 /* ---- products of integers ---- */
 
+/* Every byte of the row against the column's, in 32 bits. */
 static int32_t dot(const product* p, const uint8_t* a, const int8_t* b) {
   uint32_t sum = 0; /* wraps, as the instructions of processors do */
   int64_t k;
@@ -229,16 +238,19 @@ static void run_integers(const product* p) {
   }
 }
 
+/* (A, B, C, whether A is transposed, whether B is[, alpha[, beta]]), see take(). */
 TVMRT_NATIVE(matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 2);
 }
 
+/* The same of batches: tensors of three dimensions. */
 TVMRT_NATIVE(batch_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 3);
 }
 
+/* For quantised layers: unsigned activations, signed weights, sums of 32 bits. */
 TVMRT_NATIVE(matmul_u8s8s32) {
   product p;
   TVMRT_GLOBAL_ARGS;

@@ -33,6 +33,7 @@ static void fill(const DLTensor* t, uint64_t bytes) {
   }
 }
 
+/* (tensor): whatever was in it is written over. */
 TVMRT_NATIVE(random_fill) {
   DLTensor* t;
   uint64_t bytes;

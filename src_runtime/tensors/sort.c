@@ -3,7 +3,11 @@
  * A tensor is cut into slices along the axis, each of which is copied, sorted by key with its
  * indices, and written out. Keys are doubles or whole numbers, which hold every type that may be
  * sorted without loss. Sorting is stable, so that equal elements keep their order, as TVM has it.
- * Everything is checked before the first write. */
+ * Everything is checked before the first write.
+ *
+ * Of a tensor [2, 5, 3] sorted along axis 1 there are 6 slices of 5 elements: `outer` is 2, `inner` 3,
+ * and the elements of a slice lie 3 apart. Input and output may be one tensor, as a slice is read whole
+ * before any of it is written. */
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
@@ -123,6 +127,7 @@ static void write_indices(const slices* s, const DLTensor* out, int64_t o, int64
   }
 }
 
+/* The elements as they came: converting a key back could round it. */
 static void write_values(const slices* s, const DLTensor* out, int64_t o, int64_t i,
                          int64_t count) {
   size_t size = size_of(out->dtype);
@@ -271,11 +276,13 @@ static int sort_to(const tvmrt_args* in, bool to_indices) {
   return run_all(&s, to_indices ? NULL : out, to_indices ? out : NULL, s.count);
 }
 
+/* (input, output, axis, is_ascend) -> the elements in order. */
 TVMRT_NATIVE(sort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, false);
 }
 
+/* (input, output, axis, is_ascend) -> where each of them stood. */
 TVMRT_NATIVE(argsort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, true);

@@ -7,6 +7,8 @@
 #include "../base/error.h"
 #include "memory_device.h"
 
+/* Of devices that have another stream than their default; it bounds a list that is searched from
+ * the front. */
 enum { MAX_STREAMS = 16 };
 
 static _Thread_local struct {

@@ -28,6 +28,7 @@ static void release_memory(tvmrt_tensor* t) {
   (void)TVMDeviceFreeDataSpace(t->dl.device, t->dl.data);
 }
 
+/* The other tensor is held as a whole, and its memory with it. */
 static void release_base(tvmrt_tensor* t) { tvmrt__tensor_release(t->owner); }
 
 /* A tensor without memory; the shape was checked. It lies behind the tensor: one block, so that it lives
@@ -140,6 +141,8 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
   return 0;
 }
 
+/* 0 and the bytes that its elements take, or -1 where that cannot be counted. Strides are not
+ * looked at. */
 int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes) {
   return tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, out_bytes);
 }
@@ -241,6 +244,7 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
                    (size_t)bytes, stream);
 }
 
+/* Across devices, too. Its strides are compact, whatever the other one's are. */
 tvmrt_tensor* tvmrt__tensor_copied(const DLTensor* from, DLDevice dev) {
   tvmrt_tensor* copy = tvmrt__tensor_alloc(from->shape, from->ndim, from->dtype, dev);
   if (copy == NULL) return NULL;
@@ -316,12 +320,14 @@ static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* 
   return 0;
 }
 
+/* As many bytes as the tensor has; its device copies them where that is not the host. */
 int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
   DLTensor host;
   TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyFromBytes", &host));
   return tvmrt__tensor_copy(&host, handle, NULL);
 }
 
+/* The data are there when this returns, from whichever device they come. */
 int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
   DLTensor host;
   TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyToBytes", &host));
@@ -329,15 +335,19 @@ int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
 }
 
 /* A scope names a kind of memory inside of a device. Those that generated code may ask for here
- * have one kind. */
+ * have one kind; NULL and "" are its default. */
+static int check_scope(DLDevice dev, const char* scope) {
+  if (scope == NULL || scope[0] == '\0' || strcmp(scope, "global") == 0) return 0;
+  return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
+                           tvmrt__memory_device_name(dev.device_type), scope);
+}
+
+/* *out_data is the caller's, by TVMDeviceFreeDataSpace(). */
 int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape, DLDataType dtype,
                                      const char* mem_scope, void** out_data) {
   uint64_t bytes;
   *out_data = NULL;
-  if (mem_scope != NULL && mem_scope[0] != '\0' && strcmp(mem_scope, "global") != 0) {
-    return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
-                             tvmrt__memory_device_name(dev.device_type), mem_scope);
-  }
+  TVMRT_RETURN_IF_ERROR(check_scope(dev, mem_scope));
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, ndim, dtype, &bytes));
   return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
 }
@@ -358,11 +368,13 @@ static int check_copy(const DLTensor* from, const DLTensor* to) {
   return 0;
 }
 
+/* The default stream is NULL. With another one the copy may still be under way. */
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
   TVMRT_RETURN_IF_ERROR(check_copy(from, to));
   return tvmrt__tensor_copy(from, to, stream);
 }
 
+/* The name of the same for NDArrays. */
 int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle stream) {
   return TVMDeviceCopyDataFromTo(from, to, stream);
 }
@@ -399,10 +411,7 @@ TVMRT_NATIVE(alloc_with_scope) {
   if (!tvmrt__arg_is_null(&in, next)) {
     const char* scope;
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, next, &scope));
-    if (scope[0] != '\0' && strcmp(scope, "global") != 0) {
-      return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
-                               tvmrt__memory_device_name(dev.device_type), scope);
-    }
+    TVMRT_RETURN_IF_ERROR(check_scope(dev, scope));
   }
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) ndim = TVMRT_MAX_NDIM + 1; /* refused with its own text */
   return return_tensor(out, out_code, tvmrt__tensor_alloc(shape, (int)ndim, dtype, dev));

@@ -33,6 +33,7 @@ static void free_all(tvmrt_thread* thread) {
   }
 }
 
+/* As DLPack compares devices: by type and number. */
 static bool same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }

@@ -38,17 +38,20 @@ typedef struct {
   uint64_t tail;
 } FfiMap;
 
+/* As items lie in small maps, and at the front of those in large ones. */
 typedef struct {
   FfiAny key;
   FfiAny value;
 } FfiPair;
 
+/* Places of neighbours in the order of insertion: blocks times 16 and the item. */
 typedef struct {
   FfiPair pair;
   uint64_t previous;
   uint64_t next;
 } FfiLinkedPair;
 
+/* The marks are for look-ups by hash; a walk in order needs none. */
 typedef struct {
   uint8_t marks[BLOCK_ITEMS];
   FfiLinkedPair items[BLOCK_ITEMS];
@@ -94,6 +97,7 @@ static int list_new(List* list, size_t count) {
   return 0;
 }
 
+/* In the opposite order of making. Also of a list that could not be made, which is empty. */
 static void list_free(List* list) {
   while (list->count > 0) owned_release(&list->owned[--list->count]);
   free(list->values);
@@ -105,26 +109,17 @@ static int list_add(List* list, const FfiAny* any) {
   return bridge_owned_to_classic(any, &list->values[i], &list->codes[i], &list->owned[i]);
 }
 
-static int call_global(const char* name, TVMValue* values, int* codes, size_t count,
-                       TVMValue* value, int* code) {
-  TVMFunctionHandle function = NULL;
-  int rc;
-  if (TVMFuncGetGlobal(name, &function) != 0) return -1;
-  if (function == NULL) return bridge_fail("there is no classic function %s", name);
-  rc = TVMFuncCall(function, values, codes, (int)count, value, code);
-  (void)TVMFuncFree(function);
-  return rc;
-}
-
 /* Makers copy or retain their arguments, so the list is freed afterwards either way. */
 static int make_classic(const char* maker, const List* list, TVMObjectHandle* out) {
   TVMValue value = {.v_handle = NULL};
   int code = kTVMNullptr;
-  if (call_global(maker, list->values, list->codes, list->count, &value, &code) != 0) return -1;
+  if (bridge_call_global(maker, list->values, list->codes, list->count, &value, &code) != 0)
+    return -1;
   *out = value.v_handle;
   return 0;
 }
 
+/* Of an Array or a List. What it holds is made anew, owned by the Array. */
 static int sequence_to_classic(const FfiSeq* from, TVMObjectHandle* out) {
   List list;
   int rc = list_new(&list, from->size > 0 ? (size_t)from->size : 0);
@@ -156,6 +151,7 @@ static int map_to_classic(const FfiMap* from, TVMObjectHandle* out) {
   return rc;
 }
 
+/* Extents go as ints, which is how the classic maker reads them. */
 static int shape_to_classic(const FfiShape* from, TVMObjectHandle* out) {
   List list;
   int rc = list_new(&list, from->size);
@@ -168,6 +164,7 @@ static int shape_to_classic(const FfiShape* from, TVMObjectHandle* out) {
   return rc;
 }
 
+/* What holds values by itself; texts and tensors are no containers here. */
 int bridge_is_container(const FfiObject* object) {
   switch (object->type_index) {
     case kFfiShape:
@@ -181,6 +178,7 @@ int bridge_is_container(const FfiObject* object) {
   }
 }
 
+/* *out is owned; NULL on failure. Depth is given back on every way out. */
 int bridge_container_to_classic(const FfiObject* object, TVMObjectHandle* out) {
   const void* body = ffi_body(object);
   int rc;
@@ -199,6 +197,7 @@ int bridge_container_to_classic(const FfiObject* object, TVMObjectHandle* out) {
 
 /* ---- to the other side ---- */
 
+/* Values that own nothing are passed over by it. */
 static void release_row(FfiAny* row, size_t count) {
   while (count > 0) bridge_release_any(&row[--count]);
 }
@@ -210,6 +209,7 @@ static void delete_array(void* object, int flags) {
   ffi_free_object(object, flags);
 }
 
+/* Freed as the row that it was made with; maps that others made have deleters of their own. */
 static void delete_map(void* object, int flags) {
   const FfiMap* body = ffi_body(object);
   if ((flags & 1) != 0) release_row(body->data, 2 * (size_t)body->size);
@@ -220,16 +220,17 @@ static void delete_map(void* object, int flags) {
 static int count_of(const char* counter, TVMObjectHandle object, size_t* out) {
   TVMValue arg = {.v_handle = object}, value = {.v_int64 = 0};
   int arg_code = kTVMObjectHandle, code = kTVMNullptr;
-  if (call_global(counter, &arg, &arg_code, 1, &value, &code) != 0) return -1;
+  if (bridge_call_global(counter, &arg, &arg_code, 1, &value, &code) != 0) return -1;
   *out = (size_t)value.v_int64;
   return 0;
 }
 
+/* Owned by the caller: classic getters return new references. */
 static int value_at(const char* getter, TVMObjectHandle object, size_t index, TVMValue* value,
                     int* code) {
   TVMValue args[2] = {{.v_handle = object}, {.v_int64 = (int64_t)index}};
   int codes[2] = {kTVMObjectHandle, kTVMArgInt};
-  return call_global(getter, args, codes, 2, value, code);
+  return bridge_call_global(getter, args, codes, 2, value, code);
 }
 
 /* Fill a row of owned values; on failure it holds none. */
@@ -273,7 +274,7 @@ static int map_to_ffi(TVMObjectHandle object, FfiObject** out) {
   FfiObject* made = NULL;
   size_t count;
   int rc;
-  if (call_global("runtime.MapItems", &arg, &arg_code, 1, &items, &code) != 0) return -1;
+  if (bridge_call_global("runtime.MapItems", &arg, &arg_code, 1, &items, &code) != 0) return -1;
   rc = count_of("runtime.ArraySize", items.v_handle, &count);
   if (rc == 0) {
     made = ffi_new_object(kFfiMap, sizeof(FfiMap) + count * sizeof(FfiAny), delete_map);
@@ -292,6 +293,7 @@ static int map_to_ffi(TVMObjectHandle object, FfiObject** out) {
   return rc;
 }
 
+/* Extents lie behind the head, in the object's own block. */
 static int shape_to_ffi(TVMObjectHandle object, FfiObject** out) {
   FfiObject* made;
   FfiShape* body;

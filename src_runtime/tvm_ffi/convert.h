@@ -27,6 +27,9 @@ int bridge_value_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned);
 int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned);
 /*! \brief An owned classic value as an owned one of the other side; it is given up, also on failure. */
 int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result);
+/*! \brief Call a classic global function; *value is owned. Fails where there is none of the name. */
+int bridge_call_global(const char* name, TVMValue* values, int* codes, size_t count,
+                       TVMValue* value, int* code);
 /*! \brief Give up the reference that a result holds. */
 void bridge_release_any(FfiAny* any);
 /*! \brief Give up the reference that a classic result holds. */

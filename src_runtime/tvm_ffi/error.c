@@ -18,6 +18,7 @@ int bridge_fail(const char* format, ...) {
   return -1;
 }
 
+/* Always -1. A size tells its reader whether memory was short or the number wrong. */
 int bridge_fail_memory(size_t bytes) {
   return bridge_fail("MemoryError: no memory for %zu bytes", bytes);
 }

@@ -39,6 +39,7 @@ void bridge_link_add(BridgeLink* link, void* outer) {
   tvmrt__unlock(&lock);
 }
 
+/* Gives back what was shown, whose reference is the caller's from here on. */
 void* bridge_link_remove(BridgeLink* link) {
   BridgeLink** place = bucket_of(link->outer);
   void* inner = link->inner;

@@ -125,6 +125,7 @@ void ffi_raise_text(const char* kind, const char* message) {
   ffi_keep_error(ffi_make_error(&name, &text, NULL, NULL, NULL));
 }
 
+/* Always -1, with the error raised on this thread. */
 static int no_memory(void) {
   ffi_raise_text("MemoryError", "no memory for a value of tvm-ffi");
   return -1;
@@ -145,6 +146,7 @@ static int call_own(void* function, const FfiAny* args, int32_t num_args, FfiAny
   return own->call(own->self, args, num_args, result);
 }
 
+/* Weak references keep the block, which is why the two ends are told apart. */
 static void delete_function(void* object, int flags) {
   const OwnFunction* own = ffi_body(object);
   if ((flags & END_CONTENT) != 0 && own->deleter != NULL) own->deleter(own->self);
@@ -193,10 +195,12 @@ static int make_text(const TVMByteArray* bytes, int32_t small, int32_t big, FfiA
   return 0;
 }
 
+/* An owned value: an object, or the bytes themselves where they are few. */
 int ffi_make_string(const TVMByteArray* bytes, FfiAny* out) {
   return make_text(bytes, kFfiSmallStr, kFfiStr, out);
 }
 
+/* As texts, under the indices of bytes. */
 int ffi_make_bytes(const TVMByteArray* bytes, FfiAny* out) {
   return make_text(bytes, kFfiSmallBytes, kFfiBytes, out);
 }

@@ -41,6 +41,7 @@ static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, Ff
   return give_function(made, result);
 }
 
+/* (address, resource or None, owner or None) -> Function. The owner keeps both alive. */
 static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   FfiObject *made, *owner;
   void *address, *resource;
@@ -90,6 +91,7 @@ static int return_function(TVMFunctionHandle made, TVMRetValueHandle ret) {
   return rc;
 }
 
+/* (address of a tvm-ffi Function) -> classic function that holds it. */
 static int from_function(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                          void* resource) {
   TVMFunctionHandle made;
@@ -109,6 +111,7 @@ static int is_object(int code) {
   return code == kTVMObjectHandle || code == kTVMModuleHandle || code == kTVMPackedFuncHandle;
 }
 
+/* (address, handle or None, owner or None) -> classic function. The owner keeps both alive. */
 static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                           void* resource) {
   TVMFunctionHandle made;

@@ -13,8 +13,10 @@ static int set_stream(int32_t type, int32_t id, void* stream, void** old) {
   return -1;
 }
 
+/* NULL for a device that has its default stream, as libtvm_ffi tells it. */
 static void* get_stream(int32_t type, int32_t id) { return tvmrt_current_stream(type, id); }
 
+/* What libraries are told that ask; the last number says no release. */
 static void get_version(FfiVersion* out) { *out = (FfiVersion){0, 1, 0}; }
 
 /* What is absent is asked of a libtvm_ffi only: its registry, and errors that it keeps. */

@@ -39,6 +39,7 @@ int bridge_stream_to_ffi(BridgeStream* stream, const FfiAny* args, int count) {
   return 0;
 }
 
+/* Called on every way out of a call, also where nothing was changed. */
 void bridge_stream_back_to_ffi(const BridgeStream* stream) {
   /* cannot fail: the device has its place */
   if (stream->is_changed) {
@@ -47,6 +48,7 @@ void bridge_stream_back_to_ffi(const BridgeStream* stream) {
   }
 }
 
+/* As bridge_stream_to_ffi(), in the other direction. */
 int bridge_stream_to_classic(BridgeStream* stream, const FfiAny* args, int count) {
   void* current;
   stream->is_changed = 0;

@@ -62,6 +62,7 @@ TVM_DLL void* TVMFFIEnvGetStream(int32_t type, int32_t id);
 TVM_DLL int TVMFFIEnvCheckSignals(void);
 TVM_DLL int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out);
 
+/* The stand-in's own version where nobody else has one. */
 void TVMFFIGetVersion(FfiVersion* out) {
   FIND_LATER(TVMFFIGetVersion);
   if (later != NULL) {
@@ -120,6 +121,7 @@ void TVMFFIErrorSetRaised(void* error) {
   ffi_keep_error(error);
 }
 
+/* Kept where the later library keeps its own, since its readers look there alone. */
 void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
   FIND_LATER(TVMFFIErrorSetRaisedFromCStr);
   if (later != NULL) {
@@ -174,6 +176,7 @@ const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* func
 
 /* ---- values ---- */
 
+/* Made here also where a libtvm_ffi has come later: deleters go with the objects. */
 int TVMFFIStringFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
   return ffi_make_string(bytes, out);
 }
@@ -182,6 +185,7 @@ int TVMFFIBytesFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
   return ffi_make_bytes(bytes, out);
 }
 
+/* By a later library where there is one: its callers get tensors of its own kind. */
 int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t contiguous,
                            void** out) {
   FIND_LATER(TVMFFITensorFromDLPack);
@@ -189,10 +193,12 @@ int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t con
   return ffi_make_tensor(from, alignment, contiguous, out);
 }
 
+/* Of any maker's tensor: it begins with a DLTensor in all of them. */
 int TVMFFITensorToDLPack(void* tensor, DLManagedTensor** out) {
   return ffi_show_tensor(tensor, out);
 }
 
+/* Types of a later library are known to it alone. */
 const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index) {
   FIND_LATER(TVMFFIGetTypeInfo);
   if (later != NULL) return later(type_index);
@@ -211,6 +217,7 @@ const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name) {
   return &kNone;
 }
 
+/* An index that nobody else has; classes of a later library get theirs from that one. */
 int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index, int32_t depth,
                                   int32_t child_slots, int32_t overflow, int32_t parent) {
   FIND_LATER(TVMFFITypeGetOrAllocIndex);

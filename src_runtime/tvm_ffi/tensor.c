@@ -47,6 +47,7 @@ int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
   return 0;
 }
 
+/* All pairs that bridge_dtype_to_classic() knows, backwards; other codes stay. */
 DLDataType bridge_dtype_to_ffi(DLDataType dtype) {
   if (dtype.code == kDLUInt && dtype.bits == 1) {
     dtype.code = FFI_BOOL;
@@ -100,6 +101,7 @@ typedef struct {
   int64_t extents[]; /* shape, then strides, which are never missing on the other side */
 } Loan;
 
+/* The struct is the loan's first member, so the loan goes with it. */
 static void free_loan(DLManagedTensor* managed) { free(managed); }
 
 /* What the callee has kept becomes a tensor without elements. */

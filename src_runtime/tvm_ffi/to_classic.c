@@ -41,6 +41,7 @@ static int allocate_args(Args* args, int count) {
   return 0;
 }
 
+/* In the opposite order of making, since later ones may hold earlier ones. */
 static void free_args(Args* args, int count) {
   while (count > 0) owned_release(&args->owned[--count]);
   if (args->values != args->inline_values) free(args->values);
@@ -71,6 +72,7 @@ typedef struct {
   Owned owned;
 } Result;
 
+/* For an Owned, which has a function of one argument. */
 static void release_array(void* array) { (void)TVMArrayFree(array); }
 
 /* In this order: the classic value may point into the other one. */
@@ -242,14 +244,8 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
 
 /* A library's function cannot return text; it returns a String. */
 static int text_to_string(TVMValue text, TVMValue* out, int* out_code) {
-  TVMFunctionHandle maker = NULL;
   int code = kTVMStr;
-  int rc;
-  if (TVMFuncGetGlobal("runtime.String", &maker) != 0) return -1;
-  if (maker == NULL) return bridge_fail("there is no classic function runtime.String");
-  rc = TVMFuncCall(maker, &text, &code, 1, out, out_code);
-  (void)TVMFuncFree(maker);
-  return rc;
+  return bridge_call_global("runtime.String", &text, &code, 1, out, out_code);
 }
 
 /* Hands over what the result owns. */

@@ -142,6 +142,7 @@ int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* r
   return bridge_raise();
 }
 
+/* An FfiSafeCall, whose handle is the link. */
 static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   Callee callee = {((BridgeLink*)self)->inner, NULL, NULL};
   return call_from_ffi(&callee, args, num_args, result);
@@ -150,6 +151,7 @@ static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny*
 /* Of the other side's function, when its last reference goes; on any thread. */
 static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
 
+/* As in the other direction: under the link's lock. */
 static void retain_object(void* object) { ffi_retain(object); }
 
 /* A function that crosses back is the one that went, not a wrapper of a wrapper. */
@@ -181,6 +183,7 @@ typedef struct {
   FfiObject* owner; /* keeps both alive; may be NULL */
 } Symbol;
 
+/* An FfiSafeCall, whose handle is the symbol. */
 static int call_symbol(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
   const Symbol* symbol = self;
   Callee callee = {NULL, symbol->address, symbol->resource};

@@ -86,6 +86,7 @@ static int tensor_to_classic(FfiObject* tensor, TVMValue* value, int* code, Owne
   return pointer_to_classic(array, kTVMNDArrayHandle, value, code);
 }
 
+/* *owned gives the wrapper up after the call; a callee that keeps the function retains it. */
 static int function_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   TVMFunctionHandle function;
   if (bridge_function_to_classic(object, &function) != 0) return -1;
@@ -106,6 +107,7 @@ static int no_classic_counterpart(int32_t type_index) {
                      info->type_key.data);
 }
 
+/* For an Owned: containers and modules are objects like any other. */
 static void release_classic(void* object) { (void)TVMObjectFree(object); }
 
 /* Made anew, element by element: the two sides have no container in common. */
@@ -116,6 +118,7 @@ static int container_to_classic(const FfiObject* object, TVMValue* value, int* c
   return 0;
 }
 
+/* As functions: made for the call, and kept by whoever retains it. */
 static int module_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   if (bridge_module_to_classic(object, &value->v_handle) != 0) return -1;
   *owned = (Owned){release_classic, value->v_handle};
@@ -214,6 +217,7 @@ static int show_object(FfiObject* object, FfiAny* any, Owned* owned) {
   return 0;
 }
 
+/* The Tensor holds the NDArray as long as anybody holds the Tensor. */
 static int array_to_ffi(TVMArrayHandle array, FfiAny* any, Owned* owned) {
   FfiObject* tensor;
   if (array == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
@@ -228,12 +232,14 @@ static int view_to_ffi(const DLTensor* view, FfiAny* any, Owned* owned) {
   return 0;
 }
 
+/* As in the other direction; a function of the other side comes back as itself. */
 static int function_to_ffi(TVMFunctionHandle function, FfiAny* any, Owned* owned) {
   FfiObject* object;
   if (function == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   return bridge_function_to_ffi(function, &object) != 0 ? -1 : show_object(object, any, owned);
 }
 
+/* As a Function from names to functions, since the other side's modules are made by C++ alone. */
 static int module_to_ffi(TVMModuleHandle module, FfiAny* any, Owned* owned) {
   FfiObject* object;
   if (module == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
@@ -249,17 +255,23 @@ static const char* reader_of(const char* type_key) {
   return NULL;
 }
 
+/* By name each time: functions of the registry may be replaced. */
+int bridge_call_global(const char* name, TVMValue* values, int* codes, size_t count,
+                       TVMValue* value, int* code) {
+  TVMFunctionHandle function = NULL;
+  int rc;
+  if (TVMFuncGetGlobal(name, &function) != 0) return -1;
+  if (function == NULL) return bridge_fail("there is no classic function %s", name);
+  rc = TVMFuncCall(function, values, codes, (int)count, value, code);
+  (void)TVMFuncFree(function);
+  return rc;
+}
+
 /* The runtime's own functions, so that the layout of its objects stays its own. */
 static int call_reader(const char* name, TVMObjectHandle object, TVMValue* value, int* code) {
-  TVMFunctionHandle reader = NULL;
   TVMValue arg = {.v_handle = object};
   int arg_code = kTVMObjectHandle;
-  int rc;
-  if (TVMFuncGetGlobal(name, &reader) != 0) return -1;
-  if (reader == NULL) return bridge_fail("there is no classic function %s", name);
-  rc = TVMFuncCall(reader, &arg, &arg_code, 1, value, code);
-  (void)TVMFuncFree(reader);
-  return rc;
+  return bridge_call_global(name, &arg, &arg_code, 1, value, code);
 }
 
 /* A text that the runtime shows until the next call is copied. */

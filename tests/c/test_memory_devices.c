@@ -163,6 +163,18 @@ static void test_streams_are_the_devices(void** state) {
   assert_string_equal(calls, "create 3, sync 3, wait 3, end 3, ");
 }
 
+static void test_none_is_the_default_stream_whatever_its_value(void** state) {
+  call none = {0};
+  (void)state;
+  assert_ok(TVMSetStream(kDLHexagon, ID, &streams[1]));
+  assert_ptr_equal(tvmrt_current_stream(kDLHexagon, ID), &streams[1]);
+  arg_int(&none, kDLHexagon);
+  arg_int(&none, ID);
+  arg_handle(&none, kTVMNullptr, &streams[0]);
+  assert_ok(call_global(&none, "runtime.TVMSetStream"));
+  assert_null(tvmrt_current_stream(kDLHexagon, ID));
+}
+
 static void test_device_without_streams_has_the_default_one(void** state) {
   TVMStreamHandle stream = &streams[0];
   (void)state;
@@ -238,6 +250,7 @@ int main(void) {
       WITH(with_streams, test_tensors_go_there_and_back),
       WITH(with_streams, test_strides_are_the_cpus_alone),
       WITH(with_streams, test_streams_are_the_devices),
+      WITH(with_streams, test_none_is_the_default_stream_whatever_its_value),
       WITH(without_streams, test_device_without_streams_has_the_default_one),
       WITH(with_streams, test_workspaces_grow_and_are_used_again),
       WITH(of_another_size, test_device_of_another_size_is_refused),
