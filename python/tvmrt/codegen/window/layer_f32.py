@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.ir.extent import Whole
+from tvmrt.ir.extent import Whole, symbols_of
 
 from ..loops.nest import MOST_THREADS
 from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_planes, plan_transposed, plan_window
@@ -42,9 +42,10 @@ class LayerF32:
         """A convolution; the channels are those of all groups together."""
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
-        weights = out_channels * window.taps * ins
-        work = window.pixels * weights
-        return cls(plan, groups, ins, outs, max(work, WEIGHT_WORK * weights))
+        uses = window.pixels
+        if not symbols_of(uses) and uses < WEIGHT_WORK:
+            uses = WEIGHT_WORK
+        return cls(plan, groups, ins, outs, uses * out_channels * window.taps * ins)
 
     @classmethod
     def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
