@@ -58,9 +58,12 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   return 0;
 }
 
+#define MAIN "___tvm_main__" /* behind a network's name: its main function */
+
 /* What the library says about this network's main function beyond the classic metadata. */
 static int find_info(tvmrt_aot_executor* e) {
   const TVMMetadata* m = e->metadata;
+  const size_t length = strlen(m->mod_name);
   const TVMModelMetadata* model;
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->base.library, "get_model_metadata", &found));
@@ -71,7 +74,8 @@ static int find_info(tvmrt_aot_executor* e) {
       model->functions[0].params == NULL) {
     return 0;
   }
-  if (strncmp(model->functions[0].function_name, m->mod_name, strlen(m->mod_name)) != 0 ||
+  if (strncmp(model->functions[0].function_name, m->mod_name, length) != 0 ||
+      strcmp(model->functions[0].function_name + length, MAIN) != 0 ||
       model->functions[0].num_inputs != m->num_inputs ||
       model->functions[0].num_outputs != m->num_outputs) {
     return 0; /* another network's, in a library of several */
@@ -84,7 +88,7 @@ static int find_info(tvmrt_aot_executor* e) {
  * that each network of a library has its own. */
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
-  int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
+  int rc = tvmrt__buf_printf(&symbol, "%s" MAIN, e->metadata->mod_name);
   if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &e->main_function);
   if (rc == 0 && e->main_function == NULL) {
     rc = tvmrt__fail_value("the library has metadata but no main function '%s'.", symbol.data);

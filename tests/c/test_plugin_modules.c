@@ -376,7 +376,7 @@ static int give_model_of_another(TVMValue* args, int* codes, int num_args, TVMVa
       {"of another", "other_in", shape2, 1, {kDLFloat, 32, 1}, {kDLCPU, 0}},
       {"of another:0", "other_out", shape2, 1, {kDLFloat, 32, 1}, {kDLCPU, 0}}};
   static const struct TVMFunctionInfo functions[] = {
-      {"other___tvm_main__", params, 1, 1, 0, 16, 0}};
+      {"net_of_another___tvm_main__", params, 1, 1, 0, 16, 0}};
   static const struct TVMModelMetadata model = {TVM_MODEL_METADATA_VERSION, functions, 1, "other"};
   (void)args, (void)codes, (void)num_args, (void)resource;
   out->v_handle = (void*)(uintptr_t)&model;
