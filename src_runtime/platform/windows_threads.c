@@ -158,7 +158,8 @@ static DWORD end_slot = FLS_OUT_OF_INDEXES;
 static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
 
 static void WINAPI end_thread(void* state) {
-  if (state != NULL) atomic_load(&end_function)(state);
+  void (*const end)(void*) = atomic_load(&end_function);
+  if (state != NULL) end(state);
 }
 
 static BOOL CALLBACK make_end_slot(PINIT_ONCE once, PVOID argument, PVOID* context) {

@@ -126,8 +126,8 @@ static bool can_sum(const plan* p, const post* op, const post* posts, int num_po
   const tvmrt_region_tensor* full = build_tensor(p, flow);
   const int32_t store = p->views[op->other].store;
   return f->may_sum && !f->sums && op->alg == dnnl_binary_add && t->ndim == full->ndim &&
-         memcmp(t->shape, full->shape, (size_t)t->ndim * sizeof(t->shape[0])) == 0 &&
-         store >= 0 && plan_is_last_use(p, store) && count_reads(p, store, posts, num_posts) == 1;
+         memcmp(t->shape, full->shape, (size_t)t->ndim * sizeof(t->shape[0])) == 0 && store >= 0 &&
+         plan_is_last_use(p, store) && count_reads(p, store, posts, num_posts) == 1;
 }
 
 /* No argument: the other operand is the primitive's result before it runs. */
