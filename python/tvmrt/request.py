@@ -124,7 +124,8 @@ class Request:
         (),
         "The levels of processors that the library has code for, where the target has several: "
         f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
-        f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}.",
+        f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}, those for "
+        "bfloat16 with precision bf16 alone.",
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(
@@ -366,7 +367,8 @@ class Request:
         ``with_target``."""
         if self.target is not None or self.board is not None or self.runtime == "crt":
             return self
-        return replace(self, target=target_here(self.levels))
+        target, levels = target_here(self.levels, self.precision == "bf16")
+        return replace(self, target=target, levels=levels)
 
     def with_defaults(self, hosted: bool) -> Request:
         """The request with what it leaves open chosen for a host or for a board."""

@@ -1,7 +1,7 @@
 """Networks beside onnxruntime and OpenVINO, in float32 and in bfloat16, all of them in turn.
 
     TVM_NUM_THREADS=1 python tests/bench/bench_runtimes.py NETWORK.onnx... [--kinds KIND ...]
-        [--threads N] [--seconds S] [--cpu] [--keep FOLDER] [--target x86-64 --levels v4bf16 v4amx]
+        [--threads N] [--seconds S] [--cpu] [--keep FOLDER] [--target NAME [--levels NAME...]]
 
 Kinds: ``f32`` and ``bf16`` are ours, ``direct`` and ``winograd`` are ours with ``--no-winograd``
 and ``--winograd``, ``whole`` is ours with ``--no-row-chains``, ``ort`` is onnxruntime, ``ov_f32``
@@ -10,8 +10,8 @@ the processor can; quantised networks stay so in all. Weights are those of the f
 numpy arrays in and out, one network in one process. Printed is how many times as fast ours is as
 each other kind: the median over rounds in which all run in turn, and the ratio of the fastest runs,
 which holds beside other work too, and more so by the process's time on processors (``--cpu``).
-``--keep`` keeps the compiled libraries for the next time. Ours are for this very machine, which is
-without AMX, or for ``--levels``, of which ``v4amx`` has it, as OpenVINO takes it.
+``--keep`` keeps the compiled libraries for the next time. Where no target is named, ours are for
+this very machine, as those of ``tvmrt.load``.
 Without OpenVINO (``pip install openvino``) its kinds are left out.
 """
 
@@ -73,7 +73,8 @@ def feeds_of(session: onnxruntime.InferenceSession) -> dict[str, np.ndarray]:
 
 def ours(path: Path, feeds: dict, library: Path, options: dict) -> Run:
     if not library.exists():
-        tvmrt.compile(path, executor="aot", **options).export_library(library)
+        request = tvmrt.Request(executor="aot", **options).for_here()
+        tvmrt.compile(path, request).export_library(library)
     executor = AotModule(tvmrt.runtime.load_module(library)["default"](tvmrt.cpu(0)))
 
     def run() -> list[np.ndarray]:
@@ -173,7 +174,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each network")
     parser.add_argument("--cpu", action="store_true", help="time on processors")
-    parser.add_argument("--target", default="native")
+    parser.add_argument("--target", help="default: as tvmrt.load has it, this machine")
     parser.add_argument("--levels", nargs="*", help="of --target x86-64")
     parser.add_argument("--keep", metavar="FOLDER", help="of compiled libraries")
     given = parser.parse_args()

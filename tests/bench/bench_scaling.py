@@ -38,8 +38,6 @@ from statistics import median
 
 import bench_runtimes
 
-import tvmrt
-
 SOURCE = Path(__file__).parent / "ping_pong.c"
 Slice = dict[str, float]  # "median" and "fastest" in seconds, "idle" as a part of a processor
 
@@ -50,7 +48,7 @@ def _run_of(kind: str, path: Path, library: Path, threads: int) -> Callable[[], 
     if kind == "ort":
         return partial(session.run, None, feeds)
     del session  # and its threads
-    return bench_runtimes.ours(path, feeds, library, {}, "native")
+    return bench_runtimes.ours(path, feeds, library, {})
 
 
 def instance(kind: str, path: str, library: str, threads: str) -> None:
@@ -114,8 +112,6 @@ class Trips:
 def measure(path: Path, given: argparse.Namespace, folder: str, trips: Trips) -> dict:
     """All rounds of a network, by runtime and number of threads."""
     library = Path(folder) / f"{path.stem}.so"
-    if not library.exists():
-        tvmrt.compile(path, executor="aot", target="native").export_library(library)
     kinds = [(kind, n) for kind in ("ours", "ort") for n in (1, given.threads)]
     rounds: dict[str, list[Slice]] = {f"{kind} {n}": [] for kind, n in kinds}
     found = []

@@ -162,7 +162,9 @@ def compile_session(
     if isinstance(place, BoardPlace):
         choices["executor"] = "aot"  # what images have
     elif place is None and choices.get("target") is None:
-        choices["target"] = target_here(choices.get("levels") or ())
+        bf16 = choices.get("precision") == "bf16"
+        levels = choices.get("levels") or ()
+        choices["target"], choices["levels"] = target_here(levels, bf16)
     library = compile_network(model, **choices)
     if isinstance(place, BoardPlace) and not library.options.firmware:
         raise ValueError("--rpc names a board: say which by --target, for example cortex-m4")

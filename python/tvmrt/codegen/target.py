@@ -130,7 +130,7 @@ _VBMI = (*_VNNI, "-mavx512vbmi")
 _BF16 = (*_VBMI, "-mavx512bf16")
 # AVX-VNNI is for those who name it: a sixth copy of products of bytes is more than four times the
 # code of one, GCC knows it from version 11 on, and most processors that have it have AVX-512, too.
-# So is AMX, which has run on no processor yet. Of systems Linux alone is asked for its registers.
+# Of systems Linux alone is asked for AMX's registers.
 X86_LEVELS = (
     Target("v2", _V2, 4, 16, "sse41"),
     Target("v3", _V3, 8, 16, "avx2"),
@@ -141,7 +141,7 @@ X86_LEVELS = (
     Target("v4bf16", _BF16, 16, 32, "vnni512", 1 << 20, tables=True, bf16="bf16"),
     Target(
         "v4amx", (*_BF16, "-mamx-tile", "-mamx-bf16"), 16, 32, "vnni512", 1 << 20,
-        tables=True, bf16="bf16_amx", named=True,
+        tables=True, bf16="bf16_amx",
     ),
 )  # fmt: skip
 
@@ -223,11 +223,18 @@ def default_target(as_sources: bool = False, levels: Sequence[str] = ()) -> str:
     return "native" if as_sources and chosen in LEVELS else chosen
 
 
-def target_here(levels: Sequence[str] = ()) -> str:
-    """The same for what is compiled to run at once and here: other processors' levels would only
-    be waited for. Raises ValueError as ``default_target``."""
-    of_levels = own_family() if levels else ""
-    return of_levels or _named_target() or "native"
+def target_here(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Sequence[str]]:
+    """The same for what is compiled to run at once and here, with the levels to name: other
+    processors' would only be waited for. Raises ValueError as ``default_target``.
+
+    Products in bfloat16 take AMX where the processor has it, by the level that asks the system for
+    its registers: by other instructions such processors compute them slower than in float32.
+    """
+    named, family = _named_target(), own_family()
+    amx = {"amx_tile", "amx_bf16"} <= processor.flags() and family == "x86-64"
+    if bf16 and amx and not levels and not named:
+        levels = ("v4amx",)
+    return (family if levels and family else named or "native"), levels
 
 
 def _named_target() -> str:

@@ -32,9 +32,12 @@ _ZIG = {
 FRUGAL = "--param=ggc-min-heapsize=8192"
 # What GCC alone has to be told; the second: moves of vectors that may lie anywhere.
 _OF_GCC = (FRUGAL, "-Wa,-muse-unaligned-vector-move")
-# Flags that many compilers do not know yet, and what is true of one that does. GCC takes it from
-# version 12 on, and has instructions for it from version 14 on.
-_LATE = {"-march=rv64gcv": "defined(__riscv_vector) && (defined(__clang__) || __GNUC__ >= 14)"}
+# Flags that many compilers do not know yet, and what is true of one that does. GCC takes the first
+# from version 12 on, and has instructions for it from version 14 on; it has AMX from 11 on.
+_LATE = {
+    "-march=rv64gcv": "defined(__riscv_vector) && (defined(__clang__) || __GNUC__ >= 14)",
+    "-mamx-bf16": "defined(__AMX_BF16__)",
+}
 # Clang before 16 has to be told that vectors of a known size are vectors of the processor.
 _CLANG = {"-march=rv64gcv": ("-mabi=lp64d", "-mllvm", "-riscv-v-vector-bits-min=128")}
 
@@ -66,10 +69,9 @@ def for_level(command: Sequence[str], triple: str, flags: Sequence[str]) -> list
         return [*command, *more]
     clang = [
         "clang",
-        f"--target={triple}",
-        *_headers(triple),
+        *([f"--target={triple}", *_headers(triple)] if triple else []),
         *speak(["clang"], flags),
-        *_CLANG[late],
+        *_CLANG.get(late, ()),
     ]
     if shutil.which("clang") and _knows(tuple(clang), _LATE[late]):
         return clang

@@ -110,6 +110,16 @@ def test_a_processor_that_has_it_gives_the_same_sums(network, tmp_path):
     check(module, network)
 
 
+@pytest.mark.skipif(not AMX, reason="this processor has no AMX")
+def test_what_runs_here_takes_it_where_nothing_is_named(network, monkeypatch):
+    monkeypatch.delenv(target.DEFAULT_VARIABLE, raising=False)
+    library = tvmrt.compile(network[0], tvmrt.Request(precision="bf16").for_here())
+    assert [level.name for level in library.target.levels] == ["v4amx"]
+    outputs = tvmrt.load(network[0], precision="bf16", cache=False)(**network[1])
+    for found, wanted in zip(outputs, network[2]):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @by_a_model
 @pytest.mark.parametrize("level", NAMES)
 def test_all_levels_give_the_same_sums_by_the_same_weights(
@@ -134,6 +144,35 @@ def test_where_the_system_does_not_give_the_registers_the_next_level_is_taken(
         load(modelled, tmp_path / "forced.so")
 
 
+def test_libraries_of_bfloat16_have_it_and_others_do_not():
+    names = [[level.name for level in target.get_target("x86-64", bf16=b).levels] for b in (0, 1)]
+    assert names == [names[1][:-2], [*names[0], "v4bf16", "v4amx"]]
+
+
+@pytest.mark.parametrize(
+    ("bf16", "levels", "named", "chosen"),
+    [
+        (True, (), "", ("x86-64", ("v4amx",))),
+        (False, (), "", ("native", ())),
+        (True, ("v3",), "", ("x86-64", ("v3",))),
+        (True, (), "host", ("host", ())),
+    ],
+    ids=["bfloat16", "floats", "levels that are named", "a target that is named"],
+)
+def test_what_runs_here_takes_it_where_the_processor_has_it(
+    bf16, levels, named, chosen, monkeypatch
+):
+    monkeypatch.setenv(target.DEFAULT_VARIABLE, named)
+    monkeypatch.setattr(
+        target.processor,
+        "flags",
+        lambda: frozenset({"amx_tile", "amx_bf16", "cx16", "popcnt", "sse4_2"}),
+    )
+    assert target.target_here(levels, bf16) == chosen
+    monkeypatch.setattr(target.processor, "flags", lambda: frozenset({"cx16", "popcnt", "sse4_2"}))
+    assert target.target_here(levels, bf16)[1] == levels
+
+
 @by_a_model
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
 def test_its_own_flags_give_its_instructions_and_other_processors_the_next_level(
@@ -149,8 +188,3 @@ def test_its_own_flags_give_its_instructions_and_other_processors_the_next_level
     module = tvmrt.runtime.load_module(path)
     assert module.level == "v4bf16"
     check(module, network)
-
-
-def test_it_is_in_a_library_only_where_it_is_named():
-    assert "v4amx" not in [each.name for each in target.get_target("x86-64", bf16=True).levels]
-    assert "v4amx" not in [each.name for each in target.WINDOWS_LEVELS]

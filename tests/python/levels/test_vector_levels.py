@@ -156,6 +156,13 @@ def test_vectors_take_a_fraction_of_the_instructions(family):
     assert vectors < 0.25 * plain
 
 
+def test_this_machines_own_level_is_compiled_by_clang_where_gcc_is_older(monkeypatch):
+    monkeypatch.setattr(dialects, "_knows", lambda command, truth: command[0] == "clang")
+    monkeypatch.setattr(dialects.shutil, "which", lambda name: f"/usr/bin/{name}")
+    flags = ("-mamx-tile", "-mamx-bf16")
+    assert dialects.for_level(["gcc"], "", flags) == ["clang", *flags]
+
+
 def test_a_level_that_the_compiler_does_not_know_is_compiled_by_another(monkeypatch):
     flags = ("-march=rv64gcv",)
     monkeypatch.setattr(dialects, "_knows", lambda command, truth: command[0] == "clang")
