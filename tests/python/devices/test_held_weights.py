@@ -147,7 +147,7 @@ def test_an_archive_is_whole(model, golden, tmp_path):
     command = ["cc", "-s", "-shared", "-fPIC", *flags, *sources, "-o", tmp_path / "n.so", "-lm"]
     subprocess.run(command, check=True)
     weights = sum(numpy_helper.to_array(t).nbytes for t in model.graph.initializer)
-    assert (tmp_path / "n.so").stat().st_size < weights + 300_000  # of unoptimised code
+    assert (tmp_path / "n.so").stat().st_size < weights + 400_000  # of unoptimised code
     found = result(tvmrt.runtime.load_module(tmp_path / "n.so"))
     np.testing.assert_allclose(found, golden, rtol=1e-4, atol=1e-5)
 

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from dynamic_networks import CASES, FLOAT, Draft, quantised
+from dynamic_networks import CASES, FLOAT, INT64, Draft, quantised
 
 import tvmrt
 from tvmrt.runtime.executor import AotModule, GraphModule
@@ -112,6 +112,55 @@ def test_a_softmax_of_every_length(tmp_path):
         powers = np.exp(x.astype(np.float64) - np.nanmax(x, axis=1, keepdims=True))
         expected = powers / powers.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(results(network, {"x": x})[0], expected, rtol=1e-5, atol=1e-30)
+
+
+def _gathered(d):
+    return d.node("Gather", [d.weight(50, 64), "ids"], axis=0)
+
+
+def _softmax(d):
+    return d.node("Softmax", ["x"], axis=-1)
+
+
+def _sampled(d):
+    grid = d.constant(np.random.default_rng(1).uniform(-1, 1, (1, 40, 40, 2)), np.float32)
+    wide = d.node("Reshape", ["x", d.constant([1, -1, 8, 8], np.int64)])
+    return d.node("GridSample", [wide, grid])
+
+
+def _bytes_added(d):
+    scale, zero = d.constant(0.05, np.float32), d.constant(3, np.uint8)
+    bytes_ = d.node("QuantizeLinear", ["x", scale, zero])
+    back = d.node("DequantizeLinear", [bytes_, scale, zero])
+    sums = d.node("Add", [back, back])
+    wider = d.constant(0.1, np.float32)
+    again = d.node("QuantizeLinear", [sums, wider, zero])
+    return d.node("DequantizeLinear", [again, wider, zero])
+
+
+def _mean(d):
+    return d.node("ReduceMean", ["x"], axes=[0], keepdims=0)
+
+
+@pytest.mark.everyday(2)
+@pytest.mark.parametrize(
+    "make", [_gathered, _softmax, _sampled, _bytes_added, _mean],
+    ids=["gather", "softmax", "grid sample", "bytes", "mean"],
+)  # fmt: skip
+def test_a_bound_may_be_worth_threads_where_other_sizes_are_not(make, tmp_path):
+    """What one size is too small for and another is large enough for is decided by the largest."""
+    d, rng = Draft(), np.random.default_rng(4)
+    y = make(d)
+    inputs = {"ids": (INT64, ["n"])} if make is _gathered else {"x": (FLOAT, ["n", 64])}
+    model = d.model(inputs, {y: FLOAT})
+    session = runtime.InferenceSession(model.SerializeToString())
+    for most in (800, 6000):
+        library = tvmrt.compile(model, dims={"n": (1, most)}, target="native")
+        network = loaded(library, tmp_path, "graph")
+        for n in (most, 1, 37):
+            x = rng.integers(0, 50, n) if make is _gathered else rng.normal(size=(n, 64))
+            feed = {name: x.astype("int64" if name == "ids" else "float32") for name in inputs}
+            assert_close(results(network, feed), session.run(None, feed))
 
 
 @pytest.mark.slow

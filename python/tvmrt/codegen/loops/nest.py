@@ -322,10 +322,10 @@ def emit_nest(
     when the variable's highest bit has become set in the first. ``independent``: the compiler is
     told that no round of the innermost loop writes what another reads.
     """
-    split = f.threads and size >= PARALLEL_ELEMENTS and bool(loops)
+    split = f.threads and most(size) >= PARALLEL_ELEMENTS and bool(loops)
     if split:
         f.parallel_extent = loops[0].extent
-        f.parallel_most = worth(size)
+        f.parallel_most = worth(most(size))
     if again is not None:
         f.line(f"uint32_t {again[0]} = 0;")
     _nest(f, loops, body, split, independent)

@@ -48,7 +48,7 @@ class ForestLowering(Lowering):
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
         rows = node.output.shape[0]
         begin, end = "0", str(rows)
-        if f.threads and most(rows) > 1 and self.macs() >= PARALLEL_ELEMENTS:
+        if f.threads and most(rows) > 1 and most(self.macs()) >= PARALLEL_ELEMENTS:
             f.parallel_extent = rows
             begin, end = "begin", "end"
         x = self.pointer(step, f, 0, "x")

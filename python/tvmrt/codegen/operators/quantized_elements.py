@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from math import prod
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Whole, symbols_of
+from tvmrt.ir.extent import Extent, Whole, most, symbols_of
 from tvmrt.ir.program import Step, pixel_stride
 from tvmrt.planner.row_chains import RowLayer
 
@@ -49,7 +49,7 @@ class Bytewise(Lowering):
         return step_of_a_row(step)
 
     def threads(self, size: int) -> int:
-        return 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
+        return 0 if self.target.threads and most(size) >= PARALLEL_ELEMENTS else 1
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         """Print what stands in front of the loops; the pointer to it, "" if there is none."""
@@ -251,7 +251,7 @@ class QPoolLowering(ImageLowering):
     def _emit_shape(self, f: FunctionWriter, x_stride: int, y_stride: int) -> None:
         node = self.node
         size = node.output.type.size * prod(node.attrs["kernel"])
-        threads = 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
+        threads = 0 if self.target.threads and most(size) >= PARALLEL_ELEMENTS else 1
         print_layer(
             f,
             "tvmrt_pool_i8 shape",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tvmrt.ir import Value
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import CHANNELS_LAST, Step, pixel_stride
 
 from ..c.initializers import number, print_layer, triple
@@ -32,7 +33,7 @@ class SamplingLowering(ImageLowering):
         """The call over all of ``extent``, or over a task's part of it where that pays; ``called``
         are the function and its first arguments."""
         begin, end = "0", str(extent)
-        if f.threads and extent > 1 and self.macs() >= PARALLEL_ELEMENTS:
+        if f.threads and most(extent) > 1 and most(self.macs()) >= PARALLEL_ELEMENTS:
             f.parallel_extent = extent
             begin, end = "begin", "end"
         f.line(f"return {call(*called, f.write(), begin, end)};")
