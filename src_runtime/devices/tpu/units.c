@@ -313,6 +313,7 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
       left = to_half(left);
       right = to_half(right);
     }
+    /* lint: a node without a unit was refused by tpu_refuses() */
     left = unit->f(left, right);
     y->words[w.word] = precision == TPU_FLOAT16 ? to_half(left) : left;
   } while (tpu_step(&w));
