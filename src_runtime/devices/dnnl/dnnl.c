@@ -172,8 +172,7 @@ static int describe(tvmrt_device* device, tvmrt_device_description* out) {
 /* By the first operand; a node that lacks it is refused when a plan is made. */
 static bool computes_floats(const tvmrt_region* region, const tvmrt_region_node* node) {
   const int32_t x = build_input(node, 0);
-  const DLDataType dtype = x < 0 ? (DLDataType){0} : region->tensors[x].dtype;
-  return dtype.code == kDLFloat && dtype.bits == 32;
+  return x >= 0 && region->tensors[x].dtype.code == kDLFloat && region->tensors[x].dtype.bits == 32;
 }
 
 /* What gains by half the bytes: products of floats. The others are bound by what they read and
