@@ -24,7 +24,6 @@ from .window.packing_f32 import Tiles
 
 CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
 FEW_ROWS = 8  # of a depthwise layer, which are a slab
-WIDER = 2  # times the elements of what goes into two layers, or comes out
 # Multiply-adds for each number between two layers, beyond which moving it is a twentieth of their
 # time at most.
 MOST_MACS = 256
@@ -69,13 +68,13 @@ def _can_be_cut(step: Step) -> bool:
 
 
 def _wins(before: Step, after: Step, target: Target) -> bool:
-    """Whether what lies between two layers is too large for the cache, much larger than what is
-    read and written anyway, and moving it is much of the time that they take."""
+    """Whether what lies between two layers is too large for the cache, no smaller than what is read
+    or written anyway, and moving it is much of the time that they take."""
     between = before.writes[0].buffer
     others = main_read(before).at.size, after.writes[0].at.size
     macs = before.lowering.macs() + after.lowering.macs()
     large = between.nbytes >= CACHE_SHARE * target.l2_bytes or _few_rows(before, after, target)
-    return large and between.size >= WIDER * min(others) and macs <= MOST_MACS * between.size
+    return large and between.size >= min(others) and macs <= MOST_MACS * between.size
 
 
 def _few_rows(before: Step, after: Step, target: Target) -> bool:
