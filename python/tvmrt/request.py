@@ -168,9 +168,9 @@ class Request:
         "float32",
         "What the CPU multiplies in convolutions and matrix products: ``bf16`` rounds both factors "
         "to bfloat16, which has 8 bits of precision and the range of float32, and sums in float32. "
-        "Weights take half the memory; processors with AVX512_BF16 multiply twice as fast, those "
-        "with BFMMLA by a third of the instructions, others as fast as float32. Depthwise layers "
-        "and recurrent cells stay in float32.",
+        "Weights take half the memory; processors with AMX multiply several times as fast, those "
+        "with AVX512_BF16 without it twice, those with BFMMLA by a third of the instructions, "
+        "others as fast as float32. Depthwise layers and recurrent cells stay in float32.",
         python="The summary's ``reduced`` names the layers.",
         values=("float32", "bf16"), flag="--precision",
     )
