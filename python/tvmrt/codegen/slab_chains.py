@@ -20,7 +20,6 @@ from .operators.row_chain import main_read
 from .operators.slab_chain import MOST_LAYERS, SlabChainLowering
 from .row_chains import as_one, last_uses, passes
 from .target import Target
-from .window.packing_f32 import Tiles
 
 CACHE_SHARE = 0.5  # of the second-level cache: what is smaller is still there when it is read
 FEW_ROWS = 8  # of a depthwise layer, which are a slab
@@ -80,12 +79,10 @@ def _wins(before: Step, after: Step, target: Target) -> bool:
 def _few_rows(before: Step, after: Step, target: Target) -> bool:
     """Whether threads should have channels of two layers: what one of them makes of few rows is
     then in its own cache, where a layer that is cut by rows reads many of the others'."""
-    pixels, rows = (
-        before.lowering.slab_layer(before).window,
-        after.lowering.slab_layer(after).window,
-    )
-    depthwise = not isinstance(after.lowering.tiled(after).tiles, Tiles)
-    return target.threads and depthwise and pixels.is_pixels and 1 < rows.out[1] <= FEW_ROWS
+    if not (target.threads and after.lowering.depthwise):
+        return False
+    rows = after.lowering.slab_layer(after).window.out[1]
+    return before.lowering.slab_layer(before).window.is_pixels and 1 < rows <= FEW_ROWS
 
 
 def _form(steps: Sequence[Step], target: Target) -> Step:

@@ -23,27 +23,28 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     What only a compiler tells is taken both ways: the C builds by any. Code for boards has none of
     the instructions of hosts, and no vectors of RISC-V but on RISC-V.
     """
-    found: dict[str, str] = {}
+    boards, others = {_BOARD: True}, {_BOARD: False}
+    if "rv32" not in (target.board or ()):
+        boards["TVMRT_MICRO_RVV"] = False
+    of_boards: dict[str, str] = {}
+    of_others: dict[str, str] = {}
     for text in texts:
-        known = {_BOARD: "#define TVMRT_BOARD" in text}
-        if known[_BOARD] and "rv32" not in (target.board or ()):
-            known["TVMRT_MICRO_RVV"] = False
-        _follow(text, Path(), known, found, set())
-    return found
+        if "#define TVMRT_BOARD" in text:
+            _follow(text, Path(), boards, of_boards)
+        else:
+            _follow(text, Path(), others, of_others)
+    return of_boards | of_others
 
 
-def _follow(
-    text: str, folder: Path, known: Mapping[str, bool], found: dict[str, str], seen: set[Path]
-) -> None:
-    """Adds what a text in a folder includes."""
+def _follow(text: str, folder: Path, known: Mapping[str, bool], found: dict[str, str]) -> None:
+    """Adds what a text in a folder includes, where the same is known of all."""
     root = Path(find_include_path()[0])
     for name in _includes(text, known):
         paths = (Path(os.path.normpath(folder / name)), Path(name))
         path = next((each for each in paths if (root / each).is_file()), None)
-        if path is not None and path not in seen:
-            seen.add(path)
+        if path is not None and str(path) not in found:
             found[str(path)] = inner = (root / path).read_text()
-            _follow(inner, path.parent, known, found, seen)
+            _follow(inner, path.parent, known, found)
 
 
 def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:

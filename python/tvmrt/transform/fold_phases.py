@@ -66,12 +66,9 @@ def _phase(part: Value) -> _Phase | None:
     if len(value.shape) != 4 or not all(isinstance(n, int) for n in (*value.shape, *part.shape)):
         return None
     step = int(steps[2])
-    each = (
-        [value.shape[0], value.shape[1], *(n // step for n in value.shape[2:])] if step > 0 else []
-    )
-    if any(steps[:2] != 1) or any(starts[:2]) or steps[3] != step or list(part.shape) != each:
+    if step < 2 or any(steps != (1, 1, step, step)) or any(starts[:2]):
         return None
-    if step == 1 or any(n % step for n in value.shape[2:]):
+    if tuple(part.shape) != (*value.shape[:2], *(n / step for n in value.shape[2:])):
         return None
     return _Phase(value, int(starts[2]), int(starts[3]), step)
 

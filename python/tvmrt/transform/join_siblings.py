@@ -45,11 +45,12 @@ def _plain(node: Node) -> bool:
     if node.op != "conv" or node.guard is not None:
         return False
     shapes = (*node.inputs[0].shape, *node.output.shape)
-    constants = all(v is not None and v.is_constant for v in node.inputs[1:])
+    constants = all(v is not None and v.is_constant and not v.kept for v in node.inputs[1:])
     return constants and all(isinstance(n, int) for n in shapes) and node.output.shape[1] < FEW
 
 
 def _is_depthwise(node: Node) -> bool:
+    """Of one channel, too."""
     w = node.inputs[1]
     return w.shape[1] == 1 and node.attrs["groups"] == w.shape[0] == node.inputs[0].shape[1]
 
@@ -81,7 +82,11 @@ def _depthwise(graph: Graph) -> list[Family]:
             continue
         of, attrs = part.inputs[0].shape, part.attrs
         sizes = (*attrs["sizes"][:1], *attrs["sizes"][2:])
-        if (*of[:1], *of[2:]) == sizes and attrs["steps"][1] == 1 and node.output.shape[1] < FEW:
+        if (
+            (*of[:1], *of[2:]) == sizes
+            and set(attrs["steps"]) == {1}
+            and node.output.shape[1] < FEW
+        ):
             found.setdefault((part.inputs[0], _window(node)), []).append(node)
     return [family for (x, _), family in found.items() if _covers(family, x)]
 

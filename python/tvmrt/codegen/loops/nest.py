@@ -278,6 +278,15 @@ def worth(size: int) -> int:
     return threads if threads < MOST_THREADS else 0
 
 
+def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, str]:
+    """What a call that is passed its range computes: all of ``extent``, or a task's part of it
+    where ``work`` is worth threads."""
+    if f.threads and most(extent) > 1 and most(work) >= PARALLEL_ELEMENTS:
+        f.parallel_extent = extent
+        return "begin", "end"
+    return "0", str(extent)
+
+
 def _inner_last(loops: list[Loop]) -> list[Loop]:
     """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
     stands there: vectors need length."""

@@ -309,7 +309,6 @@ class _Printer:
         self._wide_folds(
             [], ("0", str(self.folds[0].extent)), self._finish, (f"begin * {part}", last)
         )
-        f.line("return 0;")
 
     def _shared_body(self) -> None:
         """The same where the channels of one image are all that is kept: tasks share the pixels, as

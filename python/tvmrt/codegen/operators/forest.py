@@ -12,7 +12,7 @@ from tvmrt.ir.rounding import round_up
 from ..c.initializers import print_struct
 from ..c.text import call
 from ..c.writer import FunctionWriter
-from ..loops.nest import PARALLEL_ELEMENTS
+from ..loops.nest import shared_range
 from ..lowering import Lowering, lowers
 from . import forest_board
 from .forest_tables import Tables, tables_of
@@ -46,11 +46,7 @@ class ForestLowering(Lowering):
         kind = "f32" if node.inputs[0].dtype.bits == 32 else "f64"
         f.include("op/forest.h")
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
-        rows = node.output.shape[0]
-        begin, end = "0", str(rows)
-        if f.threads and most(rows) > 1 and most(self.macs()) >= PARALLEL_ELEMENTS:
-            f.parallel_extent = rows
-            begin, end = "begin", "end"
+        begin, end = shared_range(f, node.output.shape[0], self.macs())
         x = self.pointer(step, f, 0, "x")
         f.line(f"return {call(f'tvmrt_forest_run_{kind}', '&forest', x, f.write(), begin, end)};")
 

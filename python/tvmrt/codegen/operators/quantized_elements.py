@@ -18,12 +18,18 @@ from ..loops.nest import Loop, index, merge_loops, pointwise_order
 from ..loops.pair_factors import pair_factors
 from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, with_sums
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
+from ..target import Target
 from ..window.boards import row_layers
 from ..window.pool import pool_window, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
 SUM_BYTES = 4  # of a channel's sum over an image
+
+
+def _threads(target: Target, size: Whole) -> int:
+    """As kernels are told: 0 for all of them."""
+    return 0 if target.threads and most(size) >= PARALLEL_ELEMENTS else 1
 
 
 class Bytewise(Lowering):
@@ -47,9 +53,6 @@ class Bytewise(Lowering):
 
     def row_step(self, step: Step) -> Step:
         return step_of_a_row(step)
-
-    def threads(self, size: int) -> int:
-        return 0 if self.target.threads and most(size) >= PARALLEL_ELEMENTS else 1
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         """Print what stands in front of the loops; the pointer to it, "" if there is none."""
@@ -101,7 +104,7 @@ class TableLowering(Bytewise):
         return f.constant("table", self.node.inputs[1].data)
 
     def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
-        threads = self.threads(n) if whole else 1
+        threads = _threads(self.target, n) if whole else 1
         return f"tvmrt_table_i8_run({prepared}, {y}, {x[0]}, {n}, {threads})"
 
     def element(self, prepared: str, x: list[str]) -> str:
@@ -142,7 +145,7 @@ class PairLowering(Bytewise):
         return "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
 
     def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
-        threads = self.threads(n) if whole else 1
+        threads = _threads(self.target, n) if whole else 1
         return f"{self.kernel}_run({prepared}, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
 
     def element(self, prepared: str, x: list[str]) -> str:
@@ -251,7 +254,7 @@ class QPoolLowering(ImageLowering):
     def _emit_shape(self, f: FunctionWriter, x_stride: int, y_stride: int) -> None:
         node = self.node
         size = node.output.type.size * prod(node.attrs["kernel"])
-        threads = 0 if self.target.threads and most(size) >= PARALLEL_ELEMENTS else 1
+        threads = _threads(self.target, size)
         print_layer(
             f,
             "tvmrt_pool_i8 shape",

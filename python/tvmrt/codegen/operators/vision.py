@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import most
 from tvmrt.ir.program import CHANNELS_LAST, Step, pixel_stride
 
 from ..c.initializers import number, print_layer, triple
 from ..c.text import call
 from ..c.writer import FunctionWriter, place_text
-from ..loops.nest import PARALLEL_ELEMENTS
+from ..loops.nest import shared_range
 from ..lowering import ImageLowering, lowers
 
 
@@ -32,10 +31,7 @@ class SamplingLowering(ImageLowering):
     def finish(self, f: FunctionWriter, called: Sequence[object], extent: int) -> None:
         """The call over all of ``extent``, or over a task's part of it where that pays; ``called``
         are the function and its first arguments."""
-        begin, end = "0", str(extent)
-        if f.threads and most(extent) > 1 and most(self.macs()) >= PARALLEL_ELEMENTS:
-            f.parallel_extent = extent
-            begin, end = "begin", "end"
+        begin, end = shared_range(f, extent, self.macs())
         f.line(f"return {call(*called, f.write(), begin, end)};")
 
 
