@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import locale
 import os
+import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -101,3 +105,27 @@ def models_dir() -> Path:
     if not path.is_dir():
         pytest.fail(f"TVMRT_MODELS names {folder}, which is no folder")
     return path
+
+
+@pytest.fixture
+def decimal_comma(tmp_path, monkeypatch):
+    """Makes the process write 1,5 for 1.5 while it is entered, as programs may choose."""
+    if not shutil.which("localedef"):
+        pytest.skip("no localedef, which makes locales")
+    made = tmp_path / "de_DE.UTF-8"
+    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", made]
+    subprocess.run(command, capture_output=True, check=False)
+    if not made.is_dir():
+        pytest.skip("no sources of locales")
+    monkeypatch.setenv("LOCPATH", str(tmp_path))
+
+    @contextlib.contextmanager
+    def entered():
+        locale.setlocale(locale.LC_NUMERIC, "de_DE.UTF-8")
+        try:
+            assert locale.localeconv()["decimal_point"] == ","
+            yield
+        finally:
+            locale.setlocale(locale.LC_NUMERIC, "C")
+
+    return entered

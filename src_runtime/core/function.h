@@ -117,6 +117,12 @@ const char* tvmrt__code_name(int code);
 
 /* A global function, retained; *out NULL if there is none. */
 int tvmrt__global_get(const char* name, tvmrt_func** out);
+/* Calls a global function: for what a room needs of one above it. No function fails. */
+int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count, TVMValue* out,
+                       int* out_code);
+/* Calls one that a front end may have registered; no function is no failure. What it returns is given
+ * back. */
+int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count);
 /* Calls f for each global name that starts with prefix, until it fails. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx);
 

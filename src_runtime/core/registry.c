@@ -123,6 +123,31 @@ int tvmrt__global_get(const char* name, tvmrt_func** out) {
   return get(name, out);
 }
 
+/* The function is held while it runs: it may take its own name out. */
+int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count, TVMValue* out,
+                       int* out_code) {
+  tvmrt_func* f = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
+  if (f == NULL) return tvmrt__fail("there is no global function %s.", name);
+  rc = TVMFuncCall(f, values, codes, count, out, out_code);
+  tvmrt__release(&f->base);
+  return rc;
+}
+
+int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count) {
+  tvmrt_func* f = NULL;
+  TVMValue result;
+  int code = kTVMNullptr;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
+  if (f == NULL) return 0;
+  rc = TVMFuncCall(f, values, codes, count, &result, &code);
+  if (rc == 0) tvmrt__release(tvmrt__value_object(&result, code));
+  tvmrt__release(&f->base);
+  return rc;
+}
+
 /* *out NULL, and 0, where there is no such name. The reference is the caller's. */
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   tvmrt_func* f = NULL;

@@ -6,6 +6,7 @@
  * so that executors index without looking; whatever fails leaves an empty graph. */
 #include "graph_json.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -343,9 +344,10 @@ static void read_storage_id(graph_reader* r, uint32_t entry) {
   if (id >= g->num_storages) g->num_storages = (size_t)id + 1;
 }
 
-/* A number that no device has is refused when the executor is made. */
+/* A type that no device has is refused when the executor is made: so is what no int holds. */
 static void read_device(graph_reader* r, uint32_t entry) {
-  r->g->entries[entry].device_type = (int)read_number(r);
+  const graph_number type = read_number(r);
+  r->g->entries[entry].device_type = type <= INT_MAX ? (int)type : -1;
 }
 
 /* Behind the types. Adds up the bytes, which fails where they do not fit into 64 bits or an extent is

@@ -100,7 +100,6 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
   static const char maker[] = "tvmrt.tvm_ffi.from_safe_call";
   const bool is_main = strcmp(name, "__tvm_main__") == 0;
   void* symbol = own_symbol(source, is_main ? "main" : name);
-  tvmrt_func* make = NULL;
   TVMValue args[3], made;
   int codes[3] = {kTVMOpaqueHandle, kTVMNullptr, kTVMModuleHandle};
   int code = kTVMNullptr;
@@ -108,15 +107,12 @@ int tvmrt__ffi_find(const tvmrt_library_source* source, tvmrt_module* owner, con
   *out = NULL;
   if (symbol == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(start_bridge(&handle));
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(maker, &make));
-  if (make == NULL) return tvmrt__fail("there is no global function %s.", maker);
   args[0].v_handle = symbol;
   args[1].v_handle = NULL;
   args[2].v_handle = owner;
-  const int rc = TVMFuncCall(make, args, codes, 3, &made, &code);
-  tvmrt__release(&make->base);
-  if (rc == 0) *out = made.v_handle;
-  return rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_call(maker, args, codes, 3, &made, &code));
+  *out = made.v_handle;
+  return 0;
 }
 
 /* What a library of tvm-ffi calls through variables that its loader fills. A bridge that cannot be

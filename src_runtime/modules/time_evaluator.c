@@ -65,6 +65,21 @@ static int flush_caches(int64_t bytes) {
   return 0;
 }
 
+/* How many calls take as long as is wanted, going by a measurement that was too short; a clock that saw
+ * nothing of it is given more and more. */
+static int more_calls(double wanted, double seconds, int64_t* number) {
+  const double golden = (double)*number * 1.618;
+  const double needed = seconds > 0 ? wanted / (seconds / (double)*number) + 1 : golden;
+  const double calls = needed > golden ? needed : golden;
+  if (!(calls < 9.2e18)) {
+    return tvmrt__fail_value(
+        "time_evaluator: %g s are more calls than can be counted: give a smaller min_repeat_ms.",
+        wanted);
+  }
+  *number = (int64_t)calls;
+  return 0;
+}
+
 /* One measurement; *number grows until it takes min_repeat_ms. */
 static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
   double wanted = (double)e->min_repeat_ms / 1000.0;
@@ -73,10 +88,8 @@ static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, do
   TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
   TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
   while (*seconds < wanted && zero_times < e->limit_zero_time_iterations) {
-    double golden = (double)*number * 1.618;
-    double needed = *seconds > 0 ? wanted / (*seconds / (double)*number) + 1 : golden;
     if (*seconds <= 0) ++zero_times;
-    *number = (int64_t)(needed > golden ? needed : golden);
+    TVMRT_RETURN_IF_ERROR(more_calls(wanted, *seconds, number));
     TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
   }
   return 0;
@@ -160,17 +173,6 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
                            prepare);
 }
 
-/* What lies on another machine is timed there: by the room that knows such modules. */
-static int evaluate_remote(const tvmrt_args* in, TVMValue* out, int* out_code) {
-  tvmrt_func* f = NULL;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get("rpc.TimeEvaluator", &f));
-  if (f == NULL) return tvmrt__fail("%s: this runtime has no remote modules.", in->who);
-  rc = TVMFuncCall(f, in->values, in->codes, in->count, out, out_code);
-  tvmrt__release(&f->base);
-  return rc;
-}
-
 /* Everything that was found is the evaluator's, which frees it also where it cannot be made
  * whole. */
 TVMRT_NATIVE(time_evaluator) {
@@ -182,7 +184,8 @@ TVMRT_NATIVE(time_evaluator) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
   if (in.codes[0] == kTVMModuleHandle) TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   if (mod != NULL && strcmp(mod->type->key, "rpc") == 0) {
-    return evaluate_remote(&in, out, out_code);
+    /* what lies on another machine is timed there: by the room that knows such modules */
+    return tvmrt__global_call("rpc.TimeEvaluator", args, type_codes, num_args, out, out_code);
   }
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;

@@ -313,18 +313,9 @@ static int find_or_load(const char* name, entry** out) {
 
 /* Let the front end look among its packages; those of Python name devices by entry points. */
 static int ask_front_end(const char* name) {
-  tvmrt_func* f = NULL;
   TVMValue arg = {.v_str = name};
-  TVMValue ret;
   int type = kTVMStr;
-  int code = kTVMNullptr;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get("tvmrt.device.find_installed", &f));
-  if (f == NULL) return 0;
-  rc = TVMFuncCall(f, &arg, &type, 1, &ret, &code);
-  if (rc == 0) tvmrt__release(tvmrt__value_object(&ret, code));
-  tvmrt__release(&f->base);
-  return rc;
+  return tvmrt__global_notify("tvmrt.device.find_installed", &arg, &type, 1);
 }
 
 /* With the registry locked, but not while the front end looks: that waits for its own lock, whose

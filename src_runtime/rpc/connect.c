@@ -167,25 +167,12 @@ static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* 
 
 /* ---- the server's functions ---- */
 
-/* Programs may register functions for the begin and the end of serving; none is no error. */
-static int call_hook(const char* name) {
-  tvmrt_func* f = NULL;
-  TVMValue result;
-  int code = kTVMNullptr;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
-  if (f == NULL) return 0;
-  rc = TVMFuncCall(f, NULL, NULL, 0, &result, &code);
-  if (rc == 0) tvmrt__release(tvmrt__value_object(&result, code));
-  tvmrt__release(&f->base);
-  return rc;
-}
-
-/* A hook that fails keeps the server from serving; how a session ended is no hook's business. */
+/* Programs may register functions for the begin and the end of serving. One that fails keeps the server
+ * from serving; how a session ended is no hook's business. */
 static int serve(tvmrt_channel* ch) {
-  TVMRT_RETURN_IF_ERROR(call_hook("tvm.rpc.server.start"));
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_notify("tvm.rpc.server.start", NULL, NULL, 0));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_serve(ch, &tvmrt__rpc_default_limits));
-  return call_hook("tvm.rpc.server.shutdown");
+  return tvmrt__global_notify("tvm.rpc.server.shutdown", NULL, NULL, 0);
 }
 
 /* (a connected descriptor), or (function that sends, function that receives). */

@@ -108,7 +108,6 @@ TVMRT_NATIVE(workpath) {
 /* The path of the name in argument 0, by the function that a front end may have put in its place. */
 static int path_of(const tvmrt_args* in, char** out) {
   static const char getter[] = "tvm.rpc.server.workpath";
-  tvmrt_func* f = NULL;
   TVMValue result;
   TVMValue arg;
   TVMByteArray text;
@@ -117,11 +116,7 @@ static int path_of(const tvmrt_args* in, char** out) {
   int rc;
   const tvmrt_args got = {getter, &result, &code, 1};
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &arg.v_str));
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(getter, &f));
-  if (f == NULL) return tvmrt__fail("there is no global function %s.", getter);
-  rc = TVMFuncCall(f, &arg, &kind, 1, &result, &code);
-  tvmrt__release(&f->base);
-  TVMRT_RETURN_IF_ERROR(rc);
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_call(getter, &arg, &kind, 1, &result, &code));
   rc = tvmrt__arg_bytes(&got, 0, &text);
   *out = rc == 0 ? tvmrt__strdup(text.data) : NULL;
   tvmrt__release(tvmrt__value_object(&result, code));

@@ -11,9 +11,9 @@
  * it the client's when there is one. */
 #include "handshake.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "../base/json.h"
 #include "wire.h"
 
 /* Keys have a few words; what is longer was no key. */
@@ -66,6 +66,18 @@ int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
   return rc;
 }
 
+/* What is no time is no option either. */
+static void read_timeout(const char* text, double* out_seconds) {
+  tvmrt_parser in;
+  double seconds;
+  tvmrt__parse_init(&in, "a session's timeout", text, strlen(text));
+  if (tvmrt__parse_real(&in, &seconds) != 0) {
+    tvmrt__forget_error();
+  } else if (seconds > 0 && seconds < 1e9) {
+    *out_seconds = seconds;
+  }
+}
+
 /* The words of a client's key: what it is, and options. Changes the text. */
 static bool matches(char* text, const char* expected, double* out_seconds) {
   static const char prefix[] = "client:";
@@ -75,11 +87,8 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
   if (word == NULL || strncmp(word, prefix, sizeof(prefix) - 1) != 0) return false;
   if (strcmp(word + sizeof(prefix) - 1, expected) != 0) return false;
   while ((word = strtok_r(NULL, " \t\n", &rest)) != NULL) {
-    double seconds;
-    if (strncmp(word, timeout, sizeof(timeout) - 1) != 0) continue;
-    /* what is no time is no option either */
-    seconds = strtod(word + sizeof(timeout) - 1, NULL);
-    if (seconds > 0 && seconds < 1e9) *out_seconds = seconds;
+    const size_t size = sizeof(timeout) - 1;
+    if (strncmp(word, timeout, size) == 0) read_timeout(word + size, out_seconds);
   }
   return true;
 }

@@ -75,18 +75,6 @@ static int free_handle(tvmrt_rpc_endpoint* ep) {
   return reply_null(ep);
 }
 
-/* By name, so that this room need not know the room of devices. */
-static int call_global(const char* name, TVMValue* args, int* codes, int count, TVMValue* result,
-                       int* out_code) {
-  tvmrt_func* f = NULL;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
-  if (f == NULL) return tvmrt__fail("there is no global function %s.", name);
-  rc = TVMFuncCall(f, args, codes, count, result, out_code);
-  tvmrt__release(&f->base);
-  return rc;
-}
-
 /* By the runtime's function, so that attributes are the same on both sides of a session. */
 static int get_attribute(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kDLDevice, kTVMArgInt};
@@ -98,8 +86,10 @@ static int get_attribute(tvmrt_rpc_endpoint* ep) {
   args[0].v_int64 = ep->args.values[0].v_device.device_type;
   args[1].v_int64 = ep->args.values[0].v_device.device_id;
   args[2] = ep->args.values[1];
-  /* whose answer is a number or nothing, so there is nothing to free */
-  TVMRT_RETURN_IF_ERROR(call_global("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
+  /* by name, so that this room need not know the room of devices; the answer is a number or nothing,
+   * so there is nothing to free */
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__global_call("runtime.GetDeviceAttr", args, kinds, 3, &result, &code));
   return tvmrt__rpc_reply_value(ep, &result, code);
 }
 

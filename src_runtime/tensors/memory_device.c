@@ -188,17 +188,6 @@ int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? 0 : api->free(dev, ptr);
 }
 
-/* By name: the room of remote calls lies above this one. */
-static int ask_remote(TVMValue* args, int* codes, int count, TVMValue* out, int* out_code) {
-  tvmrt_func* f = NULL;
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get("rpc.DeviceAttr", &f));
-  if (f == NULL) return tvmrt__fail_value("this runtime has no devices of other machines.");
-  rc = TVMFuncCall(f, args, codes, count, out, out_code);
-  tvmrt__release(&f->base);
-  return rc;
-}
-
 /* Whether memory of this type can be had; no is no error. */
 static bool device_exists(int device_type, int device_id) {
   const tvmrt_memory_device* api = device_type == kDLCPU ? &cpu_api : find_api(device_type);
@@ -219,7 +208,10 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
-  if (type >= REMOTE_TYPES) return ask_remote(args, type_codes, num_args, out, out_code);
+  /* by name: the room of remote calls lies above this one */
+  if (type >= REMOTE_TYPES) {
+    return tvmrt__global_call("rpc.DeviceAttr", args, type_codes, num_args, out, out_code);
+  }
   if (kind != 0) return 0; /* only "exists" is known of memory */
   return tvmrt__ret_int(out, out_code, device_exists((int)type, (int)id));
 }

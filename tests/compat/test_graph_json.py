@@ -332,6 +332,14 @@ def test_devices_that_are_not_here_are_named(library, number):
         run(library, graph, x=network.X)
 
 
+def test_a_device_that_no_int_holds_is_none(library):
+    """The low half of it would be the CPU."""
+    graph = network.graph()
+    graph["attrs"]["device_index"][1] = [(1 << 32) + 1] * 4
+    with pytest.raises((TVMError, ValueError), match="device of type"):
+        run(library, graph, x=network.X)
+
+
 def test_debug_executor_shows_every_node(library):
     create = tvmrt.get_global_func("tvm.graph_executor_debug.create")
     module = create(network.graph_text(), library, 1, 0)

@@ -90,6 +90,13 @@ def test_times_end_sessions():
         assert client.begin().socket.recv(1) == b""
 
 
+def test_a_time_has_a_point_where_the_server_writes_commas(decimal_comma):
+    with decimal_comma(), listening() as (listener, _):
+        with Raw(listener.port, f"{KEY} -timeout=0.2") as client:
+            client.begin()
+            assert b"RPCSessionTimeoutError" in client.read(60)
+
+
 @pytest.mark.slow
 def test_a_tracker_that_comes_and_goes():
     tracker = rpc.Tracker(port=0)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import locale
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -45,27 +41,3 @@ def aot_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("aot")
     source = libraries.DATA / "network.c"
     return libraries.compile_library(source, folder / "network.so", libraries.aot_blob())
-
-
-@pytest.fixture
-def decimal_comma(tmp_path, monkeypatch):
-    """Makes the process write 1,5 for 1.5 while it is entered, as programs may choose."""
-    if not shutil.which("localedef"):
-        pytest.skip("no localedef, which makes locales")
-    made = tmp_path / "de_DE.UTF-8"
-    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", made]
-    subprocess.run(command, capture_output=True, check=False)
-    if not made.is_dir():
-        pytest.skip("no sources of locales")
-    monkeypatch.setenv("LOCPATH", str(tmp_path))
-
-    @contextlib.contextmanager
-    def entered():
-        locale.setlocale(locale.LC_NUMERIC, "de_DE.UTF-8")
-        try:
-            assert locale.localeconv()["decimal_point"] == ","
-            yield
-        finally:
-            locale.setlocale(locale.LC_NUMERIC, "C")
-
-    return entered

@@ -162,6 +162,12 @@ def test_time_evaluator_reaches_min_repeat_ms(toolbox):
     assert 0 < evaluate().mean < 1e-3
 
 
+def test_time_evaluator_refuses_more_calls_than_can_be_counted(toolbox):
+    evaluate = toolbox.time_evaluator("nothing", tvmrt.cpu(0), number=1, min_repeat_ms=1 << 62)
+    with pytest.raises(ValueError, match="more calls than can be counted: give a smaller"):
+        evaluate()
+
+
 def test_time_evaluator_reports_errors(toolbox):
     with pytest.raises(ValueError, match="too cold"):
         toolbox.time_evaluator("raise_error", tvmrt.cpu(0))("ValueError: too cold")
