@@ -3,46 +3,20 @@
  * \brief The register tile over pairs of bfloat16 by AMX: up to 32 pixels times two vectors of 16
  * output channels.
  *
- * All eight registers of AMX have 16 rows of 64 bytes here: sums of 16 pixels by 16 channels, 16
- * pairs of 16 pixels, or those of 16 channels, which lie in memory as tile/bf16.h packs them. The
- * numbers of the registers, for pixels from 0 and from 16 on:
- *
- *                   channels 0 to 15   16 to 31
- *   weights                6              7
- *   pixels 0    4          0              1
- *   pixels 16   5          2              3
+ * All eight registers of AMX (tile/amx.h) have 16 rows of 64 bytes here: sums of 16 pixels by 16
+ * channels, 16 pairs of 16 pixels, or those of 16 channels, which lie in memory as tile/bf16.h packs
+ * them.
  *
  * Where a tile's pixels fill no whole register, or equal parts of a run do not, the tile says so to the
  * processor for its own time; the end of a run without such parts is copied with zeros around it. A
  * task begins with tvmrt_amx_begin(), which says that registers are whole, and ends with
- * tvmrt_amx_end(). The process needs the system's permission, for which levels.h asks.
+ * tvmrt_amx_end().
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
 
-#include <immintrin.h>
-
+#include "amx.h"
 #include "bf16.h"
-
-enum { TVMRT_AMX_ROWS = 16, TVMRT_AMX_BYTES = 64 };
-
-/*! \brief What LDTILECFG reads. */
-typedef struct {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t bytes[16];
-  uint8_t rows[16];
-} tvmrt_amx_config;
-
-/*! \brief Registers for so many pixels from 0 and from 16 on, and pairs of each. */
-static inline void tvmrt_amx_configure(int first, int more, int pairs) {
-  const uint8_t a = (uint8_t)first, b = (uint8_t)more, k = (uint8_t)pairs;
-  const uint16_t x = (uint16_t)(pairs * 4);
-  const tvmrt_amx_config config = {
-      1, 0, {0}, {64, 64, 64, 64, x, x, 64, 64}, {a, a, b, b, a, b, k, k}};
-  /* GCC's intrinsics do not say that they read memory */
-  __asm__ volatile("" : : "r"(&config) : "memory");
-  _tile_loadconfig(&config);
-}
 
 /*! \brief Makes the registers ready on this thread. */
 static inline void tvmrt_amx_begin(void) { tvmrt_amx_configure(16, 16, 16); }
