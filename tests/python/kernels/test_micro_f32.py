@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from kernel_build import build, pointer
 
-from tvmrt.codegen.window.boards.float32 import KERNELS, choose
+from tvmrt.codegen.window.boards.float32 import KERNELS
 from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
 from tvmrt.codegen.window.boards.layer_f32 import MicroLayer
 from tvmrt.codegen.window.boards.shape import MicroShape
+from tvmrt.codegen.window.plan import Window
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = "\n".join(
@@ -48,9 +49,10 @@ def shape(in_c, out_c, size, kernel=(1, 1), stride=(1, 1), dilation=(1, 1), pad=
     """A shape whose end padding equals its start padding unless ``out`` says otherwise."""
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     full = tuple((n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, pad, reach, stride))
-    return MicroShape(
-        batch, size, out or full, kernel, stride, dilation, pad, in_c, out_c, in_c, out_c, depthwise
-    )
+    images = [(1, *pair) for pair in (size, out or full)]
+    walk = [(1, *pair) for pair in (kernel, stride, dilation)]
+    window = Window(batch, *images, in_c, out_c, *walk, (0, *pad))
+    return MicroShape(window, in_c, out_c, depthwise)
 
 
 SHAPES = {
@@ -76,7 +78,7 @@ BOUNDS = {"free": (-np.inf, np.inf), "relu": (0.0, np.inf), "both": (-0.5, 1.0)}
 
 def reference(x: np.ndarray, w: np.ndarray, s: MicroShape) -> np.ndarray:
     """The sums in float64, [batch, height, width, channels]."""
-    y = np.zeros((s.batch, *s.out, s.out_c))
+    y = np.zeros((s.window.batch, *s.out, s.out_c))
     for (h, v), (kh, kw) in ((o, k) for o in np.ndindex(*s.out) for k in np.ndindex(*s.kernel)):
         row = h * s.stride[0] - s.pad[0] + kh * s.dilation[0]
         column = v * s.stride[1] - s.pad[1] + kw * s.dilation[1]
@@ -117,11 +119,11 @@ def case(s: MicroShape, low: float, high: float, plain: bool = False) -> Case:
     def random(*extents):
         return rng.standard_normal(extents).astype(np.float32)
 
-    x = random(s.batch, *s.in_, s.in_c)
-    w = random(s.out_c, 1 if s.depthwise else s.in_c, *s.kernel) / np.float32(s.window**0.5)
-    bias, residual = random(s.out_c), random(s.batch, *s.out, s.out_c)
+    x = random(s.window.batch, *s.in_, s.in_c)
+    w = random(s.out_c, 1 if s.depthwise else s.in_c, *s.kernel) / np.float32(s.elements**0.5)
+    bias, residual = random(s.out_c), random(s.window.batch, *s.out, s.out_c)
     layer = MicroLayer(s, w, bias, low, high, s.in_place, plain)
-    kernel = choose(layer, frozenset())
+    kernel = KERNELS.choose(layer, frozenset())
     sums = reference(x, w, s) + bias + (0 if plain else residual)
     packed, residual = kernel.pack(layer), None if plain else residual
     return Case(kernel, layer, packed, x, residual, np.clip(sums, low, high))

@@ -28,7 +28,7 @@ from kernel_build import ROOT, build
 from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.boards.factors import all_fixed, factors, fixed_factors
-from tvmrt.codegen.window.boards.int8 import KERNELS, choose
+from tvmrt.codegen.window.boards.int8 import KERNELS
 from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
 from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
 
@@ -265,7 +265,7 @@ def test_every_layer_has_a_kernel_on_every_board(target):
     for shape in SHAPES.values():
         w = np.full((shape.out_c, shape.in_c // shape.groups, *shape.kernel), 255, np.uint8)
         one = described(shape, False, 0, w)
-        kernel = choose(one, get_target(target).board)
+        kernel = KERNELS.choose(one, get_target(target).board)
         assert kernel.needs <= get_target(target).board
         assert kernel.supports(one)
 
@@ -275,7 +275,7 @@ def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
     for n in (508, 520):
         shape = Shape(in_c=n, out_c=4, size=(1, 1), **POINT)
         one = described(shape, True, 0, np.full((4, n, 1, 1), 127, np.int8))
-        joined[n] = choose(one, frozenset({"dsp"})) is KERNELS["conv_joint"]
+        joined[n] = KERNELS.choose(one, frozenset({"dsp"})) is KERNELS["conv_joint"]
     assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
 
 

@@ -14,18 +14,17 @@ from tvmrt.ir.extent import Whole, symbols_of
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
-from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
 from ..target import Target
 from . import packing_f32 as packing
-from .boards import float32 as boards
-from .boards import row_layers
+from .boards.float32 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
 from .boards.layer_f32 import MicroLayer
-from .boards.shape import MicroShape, flat_shape
+from .boards.row_layers import BoardLowering
+from .boards.shape import MicroShape
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
 from .pack_once import packed_once
@@ -33,6 +32,7 @@ from .plan import Window
 from .row_operands import fits_rows
 from .slabs import SlabLayer, slab_layer
 
+BOARD_STRUCT = "tvmrt_micro_conv_f32"
 MOST_PLANES = 4  # channels that a layer reads as planes
 
 
@@ -97,18 +97,12 @@ class ConvolutionLowering(ChannelsLastLowering):
 
     def window(self, step: Step) -> Window:
         """The layer's window; extents without their kernel's axes are 1."""
-        x, w, y, attrs = self.node.inputs[0], self.node.inputs[1], self.node.output, self.node.attrs
-        return Window(
-            x.shape[0],
-            triple(x.shape[2:], 1),
-            triple(y.shape[2:], 1),
+        x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
+        strides = (
             pixel_stride(step.reads[step.read_values.index(x)].at),
             pixel_stride(step.writes[0].at),
-            triple(w.shape[2:], 1),
-            triple(attrs["strides"], 1),
-            triple(attrs["dilations"], 1),
-            triple(attrs["pads_before"], 0),
         )
+        return Window.of(x.shape, y.shape, w.shape[2:], self.node.attrs, *strides)
 
     def layer(self, step: Step) -> LayerF32:
         """What register tiles compute."""
@@ -216,25 +210,6 @@ def print_data_f32(f: FunctionWriter, fields: dict[str, str], name: str = "data"
     print_struct(f, f"const tvmrt_data_f32 {name}", given)
 
 
-def emit_board(
-    f: FunctionWriter,
-    step: Step,
-    epilogue: Epilogue,
-    layer: MicroLayer,
-    x: str,
-    residual: tuple[str, int],
-    order: tuple[int, ...],
-) -> None:
-    """Print the call of a microcontrollers' kernel.
-
-    ``x``: the input's pointer; ``residual``: its pointer and pixel stride; ``order``: the result's
-    axes with the channels last.
-    """
-    kernel = boards.choose(layer, step.lowering.target.board)
-    address = print_board(f, step, epilogue, layer, kernel, x, residual, order)
-    f.line(f"return {kernel.call(layer, address)};")
-
-
 def print_board(
     f: FunctionWriter,
     step: Step,
@@ -245,16 +220,20 @@ def print_board(
     residual: tuple[str, int],
     order: tuple[int, ...],
 ) -> str:
-    """Print the layer and the tensors, ``data``, as structs; the layer's address in C."""
+    """Print the layer and the tensors, ``data``, as structs; the layer's address in C.
+
+    ``x``: the input's pointer; ``residual``: its pointer and pixel stride; ``order``: the result's
+    axes with the channels last.
+    """
     packed = kernel.pack(layer)
     fields = {"x": x, "weights": f.constant("weights", packed.weights)}
     if packed.bias is not None:
         fields["bias"] = f.constant("bias", packed.bias)
-    y_stride, shape = layer.shape.y_stride, step.lowering.node.output.shape
+    y_stride, shape = layer.shape.window.y_stride, step.lowering.node.output.shape
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
-    address = share_layer(f, "tvmrt_micro_conv_f32", members, layer.shape.of_run)
+    address = share_layer(f, BOARD_STRUCT, members, layer.shape.of_run)
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)
@@ -262,8 +241,11 @@ def print_board(
 
 
 @lowers("conv")
-class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
+class ConvLowering(BoardLowering, ConvolutionLowering):
     """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
+
+    kernels = BOARDS
+    struct = BOARD_STRUCT
 
     def macs(self) -> int:
         w = self.node.inputs[1]
@@ -285,25 +267,26 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
             return order
         return replace(order, channels=order.groups, groups=1)  # side by side in vectors
 
-    def board_shape(self, step: Step) -> MicroShape | None:
-        """The layer's shape for the kernels of microcontrollers, where those are to be used."""
-        x, y, groups = self.node.inputs[0], self.node.output, self.node.attrs["groups"]
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
         if self.target.board is None or not (self.depthwise or groups == 1):
             return None
-        window = self.window(step)
-        flat = flat_shape(window)
-        if flat is None:
+        shape = MicroShape(self.window(step), w.shape[1] * groups, w.shape[0], self.depthwise)
+        if not shape.fits:
             return None
-        channels = (x.shape[1], y.shape[1], window.x_stride, window.y_stride)
-        shape = MicroShape(window.batch, *flat, *channels, self.depthwise)
-        return shape if shape.fits else None
-
-    def board_layer(self, shape: MicroShape) -> MicroLayer:
-        """The layer as those kernels are asked about it."""
-        w, epilogue = self.node.inputs[1], self.epilogue
+        epilogue = self.epilogue
         weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
         bounds = (epilogue.low, epilogue.high)
-        return MicroLayer(shape, weights, self.bias(), *bounds, shape.in_place, epilogue.plain)
+        over_input = shape.pointwise if by_rows else shape.in_place
+        return MicroLayer(shape, weights, self.bias(), *bounds, over_input, epilogue.plain)
+
+    def print_board(
+        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel[MicroLayer]
+    ) -> str:
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual = self.residual_parts(step, f, self.epilogue)
+        order = channels_last_order(len(self.node.output.shape))
+        return print_board(f, step, self.epilogue, layer, kernel, x, residual, order)
 
     @property
     def reads_planes(self) -> bool:
@@ -334,55 +317,19 @@ class ConvLowering(row_layers.CutByKernel, ConvolutionLowering):
         sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
         return conv_layer(*sizes, self.kind)
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        shape = self.board_shape(step)
-        if shape is None:
-            return super().kernel_blocks(step)
-        return (boards.scratch_bytes(self.board_layer(shape), self.target.board),)
+    def tile_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.layer(step).scratch_bytes,)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        pairs, shape = super().in_place(step), self.board_shape(step)
+        pairs, layer = super().in_place(step), self.board_layer(step)
         i = step.read_values.index(self.node.inputs[0])
-        if shape is not None and shape.in_place:
+        if layer is not None and layer.shape.in_place:
             if same_place(step.reads[i].at, step.writes[0].at):
                 pairs.append((i, 0))
         return pairs
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        shape = self.board_shape(step)
-        if shape is not None:
-            self._emit_board(step, f, self.board_layer(shape))
-        else:
-            self.emit_layer(step, f, self.tiled(step))
-
-    def _emit_board(self, step: Step, f: FunctionWriter, layer: MicroLayer) -> None:
-        emit_board(f, step, self.epilogue, layer, *self._board_operands(step, f))
-
-    def _board_operands(
-        self, step: Step, f: FunctionWriter
-    ) -> tuple[str, tuple[str, int], tuple[int, ...]]:
-        """The input's pointer, the residual's with its pixel stride, and the result's axes."""
-        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
-        residual = self.residual_parts(step, f, self.epilogue)
-        return x, residual, channels_last_order(len(self.node.output.shape))
-
-    def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel[MicroLayer]] | None:
-        """The layer and its kernel in a chain."""
-        shape = self.board_shape(step)
-        if shape is None or not row_layers.can_be_cut(shape, step):
-            return None
-        layer = replace(self.board_layer(shape), over_input=shape.pointwise)
-        return layer, boards.choose_for_rows(layer, self.target.board)
-
-    def row_layer(self, step: Step) -> RowLayer | None:
-        found = self._row_kernel(step)
-        return found and row_layers.row_layer(*found, 4, 4)
-
-    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        layer, kernel = self._row_kernel(step)
-        operands = self._board_operands(step, f)
-        address = print_board(f, step, self.epilogue, layer, kernel, *operands)
-        row_layers.emit_call(f, layer, kernel, address, "tvmrt_micro_conv_f32")
+    def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+        self.emit_layer(step, f, self.tiled(step))
 
     def options(self, step: Step) -> list[Choice]:
         layer = self.layer(step)

@@ -20,10 +20,10 @@ from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
 from ..target import Target
 from . import packing_f32 as packing
-from .boards import float32 as boards
+from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayer, by_fours
 from .boards.shape import MicroShape
-from .conv import conv_kernel, conv_layer, emit_board, print_data_f32, weights_text
+from .conv import conv_kernel, conv_layer, print_board, print_data_f32, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
 from .plan import Window
 from .row_operands import fits_rows
@@ -120,7 +120,7 @@ class _Product:
         """Bytes that the kernel takes: a computed right factor is packed panel by panel."""
         layer = self._board_layer()
         if layer is not None:
-            return (boards.scratch_bytes(layer, self.target.board),)
+            return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
         panel = 0 if self.b_at is None else most(self.depth) * self._tiles().block
         if not self.reduced:
             return (panel * 4,) if panel else ()
@@ -204,11 +204,8 @@ class _Product:
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""
-        b, row = self.node.inputs[1], self.row
-        shape = MicroShape(
-            1, (1, row.extent), (1, row.extent), (1, 1), (1, 1), (1, 1), (0, 0), self.k, self.n,
-            row.strides[self.A], row.strides[self.Y], False,
-        )  # fmt: skip
+        b = self.node.inputs[1]
+        shape = MicroShape(self._window(), self.k, self.n, False)
         packed = self.is_packed and b.type.rank == 2 and not self.batches
         if self.target.board is None or not packed or not shape.fits:
             return None
@@ -218,6 +215,11 @@ class _Product:
         biases = None if bias is None else bias.data
         return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
 
+    def _window(self) -> Window:
+        """The rows as pixels of a 1 x 1 convolution."""
+        rows = (1, 1, self.row.extent)
+        return Window(1, rows, rows, self.row.strides[self.A], self.row.strides[self.Y])
+
     def panels(self) -> packing.Panels | None:
         """See :meth:`MatMulLowering.panels`."""
         b, layer = self.node.inputs[1], self._board_layer()
@@ -226,7 +228,7 @@ class _Product:
         if layer is None:
             tiles = self._tiles()
             return packing.Panels(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
-        if boards.choose(layer, self.target.board) is not boards.KERNELS["conv"]:
+        if BOARDS.choose(layer, self.target.board) is not BOARDS["conv"]:
             return None
         return packing.Panels(by_fours(layer), self.k, 4)
 
@@ -273,7 +275,9 @@ class _MatMulPrinter(_Product):
         x, other = self._pointer(self.node.inputs[0], "a"), self.epilogue.residual
         residual = "NULL" if other is None else self._pointer(other, "residual")
         strided = (residual, self.row.strides[self.RESIDUAL])
-        emit_board(self.f, self.step, self.epilogue, layer, x, strided, self.order)
+        kernel, told = BOARDS.choose(layer, self.target.board), (x, strided, self.order)
+        address = print_board(self.f, self.step, self.epilogue, layer, kernel, *told)
+        self.f.line(f"return {kernel.call(layer, address)};")
 
     def _pointer(self, value: Value, name: str) -> str:
         if value.is_constant:
@@ -296,9 +300,7 @@ class _MatMulPrinter(_Product):
         """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
         in cache."""
         f, row = self.f, self.row
-        rows = (1, 1, row.extent)
-        window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
-        layer = conv_layer(window, self.k, self.n, 1, self.kind)
+        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind)
         layer = layer.shared_out(self.lowering.chosen(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)

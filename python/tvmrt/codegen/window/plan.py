@@ -6,12 +6,16 @@ both are what kernels find in ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/win
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
+from typing import Any
 
-from tvmrt.ir.extent import most, symbols_of
+from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
+
+from ..c.initializers import triple
 
 Triple = tuple[int, int, int]
 ONES, ZEROS = (1, 1, 1), (0, 0, 0)
@@ -44,6 +48,30 @@ class Window:
     dilation: Triple = ONES
     pad: Triple = ZEROS
 
+    @classmethod
+    def of(
+        cls,
+        in_: Sequence[Whole],
+        out: Sequence[Whole],
+        kernel: Sequence[int],
+        attrs: Mapping[str, Any],
+        x: Whole,
+        y: Whole,
+    ) -> Window:
+        """The window of a node with strides, dilations and padding, from shapes with the channels
+        behind the batch; extents that are not there are 1. ``x`` and ``y`` are the strides."""
+        return cls(
+            in_[0],
+            triple(in_[2:], 1),
+            triple(out[2:], 1),
+            x,
+            y,
+            triple(kernel, 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+        )
+
     @property
     def taps(self) -> int:
         return prod(self.kernel)
@@ -71,6 +99,12 @@ class Window:
         """Whether each window is a pixel at its own place."""
         still = self.in_ == self.out and self.pad == ZEROS
         return still and self.kernel == ONES and self.stride == ONES
+
+    @property
+    def flat(self) -> bool:
+        """Whether nothing lies along the depth."""
+        depth = (self.in_[0], self.out[0], self.kernel[0], self.stride[0], self.pad[0])
+        return depth == (1, 1, 1, 1, 0)
 
     def overhangs(self, dim: int) -> bool:
         """Whether some window lies in padding along an axis."""

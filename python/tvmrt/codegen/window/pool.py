@@ -107,18 +107,9 @@ class PoolLowering(ChannelsLastLowering):
 
 def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
     """The window of a pooling layer."""
-    attrs = node.attrs
-    return Window(
-        batch,
-        triple(node.inputs[0].shape[2:], 1),
-        triple(attrs["out_spatial"], 1),
-        x_stride,
-        y_stride,
-        triple(attrs["kernel"], 1),
-        triple(attrs["strides"], 1),
-        triple(attrs["dilations"], 1),
-        triple(attrs["pads_before"], 0),
-    )
+    x, out = node.inputs[0].shape, (batch, 1, *node.attrs["out_spatial"])
+    shapes = (batch, *x[1:]), out, node.attrs["kernel"]
+    return Window.of(*shapes, node.attrs, x_stride, y_stride)
 
 
 def pool_window(node: Node, batch: int, x_stride: int, y_stride: int) -> dict[str, object]:

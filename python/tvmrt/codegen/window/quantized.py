@@ -19,26 +19,23 @@ from tvmrt.ir.program import (
 )
 from tvmrt.ir.quantized import storage_range
 from tvmrt.ir.tuned import Choice
-from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import (
     print_layer,
     print_struct,
     share_layer,
-    triple,
 )
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, DENSE, lowers, same_place
 from . import packing_i8 as packing
-from .boards import int8 as boards
-from .boards import row_layers
 from .boards.factors import all_fixed, factors
 from .boards.float_rows import print_floats
+from .boards.int8 import KERNELS as BOARDS
 from .boards.kernel import MicroKernel
 from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.residual import FLOATS, print_sum
-from .boards.shape import MicroShape
+from .boards.row_layers import BoardLowering
 from .layer_i8 import ConvI8
 from .pack_once import packed_once_i8
 from .plan import Window
@@ -52,7 +49,7 @@ PARALLEL_MACS = 1 << 20
 _DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
 
 
-class IntegerProduct(row_layers.CutByKernel):
+class IntegerProduct(BoardLowering):
     """What integer convolutions and matrix products share: packing, bounds, row epilogue.
 
     Subclasses say where the channels are (``order``), how memory must look (``demand``), and
@@ -60,6 +57,8 @@ class IntegerProduct(row_layers.CutByKernel):
     """
 
     takes_epilogue = True
+    kernels = BOARDS
+    struct = "tvmrt_micro_conv_i8"
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -119,8 +118,8 @@ class IntegerProduct(row_layers.CutByKernel):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
-        shape = self.board_shape(step)
-        over_input = shape is not None and shape.in_place
+        layer = self.board_layer(step)
+        over_input = layer is not None and layer.shape.in_place
         return [
             (i, 0)
             for i, access in enumerate(step.reads)
@@ -156,40 +155,22 @@ class IntegerProduct(row_layers.CutByKernel):
         alone = not self.group.after or self.added is not None
         return self.node.attrs["to"] in ("int8", "uint8") and alone
 
-    def board_shape(self, step: Step) -> MicroShape | None:
-        """The layer's shape for the kernels of microcontrollers, where those are to be used."""
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
         if self.target.board is None:
             return None
-        return shape_of(self.layer(step), self.scale if self.direct else None)
+        layer = self.layer(step)
+        shape = shape_of(layer, self.scale if self.direct else None)
+        if shape is None:
+            return None
+        return MicroLayer(shape, layer, self.weights(), self.w_zero, self.bias)
 
-    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        shape = self.board_shape(step)
-        if shape is not None:
-            layer, kernel = self._board_kernel(step, shape)
-            return (kernel.scratch(layer).bytes,)
+    def tile_blocks(self, step: Step) -> tuple[int, ...]:
         tiled, packed, direct = self._packed(step)
         return (tiled.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        shape = self.board_shape(step)
-        if shape is None:
-            self._emit_tiles(step, f)
-        else:
-            self._emit_board(step, f, shape)
-
-    def _board_kernel(self, step: Step, shape: MicroShape) -> tuple[MicroLayer, MicroKernel]:
-        layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
-        return layer, boards.choose(layer, self.target.board)
-
-    def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
-        layer, kernel = self._board_kernel(step, shape)
-        address = self._print_board(step, f, layer, kernel)
-        f.line(f"return {kernel.call(layer, address)};")
-
-    def _print_board(
+    def print_board(
         self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel
     ) -> str:
-        """The layer and the tensors as structs; the layer's address in C."""
         name_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)
@@ -209,7 +190,7 @@ class IntegerProduct(row_layers.CutByKernel):
             fields["shift"] = f.constant("shift", packed.shift)
         fields["y"] = y
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
-        address = share_layer(f, "tvmrt_micro_conv_i8", members, layer.shape.of_run)
+        address = share_layer(f, self.struct, members, layer.shape.of_run)
         if not self.direct:
             added = None
             if "mve" not in (self.target.board or ()):  # whose calls are deeper already
@@ -225,29 +206,6 @@ class IntegerProduct(row_layers.CutByKernel):
         # every member: for what is not named compilers call memset()
         print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
         return address
-
-    def _row_kernel(self, step: Step) -> tuple[MicroLayer, MicroKernel] | None:
-        """The layer and its kernel in a chain."""
-        shape = self.board_shape(step)
-        if shape is None or not row_layers.can_be_cut(shape, step):
-            return None
-        layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
-        kernel = boards.choose_for_rows(layer, self.target.board)
-        return None if kernel is None else (layer, kernel)
-
-    def row_layer(self, step: Step) -> RowLayer | None:
-        found = self._row_kernel(step)
-        return found and row_layers.row_layer(*found, 1, step.writes[0].dtype.itemsize)
-
-    def row_surplus(self, step: Step) -> int:
-        layer, kernel = self._row_kernel(step)
-        alone = boards.choose(layer, self.target.board)
-        return int(most(self.macs()) * (kernel.cost - alone.cost))
-
-    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
-        layer, kernel = self._row_kernel(step)
-        address = self._print_board(step, f, layer, kernel)
-        row_layers.emit_call(f, layer, kernel, address, "tvmrt_micro_conv_i8")
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""
@@ -303,7 +261,7 @@ class IntegerProduct(row_layers.CutByKernel):
         names = (f.constant("weights", w.data), f.constant("zeros", taken.astype(np.int32)))
         return packed_once_i8(f, order, *names, f.scratch())
 
-    def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+    def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
         node, scale = self.node, self.scale
         layer, packed, direct = self._packed(step)
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
@@ -392,17 +350,8 @@ class QConvLowering(IntegerProduct):
 
     def layer(self, step: Step) -> ConvI8:
         x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
-        window = Window(
-            x.shape[0],
-            triple(x.shape[2:], 1),
-            triple(y.shape[2:], 1),
-            pixel_stride(self.read_at(step, x)),
-            pixel_stride(step.writes[0].at),
-            triple(self.weights().shape[2:], 1),
-            triple(attrs["strides"], 1),
-            triple(attrs["dilations"], 1),
-            triple(attrs["pads_before"], 0),
-        )
+        strides = pixel_stride(self.read_at(step, x)), pixel_stride(step.writes[0].at)
+        window = Window.of(x.shape, y.shape, self.weights().shape[2:], attrs, *strides)
         groups = attrs["groups"]
         formats = self.formats(not groups == x.shape[1] == y.shape[1] > 1)
         sizes = {"window": window, "in_c": x.shape[1], "out_c": y.shape[1], "groups": groups}

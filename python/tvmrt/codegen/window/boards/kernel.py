@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Generic, Protocol, TypeVar
@@ -79,23 +79,36 @@ class MicroKernel(Generic[Layer]):
     unit: int = 1
     more: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
 
+    def has_rows(self, layer: Layer) -> bool:
+        """Whether it can be called for some rows; what is the least code computes one row."""
+        return self.cost > 0 and (self.rows != "" or not layer.shape.depthwise)
+
     def call(self, layer: Layer, address: str) -> str:
         """The C expression that computes a layer at an address, whose tensors are ``data``."""
         return f"{self.tile}({', '.join([address, '&data', *self.more(layer)])})"
 
 
-def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:
+class Kernels(dict[str, MicroKernel[Layer]]):
     """The ``KERNEL`` of each module of a package, by the module's name."""
-    names = [each.name for each in pkgutil.iter_modules(path)]
-    return {name: import_module(f"{package}.{name}").KERNEL for name in names}
 
+    def __init__(self, package: str, path: Iterable[str]) -> None:
+        names = [each.name for each in pkgutil.iter_modules(path)]
+        super().__init__({name: import_module(f"{package}.{name}").KERNEL for name in names})
 
-def cheapest(
-    kernels: Mapping[str, MicroKernel[Layer]], layer: Layer, board: frozenset[str]
-) -> MicroKernel[Layer]:
-    """The cheapest kernel that supports the layer on a board with these instructions."""
-    ordered = sorted(kernels.values(), key=lambda kernel: (not kernel.needs, kernel.cost))
-    return next(each for each in ordered if each.needs <= board and each.supports(layer))
+    def choose(
+        self, layer: Layer, board: frozenset[str], by_rows: bool = False
+    ) -> MicroKernel[Layer]:
+        """The cheapest kernel that supports the layer on a board with these instructions.
+
+        ``by_rows``: that can be called for some rows of the layer.
+        """
+        fit = (
+            each
+            for each in self.values()
+            if each.needs <= board and (not by_rows or each.has_rows(layer))
+        )
+        ordered = sorted(fit, key=lambda kernel: (not kernel.needs, kernel.cost))
+        return next(each for each in ordered if each.supports(layer))
 
 
 def padded(values: np.ndarray, unit: int) -> np.ndarray:

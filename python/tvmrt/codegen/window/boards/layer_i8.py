@@ -13,7 +13,7 @@ from tvmrt.ir.rounding import round_up
 from ..layer_i8 import ConvI8, centred_weights
 from ..packing_i8 import wrap_int32
 from .kernel import MicroKernel, MicroWeights, padded
-from .shape import MicroShape, Windows, flat_shape
+from .shape import MicroShape, Windows
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 # Places of four channels or elements that SXTB16 widens at once.
@@ -95,14 +95,11 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
 
     ``scale``: the multipliers of the sums, None where an epilogue takes the sums.
     """
-    window = layer.window
-    flat = flat_shape(window)
-    if flat is None or not (layer.groups == 1 or layer.depthwise):
+    if not (layer.groups == 1 or layer.depthwise):
         return None
     if scale is not None and not (scale.min() > 0 and scale.max() < 256):
         return None
-    channels = (layer.in_c, layer.out_c, window.x_stride, window.y_stride)
-    shape = MicroShape(window.batch, *flat, *channels, layer.depthwise)
+    shape = MicroShape(layer.window, layer.in_c, layer.out_c, layer.depthwise)
     return shape if shape.fits else None
 
 
@@ -122,7 +119,7 @@ def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     ``unit``: of what the length of a window is a multiple.
     """
     shape = layer.shape
-    length = round_up(shape.window, unit)
+    length = round_up(shape.elements, unit)
     as_they_lie = shape.pointwise and length == shape.in_c
     windows = min(2, most(shape.pixels)) * length * element + (0 if as_they_lie else length)
     return Windows(length, windows if windows > STACK_WINDOWS else 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
 from tvmrt.ir.rounding import round_up
@@ -15,45 +14,39 @@ MOST = (1 << 15) - 1  # of an extent
 MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
 
 
-Pair = tuple[Whole, Whole]
+def _pair(name: str) -> property:
+    """The (height, width) of the window's."""
+    return property(lambda shape: getattr(shape.window, name)[1:])
 
 
 @dataclass(frozen=True)
 class MicroShape:
-    """A 2-D convolution or a matrix product, channels last; pairs are (height, width).
+    """A layer of a 2-D window, or a matrix product, channels last; pairs are (height, width)."""
 
-    ``pad`` is the padding at the start, the end follows from ``out``; strides are in elements.
-    """
-
-    batch: Whole
-    in_: Pair
-    out: Pair
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    pad: tuple[int, int]
+    window: Window
     in_c: int
     out_c: int
-    x_stride: Whole
-    y_stride: Whole
     depthwise: bool
+
+    in_, out, pad = _pair("in_"), _pair("out"), _pair("pad")
+    kernel, stride, dilation = _pair("kernel"), _pair("stride"), _pair("dilation")
 
     @property
     def fits(self) -> bool:
-        """Whether the numbers fit into the kernels' structures."""
+        """Whether there is no third dimension, and the numbers fit into the kernels' structures."""
+        w = self.window
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
         numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
         if self.depthwise:
-            numbers += [self.batch, self.ring_columns]
+            numbers += [w.batch, self.ring_columns]
         rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
         fit = all(-MOST <= least(n) and most(n) <= MOST for n in numbers)
-        return rows and fit and min(map(least, self.in_ + self.out)) > 0
+        return w.flat and rows and fit and min(map(least, self.in_ + self.out)) > 0
 
     @property
     def pointwise(self) -> bool:
         """Whether the window of an output pixel is the input pixel at its place."""
-        still = self.in_ == self.out and self.stride == (1, 1) and self.pad == (0, 0)
-        return still and self.kernel == (1, 1) and not self.depthwise
+        return self.window.is_pixels and not self.depthwise
 
     @property
     def in_place(self) -> bool:
@@ -67,33 +60,34 @@ class MicroShape:
     @property
     def of_run(self) -> bool:
         """Whether it depends on a size of the run."""
-        sizes = (self.batch, *self.in_, *self.out, self.x_stride, self.y_stride)
-        return bool(symbols_of(*sizes))
+        w = self.window
+        return bool(symbols_of(w.batch, *w.in_, *w.out, w.x_stride, w.y_stride))
 
     @property
     def pixels(self) -> Whole:
         """Output pixels of all images."""
-        return self.batch * prod(self.out)
+        return self.window.pixels
 
     @property
-    def window(self) -> int:
-        """Elements of the window of an output pixel."""
-        return prod(self.kernel) * (1 if self.depthwise else self.in_c)
+    def elements(self) -> int:
+        """Of the window of an output pixel."""
+        return self.window.taps * (1 if self.depthwise else self.in_c)
 
     @property
     def columns(self) -> int:
         """Columns of a window that lie behind each other in memory: all of them, or one."""
-        return self.kernel[1] if self.x_stride == self.in_c and self.dilation[1] == 1 else 1
+        touch = self.window.x_stride == self.in_c and self.dilation[1] == 1
+        return self.kernel[1] if touch else 1
 
     @property
     def ring_rows(self) -> int:
         """Rows under a window."""
-        return (self.kernel[0] - 1) * self.dilation[0] + 1
+        return self.window.span(1)
 
     @property
     def ring_columns(self) -> Whole:
         """Columns under all windows of a row, padding included."""
-        return (self.out[1] - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
+        return self.window.reach(2)
 
     @property
     def whole_quads(self) -> int:
@@ -110,8 +104,8 @@ class MicroShape:
             **{name: f"{{{short(h)}, {short(w)}}}" for name, (h, w) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
-            "x_stride": self.x_stride,
-            "y_stride": self.y_stride,
+            "x_stride": self.window.x_stride,
+            "y_stride": self.window.y_stride,
             "scratch": scratch.bytes,
             "kept": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
         }
@@ -168,7 +162,7 @@ class Ring:
         return {
             "ring": {
                 "plane": self.plane,
-                "images": short(shape.batch),
+                "images": short(shape.window.batch),
                 "slots": self.slots,
                 "columns": short(self.columns),
                 "inside": short(inside),
@@ -189,14 +183,3 @@ def ring_of_rows(shape: MicroShape, element: int) -> Ring:
     """All rows under a window; ``element``: bytes of an element."""
     plane = shape.ring_rows * shape.ring_columns
     return Ring(shape.ring_rows, shape.ring_columns, plane, shape.whole_quads * plane * element)
-
-
-def flat_shape(window: Window) -> tuple[tuple[int, int], ...] | None:
-    """(in, out, kernel, stride, dilation, pad) without their depth, None where that is used."""
-    flat = (window.in_[0], window.out[0], window.kernel[0], window.stride[0], window.pad[0])
-    if flat != (1, 1, 1, 1, 0):
-        return None
-    extents = (
-        window.in_, window.out, window.kernel, window.stride, window.dilation, window.pad
-    )  # fmt: skip
-    return tuple((extent[1], extent[2]) for extent in extents)

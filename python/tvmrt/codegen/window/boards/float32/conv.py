@@ -17,9 +17,9 @@ def scratch(layer: MicroLayer) -> Windows:
     shape = layer.shape
     few = most(shape.pixels) < PIXELS
     if few and shape.pointwise and not layer.over_input:
-        return Windows(shape.window, 0)
-    windows = (1 if few else PIXELS) * shape.window * 4
-    return Windows(shape.window, windows if windows > STACK_WINDOWS else 0)
+        return Windows(shape.elements, 0)
+    windows = (1 if few else PIXELS) * shape.elements * 4
+    return Windows(shape.elements, windows if windows > STACK_WINDOWS else 0)
 
 
 KERNEL = MicroKernel(

@@ -30,5 +30,5 @@ KERNEL = MicroKernel(
     cost=0,
     supports=supports,
     pack=pack,
-    scratch=lambda layer: Windows(layer.shape.window, 0),
+    scratch=lambda layer: Windows(layer.shape.elements, 0),
 )
