@@ -14,7 +14,7 @@ from ml_dtypes import bfloat16
 from test_conv_f32 import CASES
 
 from tvmrt.codegen.window.layer_f32 import LayerF32
-from tvmrt.codegen.window.tile_kinds import KINDS, PAIRS
+from tvmrt.codegen.window.tile_kinds import AMX, KINDS, PAIRS
 
 packing = kb.packing
 
@@ -107,6 +107,14 @@ def test_conv_equals_numpy_of_rounded_numbers(build: str, build_folder: Path) ->
     for i, case in enumerate(cases):
         pack = partial(packed, tiles=tiles_of(case, machine), groups=case.groups)
         check(library, i, case, pack, rounded=rounded)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "widths"), [(49, (25, 24)), (196, (28,)), (56, (28,)), (3136, (32,)), (7, (7,))]
+)
+def test_registers_of_amx_are_as_full_in_all_tiles_of_a_row(pixels, widths) -> None:
+    machine = kb.Machine(16, 32, 1 << 20)
+    assert packing.choose_tiles(pixels, 64, 256, machine, kind=AMX).widths == widths
 
 
 def test_weights_are_rounded_to_the_nearest_halfway_to_even() -> None:

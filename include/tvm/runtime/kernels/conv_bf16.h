@@ -62,7 +62,7 @@ static inline int tvmrt_conv_bf16_rows(const tvmrt_job_f32* job, tvmrt_rows_f32*
 static inline int tvmrt_conv_bf16_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
   const int32_t floats = job->layer->rows.floats;
-  tvmrt_bf16_begin(job->tiles);
+  tvmrt_bf16_begin(job->tiles, job->layer->rows.run);
   const int rc = tvmrt_conv_task_by(tvmrt_conv_bf16_rows, job, floats, task, env->num_task);
   tvmrt_bf16_end(job->tiles);
   return rc;

@@ -113,8 +113,9 @@ static inline void* tvmrt_matmul_bf16_begin(const tvmrt_matmul_f32_job* job, int
   int64_t some = row > 0 ? TVMRT_MATMUL_BF16_BYTES / (row * size) : rows;
   some = some < 2 * width ? 2 * width : some / width * width;
   some = some < rows ? some : rows;
+  const int64_t behind = job->tiles->pairs && job->tiles->pairs->begin ? TVMRT_PIXELS_BEHIND : 0;
   /* a byte where nothing is summed: NULL is an error */
-  void* memory = tvmrt_scratch_alloc((panel + some * row) * size + 1);
+  void* memory = tvmrt_scratch_alloc((panel + (some + behind) * row) * size + 1);
   scratch->panel = (int32_t*)memory;
   scratch->rows = memory ? (int32_t*)memory + panel : NULL;
   scratch->each = each;
@@ -143,7 +144,7 @@ static inline int tvmrt_matmul_bf16_part(const tvmrt_matmul_f32_job* job, int ta
 
 static inline int tvmrt_matmul_bf16_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_matmul_f32_job* job = (const tvmrt_matmul_f32_job*)closure;
-  tvmrt_bf16_begin(job->tiles);
+  tvmrt_bf16_begin(job->tiles, ((int64_t)job->layer->k + 1) / 2);
   const int rc = tvmrt_matmul_bf16_part(job, task, env->num_task);
   tvmrt_bf16_end(job->tiles);
   return rc;

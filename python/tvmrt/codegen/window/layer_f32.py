@@ -61,7 +61,7 @@ class LayerF32:
         """A convolution in bfloat16 by tiles of that kind; the channels are those of all groups
         together."""
         ins, outs = in_channels // groups, out_channels // groups
-        plan = plan_pairs(window.in_rows(), ins, kind.words)
+        plan = plan_pairs(window.in_rows(), ins, kind.words, kind.behind)
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, groups, plan.channels, outs, work)
 

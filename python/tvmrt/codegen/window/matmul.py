@@ -126,7 +126,7 @@ class _Product:
             return (panel * 4,) if panel else ()
         row = 2 * most(self.depth)  # of two parts for each number, at most
         rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
-        return ((panel + min(rows, most(self.m)) * row) * 4,)
+        return ((panel + (min(rows, most(self.m)) + self.kind.behind) * row) * 4,)
 
     @property
     def reduced(self) -> bool:

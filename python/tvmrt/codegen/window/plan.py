@@ -207,6 +207,8 @@ class WindowPlan:
         pixels and how many columns they meet; else none.
     planes
         Elements from one channel of the input to the next where each is a plane; 0: innermost.
+    behind
+        Windows behind the last of a row that tiles may read of the scratch.
     """
 
     window: Window
@@ -226,6 +228,7 @@ class WindowPlan:
     apart: int = 0
     runs: tuple[tuple[int, int], ...] = ()
     planes: int = 0
+    behind: int = 0
 
     @property
     def source(self) -> str:
@@ -261,9 +264,10 @@ class WindowPlan:
         bytes of scratch.
         """
         rows = round_up(begin + 4 * self.slots, self.unit)
+        end = rows + self.behind * self.x_step * self.element
         if self.chunk:
-            return begin, rows, rows + self.chunk * self.x_pixel * self.element
-        return begin, rows, rows + self.slots * self.pitch
+            return begin, rows, end + self.chunk * self.x_pixel * self.element
+        return begin, rows, end + self.slots * self.pitch
 
     def members(self, begin: int, scratch: int) -> dict[str, object]:
         """The members of the ``tvmrt_rows``.
@@ -357,9 +361,10 @@ def plan_planes(window: Window, channels: int) -> WindowPlan:
     return plan_rows(window, channels, FLOAT, **more, ring=ring_of(window), planes=planes)
 
 
-def plan_pairs(window: Window, channels: int, each: int) -> WindowPlan:
+def plan_pairs(window: Window, channels: int, each: int, behind: int) -> WindowPlan:
     """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
-    count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group."""
+    count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group;
+    ``behind``: see :class:`WindowPlan`."""
     pairs = ceil_div(channels, 2)
     words = pairs * each
     if window.rows == 1 and window.is_pixels:
@@ -368,14 +373,14 @@ def plan_pairs(window: Window, channels: int, each: int) -> WindowPlan:
         chunk = max(LEAST_CHUNK, CHUNK_BYTES // ((words + apart) * FLOAT))
         return WindowPlan(
             window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
-            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart,
+            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart, behind=behind,
         )  # fmt: skip
     columns = window.kernel[2]
     joined = columns == 1 or window.dilation[2] == 1
     run, taps = (columns * pairs, 1) if joined else (pairs, columns)
     runs = () if joined else runs_of(window)
     more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window), "runs": runs}
-    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
+    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels, behind=behind)
 
 
 def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:

@@ -25,6 +25,7 @@ class TileKind:
     header: str = ""
     most_vectors = 8  # of channels
     half_vectors = True  # whether they may be of half a register
+    behind = 0  # pixels behind a row that they may read, of scratch (TVMRT_PIXELS_BEHIND)
 
     @property
     def driver(self) -> str:
@@ -67,17 +68,21 @@ class _Matrices(TileKind):
 
     most_vectors = 2
     half_vectors = False
+    behind = AMX_PIXELS - 1
 
     def step_cycles(self, vectors: int, width: int, fma: float) -> tuple[float, float, float]:
         """A row of a register takes a cycle for 16 pairs, in a load half of one."""
-        registers = ceil_div(width, AMX_PIXELS)
-        return float(vectors * registers), (vectors + registers) * 0.5, 0.0
+        return vectors * width / AMX_PIXELS, (vectors + width / AMX_PIXELS) * 0.5, 0.0
 
     def registers(self, vectors: int, width: int) -> int:
         return 0
 
     def widths(self, most: int, longest_row: int) -> Sequence[int]:
-        return sorted({min(AMX_PIXELS * n, longest_row) for n in (1, 2)})
+        """Those of up to one or two registers that share a row evenly: registers are as large for
+        all tiles of a row as the widest asks for."""
+        whole = (AMX_PIXELS, 2 * AMX_PIXELS)
+        even = {ceil_div(longest_row, ceil_div(longest_row, width)) for width in whole}
+        return sorted(even | {width for width in whole if width < longest_row})
 
 
 FLOATS = TileKind("f32", 0)

@@ -7,10 +7,10 @@
  * channels, 16 pairs of 16 pixels, or those of 16 channels, which lie in memory as tile/bf16.h packs
  * them.
  *
- * Where a tile's pixels fill no whole register, or equal parts of a run do not, the tile says so to the
- * processor for its own time; the end of a run without such parts is copied with zeros around it. A
- * task begins with tvmrt_amx_begin(), which says that registers are whole, and ends with
- * tvmrt_amx_end().
+ * To say how large registers are takes longer than a dozen products, so a task says it once
+ * (tvmrt_amx_begin()): for the pixels of its widest tile, and for equal parts of its run, or 16 pairs
+ * where it has none; then the end of a run is copied with zeros around it. Narrower tiles read pixels
+ * behind a row, too, whose sums go nowhere: rows lie in scratch that is as much longer.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
@@ -18,8 +18,21 @@
 #include "amx.h"
 #include "bf16.h"
 
-/*! \brief Makes the registers ready on this thread. */
-static inline void tvmrt_amx_begin(void) { tvmrt_amx_configure(16, 16, 16); }
+/* Pairs that are multiplied at once: equal parts of a run, or as many as there can be. */
+static inline int tvmrt_amx_pairs(int64_t run) {
+  const int all = (int)run;
+  if (run < 16) return all > 0 ? all : 1;
+  for (int pairs = 16; pairs >= 8; pairs--) {
+    if (all % pairs == 0) return pairs;
+  }
+  return 16;
+}
+
+/*! \brief Makes the registers ready on this thread for tiles of up to `widest` pixels. */
+static inline void tvmrt_amx_begin(int widest, int64_t run) {
+  const int first = widest < TVMRT_AMX_ROWS ? widest : TVMRT_AMX_ROWS, more = widest - first;
+  tvmrt_amx_configure(first > 0 ? first : 1, more > 0 ? more : 1, tvmrt_amx_pairs(run));
+}
 
 /*! \brief Gives them back, so that the system need not save them. */
 static inline void tvmrt_amx_end(void) { _tile_release(); }
@@ -44,16 +57,6 @@ TVMRT_SELDOM void tvmrt_amx_copy(int32_t part[TVMRT_AMX_ROWS][16], const int32_t
     tvmrt_amx_copy(part, from, stride, rows, words);                 \
     _tile_loadd(number, part, TVMRT_AMX_BYTES);                      \
   }
-
-/* Pairs that are multiplied at once: equal parts of a run, or as many as there can be. */
-static inline int tvmrt_amx_pairs(int64_t run) {
-  const int all = (int)run;
-  if (run < 16) return all > 0 ? all : 1;
-  for (int pairs = 16; pairs >= 8; pairs--) {
-    if (all % pairs == 0) return pairs;
-  }
-  return 16;
-}
 
 /* Adds the products of `pairs` pairs of pixels at x with weights at w. */
 TVMRT_INLINE void tvmrt_amx_step(int vectors, int pixels, const int32_t* x, intptr_t x_stride,
@@ -112,12 +115,11 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
     const int pairs = tvmrt_amx_pairs(tile->run);                                                  \
-    const int odd = (WT) % 16 != 0 || pairs != 16;                                                 \
-    float sum[WT][OB][V];                                                                          \
+    enum { kRows = (WT) > TVMRT_AMX_ROWS ? 2 * TVMRT_AMX_ROWS : TVMRT_AMX_ROWS };                  \
+    /* what registers leave and vectors read must not lie across lines of the cache */             \
+    _Alignas(TVMRT_AMX_BYTES) float sum[kRows][OB][V];                                             \
     TVMRT_TILE_F32_ENDS(tvmrt_f32x##V)                                                             \
-    if (odd) tvmrt_amx_configure((WT) < 16 ? (WT) : 16, (WT) > 16 ? (WT)-16 : 16, pairs);          \
     tvmrt_amx_sum(OB, WT, pairs, tile, x_offset, w, &sum[0][0][0]);                                \
-    if (odd) tvmrt_amx_begin();                                                                    \
     for (int t = 0; t < (WT); t++) {                                                               \
       TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
         tvmrt_f32x##V total = tvmrt_f32x##V##_load(sum[t][o]);                                     \

@@ -384,9 +384,9 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
 /*! \brief For tiles whose input pairs are two words. */
 static const tvmrt_pairs_f32 tvmrt_pairs_wide = {1, NULL, NULL};
 
-/*! \brief Around what a task computes by tiles, on its thread. */
-TVMRT_INLINE void tvmrt_bf16_begin(const tvmrt_tiles_f32* tiles) {
-  if (tiles->pairs && tiles->pairs->begin) tiles->pairs->begin();
+/*! \brief Around what a task computes by tiles of that run, on its thread. */
+TVMRT_INLINE void tvmrt_bf16_begin(const tvmrt_tiles_f32* tiles, int64_t run) {
+  if (tiles->pairs && tiles->pairs->begin) tiles->pairs->begin(tiles->width[0], run);
 }
 
 TVMRT_INLINE void tvmrt_bf16_end(const tvmrt_tiles_f32* tiles) {

@@ -238,11 +238,16 @@ typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int ch
 
 enum { TVMRT_TILE_WIDTHS = 4 };
 
+/*! \brief Pixels behind a row that tiles may read where they ask to be told of a task's begin. */
+enum { TVMRT_PIXELS_BEHIND = 15 };
+
 /*! \brief What tiles of pairs ask of those who call them. */
 typedef struct {
   int32_t wide; /*!< 1: a pair of the input is two words. */
-  /*! \brief Called on a task's thread before its first tile and after its last; both or neither. */
-  void (*begin)(void);
+  /*! \brief Called on a task's thread before its first tile, with the pixels of the widest and the
+   * pairs of a run, and after its last; both or neither. Tiles may then read TVMRT_PIXELS_BEHIND
+   * pixels behind the last of a row. */
+  void (*begin)(int widest, int64_t run);
   void (*end)(void);
 } tvmrt_pairs_f32;
 
