@@ -201,9 +201,9 @@ class Request:
     )
     row_chains: bool | None = _option(
         None,
-        "Compute neighbouring convolutions in float32 a few rows at a time, so that what lies "
-        "between them stays in the cache and takes no memory; results are the same. Default: on "
-        "hosts those of which that is faster, on a board what ``ram`` asks for.",
+        "Compute neighbouring convolutions and pooling in float32 a few rows at a time, so that "
+        "what lies between them stays in the cache and takes no memory; results are the same. "
+        "Default: on hosts those of which that is faster, on a board what ``ram`` asks for.",
         flag="--row-chains/--no-row-chains", kind="bool",
     )
     max_error: float | None = _option(

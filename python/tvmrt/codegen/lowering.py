@@ -137,6 +137,17 @@ class Lowering:
         """The same on hosts, where a chain may compute the step a slab of rows at a time."""
         return None
 
+    def slab_width(self, step: Step) -> int:
+        """Pixels that are computed together of a layer in such a chain, where it has no rows."""
+        raise NotImplementedError
+
+    def print_slab(
+        self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str, stem: str
+    ) -> Sequence[str]:
+        """Print a layer of such a chain; the members of its ``tvmrt_slab_layer_f32`` but the place.
+        The arguments are those of ``ConvolutionLowering.print_layer``."""
+        raise NotImplementedError
+
     def row_step(self, step: Step) -> Step:
         """The step as a chain calls it."""
         return step

@@ -79,10 +79,10 @@ def _wins(before: Step, after: Step, target: Target) -> bool:
 def _few_rows(before: Step, after: Step, target: Target) -> bool:
     """Whether threads should have channels of two layers: what one of them makes of few rows is
     then in its own cache, where a layer that is cut by rows reads many of the others'."""
-    if not (target.threads and after.lowering.depthwise):
+    layers = [step.lowering.slab_layer(step) for step in (before, after)]
+    if not (target.threads and layers[1].depthwise):
         return False
-    rows = after.lowering.slab_layer(after).window.out[1]
-    return before.lowering.slab_layer(before).window.is_pixels and 1 < rows <= FEW_ROWS
+    return layers[0].window.is_pixels and 1 < layers[1].window.out[1] <= FEW_ROWS
 
 
 def _form(steps: Sequence[Step], target: Target) -> Step:

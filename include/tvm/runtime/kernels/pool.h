@@ -27,7 +27,7 @@ typedef enum {
 } tvmrt_pool_kind;
 
 /*! \brief A pooling layer; its elements are floats. */
-typedef struct {
+typedef struct tvmrt_pool_f32_layer {
   tvmrt_pool_kind kind;
   int32_t p;
   int32_t channels;
@@ -331,6 +331,18 @@ static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row
   }
 }
 
+/* Pixels [begin, end) of all rows, for channels [c_begin, c_end). */
+static inline void tvmrt_pool_f32_part(const tvmrt_pool_f32_job* job, int64_t begin, int64_t end,
+                                       int c_begin, int c_end) {
+  const int64_t columns = job->layer->window.out[2];
+  while (begin < end && c_begin < c_end) {
+    const int64_t row = begin / columns, first = row * columns;
+    const int64_t stop = end < first + columns ? end : first + columns;
+    tvmrt_pool_f32_row(job, row, (int)(begin - first), (int)(stop - first), c_begin, c_end);
+    begin = stop;
+  }
+}
+
 /* Pixels are shared, or the channels where there are few pixels (global pooling). */
 static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_f32_job* job = (const tvmrt_pool_f32_job*)closure;
@@ -345,13 +357,7 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
     begin = tvmrt_task_begin(pixels, 1, task, count);
     end = tvmrt_task_begin(pixels, 1, task + 1, count);
   }
-  while (begin < end && c_begin < c_end) {
-    const int64_t row = begin / layer->window.out[2], row_end = (row + 1) * layer->window.out[2];
-    const int64_t stop = end < row_end ? end : row_end;
-    tvmrt_pool_f32_row(job, row, (int)(begin - row * layer->window.out[2]),
-                       (int)(stop - row * layer->window.out[2]), (int)c_begin, (int)c_end);
-    begin = stop;
-  }
+  tvmrt_pool_f32_part(job, begin, end, (int)c_begin, (int)c_end);
   return 0;
 }
 

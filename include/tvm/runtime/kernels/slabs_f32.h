@@ -3,7 +3,7 @@
  * \brief Chains of float layers that are computed some rows at a time, so that what lies between two
  * of them never leaves the cache.
  *
- * A slab is a part of the last layer's result. Each task has a range of slabs and computes, layer by
+ * Layers are convolutions and pooling. A slab is a part of the last layer's result. Each task has a range of slabs and computes, layer by
  * layer, what the next slab reads; of each layer inside of the chain it holds the pixels that are
  * read again, always from the beginning of their place on. Layers advance by whole units: rows, or
  * where an image is one long row of pixels (1x1 convolutions) tiles of them. So every pixel is
@@ -22,11 +22,26 @@
 
 /* Generated code defines TVMRT_SLAB_LAYERS: the most layers of a chain. */
 
+struct tvmrt_pool_f32_layer;
+
+/*! \brief Pools rows of an image, on this thread: the windows of `part` in channels [c_begin, c_end);
+ * `behind` rows of the image follow on those that it reads. */
+typedef void (*tvmrt_slab_pool_fn)(const struct tvmrt_pool_f32_layer* pool,
+                                   const tvmrt_layer_f32* part, int32_t behind,
+                                   const tvmrt_data_f32* data, int c_begin, int c_end);
+
+/*! \brief How a layer of a chain pools. */
+typedef struct tvmrt_slab_pool_f32 {
+  const struct tvmrt_pool_f32_layer* layer; /*!< Its windows are those of the chain's layer. */
+  tvmrt_slab_pool_fn run; /*!< tvmrt_pool_f32_slab(), which only chains that pool include. */
+} tvmrt_slab_pool_f32;
+
 /*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
 typedef struct tvmrt_slab_layer_f32 {
   const tvmrt_layer_f32* layer;
   const tvmrt_tiles_f32* tiles;              /*!< Of a dense layer, else NULL. */
   const tvmrt_depthwise_f32_tile* depthwise; /*!< Of a depthwise layer, else NULL. */
+  const tvmrt_slab_pool_f32* pool;           /*!< Of pooling, else NULL. */
   /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
    * on the pixel. */
   const tvmrt_data_f32* data;
@@ -89,13 +104,16 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
                                       float* y) {
   tvmrt_layer_f32 part = *l->layer;
   tvmrt_window* w = &part.window;
+  const int64_t rows = w->in[1];
+  int64_t below = rows;
   tvmrt_data_f32 data = *l->data;
   if (w->out[1] == 1) {
     w->in[2] = w->out[2] = (int32_t)(end - begin);
     data.x = x + (begin - x_first) * w->x_stride;
   } else {
     const int64_t top = begin / w->out[2] * w->stride[1] - w->pad[1];
-    const int64_t row = tvmrt_slab_row(w, top), below = tvmrt_slab_end(l, end) / w->in[2];
+    const int64_t row = tvmrt_slab_row(w, top);
+    below = tvmrt_slab_end(l, end) / w->in[2];
     data.x = x + (row * w->in[2] - x_first) * w->x_stride;
     w->in[1] = below > row ? (int32_t)(below - row) : 0;
     w->pad[1] = (int32_t)(row - top);
@@ -109,6 +127,10 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
     return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
   }
   if (some.end == 0) some.end = part.out_channels;
+  if (l->pool) {
+    l->pool->run(l->pool->layer, &part, (int32_t)(rows - below), &data, some.begin, some.end);
+    return 0;
+  }
   return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);
 }
 
@@ -241,11 +263,11 @@ static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void*
 }
 
 /*!
- * \brief The result of the last layer, as each of them computes its own: see tvmrt_conv_f32() and
- * tvmrt_depthwise_f32().
+ * \brief The result of the last layer, as each of them computes its own: see tvmrt_conv_f32(),
+ * tvmrt_depthwise_f32() and tvmrt_pool_f32().
  * \param chain The chain. Rows that a task's range needs above and below it are computed by the task
- *        itself; where these are many, and each layer behind the first is depthwise, tasks have
- *        channels. Results inside of the chain are written nowhere else.
+ *        itself; where these are many, and no layer behind the first reads other channels than its
+ *        own, tasks have channels. Results inside of the chain are written nowhere else.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
  * Uses the threads of the runtime where the chain is large enough. The result does not depend on

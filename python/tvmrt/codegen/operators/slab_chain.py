@@ -10,8 +10,6 @@ from ..c.text import braces
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering
 from ..target import Target
-from ..window.conv import TiledLayer
-from ..window.packing_f32 import Tiles
 from ..window.plan import FLOAT
 from ..window.slabs import SlabPlan, plan_slabs
 
@@ -28,13 +26,12 @@ class SlabChainLowering(Lowering):
     def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
         super().__init__(group, target)
         self.steps = steps
-        self.tiled: list[TiledLayer] = [s.lowering.tiled(s) for s in steps]
         self.layers = [s.lowering.slab_layer(s) for s in steps]
         self.rows, self.plan = self._plan()
 
     def _plan(self) -> tuple[int, SlabPlan]:
         """That of as many rows as the cache has room for."""
-        widths = [_width(tiled) for tiled in self.tiled]
+        widths = [s.lowering.slab_width(s) for s in self.steps]
         found = 1, plan_slabs(self.layers, widths, 1)
         for rows in range(2, MOST_ROWS + 1):
             plan = plan_slabs(self.layers, widths, rows)
@@ -87,14 +84,9 @@ class SlabChainLowering(Lowering):
         x = f.name_read(0, "in") if k == 0 else "NULL"
         # what is derived from a step's symbol is no other's, nor is what such a name begins with
         stem = f.symbol if last else f"{f.symbol}_{k}_rows"
-        names = inner.lowering.print_layer(
-            inner, f, self.tiled[k], x, self._residual(step, f, k), f.write() if last else "NULL",
-            stem,
-        )  # fmt: skip
-        layer, tiles, data = (f"&{name}" for name in names)
-        dense = isinstance(self.tiled[k].tiles, Tiles)
+        y, residual = f.write() if last else "NULL", self._residual(step, f, k)
         place = 0 if last else self.plan.places[k] // FLOAT
-        return braces([layer, *((tiles, "NULL") if dense else ("NULL", tiles)), data, place])
+        return braces([*inner.lowering.print_slab(inner, f, x, residual, y, stem), place])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         """The pointer to what a layer's result is added to, and its pixel stride."""
@@ -104,9 +96,3 @@ class SlabChainLowering(Lowering):
             return "NULL", 0
         access = inner.reads[inner.read_values.index(value)]
         return f.name_read(step.reads.index(access), "residual"), pixel_stride(access.at)
-
-
-def _width(tiled: TiledLayer) -> int:
-    """The pixels of a layer's widest tile."""
-    tiles = tiled.tiles
-    return tiles.widths[0] if isinstance(tiles, Tiles) else tiles.width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -28,9 +28,9 @@ from .boards.shape import MicroShape
 from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
 from .pack_once import packed_once
-from .plan import Window
+from .plan import FLOAT, Window
 from .row_operands import fits_rows
-from .slabs import SlabLayer, slab_layer
+from .slabs import SlabLayer, fits_slabs
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
 MOST_PLANES = 4  # channels that a layer reads as planes
@@ -356,7 +356,21 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
     def slab_layer(self, step: Step) -> SlabLayer | None:
         if self.target.board is not None or self.kind.words or self.run_order():
             return None
-        return slab_layer(self.layer(step), self.epilogue, step)
+        layer = self.layer(step)
+        if not fits_slabs(layer.window, self.epilogue, step):
+            return None
+        weights = layer.weights * layer.out_channels * layer.groups
+        return SlabLayer(layer.window, weights * FLOAT, self.depthwise)
+
+    def slab_width(self, step: Step) -> int:
+        tiles = self.tiled(step).tiles
+        return tiles.width if self.depthwise else tiles.widths[0]
+
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
+        names = self.print_layer(step, f, self.tiled(step), x, residual, y, stem)
+        layer, tiles, data = (f"&{name}" for name in names)
+        kinds = ("NULL", tiles) if self.depthwise else (tiles, "NULL")
+        return [layer, *kinds, "NULL", data]
 
     def _dense_tiled(self, step: Step) -> TiledLayer:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)

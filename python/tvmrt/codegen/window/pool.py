@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tvmrt.ir import Node, Value
@@ -9,13 +10,16 @@ from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_orde
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import print_layer, triple
-from ..c.text import call
+from ..c.text import braces, call
 from ..c.writer import FunctionWriter, place_text
 from ..lowering import Lowering, lowers
 from .boards import row_layers
-from .conv import ChannelsLastLowering
+from .conv import ChannelsLastLowering, print_data_f32
 from .epilogue import Epilogue, emit_row_epilogue
 from .plan import Window
+from .slabs import SlabLayer, fits_slabs
+
+FLOAT_WORK = 3  # TVMRT_PARALLEL_MIN_MACS / TVMRT_PARALLEL_MIN_FLOATS
 
 
 @lowers("max_pool", "avg_pool", "lp_pool")
@@ -63,6 +67,31 @@ class PoolLowering(ChannelsLastLowering):
     def row_operand(self, step: Step) -> int:
         return step.read_values.index(self.node.inputs[0])
 
+    def slab_layer(self, step: Step) -> SlabLayer | None:
+        if not self.vectors or self.target.board is not None:
+            return None
+        window = self._window(step)
+        pools = window.out[1] > 1 and fits_slabs(window, self.epilogue, step)
+        return SlabLayer(window) if pools else None
+
+    def slab_width(self, step: Step) -> int:
+        return 1  # of a layer that has rows, which are computed whole
+
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
+        names = "layer", "pooled", "pool", "data"
+        layer, pooled, pool, data = (f.fresh(name) for name in names)
+        window, channels = self._window(step), self.node.output.shape[1]
+        f.include("slab_pool_f32.h")
+        row, context = self._row_epilogue(step, f, window, stem)
+        work = window.pixels * channels * window.taps * FLOAT_WORK
+        sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
+        print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
+        print_layer(f, f"tvmrt_pool_f32_layer {pooled}", self._kind())
+        members = braces([f"&{pooled}", "tvmrt_pool_f32_slab"])
+        f.line(f"const tvmrt_slab_pool_f32 {pool} = {members};")
+        print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
+        return [f"&{layer}", "NULL", "NULL", f"&{pool}", f"&{data}"]
+
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         row, context = self._print_layer(step, f)
         part = row_layers.print_part(f, "tvmrt_pool_f32_layer", "layer")
@@ -75,23 +104,19 @@ class PoolLowering(ChannelsLastLowering):
 
     def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str]:
         """Print ``layer``; what is called on finished pixels, and its context."""
-        window, shape = self._window(step), self.node.output.shape
+        window = self._window(step)
         f.include("pool.h")
-        epilogue = emit_row_epilogue(
-            f, step, self.epilogue, window.y_stride, shape, channels_last_order(len(shape))
-        )
-        print_layer(
-            f,
-            "tvmrt_pool_f32_layer layer",
-            {
-                "kind": self._kind(),
-                "p": self.node.attrs.get("p", 0),
-                "channels": shape[1],
-                "window": window.members(),
-                "pad_end": triple(self.node.attrs["pads_after"], 0),
-            },
-        )
+        epilogue = self._row_epilogue(step, f, window)
+        kind = self._kind()
+        print_layer(f, "tvmrt_pool_f32_layer layer", {**kind, "window": window.members()})
         return epilogue
+
+    def _row_epilogue(
+        self, step: Step, f: FunctionWriter, window: Window, stem: str = ""
+    ) -> tuple[str, str]:
+        shape = self.node.output.shape
+        order = channels_last_order(len(shape))
+        return emit_row_epilogue(f, step, self.epilogue, window.y_stride, shape, order, stem)
 
     def _print_call(
         self, step: Step, f: FunctionWriter, layer: str, row: str, context: str
@@ -99,10 +124,17 @@ class PoolLowering(ChannelsLastLowering):
         x = f.read(step.read_values.index(self.node.inputs[0]))
         f.line(f"return {call('tvmrt_pool_f32', layer, x, f.write(), row, context)};")
 
-    def _kind(self) -> str:
-        if self.node.op == "avg_pool":
-            return "TVMRT_POOL_AVERAGE" + ("_PADDED" if self.node.attrs["count_pads"] else "")
-        return {"max_pool": "TVMRT_POOL_MAX", "lp_pool": "TVMRT_POOL_LP"}[self.node.op]
+    def _kind(self) -> dict[str, object]:
+        """The members of a ``tvmrt_pool_f32_layer`` but its window."""
+        attrs, kind = self.node.attrs, self.node.op.removesuffix("_pool").upper()
+        if kind == "AVG":
+            kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
+        return {
+            "kind": f"TVMRT_POOL_{kind}",
+            "p": attrs.get("p", 0),
+            "channels": self.node.output.shape[1],
+            "pad_end": triple(attrs["pads_after"], 0),
+        }
 
 
 def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:

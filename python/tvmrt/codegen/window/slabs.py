@@ -12,7 +12,6 @@ from tvmrt.ir.rounding import ceil_div, round_up
 
 from .boards.row_layers import of_channels
 from .epilogue import Epilogue
-from .layer_f32 import LayerF32
 from .plan import FLOAT, Window
 
 
@@ -21,7 +20,8 @@ class SlabLayer:
     """What chains are planned by."""
 
     window: Window
-    weight_bytes: int
+    weight_bytes: int = 0
+    depthwise: bool = False
 
     @property
     def pixels(self) -> int:
@@ -55,22 +55,19 @@ class SlabPlan:
     nbytes: int
 
 
-def slab_layer(layer: LayerF32, epilogue: Epilogue, step: Step) -> SlabLayer | None:
-    """A layer of one image of rows, of which nothing depends on a run or on where a pixel lies."""
-    window = layer.window
+def fits_slabs(window: Window, epilogue: Epilogue, step: Step) -> bool:
+    """Whether a layer is one of an image of rows, of which nothing depends on a run or on where a
+    pixel lies."""
     sizes = (*window.in_, *window.out, window.x_stride, window.y_stride)
     if symbols_of(*sizes) or window.batch != 1 or len(step.writes[0].shape) != 4:
-        return None
+        return False
     flat = (window.in_[0], window.out[0], window.kernel[0], window.pad[0]) == (1, 1, 1, 0)
     # windows over an image of one row would pass for pixels
     if not flat or (window.out[1] == 1 and not window.is_pixels):
-        return None
+        return False
     made = {epilogue.start, *(node.output for node in epilogue.rest)}
     read = {v for node in epilogue.rest for v in node.inputs} - made
-    if not all(v.is_constant and of_channels(v) for v in read):
-        return None
-    weights = layer.weights * layer.out_channels * layer.groups
-    return SlabLayer(window, weights * FLOAT)
+    return all(v.is_constant and of_channels(v) for v in read)
 
 
 def plan_slabs(

@@ -1,0 +1,22 @@
+/*!
+ * \file slab_pool_f32.h
+ * \brief Pooling as a layer of a chain that is computed some rows at a time (slabs_f32.h).
+ */
+#ifndef TVM_RUNTIME_KERNELS_SLAB_POOL_F32_H_
+#define TVM_RUNTIME_KERNELS_SLAB_POOL_F32_H_
+
+#include "pool.h"
+#include "slabs_f32.h"
+
+/*! \brief As tvmrt_slab_pool_fn says. */
+static inline void tvmrt_pool_f32_slab(const struct tvmrt_pool_f32_layer* pool,
+                                       const tvmrt_layer_f32* part, int32_t behind,
+                                       const tvmrt_data_f32* data, int c_begin, int c_end) {
+  tvmrt_pool_f32_layer layer = *pool;
+  const tvmrt_pool_f32_job job = {&layer, data->x, data->y, data->epilogue, data->ctx};
+  layer.window = part->window;
+  layer.pad_end[1] += behind; /* where padding ends, counted from the last row that is there */
+  tvmrt_pool_f32_part(&job, 0, (int64_t)layer.window.out[1] * layer.window.out[2], c_begin, c_end);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_SLAB_POOL_F32_H_ */
