@@ -38,16 +38,13 @@ static const tvmrt_module_type aot_type = {
 
 /* `get_c_metadata`, or `tvmgen_<name>_get_c_metadata` where a library holds several networks. */
 static int find_metadata(tvmrt_aot_executor* e, const char* name) {
-  tvmrt_buf symbol = {NULL, 0, 0};
+  tvmrt_buf network = {NULL, 0, 0};
   void* found = NULL;
-  /* The network's own function goes first: the plain name would answer for one network alone
-   * where a library has several. */
-  int rc = tvmrt__buf_printf(&symbol, "tvmgen_%s_get_c_metadata", name);
-  if (rc == 0) rc = tvmrt__module_call_pointer(e->base.library, symbol.data, &found);
-  if (rc == 0 && found == NULL) {
-    rc = tvmrt__module_call_pointer(e->base.library, "get_c_metadata", &found);
+  int rc = tvmrt__buf_printf(&network, "tvmgen_%s", name);
+  if (rc == 0) {
+    rc = tvmrt__network_pointer(e->base.library, network.data, "get_c_metadata", &found);
   }
-  tvmrt__buf_free(&symbol);
+  tvmrt__buf_free(&network);
   if (rc != 0) return rc;
   if (found == NULL) {
     return tvmrt__fail_value(
@@ -66,7 +63,8 @@ static int find_info(tvmrt_aot_executor* e) {
   const size_t length = strlen(m->mod_name);
   const TVMModelMetadata* model;
   void* found;
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->base.library, "get_model_metadata", &found));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__network_pointer(e->base.library, m->mod_name, "get_model_metadata", &found));
   model = found;
   /* Libraries of other compilers say nothing here, which is no error: ports then keep the
    * metadata's names. */
@@ -353,14 +351,15 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
   TVMRT_RETURN_IF_ERROR(name_all(e));
-  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, e->inputs, e->num_inputs,
-                                               e->outputs, e->num_outputs, &e->dims));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.library, &e->placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, m->mod_name, e->inputs,
+                                               e->num_inputs, e->outputs, e->num_outputs,
+                                               &e->dims));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.library, m->mod_name, &e->placement));
   TVMRT_RETURN_IF_ERROR(
       tvmrt__ports_place(e->placement, e->inputs, e->num_inputs, e->outputs, e->num_outputs));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   /* What was allocated has old bytes in it, and a state's mark must be 0 before the first run. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, &e->has_state));
+  TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, m->mod_name, &e->has_state));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));
   return make_args(e);
 }

@@ -34,14 +34,21 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count);
  * made if there is none yet. `kind` is "input" or "output", for messages. */
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from);
 
+/* What a library says of a network: the pointer that its function `<network>_<name>` returns, or where
+ * there is none the one that `name` returns, which speaks for one network alone. NULL where it has
+ * neither. `network` is NULL where nobody has told it. */
+int tvmrt__network_pointer(tvmrt_module* library, const char* network, const char* name,
+                           void** out);
+
 /* Ask a library which extents runs may choose. The ports stand on memory of their own, made for the
  * most. *out is NULL where everything is fixed; else it lives as long as the library. */
-int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
-                           tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out);
+int tvmrt__ports_read_dims(tvmrt_module* library, const char* network, tvmrt_port* inputs,
+                           size_t num_inputs, tvmrt_port* outputs, size_t num_outputs,
+                           const tvmrt_dims** out);
 
 /* Ask a library in which memory of devices its tensors may lie. *out is NULL where all lie in the
  * host's; else it lives as long as the library. */
-int tvmrt__read_placement(tvmrt_module* library, const tvmrt_placement** out);
+int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmrt_placement** out);
 
 /* Note that in the ports; NULL leaves them as they are. */
 int tvmrt__ports_place(const tvmrt_placement* placement, tvmrt_port* inputs, size_t num_inputs,
@@ -113,7 +120,7 @@ static inline void tvmrt__end_call(atomic_bool* is_taken) {
 
 /* Whether the library's network leaves tensors in its workspace for the next run. These are begun anew
  * where the workspace is zero. */
-int tvmrt__library_has_state(tvmrt_module* library, bool* out);
+int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* out);
 
 /* The methods of every executor, each a function of its name. */
 #define TVMRT_EXECUTOR_METHODS(X)                 \

@@ -45,13 +45,29 @@ static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* 
   return 0;
 }
 
+/* The network's own function goes first: the plain name answers for one where a library has several. */
+int tvmrt__network_pointer(tvmrt_module* library, const char* network, const char* name,
+                           void** out) {
+  tvmrt_buf symbol = {NULL, 0, 0};
+  int rc = 0;
+  *out = NULL;
+  if (network != NULL) {
+    rc = tvmrt__buf_printf(&symbol, "%s_%s", network, name);
+    if (rc == 0) rc = tvmrt__module_call_pointer(library, symbol.data, out);
+    tvmrt__buf_free(&symbol);
+  }
+  if (rc != 0 || *out != NULL) return rc;
+  return tvmrt__module_call_pointer(library, name, out);
+}
+
 /* Called once, while ports have no tensors but their own. */
-int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
-                           tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out) {
+int tvmrt__ports_read_dims(tvmrt_module* library, const char* network, tvmrt_port* inputs,
+                           size_t num_inputs, tvmrt_port* outputs, size_t num_outputs,
+                           const tvmrt_dims** out) {
   const tvmrt_dims* dims;
   void* found;
   /* A struct inside the library's code: it lives as long as the library is held. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_dims", &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_dims", &found));
   dims = found;
   *out = dims;
   if (dims == NULL) return 0;
@@ -60,9 +76,9 @@ int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num
 }
 
 /* Libraries of other compilers have no such function, and no state. */
-int tvmrt__library_has_state(tvmrt_module* library, bool* out) {
+int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* out) {
   void* found;
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_state", &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_state", &found));
   /* That it points to something says it; only generated code reads what stands there. */
   *out = found != NULL;
   return 0;

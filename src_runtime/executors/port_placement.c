@@ -19,10 +19,10 @@ static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
   return 0;
 }
 
-int tvmrt__read_placement(tvmrt_module* library, const tvmrt_placement** out) {
+int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmrt_placement** out) {
   void* found;
   /* A library that says nothing has everything where the executor's devices are. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_placement", &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_placement", &found));
   *out = found;
   return 0;
 }

@@ -148,7 +148,7 @@ _ENTRY_NAMES = (
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
-    "reset_state", "state_begun",
+    "reset_state", "state_begun", "get_dims", "get_state", "get_placement",
 )  # fmt: skip
 
 # endings of what an operator owns
@@ -367,11 +367,11 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     else:
         lines += graph.print_entries(program, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
-    lines += print_getter("get_dims", f"&{dims.ABOUT}") if sized else []
-    lines += placement.print_about(program)
+    lines += print_getter(prefix, "get_dims", f"&{dims.ABOUT}") if sized else []
+    lines += placement.print_about(program, prefix)
     if program.states:  # executors ask whether there are any
         lines += ["static const char has_state = 1;", ""]
-        lines += print_getter("get_state", "&has_state")
+        lines += print_getter(prefix, "get_state", "&has_state")
     if options.abi == "tvm-ffi":
         lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from typing import Any
 from tvmrt.ir.program import Program
 from tvmrt.libinfo import __version__
 
+from .c.packed import WEAK
 from .entries.dims import string_pieces
 from .lowering import thread_bytes
 from .options import Options, Sources
@@ -99,9 +100,7 @@ def print_manifest(manifest: Mapping[str, Any]) -> list[str]:
         "/* What this code was made of and how; for tools, and for who loads the library. Weak, as",
         " * each of several networks in one program has it. */",
         f"TVM_DLL extern const char {SYMBOL}[];",
-        "#if defined(__GNUC__) && !defined(_WIN32)",
-        "__attribute__((weak))",
-        "#endif",
+        *WEAK,
         f"const char {SYMBOL}[] =",
         *string_pieces(text_of(manifest)),
         "",

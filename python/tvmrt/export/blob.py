@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tvmrt.codegen.c.packed import WEAK
 from tvmrt.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -103,8 +104,9 @@ def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
     return Tree(u64(len(stream)) + stream, ends)
 
 
-def blob_source(blob: bytes) -> str:
-    """C text that defines ``__tvm_dev_mblob``."""
+def blob_source(blob: bytes, shared: bool = True) -> str:
+    """C text that defines ``__tvm_dev_mblob``. It is for who loads a library: several networks in
+    one program each have it, unless they refer to what lies in it (not ``shared``)."""
     lines = [
         "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
         "#include <tvm/runtime/c_backend_api.h>",
@@ -115,6 +117,7 @@ def blob_source(blob: bytes) -> str:
         "#define TVMGEN_ALIGNED",
         "#endif",
         f"TVM_DLL extern const unsigned char __tvm_dev_mblob[{len(blob)}];",
+        *(WEAK if shared else []),
         f"const unsigned char __tvm_dev_mblob[{len(blob)}] TVMGEN_ALIGNED = {{",
     ]
     for i in range(0, len(blob), 16):
@@ -131,7 +134,9 @@ def included_bytes(
 ) -> str:
     """Assembler that includes a file's bytes under a symbol, read-only and 64-aligned; compilers
     take minutes over the same bytes as a C array. Hidden unless ``exported``. ``inner`` has symbols
-    for places among the bytes, which are hidden."""
+    for places among the bytes, which are hidden: what is exported without any is weak, as several
+    networks in one program have it."""
+    binding = ".weak" if exported and not inner else ".globl"
     hidden = "" if exported else f"  .hidden {symbol}\n"
     private = "" if exported else f"  .private_extern _{symbol}\n"
     listed = f'  .section .drectve,"yn"\n  .ascii " -export:{symbol},data"\n' if exported else ""
@@ -149,7 +154,7 @@ _{symbol}:
 {symbol}:
 #else
   .section .rodata.{symbol},"a",%progbits
-  .globl {symbol}
+  {binding} {symbol}
 {hidden}  .p2align 6
 {symbol}:
 #endif

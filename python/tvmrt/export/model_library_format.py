@@ -135,7 +135,9 @@ def source_files(library) -> dict[str, str]:
     if library.sources.held:
         files[f"{prefix}_held.h"] = _places_in_modules(library.held_places())
     if library.sources.modules:  # linked to a library, the archive has its devices' modules
-        files[f"{prefix}_devc.c"] = blob.blob_source(library.blob())
+        files[f"{prefix}_devc.c"] = blob.blob_source(
+            library.blob(), shared=not library.sources.held
+        )
     return files
 
 

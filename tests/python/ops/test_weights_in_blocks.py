@@ -141,6 +141,21 @@ def test_a_row_loses_no_more_than_floats_do(kind, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["native", "x86-64"])
+@pytest.mark.parametrize("kind", BITS)
+def test_large_numbers_meet_small_weights(kind, target, tmp_path):
+    """Their sums with what stands for the weights, before a scale has met these, are too large."""
+    rng = np.random.default_rng(3)
+    weights = (rng.normal(size=(300, 64)) * 1e-36).astype(np.float32)
+    run, _ = compiled(network(weights), tmp_path, weights=kind, target=target)
+    rounded = run(np.eye(300, dtype=np.float32))[0]
+    for size in (1e32, 5e33, 1e36):
+        x = (rng.normal(size=(1, 300)) * size).astype(np.float32)
+        expected = x.astype(np.float64) @ rounded
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(run(x)[0] / scale, expected / scale, atol=1e-5)
+
+
 def test_weights_are_nearer_than_those_of_onnxruntimes_quantiser(tmp_path):
     quantiser = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
     rng = np.random.default_rng(3)

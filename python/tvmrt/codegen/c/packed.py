@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tvmrt.ir import PACKED_PARAMETERS
 
 from .text import wrap
+
+# In front of a definition, for names that each of several networks in one program has.
+WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
 
 
 def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:
@@ -20,6 +24,22 @@ def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -
         *packed_prototype(symbol, result=f"TVM_DLL {result}"),
         *packed_prototype(symbol, " {", result),
         *(f"  (void){name};" for name in unused),
+    ]
+
+
+def shared_name(name: str, own: str) -> list[str]:
+    """Lines of C: a packed function by the name that whoever loads the library knows, which calls
+    the network's own."""
+    arguments = [re.split(r"[ *]", parameter)[-1] for parameter in PACKED_PARAMETERS]
+    return [
+        "/* By the name that executors ask for; weak, as each of several networks in one program",
+        " * has it. */",
+        *packed_prototype(name, result="TVM_DLL int32_t"),
+        *WEAK,
+        *packed_prototype(name, " {"),
+        *wrap(f"return {own}", arguments, ";", 1),
+        "}",
+        "",
     ]
 
 

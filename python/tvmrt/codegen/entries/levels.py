@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from tvmrt.ir.program import Buffer, Step
 
 from ..c.function import finish_function, signature, write_function
-from ..c.packed import exported_head
+from ..c.packed import WEAK, exported_head, shared_name
 from ..c.text import broken, wrap
 from ..c.writer import Function, FunctionWriter, Parameter, Weights
 from ..target import Target
@@ -37,9 +37,14 @@ _DEFINED = {
     "rv64": "__riscv_flen",
     "rvv": "__riscv_vector",
 }
-NAMES = ("level", "level_in_use", "no_level", "levels")  # what follows the prefix in symbols
+NAMES = (
+    "level",
+    "level_in_use",
+    "no_level",
+    "levels",
+    "get_level",
+)  # what follows the prefix in symbols
 TEXT_BYTES = 512  # of the sentence that says why no level fits
-WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
 
 
 @dataclass
@@ -243,7 +248,9 @@ def _answers(prefix: str) -> list[str]:
         f"  return {_in_use(prefix)} == NULL ? refusal : NULL;",
         "}",
         "",
-        *exported_head("get_level", ["args", "type_codes", "num_args", "resource_handle"]),
+        *exported_head(
+            f"{prefix}_get_level", ["args", "type_codes", "num_args", "resource_handle"]
+        ),
         f"  if ({_in_use(prefix)} == NULL) return {prefix}_no_level();",
         "  /* a text that ends with 0; the ABI has no const handle, nobody writes through it */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t)names[{_in_use(prefix)} - levels];",
@@ -251,4 +258,5 @@ def _answers(prefix: str) -> list[str]:
         "  return 0;",
         "}",
         "",
+        *shared_name("get_level", f"{prefix}_get_level"),
     ]

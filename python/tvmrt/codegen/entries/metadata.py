@@ -11,7 +11,7 @@ from tvmrt.ir.program import ARENA, Buffer, Program
 
 from .. import pools as pools_file
 from ..c.naming import sanitize
-from ..c.packed import exported_head
+from ..c.packed import exported_head, shared_name
 from ..c.text import initializer, print_fields, rows, wrap
 from .arguments import weight_inputs
 
@@ -19,8 +19,8 @@ from .arguments import weight_inputs
 def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
     """Lines of C: both descriptions and the functions that return them.
 
-    These are packed functions; in firmware the network's prefix stands before their names, and with
-    the C interface they are plain ones.
+    These are packed functions; in firmware they have the network's prefix alone, and with the C
+    interface they are plain ones.
     """
     extra = weight_inputs(sources, options)
     inputs = [
@@ -29,19 +29,19 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     ]
     outputs = list(zip(program.output_names, program.output_types))
     pools = _pools(program, options)
-    getter_prefix = f"{prefix}_" if options.firmware else ""
+    getter = _print_own if options.firmware else print_getter
     lines: list[str] = []
     if options.executor == "aot":
         lines += _classic(inputs, outputs, pools, prefix)
         if options.interface_api == "c":
             lines += _accessor(f"{prefix}_metadata", "TVMMetadata", "metadata")
         else:
-            lines += print_getter(f"{getter_prefix}get_c_metadata", "metadata")
+            lines += getter(prefix, "get_c_metadata", "metadata")
     lines += _model(inputs, outputs, prefix, program, sources, options)
     if options.interface_api == "c":
         accessor = f"{prefix}_model_metadata"
         return [*lines, *_accessor(accessor, "TVMModelMetadata", "&model_metadata")]
-    return [*lines, *print_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
+    return [*lines, *getter(prefix, "get_model_metadata", "&model_metadata")]
 
 
 INCLUDES = [
@@ -162,10 +162,16 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
     return rows(f"static const struct TVMTensorInfo {array}[]", infos)
 
 
-def print_getter(symbol: str, variable: str) -> list[str]:
-    """Lines of C: the packed function that returns the address of a constant."""
+def print_getter(prefix: str, name: str, variable: str) -> list[str]:
+    """Lines of C: the packed function of a host's library that returns the address of a constant,
+    by the network's own name and by the one that is the same for all."""
+    return [*_print_own(prefix, name, variable), *shared_name(name, f"{prefix}_{name}")]
+
+
+def _print_own(prefix: str, name: str, variable: str) -> list[str]:
+    unused = ["args", "type_codes", "num_args", "resource_handle"]
     return [
-        *exported_head(symbol, ["args", "type_codes", "num_args", "resource_handle"]),
+        *exported_head(f"{prefix}_{name}", unused),
         "  /* the ABI has no const handle; nobody writes through it */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
         "  *out_ret_tcode = kTVMOpaqueHandle;",

@@ -25,7 +25,7 @@ def tells_devices(program: Program) -> bool:
     return any(b.memory is not None for b in [*program.inputs, *program.outputs])
 
 
-def print_about(program: Program) -> list[str]:
+def print_about(program: Program, prefix: str) -> list[str]:
     """Lines of C: the struct of a network with tensors on devices, and its getter; else none."""
     if not is_placed(program):
         return []
@@ -41,7 +41,7 @@ def print_about(program: Program) -> list[str]:
         fields[word] = f"placed_{word}" if places else "NULL"
         fields[f"num_{word}"] = len(places)
     lines += [*print_fields("static const tvmrt_placement placement", fields), ""]
-    return [*lines, *print_getter("get_placement", "&placement")]
+    return [*lines, *print_getter(prefix, "get_placement", "&placement")]
 
 
 def _array(name: str, places: Sequence[str]) -> list[str]:

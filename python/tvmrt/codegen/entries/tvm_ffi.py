@@ -10,6 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir.extent import Extent, counts_in
 from tvmrt.ir.program import Program
 
+from ..c.packed import WEAK
 from ..c.text import initializer, print_fields, rows, wrap
 from ..c.writer import c_string
 
@@ -79,6 +80,7 @@ def print_entries(program: Program, prefix: str, module_name: str) -> list[str]:
         symbol = f"__tvm_ffi_{word}"
         lines += [
             *wrap(f"TVM_DLL int {symbol}", _PARAMETERS, ";"),
+            *(WEAK if word != name else []),  # several networks in one program each have it
             *wrap(f"int {symbol}", _PARAMETERS, " {"),
             "  (void)self;",
             "  return ffi_network(args, num_args, result);",

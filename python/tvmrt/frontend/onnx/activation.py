@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import pi, prod, sqrt
 
+import numpy as np
+
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
@@ -76,7 +78,9 @@ def hard_sigmoid(ctx: NodeContext) -> Value:
 @onnx_op("HardSwish")
 def hard_swish(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return ctx.emit("mul", [x, hard_gate(ctx, x, 1 / 6, 0.5)])
+    # an attribute in the specification's own function, which float64 meets in 32 bits
+    sixth = float(np.float32(1 / 6))
+    return ctx.emit("mul", [x, hard_gate(ctx, x, sixth, 0.5)])
 
 
 @onnx_op("Softsign")

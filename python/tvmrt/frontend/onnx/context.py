@@ -59,9 +59,10 @@ class NodeContext:
         return value
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute as a Python value: int, float, str, list, or numpy array for tensors."""
+        """Attribute as a Python value: int, float, str, list, or numpy array for tensors. A default
+        that is a float is rounded as ONNX's are, whose attributes have 32 bits."""
         if name not in self._attrs:
-            return default
+            return float(np.float32(default)) if isinstance(default, float) else default
         value = helper.get_attribute_value(self._attrs[name])
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")

@@ -210,12 +210,11 @@ typedef struct {
   float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
 } tvmrt_block_row;
 
-/*! \brief Puts so many vectors' numbers in order. \return 0 where one is infinite or none. */
-TVMRT_INLINE int tvmrt_order_row(int bits, int block, int vectors, const float* x,
-                                 tvmrt_block_row* row) {
+/*! \brief Puts so many vectors' numbers in order. */
+TVMRT_INLINE void tvmrt_order_row(int bits, int block, int vectors, const float* x,
+                                  tvmrt_block_row* row) {
   const int bytes = block * bits / 8, each = 32 / bits;
   float* to = row->at;
-  float strange = 0.0f;
   for (int v = 0; v < vectors; v++, to += (each + 1) * TVMRT_SIMD_LANES_F32) {
     for (int lane = 0; lane < TVMRT_SIMD_LANES_F32; lane++) {
       float sum = 0.0f;
@@ -224,13 +223,11 @@ TVMRT_INLINE int tvmrt_order_row(int bits, int block, int vectors, const float* 
         const float number = x[at / bytes * block + j * bits % 8 / bits * bytes + at % bytes];
         const int shift = j == each - 1 ? 0 : j * bits;
         sum += number;
-        strange += number - number;
         to[(j + 1) * TVMRT_SIMD_LANES_F32 + lane] = number / (float)(1u << shift);
       }
       to[lane] = sum * -(float)(1 << (bits - 1));
     }
   }
-  return strange == 0.0f;
 }
 
 /*! \brief Whether a vector of words is of one block, or of four whose scales take one word. */
@@ -298,13 +295,16 @@ typedef union {
 #endif
 } tvmrt_ordered_row;
 
-/*! \brief Puts so many vectors' numbers in order. \return 0 where one is infinite or none. */
-TVMRT_INLINE int tvmrt_order(int bits, int block, int vectors, const float* x,
-                             tvmrt_ordered_row* row) {
+/*! \brief Puts so many vectors' numbers in order. */
+TVMRT_INLINE void tvmrt_order(int bits, int block, int vectors, const float* x,
+                              tvmrt_ordered_row* row) {
 #if TVMRT_BLOCK_DIGITS
-  if (bits == 4) return tvmrt_order_digits(block / 2, vectors, x, &row->digits);
+  if (bits == 4) {
+    tvmrt_order_digits(block / 2, vectors, x, &row->digits);
+    return;
+  }
 #endif
-  return tvmrt_order_row(bits, block, vectors, x, &row->floats);
+  tvmrt_order_row(bits, block, vectors, x, &row->floats);
 }
 
 /*! \brief Adds so many vectors of some columns, from block g on. */
@@ -336,7 +336,7 @@ TVMRT_INLINE int tvmrt_matmul_words(const tvmrt_matmul_blocks_job* job, int bits
   for (;;) {
     const int left = (whole - done) * bytes / TVMRT_WORD_BYTES, vectors = left < most ? left : most;
     if (vectors == 0) return done;
-    if (!tvmrt_order(bits, block, vectors, x + (int64_t)done * block, &row)) return done;
+    tvmrt_order(bits, block, vectors, x + (int64_t)done * block, &row);
     for (int32_t c = first, columns = 0; c < end; c += columns) {
       tvmrt_f32v sums[TVMRT_BLOCK_COLUMNS];
       columns = end - c < TVMRT_BLOCK_COLUMNS ? 1 : TVMRT_BLOCK_COLUMNS;
@@ -384,10 +384,10 @@ TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int b
 }
 
 /*! \brief Adds to y what blocks from g0 on make, for some columns from c on, and some rows from x and
- * y on; y has nothing yet where g0 is 0. */
+ * y on; y has nothing yet where g0 is 0. \param scaled_last Whether sums may wait for their scale. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                            int g0, int32_t c, int columns, const float* x, int rows,
-                                           float* y) {
+                                           int scaled_last, float* y) {
   const tvmrt_matmul_blocks_layer* layer = job->layer;
   const int whole = layer->k / block, rest = layer->k % block, blocks = whole + (rest > 0);
   float q[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_MOST];
@@ -397,7 +397,7 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
     TVMRT_UNROLL(4)
     for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
   }
-  if (rows == 1 && block * bits / 8 % TVMRT_SIMD_LANES_F32 == 0) {
+  if (scaled_last && block * bits / 8 % TVMRT_SIMD_LANES_F32 == 0) {
     tvmrt_add_row_blocks(job, bits, block, g0, whole, blocks, c, columns, x, &sums);
   } else {
     for (int g = g0; g < whole; g++) {
@@ -423,12 +423,14 @@ TVMRT_INLINE void tvmrt_matmul_blocks_rows(const tvmrt_matmul_blocks_job* job, i
   const float* x = job->x + row * job->layer->k;
   float* y = job->y + row * job->layer->n;
   int32_t c = first;
-  const int g0 = rows == 1 ? tvmrt_matmul_words(job, bits, block, first, end, x, y) : 0;
+  /* below 2 ^ 112 the sums of 256 products with 8 bits are finite before their scale meets them */
+  const int alone = rows == 1 && tvmrt_largest_bits(x, job->layer->k) < 0x77800000u;
+  const int g0 = alone ? tvmrt_matmul_words(job, bits, block, first, end, x, y) : 0;
   if (g0 > 0 && (int64_t)g0 * block >= job->layer->k) return;
   for (; c + TVMRT_BLOCK_COLUMNS <= end; c += TVMRT_BLOCK_COLUMNS) {
-    tvmrt_matmul_blocks_tile(job, bits, block, g0, c, TVMRT_BLOCK_COLUMNS, x, rows, y);
+    tvmrt_matmul_blocks_tile(job, bits, block, g0, c, TVMRT_BLOCK_COLUMNS, x, rows, alone, y);
   }
-  for (; c < end; c++) tvmrt_matmul_blocks_tile(job, bits, block, g0, c, 1, x, rows, y);
+  for (; c < end; c++) tvmrt_matmul_blocks_tile(job, bits, block, g0, c, 1, x, rows, alone, y);
 }
 
 TVMRT_INLINE int tvmrt_matmul_blocks_part(int task, const TVMParallelGroupEnv* env,

@@ -20,6 +20,16 @@
 #define TVMRT_BLOCK_DIGITS 0
 #endif
 
+/*! \brief The bits of the largest of some numbers, without its sign: they rise as numbers do. */
+TVMRT_INLINE uint32_t tvmrt_largest_bits(const float* x, int32_t count) {
+  uint32_t most = 0;
+  for (int32_t i = 0; i < count; i++) {
+    const uint32_t size = tvmrt_bits_f32(x[i]) & 0x7fffffffu;
+    most = size > most ? size : most;
+  }
+  return most;
+}
+
 #if TVMRT_BLOCK_DIGITS
 enum {
   TVMRT_DIGITS_BYTES = 64, /*!< Of weights that meet as many pairs of the row's numbers. */
@@ -39,14 +49,9 @@ typedef struct {
   tvmrt_block_digits at[TVMRT_DIGITS_MOST];
 } tvmrt_digits_row;
 
-/*! \brief The unit of 128 numbers, a power of 2; 0 where one is infinite or none. */
+/*! \brief The unit of 128 numbers, all of them finite: a power of 2. */
 TVMRT_INLINE float tvmrt_digits_unit(const float* x) {
-  uint32_t most = 0;
-  for (int i = 0; i < 2 * TVMRT_DIGITS_BYTES; i++) {
-    const uint32_t size = tvmrt_bits_f32(x[i]) & 0x7fffffffu;
-    most = size > most ? size : most;
-  }
-  if (most >= 0x7f800000u) return 0.0f;
+  const uint32_t most = tvmrt_largest_bits(x, 2 * TVMRT_DIGITS_BYTES);
   /* Three bytes with signs hold 0.996 * 2^23: what is beyond has the next larger unit. */
   const uint32_t power = (most + 0x10200u) >> 23;
   return tvmrt_from_bits_f32((power > 23 ? power - 22 : 1u) << 23);
@@ -72,13 +77,12 @@ TVMRT_INLINE void tvmrt_split_digits(int32_t whole[2][TVMRT_DIGITS_BYTES], tvmrt
 /*!
  * \brief Puts 128 numbers for each of so many vectors in order.
  * \param bytes [in] of a block of weights.
- * \return 0 where a number is infinite or none.
  */
-TVMRT_INLINE int tvmrt_order_digits(int bytes, int vectors, const float* x, tvmrt_digits_row* row) {
+TVMRT_INLINE void tvmrt_order_digits(int bytes, int vectors, const float* x,
+                                     tvmrt_digits_row* row) {
   for (int v = 0; v < vectors; v++, x += 2 * TVMRT_DIGITS_BYTES) {
     int32_t whole[2][TVMRT_DIGITS_BYTES];
     const float unit = tvmrt_digits_unit(x), times = 1.0f / unit;
-    if (unit == 0.0f) return 0;
     for (int first = 0; first < TVMRT_DIGITS_BYTES; first += bytes) {
       for (int high = 0; high < 2; high++) {
         const float* from = x + 2 * first + high * bytes;
@@ -88,7 +92,6 @@ TVMRT_INLINE int tvmrt_order_digits(int bytes, int vectors, const float* x, tvmr
     tvmrt_split_digits(whole, &row->at[v]);
     row->at[v].unit = unit;
   }
-  return 1;
 }
 
 /*! \brief The scales of a vector's lanes, each times the unit of the row's numbers. */
