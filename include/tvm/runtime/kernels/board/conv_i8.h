@@ -14,6 +14,7 @@
 
 #define TVMRT_MICRO_GROUP 4
 #define TVMRT_MICRO_UNIT 8
+#define TVMRT_MICRO_NONE 0
 typedef int16_t tvmrt_micro_element;
 
 /*! \brief How the weights of two channels are stored. */
@@ -90,11 +91,6 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   const int32_t groups = n / TVMRT_MICRO_GROUP;
   tvmrt_micro_widen_row(to, step, from, groups, is_signed);
   return to + groups * step;
-}
-
-TVMRT_INLINE int tvmrt_micro_none(int is_signed) {
-  (void)is_signed;
-  return 0;
 }
 
 /*
@@ -220,18 +216,24 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bi
 TVMRT_DEFINE_MICRO_TILE(1)
 TVMRT_DEFINE_MICRO_TILE(2)
 
-TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int joint) {
-  return TVMRT_MICRO_ASM && joint && c->range.direct;
+#if TVMRT_MICRO_ASM
+TVMRT_INLINE int tvmrt_micro_joint_bytes(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                         const int16_t* window, int joint, uint8_t* y) {
+  if (!joint || !c->range.direct) return 0;
+  tvmrt_micro_joint_2(c, data, window, 0, NULL, c->shape.out_c, y);
+  return 1;
 }
+#define TVMRT_MICRO_DIRECT tvmrt_micro_joint_bytes
+#endif
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
-                                        int joint, uint8_t* y) {
+                                        int joint) {
   const int32_t n = c->shape.kept.windows.length;
   if (joint) {
     if (pixels == 2) {
-      tvmrt_micro_joint_2(c, data, window, channel, sums, channels, y);
+      tvmrt_micro_joint_2(c, data, window, channel, sums, channels, NULL);
     } else {
       const int16_t* const weights = tvmrt_micro_joint_weights(c, data, channel);
       tvmrt_micro_joint_1(sums, sums + channels, weights, window, n);

@@ -30,8 +30,6 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   return to;
 }
 
-TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
-
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
 /* 16 products of each channel with one pixel, and with two; loads stand between products, where
  * they cost the least. */
@@ -139,12 +137,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_pair(int32_t* sums, const int32_t* bias, con
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
-                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
-                                        uint8_t* y) {
+                                        int32_t pixels, int32_t channel, int32_t channels,
+                                        int tile) {
   const int32_t n = c->shape.kept.windows.length, whole = (channels + 1) & ~3;
   const int8_t* const weights = (const int8_t*)data->weights + channel * n;
   const int32_t* const bias = data->bias + channel;
-  (void)tile, (void)y;
+  (void)tile;
 #if TVMRT_MICRO_CAN_MVE && TVMRT_MICRO_ASM
   if (pixels == 2 && whole > 0) {
     tvmrt_micro_mve_quads_2(sums, bias, window, weights, n, whole);
@@ -160,11 +158,6 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
   if (whole < channels) {
     tvmrt_micro_mve_pair(sums + whole, bias + whole, window, weights + whole * n, 32, n, pixels);
   }
-}
-
-TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
-  (void)c, (void)tile;
-  return 0;
 }
 
 #include "conv_walk_i8.h"

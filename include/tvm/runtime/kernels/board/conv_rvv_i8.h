@@ -49,8 +49,6 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   return to;
 }
 
-TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
-
 #if TVMRT_MICRO_RVV
 /* Products of an element of one pixel, and of two, with the weights of all channels in a vector. */
 #define TVMRT_MICRO_RVV_ONE(BYTES, WEIGHTS, AT)                     \
@@ -119,13 +117,12 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_sums_2(int32_t* sums, const int32_t* bias, c
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
-                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
-                                        uint8_t* y) {
+                                        int32_t pixels, int32_t channel, int32_t channels,
+                                        int tile) {
   const int32_t n = c->shape.kept.windows.length, step = c->shape.out_c;
   const int8_t* const w = (const int8_t*)data->weights + channel;
   const int32_t* const bias = data->bias + channel;
   (void)tile;
-  (void)y;
 #if TVMRT_MICRO_RVV
   if (pixels == 2) {
     tvmrt_micro_rvv_sums_2(sums, bias, window, w, n, step, channels);
@@ -144,12 +141,6 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
     }
   }
 #endif
-}
-
-TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
-  (void)c;
-  (void)tile;
-  return 0;
 }
 
 /* the walk, by that tile */

@@ -55,8 +55,6 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
 
-TVMRT_INLINE int tvmrt_micro_none(int is_signed) { return is_signed ? 0 : 0x80; }
-
 /*! \brief The flags in front of weights. */
 TVMRT_INLINE uint32_t tvmrt_micro_twin_flags(const int8_t* w) {
   uint32_t flags;
@@ -163,21 +161,15 @@ TVMRT_NOINLINE void tvmrt_micro_twin_1(int32_t* sums, const int32_t* bias,
   }
 }
 
-TVMRT_INLINE int tvmrt_micro_conv_direct(const tvmrt_micro_conv_i8* c, int tile) {
-  (void)c;
-  return tile;
-}
-
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                         int32_t* sums, const tvmrt_micro_element* window,
-                                        int32_t pixels, int32_t channel, int32_t channels, int tile,
-                                        uint8_t* y) {
+                                        int32_t pixels, int32_t channel, int32_t channels,
+                                        int tile) {
   const int32_t n = c->shape.kept.windows.length;
   const int32_t flags = (n + TVMRT_MICRO_FLAGGED - 1) / TVMRT_MICRO_FLAGGED;
   const int8_t* const w = (const int8_t*)data->weights + channel * (n + flags);
   const int32_t* const bias = data->bias + channel;
   (void)tile;
-  (void)y;
   if (pixels == 2) {
     const uint32_t* const words = (const uint32_t*)(const void*)window;
     tvmrt_micro_twin_2(sums, bias, words, w, n, channels);

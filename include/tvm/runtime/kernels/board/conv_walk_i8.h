@@ -18,12 +18,12 @@
  *     TVMRT_MICRO_UNIT             of what a window's length is a multiple
  *     tvmrt_micro_place_groups()   copies n elements, whole groups, of a window into groups that are
  *                                  `step` elements apart; returns where the next ones go
- *     tvmrt_micro_none()           what bytes behind a window must be to become 0
+ *     TVMRT_MICRO_NONE             what uint8 bytes behind a window must be to become 0, where that is
+ *                                  not 0x80; int8 ones are 0
  *     tvmrt_micro_conv_sums()      the sums of some channels of one or two neighbouring output
  *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; `tile` is
- *                                  tvmrt_micro_conv_i8_run()'s, for headers with several tiles;
- *                                  where y is not NULL, all bytes of two pixels in place of sums
- *     tvmrt_micro_conv_direct()    whether the tile can make bytes of two pixels of a layer
+ *                                  tvmrt_micro_conv_i8_run()'s, for headers with several tiles
+ *     TVMRT_MICRO_DIRECT()         makes all bytes of two pixels instead, at y; where it can: whether
  *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
  *
  * A tile for which board/two_windows_i8.h copies windows includes that before this.
@@ -78,6 +78,9 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
 }
 #endif
 
+#ifndef TVMRT_MICRO_DIRECT
+#define TVMRT_MICRO_DIRECT(c, data, window, tile, y) 0
+#endif
 #ifndef TVMRT_MICRO_WINDOW_VALUE
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) (*(at))
 #endif
@@ -139,15 +142,14 @@ TVMRT_INLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
       tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
     }
   }
-  if (pixels == 2 && tvmrt_micro_conv_direct(c, tile)) {
-    uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride;
-    tvmrt_micro_conv_sums(c, data, NULL, window, 2, 0, s->out_c, tile, y);
+  if (pixels == 2 &&
+      TVMRT_MICRO_DIRECT(c, data, window, tile, (uint8_t*)data->y + pixel * s->y_stride)) {
     return;
   }
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;
     const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile, NULL);
+    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile);
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }

@@ -272,6 +272,6 @@ TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_3x3_tile(const tvmrt_micro_conv_i8* c)
   return tile;
 }
 
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_3x3_i8, tvmrt_micro_3x3_tile(c))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_3x3_i8, tvmrt_micro_3x3_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_ */

@@ -185,6 +185,6 @@ TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_3x3_tile(const tvmrt_micro_conv_i8
   return tile;
 }
 
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_3x3_mve_i8, tvmrt_micro_mve_3x3_tile(c))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_3x3_mve_i8, tvmrt_micro_mve_3x3_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_ */

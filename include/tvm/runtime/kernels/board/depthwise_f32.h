@@ -14,16 +14,17 @@
 #include "rows.h"
 
 /*! \brief What the rows of a layer share. */
-typedef struct tvmrt_micro_depthwise_f32 {
+typedef struct tvmrt_micro_layer_f32 {
   const tvmrt_micro_conv_f32* conv;
   const tvmrt_micro_data_f32* data;
-  float* ring;
-} tvmrt_micro_depthwise_f32;
+  void* ring;
+  int32_t* sums; /*!< Not used. */
+} tvmrt_micro_layer_f32;
 
 /*! \brief Copies an input row into the ring; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, int32_t slot) {
   static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  const tvmrt_micro_depthwise_f32* const d = (const tvmrt_micro_depthwise_f32*)layer;
+  const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
   const int32_t from = tvmrt_micro_find_row(s, image, slot);
@@ -34,7 +35,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, i
     pixel = s->x_stride;
     quad = 4;
   }
-  float* row = d->ring + (slot % ring->slots * ring->columns + tvmrt_micro_padding(s)) * 4;
+  float* row = (float*)d->ring + (slot % ring->slots * ring->columns + tvmrt_micro_padding(s)) * 4;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, row += 4 * ring->plane) {
     const int32_t channels = s->in_c - channel;
     const float* of = x;
@@ -112,7 +113,7 @@ TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const fl
 #endif
 
 /*! \brief The sums of some channels of an output pixel; `top` is its first row in the ring. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f32* d, float* sums,
+TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_layer_f32* d, float* sums,
                                                    int32_t top, int32_t column, int32_t channel,
                                                    int32_t channels) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
@@ -120,7 +121,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f
   const float* bias = d->data->bias + channel;
   const float* const end = sums + channels;
   const int32_t row_size = s->kept.ring.columns * 4, plane = s->kept.ring.plane;
-  const float* x = d->ring + channel * plane + column * s->stride[1] * 4;
+  const float* x = (const float*)d->ring + channel * plane + column * s->stride[1] * 4;
 #if TVMRT_MICRO_F32_ASM || TVMRT_MICRO_F32_MVE
   if (s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[0] == 1 && s->dilation[1] == 1) {
     const float* row[3];
@@ -144,7 +145,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f
 /*! \brief An output row; a step makes one. */
 static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row, int32_t rows,
                                                  int32_t slot) {
-  const tvmrt_micro_depthwise_f32* const d = (const tvmrt_micro_depthwise_f32*)layer;
+  const tvmrt_micro_layer_f32* const d = (const tvmrt_micro_layer_f32*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   float sums[TVMRT_MICRO_F32_CHUNK];
   (void)rows;
@@ -158,46 +159,17 @@ static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row,
   }
 }
 
-/*!
- * \brief y = depthwise convolution of x.
- *
- * \param c    [in] Shape and bounds; in_c is out_c.
- * \param data [in] The tensors. y may be x only as board/ring.h says.
- *
- * Values and threads as tvmrt_micro_conv_f32_run(). Errors: 0, or -1 where there is no scratch.
- */
-static inline int tvmrt_micro_depthwise_f32_run(const tvmrt_micro_conv_f32* c,
-                                                const tvmrt_micro_data_f32* data) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_depthwise_f32 d = {c, data, (float*)tvmrt_scratch_alloc(s->scratch)};
-  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  if (d.ring == NULL) return -1;
-  tvmrt_micro_fill(d.ring, (uint8_t*)d.ring + s->scratch, 0);
-  tvmrt_micro_walk_ring(s, steps, &d);
-  return tvmrt_scratch_free(d.ring);
+/*! \brief What is this kernel's own; in_c is out_c. */
+TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_f32_tile(const tvmrt_micro_shape* s) {
+  const tvmrt_micro_tile tile = {{tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
+                                  s->kept.ring.slots, s->stride[0], 1},
+                                 1,
+                                 0,
+                                 0};
+  return tile;
 }
 
-/*!
- * \brief Some rows of it, for chains (board/rows.h).
- *
- * \param whole   [in] The whole layer.
- * \param data    [in] As above: x is the first input row in memory, y the row that is made.
- * \param at      [in] The rows.
- * \param scratch [in,out] shape.scratch bytes, aligned to 4, kept from call to call.
- */
-static inline int tvmrt_micro_depthwise_f32_rows(const tvmrt_micro_conv_f32* whole,
-                                                 const tvmrt_micro_data_f32* data,
-                                                 const tvmrt_micro_rows* at, uint8_t* scratch) {
-  tvmrt_micro_conv_f32 part = *whole;
-  const tvmrt_micro_shape* const s = &part.shape;
-  const tvmrt_micro_depthwise_f32 d = {&part, data, (float*)(void*)scratch};
-  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
-                                   s->kept.ring.slots, s->stride[0], 1};
-  tvmrt_micro_cut_ring(&part.shape, at);
-  if (at->first == 0) tvmrt_micro_fill(d.ring, scratch + s->scratch, 0);
-  tvmrt_micro_walk_rows(&whole->shape, at, steps, 1, &d);
-  return 0;
-}
+TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_f32, tvmrt_micro_conv_f32, tvmrt_micro_data_f32,
+                      tvmrt_micro_layer_f32, tvmrt_micro_depthwise_f32_tile(&c->shape))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_ */

@@ -139,6 +139,6 @@ TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_depthwise_tile(const tvmrt_micro_conv_
   return tile;
 }
 
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_i8, tvmrt_micro_depthwise_tile(c))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_i8, tvmrt_micro_depthwise_tile(c))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_ */

@@ -139,7 +139,7 @@ TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_mve_wide_tile(const tvmrt_micro_conv_i
 }
 
 /* kernels of up to 6 columns, and of up to 8 */
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_6_mve_i8, tvmrt_micro_mve_wide_tile(c, 3))
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_8_mve_i8, tvmrt_micro_mve_wide_tile(c, 4))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_6_mve_i8, tvmrt_micro_mve_wide_tile(c, 3))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_8_mve_i8, tvmrt_micro_mve_wide_tile(c, 4))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_MVE_I8_H_ */

@@ -383,7 +383,7 @@ TVMRT_INLINE tvmrt_micro_tile tvmrt_micro_wide_tile(const tvmrt_micro_conv_i8* c
 }
 
 /* kernels of 4 or 5 columns, and of 6 or 7 */
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_5_i8, tvmrt_micro_wide_tile(c, 5))
-TVMRT_MICRO_DEPTHWISE(tvmrt_micro_depthwise_7_i8, tvmrt_micro_wide_tile(c, 7))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_5_i8, tvmrt_micro_wide_tile(c, 5))
+TVMRT_MICRO_DEPTHWISE_I8(tvmrt_micro_depthwise_7_i8, tvmrt_micro_wide_tile(c, 7))
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_ */

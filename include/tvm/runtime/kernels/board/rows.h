@@ -5,7 +5,7 @@
  * A function for some rows is told which input rows lie in memory; what a depthwise layer reads again
  * is in a ring of its own (board/ring.h), which is kept from call to call.
  *
- * Of a depthwise kernel of integers, its header says what is its own, a tvmrt_micro_tile, and
+ * Of a depthwise kernel, its header says what is its own, a tvmrt_micro_tile, and
  * TVMRT_MICRO_DEPTHWISE() makes of it the functions for a layer and for some rows of one.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_ROWS_H_
@@ -105,56 +105,48 @@ TVMRT_INLINE tvmrt_micro_source tvmrt_micro_find_source(const tvmrt_micro_layer*
 
 /*! \brief How a kernel computes a depthwise layer. */
 typedef struct tvmrt_micro_tile {
-  tvmrt_micro_steps steps; /*!< They are told a tvmrt_micro_layer. */
+  tvmrt_micro_steps steps; /*!< They are told the LAYER of TVMRT_MICRO_DEPTHWISE(). */
   int32_t unit;            /*!< Input rows of a slot. */
   int32_t front;           /*!< Bytes of scratch in front of the ring, a multiple of four. */
   uint32_t padding;        /*!< Four bytes of padding as they are in the ring. */
 } tvmrt_micro_tile;
 
-/*! \brief y = depthwise convolution of x by a tile. Errors: 0, or -1 where there is no scratch. */
-TVMRT_INLINE int tvmrt_micro_run_tile(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                      tvmrt_micro_tile by) {
-  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);
-  if (scratch == NULL) return -1;
-  const tvmrt_micro_layer d = {c, data, scratch + by.front, (int32_t*)(void*)scratch};
-  tvmrt_micro_fill(d.ring, scratch + c->shape.scratch, by.padding);
-  tvmrt_micro_walk_ring(&c->shape, by.steps, &d);
-  return tvmrt_scratch_free(scratch);
-}
-
 /*!
- * \brief Some rows of it, for chains.
+ * \brief The functions of a depthwise kernel by the TILE of a layer, an expression of `c`; CONV is the
+ * type of a layer, DATA of its tensors, and LAYER of what the steps are told, which begins as
+ * tvmrt_micro_layer does:
  *
- * \param whole   [in] The whole layer.
- * \param data    [in] x is the first input row in memory, y the first row that is made.
- * \param at      [in] The rows; output rows are as many as a step makes, or what is left.
- * \param scratch [in,out] shape.scratch bytes, aligned to 8, kept from call to call.
- */
-TVMRT_INLINE int tvmrt_micro_run_tile_rows(const tvmrt_micro_conv_i8* whole,
-                                           const tvmrt_micro_data* data, const tvmrt_micro_rows* at,
-                                           uint8_t* scratch, tvmrt_micro_tile by) {
-  tvmrt_micro_conv_i8 part = *whole;
-  tvmrt_micro_cut_ring(&part.shape, at);
-  const tvmrt_micro_layer d = {&part, data, scratch + by.front, (int32_t*)(void*)scratch};
-  if (at->first == 0) tvmrt_micro_fill(d.ring, scratch + part.shape.scratch, by.padding);
-  tvmrt_micro_walk_rows(&whole->shape, at, by.steps, by.unit, &d);
-  return 0;
-}
-
-/*!
- * \brief The functions of a depthwise kernel: NAME_run(layer, data) and, of some rows of the layer,
- * NAME_rows(whole, data, at, scratch), by the TILE of a layer, an expression of `c`.
+ *     NAME_run(c, data)                 y = depthwise convolution of x; 0, or -1 where there is no scratch
+ *     NAME_rows(c, data, at, scratch)   some rows of it, for chains: x is the first input row in memory,
+ *                                       y the first row that is made, as many as a step makes or what is
+ *                                       left; scratch: shape.scratch bytes, aligned to 8, kept from call
+ *                                       to call
  *
- * shift of the data is not used. y may be x only as board/ring.h says. Values and threads are those
- * of tvmrt_micro_conv_i8_run().
+ * y may be x only as board/ring.h says. Values and threads are those of dense layers; shift is not used.
  */
-#define TVMRT_MICRO_DEPTHWISE(NAME, TILE)                                                    \
-  static inline int NAME##_run(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data) { \
-    return tvmrt_micro_run_tile(c, data, TILE);                                              \
+#define TVMRT_MICRO_DEPTHWISE(NAME, CONV, DATA, LAYER, TILE)                                 \
+  static inline int NAME##_run(const CONV* c, const DATA* data) {                            \
+    const tvmrt_micro_tile by = TILE;                                                        \
+    uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(c->shape.scratch);                \
+    if (scratch == NULL) return -1;                                                          \
+    const LAYER d = {c, data, scratch + by.front, (int32_t*)(void*)scratch};                 \
+    tvmrt_micro_fill(d.ring, scratch + c->shape.scratch, by.padding);                        \
+    tvmrt_micro_walk_ring(&c->shape, by.steps, &d);                                          \
+    return tvmrt_scratch_free(scratch);                                                      \
   }                                                                                          \
-  static inline int NAME##_rows(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,  \
-                                const tvmrt_micro_rows* at, uint8_t* scratch) {              \
-    return tvmrt_micro_run_tile_rows(c, data, at, scratch, TILE);                            \
+  static inline int NAME##_rows(const CONV* c, const DATA* data, const tvmrt_micro_rows* at, \
+                                uint8_t* scratch) {                                          \
+    const tvmrt_micro_tile by = TILE;                                                        \
+    CONV part = *c;                                                                          \
+    tvmrt_micro_cut_ring(&part.shape, at);                                                   \
+    const LAYER d = {&part, data, scratch + by.front, (int32_t*)(void*)scratch};             \
+    if (at->first == 0) tvmrt_micro_fill(d.ring, scratch + part.shape.scratch, by.padding);  \
+    tvmrt_micro_walk_rows(&c->shape, at, by.steps, by.unit, &d);                             \
+    return 0;                                                                                \
   }
+
+/*! \brief The same for layers of integers. */
+#define TVMRT_MICRO_DEPTHWISE_I8(NAME, TILE) \
+  TVMRT_MICRO_DEPTHWISE(NAME, tvmrt_micro_conv_i8, tvmrt_micro_data, tvmrt_micro_layer, TILE)
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_ROWS_H_ */

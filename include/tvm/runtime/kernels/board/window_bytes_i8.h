@@ -6,6 +6,15 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
 
+#ifndef TVMRT_MICRO_NONE
+#define TVMRT_MICRO_NONE 0x80
+#endif
+
+/*! \brief What bytes behind a window must be to become 0. */
+TVMRT_INLINE uint8_t tvmrt_micro_none(const tvmrt_micro_conv_i8* c) {
+  return c->x_signed ? 0 : TVMRT_MICRO_NONE;
+}
+
 /*! \brief Copies bytes of neighbouring columns. */
 #if TVMRT_MICRO_UNALIGNED
 TVMRT_NOINLINE
@@ -46,7 +55,7 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
 
 /*! \brief What becomes 0 where a window ends, in front of what is copied: in its last unit. */
 TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* end) {
-  const uint8_t none = (uint8_t)tvmrt_micro_none(c->x_signed);
+  const uint8_t none = tvmrt_micro_none(c);
 #if TVMRT_MICRO_CAN_MVE
   if (TVMRT_MICRO_UNIT == 16) { /* for which compilers would call memset() */
     vstrbq_u8(end - 16, vdupq_n_u8(none));
@@ -62,7 +71,7 @@ TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const u
   const tvmrt_micro_shape* const s = &c->shape;
   tvmrt_micro_copy_padded(c, x + at->image, at, to);
   for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
-    to[i] = (uint8_t)tvmrt_micro_none(c->x_signed);
+    to[i] = tvmrt_micro_none(c);
   }
 }
 
