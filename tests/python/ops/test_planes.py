@@ -7,7 +7,8 @@ import platform
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
+from ml_dtypes import bfloat16
+from onnx import helper, numpy_helper
 from onnx_graph import model as make_model
 
 import tvmrt
@@ -72,14 +73,37 @@ def test_planes_agree_with_onnxruntime(kind, tmp_path):
         assert np.abs(whole - expected).max() < 2e-5 * np.abs(expected).max()
 
 
-def operators(channels: int, batch: int) -> int:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "v3", "here"])
+@pytest.mark.filterwarnings("ignore:.*no instruction that multiplies bfloat16")
+def test_planes_are_rounded_to_bfloat16_as_pixels_are(kind, tmp_path):
+    if kind == "v3" and platform.machine() != "x86_64":
+        pytest.skip("a level of x86-64")
+    model, inputs = network()
+    # of numbers that are rounded the products are those of float32
+    inputs = {name: x.astype(bfloat16).astype(np.float32) for name, x in inputs.items()}
+    for held in model.graph.initializer:
+        if held.name.startswith("w"):
+            w = numpy_helper.to_array(held).astype(bfloat16).astype(np.float32)
+            held.CopyFrom(numpy_helper.from_array(w, held.name))
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    request = tvmrt.Request(executor="aot", precision="bf16", **TARGETS.get(kind, {}))
+    library = tvmrt.compile(model, request.for_here() if kind == "here" else request)
+    assert {row.precision for row in library.summary.reduced} == {"bfloat16"}
+    for found, expected in zip(results(library, tmp_path / "net.so", inputs), right):
+        assert np.abs(found - expected).max() < 2e-5 * np.abs(expected).max()
+
+
+def operators(channels: int, batch: int, precision: str = "float32") -> int:
     """Two layers, a copy of the result, and what turns the input."""
     model, _ = network([(channels, (16, 16), (3, 3), (1, 1), (0, 0, 0, 0))], batch)
-    return len(tvmrt.compile(model, winograd=False).summary.operators)
+    return len(tvmrt.compile(model, winograd=False, precision=precision).summary.operators)
 
 
-def test_no_pass_turns_a_picture():
-    assert [operators(channels, 1) for channels in (2, 3, 4)] == [3, 3, 3]
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.filterwarnings("ignore:.*no instruction that multiplies bfloat16")
+def test_no_pass_turns_a_picture(precision):
+    assert [operators(channels, 1, precision) for channels in (2, 3, 4)] == [3, 3, 3]
 
 
 def test_many_channels_and_several_pictures_are_turned():

@@ -293,7 +293,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         """Whether the channels are planes of the network's input, as those of pictures, and few:
         a pass that puts them side by side would be a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
-        if self.target.board is not None or x.producer is not None or self.kind.words:
+        if self.target.board is not None or x.producer is not None:
             return False
         if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
             return False
@@ -311,7 +311,10 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         if self.reads_planes:
-            return LayerF32.planes(self.window(step), w.shape[1], w.shape[0])
+            planes = (self.window(step), w.shape[1], w.shape[0])
+            if self.kind.words:
+                return LayerF32.planes_bf16(*planes, self.kind)
+            return LayerF32.planes(*planes)
         if self.depthwise:
             return LayerF32.depthwise(self.window(step), w.shape[0])
         sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)

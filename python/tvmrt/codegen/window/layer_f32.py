@@ -66,6 +66,16 @@ class LayerF32:
         return cls(plan, groups, plan.channels, outs, work)
 
     @classmethod
+    def planes_bf16(
+        cls, window: Window, in_channels: int, out_channels: int, kind: TileKind
+    ) -> LayerF32:
+        """The same over one image whose channels lie as planes."""
+        planes = window.in_[1] * window.in_[2]
+        plan = plan_pairs(window, in_channels, kind.words, kind.behind, planes)
+        work = window.pixels * out_channels * window.taps * plan.channels
+        return cls(plan, 1, plan.channels, out_channels, work)
+
+    @classmethod
     def depthwise(cls, window: Window, channels: int) -> LayerF32:
         """A window for each channel, whose tile knows the columns that are padding."""
         window = window.in_rows()

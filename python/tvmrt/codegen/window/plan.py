@@ -361,10 +361,12 @@ def plan_planes(window: Window, channels: int) -> WindowPlan:
     return plan_rows(window, channels, FLOAT, **more, ring=ring_of(window), planes=planes)
 
 
-def plan_pairs(window: Window, channels: int, each: int, behind: int) -> WindowPlan:
+def plan_pairs(
+    window: Window, channels: int, each: int, behind: int, planes: int = 0
+) -> WindowPlan:
     """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
     count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group;
-    ``behind``: see :class:`WindowPlan`."""
+    ``behind``, ``planes``: see :class:`WindowPlan`."""
     pairs = ceil_div(channels, 2)
     words = pairs * each
     if window.rows == 1 and window.is_pixels:
@@ -380,7 +382,8 @@ def plan_pairs(window: Window, channels: int, each: int, behind: int) -> WindowP
     run, taps = (columns * pairs, 1) if joined else (pairs, columns)
     runs = () if joined else runs_of(window)
     more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window), "runs": runs}
-    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels, behind=behind)
+    more |= {"behind": behind, "planes": planes}
+    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
 
 
 def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:

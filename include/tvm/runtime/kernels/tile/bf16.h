@@ -226,6 +226,59 @@ static inline void tvmrt_bf16_round_rows(void* words, int64_t stride, int each, 
   }
 }
 
+/* Some first pixels of two planes, or of four, as pairs side by side; \return how many. Planes that
+   do not exist are NULL. */
+TVMRT_INLINE int64_t tvmrt_bf16_round_some_planes(int32_t* pairs, const float* const plane[4],
+                                                  int64_t count) {
+  int64_t i = 0;
+#if TVMRT_HAS_BF16_DOT
+  uint16_t places[3][32];
+  for (int lane = 0; lane < 32; lane++) {
+    places[0][lane] = (uint16_t)(lane / 2 + lane % 2 * 16);
+    places[1][lane] = (uint16_t)(lane / 4 + lane % 4 * 16);
+    places[2][lane] = (uint16_t)(lane / 4 + lane % 4 * 16 + 8);
+  }
+  const __m512i of_two = _mm512_loadu_si512(places[0]), low = _mm512_loadu_si512(places[1]),
+                high = _mm512_loadu_si512(places[2]);
+  for (; i + 16 <= count; i += 16) {
+    __m512 x[4];
+    TVMRT_TILE_F32_EACH(p, 4) x[p] = plane[p] ? _mm512_loadu_ps(plane[p] + i) : _mm512_setzero_ps();
+    const __m512i first = (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]);
+    if (plane[2]) {
+      const __m512i second = (__m512i)_mm512_cvtne2ps_pbh(x[3], x[2]);
+      _mm512_storeu_si512(pairs + 2 * i, _mm512_permutex2var_epi16(first, low, second));
+      _mm512_storeu_si512(pairs + 2 * i + 16, _mm512_permutex2var_epi16(first, high, second));
+    } else {
+      _mm512_storeu_si512(pairs + i, _mm512_permutexvar_epi16(of_two, first));
+    }
+  }
+#else
+  (void)pairs, (void)plane, (void)count;
+#endif
+  return i;
+}
+
+/*!
+ * \brief Rounds `count` pixels whose floats, up to four of them, lie in planes `apart` floats apart, to
+ * pixels of neighbouring pairs of `each` words.
+ */
+static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x, int64_t apart,
+                                           int channels, int64_t count) {
+  const float* plane[4];
+  const int pairs = (channels + 1) / 2;
+  for (int p = 0; p < 4; p++) plane[p] = p < channels ? x + p * apart : NULL;
+  int64_t i = each == 1 ? tvmrt_bf16_round_some_planes((int32_t*)words, plane, count) : 0;
+  for (; i < count; i++) {
+    float pixel[4] = {0};
+    for (int p = 0; p < channels; p++) pixel[p] = plane[p][i];
+    if (each == 1) {
+      tvmrt_bf16_round((int32_t*)words + i * pairs, pixel, channels);
+    } else {
+      tvmrt_bf16_round_wide((float*)words + i * pairs * 2, pixel, channels);
+    }
+  }
+}
+
 /* ---- the tile ---- */
 
 /* Adds to sums of all pixels the products with the weights of pair u; there is one in a step. */
