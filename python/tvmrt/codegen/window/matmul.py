@@ -21,7 +21,7 @@ from ..lowering import ANY, Lowering, lowers, same_place
 from ..target import Target
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
-from .boards.layer_f32 import MicroLayer, by_fours
+from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape
 from .conv import conv_kernel, conv_layer, print_board, print_data_f32, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
@@ -228,9 +228,10 @@ class _Product:
         if layer is None:
             tiles = self._tiles()
             return packing.Panels(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
-        if BOARDS.choose(layer, self.target.board) is not BOARDS["conv"]:
+        kernel = BOARDS.choose(layer, self.target.board)
+        if not kernel.panel:
             return None
-        return packing.Panels(by_fours(layer), self.k, 4)
+        return packing.Panels(kernel.pack(layer).weights, self.k, kernel.panel)
 
     def _at(self, value: Value) -> Strided:
         if value.is_constant:

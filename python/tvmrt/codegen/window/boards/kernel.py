@@ -47,8 +47,9 @@ class MicroKernel(Generic[Layer]):
     ----------
     header
         Of ``include/tvm/runtime/kernels``.
-    tile
-        The C function, which takes the layer's struct and its data.
+    name
+        Of the C functions: ``NAME_run`` takes the layer's struct and its data; of depthwise kernels
+        ``NAME_rows`` makes some rows of a layer (``board/rows.h``).
     more
         What else it is told of a layer, as C.
     cost
@@ -63,29 +64,26 @@ class MicroKernel(Generic[Layer]):
         What it keeps in scratch for a layer.
     needs
         What processors must have, of the names in ``codegen/target.py``.
-    rows, unit
-        Of a depthwise kernel: the C function for some rows of a layer (``board/rows.h``), and how
-        many input rows a slot of its ring has; without it the kernel is in no chain.
+    unit
+        Of a depthwise kernel: how many input rows a slot of its ring has.
+    panel
+        Where weights are packed as [so many channels][element][channel] and nothing else: how many.
     """
 
     header: str
-    tile: str
+    name: str
     cost: float
     supports: Callable[[Layer], bool]
     pack: Callable[[Layer], MicroWeights]
     scratch: Callable[[Layer], Windows | Ring]
     needs: frozenset[str] = frozenset()
-    rows: str = ""
     unit: int = 1
+    panel: int = 0
     more: Callable[[Layer], tuple[str, ...]] = lambda layer: ()
-
-    def has_rows(self, layer: Layer) -> bool:
-        """Whether it can be called for some rows; what is the least code computes one row."""
-        return self.cost > 0 and (self.rows != "" or not layer.shape.depthwise)
 
     def call(self, layer: Layer, address: str) -> str:
         """The C expression that computes a layer at an address, whose tensors are ``data``."""
-        return f"{self.tile}({', '.join([address, '&data', *self.more(layer)])})"
+        return f"{self.name}_run({', '.join([address, '&data', *self.more(layer)])})"
 
 
 class Kernels(dict[str, MicroKernel[Layer]]):
@@ -100,13 +98,9 @@ class Kernels(dict[str, MicroKernel[Layer]]):
     ) -> MicroKernel[Layer]:
         """The cheapest kernel that supports the layer on a board with these instructions.
 
-        ``by_rows``: that can be called for some rows of the layer.
+        ``by_rows``: for some rows of the layer, of which the least code has one.
         """
-        fit = (
-            each
-            for each in self.values()
-            if each.needs <= board and (not by_rows or each.has_rows(layer))
-        )
+        fit = (each for each in self.values() if each.needs <= board and (each.cost or not by_rows))
         ordered = sorted(fit, key=lambda kernel: (not kernel.needs, kernel.cost))
         return next(each for each in ordered if each.supports(layer))
 

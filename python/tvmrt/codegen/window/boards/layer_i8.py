@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -123,6 +124,33 @@ def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     as_they_lie = shape.pointwise and length == shape.in_c
     windows = min(2, most(shape.pixels)) * length * element + (0 if as_they_lie else length)
     return Windows(length, windows if windows > STACK_WINDOWS else 0)
+
+
+def dense(
+    header: str,
+    cost: float,
+    pack: Callable[[MicroLayer], MicroWeights],
+    windows: tuple[int, int],
+    needs: str = "",
+    tile: str = "0",
+    lone: bool = True,
+    supports: Callable[[MicroLayer], bool] = lambda layer: True,
+) -> MicroKernel[MicroLayer]:
+    """The record of a tile of dense layers (``board/conv_walk_i8.h``).
+
+    ``windows``: the unit of their length, and bytes of an element; ``tile``: which of the header's;
+    ``lone``: see ``window_kind``.
+    """
+    return MicroKernel(
+        header=f"board/{header}.h",
+        name="tvmrt_micro_conv_i8",
+        more=lambda layer: (tile, window_kind(layer.shape, lone)),
+        cost=cost,
+        supports=lambda layer: not layer.shape.depthwise and supports(layer),
+        pack=pack,
+        scratch=lambda layer: windows_of(layer, *windows),
+        needs=frozenset(needs.split()),
+    )
 
 
 def pack_windows(

@@ -95,7 +95,7 @@ class BoardLowering(Lowering):
         address = self.print_board(step, f, layer, kernel)
         print_rows(f)
         if layer.shape.depthwise:
-            f.line(f"return {kernel.rows}({address}, &data, &at, {f.scratch()});")
+            f.line(f"return {kernel.name}_rows({address}, &data, &at, {f.scratch()});")
             return
         f.line(f"{self.struct} part = *{address};")
         f.line("tvmrt_micro_cut(&part.shape, &at);")

@@ -24,9 +24,10 @@ def scratch(layer: MicroLayer) -> Windows:
 
 KERNEL = MicroKernel(
     header="board/conv_f32.h",
-    tile="tvmrt_micro_conv_f32_run",
+    name="tvmrt_micro_conv_f32",
     cost=1.4,
     supports=lambda layer: not layer.shape.depthwise,
     pack=lambda layer: MicroWeights(by_fours(layer), padded(layer.biases, 4)),
     scratch=scratch,
+    panel=4,
 )

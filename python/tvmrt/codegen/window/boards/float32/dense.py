@@ -26,7 +26,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 KERNEL = MicroKernel(
     header="board/dense_f32.h",
-    tile="tvmrt_micro_dense_f32_run",
+    name="tvmrt_micro_dense_f32",
     cost=0,
     supports=supports,
     pack=pack,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...packing_i8 import wrap_int32
 from ..kernel import MicroWeights
-from ..layer_i8 import QUAD_ORDER, MicroLayer, shifts, window_kind
+from ..layer_i8 import QUAD_ORDER, MicroLayer, dense, shifts
 from . import conv
 
 MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
@@ -16,8 +14,6 @@ MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
 
 def supports(layer: MicroLayer) -> bool:
     """Whether pairs of channels may be one number of 16 bits, whatever the input is."""
-    if layer.shape.depthwise:
-        return False
     full, _ = layer.windows(conv.UNIT)
     joint, upper = full[::2] + 256 * full[1::2], full[1::2]
     least, most = (-128, 127) if layer.layer.x_signed else (0, 255)
@@ -40,11 +36,6 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(weights, None, shifts(shift))
 
 
-KERNEL = replace(
-    conv.KERNEL,
-    more=lambda layer: ("TVMRT_MICRO_JOINT", window_kind(layer.shape)),
-    cost=0.76,
-    supports=supports,
-    pack=pack,
-    needs=frozenset({"dsp"}),
+KERNEL = dense(
+    "conv_i8", 0.76, pack, (conv.UNIT, 2), "dsp", tile="TVMRT_MICRO_JOINT", supports=supports
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernel import MicroKernel, MicroWeights
-from ..layer_i8 import MicroLayer, shifts, window_kind, windows_of
+from ..kernel import MicroWeights
+from ..layer_i8 import MicroLayer, dense, shifts
 
 UNIT = 8
 
@@ -18,13 +18,4 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(np.ascontiguousarray(weights).reshape(-1), folded, shifts(shift))
 
 
-KERNEL = MicroKernel(
-    header="board/conv_rvv_i8.h",
-    tile="tvmrt_micro_conv_i8_run",
-    more=lambda layer: ("0", window_kind(layer.shape)),
-    cost=0.13,
-    supports=lambda layer: not layer.shape.depthwise,
-    pack=pack,
-    scratch=lambda layer: windows_of(layer, UNIT, 1),
-    needs=frozenset({"rvv"}),
-)
+KERNEL = dense("conv_rvv_i8", 0.13, pack, (UNIT, 1), "rvv")

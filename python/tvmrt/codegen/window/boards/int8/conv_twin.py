@@ -6,8 +6,8 @@ import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
-from ..kernel import MicroKernel, MicroWeights, padded
-from ..layer_i8 import MicroLayer, shifts, window_kind, windows_of
+from ..kernel import MicroWeights, padded
+from ..layer_i8 import MicroLayer, dense, shifts
 
 UNIT, QUAD = 8, 4
 FLAGGED = 128  # elements with one word of flags, TVMRT_MICRO_FLAGGED
@@ -41,13 +41,4 @@ def flags(weights: np.ndarray) -> np.ndarray:
     return np.packbits(bits).view(">u4").astype("<u4")
 
 
-KERNEL = MicroKernel(
-    header="board/conv_twin_i8.h",
-    tile="tvmrt_micro_conv_i8_run",
-    more=lambda layer: ("0", window_kind(layer.shape)),
-    cost=2.2,
-    supports=lambda layer: not layer.shape.depthwise,
-    pack=pack,
-    scratch=lambda layer: windows_of(layer, UNIT, 2),
-    needs=frozenset({"rv32"}),
-)
+KERNEL = dense("conv_twin_i8", 2.2, pack, (UNIT, 2), "rv32")

@@ -18,10 +18,9 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 KERNEL = MicroKernel(
     header="board/depthwise_i8.h",
-    tile="tvmrt_micro_depthwise_i8_run",
+    name="tvmrt_micro_depthwise_i8",
     cost=3.5,
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=lambda layer: ring_of_rows(layer.shape, 2),
-    rows="tvmrt_micro_depthwise_i8_rows",
 )

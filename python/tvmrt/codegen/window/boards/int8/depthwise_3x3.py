@@ -44,11 +44,10 @@ def scratch(layer: MicroLayer) -> Ring:
 
 KERNEL = MicroKernel(
     header="board/depthwise_3x3_i8.h",
-    tile="tvmrt_micro_depthwise_3x3_i8_run",
+    name="tvmrt_micro_depthwise_3x3_i8",
     cost=1.1,
     supports=supports,
     pack=pack,
     scratch=scratch,
-    rows="tvmrt_micro_depthwise_3x3_i8_rows",
     unit=2,
 )

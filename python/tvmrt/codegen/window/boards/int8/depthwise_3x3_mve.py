@@ -41,12 +41,11 @@ def scratch(layer: MicroLayer) -> Ring:
 
 KERNEL = MicroKernel(
     header="board/depthwise_3x3_mve_i8.h",
-    tile="tvmrt_micro_depthwise_3x3_mve_i8_run",
+    name="tvmrt_micro_depthwise_3x3_mve_i8",
     cost=0.4,
     supports=supports,
     pack=pack,
     scratch=scratch,
     needs=frozenset({"mve"}),
-    rows="tvmrt_micro_depthwise_3x3_mve_i8_rows",
     unit=2,
 )

@@ -51,13 +51,12 @@ def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
 
     return MicroKernel(
         header="board/depthwise_wide_i8.h",
-        tile=f"tvmrt_micro_depthwise_{taps}_i8_run",
+        name=f"tvmrt_micro_depthwise_{taps}_i8",
         cost=cost,
         supports=supports,
         pack=pack,
         scratch=scratch,
         needs=frozenset({"dsp"}),
-        rows=f"tvmrt_micro_depthwise_{taps}_i8_rows",
     )
 
 

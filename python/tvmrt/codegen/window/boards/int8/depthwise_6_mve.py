@@ -46,13 +46,12 @@ def windows(taps: int, cost: float) -> MicroKernel[MicroLayer]:
 
     return MicroKernel(
         header="board/depthwise_mve_i8.h",
-        tile=f"tvmrt_micro_depthwise_{taps}_mve_i8_run",
+        name=f"tvmrt_micro_depthwise_{taps}_mve_i8",
         cost=cost,
         supports=supports,
         pack=pack,
         scratch=scratch,
         needs=frozenset({"mve"}),
-        rows=f"tvmrt_micro_depthwise_{taps}_mve_i8_rows",
     )
 
 

@@ -26,11 +26,10 @@ def scratch(layer: MicroLayer) -> Ring:
 
 KERNEL = MicroKernel(
     header="board/depthwise_rvv_i8.h",
-    tile="tvmrt_micro_depthwise_rvv_i8_run",
+    name="tvmrt_micro_depthwise_rvv_i8",
     cost=0.25,
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
     scratch=scratch,
     needs=frozenset({"rvv"}),
-    rows="tvmrt_micro_depthwise_rvv_i8_rows",
 )
