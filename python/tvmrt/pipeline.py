@@ -27,7 +27,7 @@ from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, Provenance, SharedImage, prefix_of
 from tvmrt.codegen.slab_chains import with_slabs
-from tvmrt.codegen.target import CROSS, Target, get_target, own_family
+from tvmrt.codegen.target import CROSS, Target, get_target, own_family, with_matrices
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import Remark, UnsupportedError
@@ -57,7 +57,8 @@ from tvmrt.transform import (
     to_fixed_point,
     to_winograd,
 )
-from tvmrt.tuning.guides import guide_of
+from tvmrt.transform.fixed_point import PRODUCTS
+from tvmrt.tuning.guides import guided
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -110,7 +111,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     """The stages up to lowering."""
     family = None if asked.board is None else find_family(asked.board)
     request, machine = _settle(asked, family)
-    machine = _tuned(machine, request)
+    machine = guided(machine, request.tuned)
     chosen = resolve(request.devices)
     here = machine.name == "native" or (asked.target is None and machine.name == own_family())
     choices.check_required(request.require_device, chosen, here)
@@ -130,13 +131,15 @@ def _draft(model: Any, asked: Request) -> _Draft:
         cuts = _cut(graph, request, machine, chosen)
         if asked.target is None and machine.levels and _brings_code(cuts):
             # of a device's C there is one function, not one a level
-            machine = _tuned(get_target("native"), request)
+            machine = guided(get_target("native"), request.tuned)
         if expand_composed(graph):
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
         narrowed = _narrowed(graph, request)
         by_squares = _by_squares(graph, request, machine)
+        if not _brings_code(cuts) and any(node.op in PRODUCTS for node in graph.nodes):
+            machine = guided(with_matrices(machine, request), request.tuned)
         join_siblings(graph, machine.hosted)
         reduced = _reduced(graph, request)
         infer_layouts(graph)
@@ -164,13 +167,6 @@ def _draft(model: Any, asked: Request) -> _Draft:
     need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
-
-
-def _tuned(machine: Target, request: Request) -> Target:
-    """The target with what was measured of its layers."""
-    if request.tuned is None:
-        return machine
-    return machine.by(guide_of(request.tuned, machine.name == "native"))
 
 
 def _by_squares(graph: Graph, request: Request, machine: Target) -> list[WinogradRow]:

@@ -125,7 +125,7 @@ class Request:
         "The levels of processors that the library has code for, where the target has several: "
         f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
         f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}, those for "
-        "bfloat16 with precision bf16 alone.",
+        "bfloat16 with precision bf16 alone, v4amx for products of bytes, too.",
         flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(

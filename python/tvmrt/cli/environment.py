@@ -112,7 +112,7 @@ def _target() -> Check:
 _SYSTEM_NAMES = {
     "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
     "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16", "avxvnni": "avx_vnni",
-    "amx-tile": "amx_tile", "amx-bf16": "amx_bf16",
+    "amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tvmrt import processor
 
@@ -23,8 +23,9 @@ class Target:
     instructions that kernels for microcontrollers may count on, and is None where those are not
     used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
     looked up in registers, as far as levels are told apart. ``bf16`` is the kind of tiles by which
-    bfloat16 is multiplied (``tiles_f32``), empty where no instruction does. ``triple`` names the
-    cross compiler of another system; it is empty where this system's compiler does.
+    bfloat16 is multiplied (``tiles_f32``), empty where no instruction does; ``int8_tiles`` is the
+    format of tiles of matrices of bytes (``tiles_i8``), empty alike. ``triple`` names the cross
+    compiler of another system; it is empty where this system's compiler does.
 
     ``levels`` are those of a family of processors for which a library has code side by side, the
     narrowest first. The family itself counts on no more than all its processors have, and chooses
@@ -44,6 +45,7 @@ class Target:
     board: frozenset[str] | None = None
     tables: bool = False
     bf16: str = ""
+    int8_tiles: str = ""
     levels: tuple[Target, ...] = ()
     widest: Target | None = None
     triple: str = ""
@@ -140,8 +142,8 @@ X86_LEVELS = (
     Target("v4vbmi", _VBMI, 16, 32, "vnni512", 1 << 20, tables=True),
     Target("v4bf16", _BF16, 16, 32, "vnni512", 1 << 20, tables=True, bf16="bf16"),
     Target(
-        "v4amx", (*_BF16, "-mamx-tile", "-mamx-bf16"), 16, 32, "vnni512", 1 << 20,
-        tables=True, bf16="bf16_amx",
+        "v4amx", (*_BF16, "-mamx-tile", "-mamx-bf16", "-mamx-int8"), 16, 32, "vnni512", 1 << 20,
+        tables=True, bf16="bf16_amx", int8_tiles="amx",
     ),
 )  # fmt: skip
 
@@ -193,6 +195,9 @@ CROSS = {each.name: each for each in _OTHERS}
 # vectors, so that it has no family unless it is named.
 _OWN_FAMILIES = {"x86_64": "x86-64", "aarch64": "aarch64-linux", "armv7l": "armv7-linux"}
 DEFAULT_VARIABLE = "TVMRT_TARGET"
+HERE = "here"  # native, or where a network has products for it the level of AMX
+MATRICES = "v4amx"
+_AMX = {"amx_tile", "amx_bf16", "amx_int8"}
 
 # instructions beyond those that every processor has: SIMD in registers, Helium, RISC-V's vectors
 BOARDS = {
@@ -229,12 +234,39 @@ def target_here(levels: Sequence[str] = (), bf16: bool = False) -> tuple[str, Se
 
     Products in bfloat16 take AMX where the processor has it, by the level that asks the system for
     its registers: by other instructions such processors compute them slower than in float32.
+    Whether there are products of bytes is seen when the network is (``with_matrices``).
     """
     named, family = _named_target(), own_family()
-    amx = {"amx_tile", "amx_bf16"} <= processor.flags() and family == "x86-64"
-    if bf16 and amx and not levels and not named:
-        levels = ("v4amx",)
-    return (family if levels and family else named or "native"), levels
+    if bf16 and _has_matrices() and not levels and not named:
+        levels = (MATRICES,)
+    return (family if levels and family else named or HERE), levels
+
+
+class Asked(Protocol):
+    """What a request says of the target."""
+
+    @property
+    def target(self) -> str | None: ...
+    @property
+    def levels(self) -> Sequence[str]: ...
+
+
+def _has_matrices() -> bool:
+    """Whether this processor has the level of AMX."""
+    return _AMX <= processor.flags() and own_family() == "x86-64"
+
+
+def with_matrices(machine: Target, asked: Asked) -> Target:
+    """The target for a network with products of bytes, where nobody has named levels: a family with
+    the level that multiplies matrices, and what runs at once and ``here`` that level alone."""
+    name, levels = asked.target or "", asked.levels
+    if name == HERE and _has_matrices():
+        return get_target("x86-64", (MATRICES,))
+    names = [level.name for level in machine.levels]
+    known = [level.name for level in LEVELS.get(name, ())]
+    if levels or not names or MATRICES in names or MATRICES not in known:
+        return machine
+    return get_target(name, (*names, MATRICES))
 
 
 def _named_target() -> str:
@@ -263,7 +295,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
     products in bfloat16 where there are such. Raises ValueError listing the names when there is
     none.
 
-    ``native`` is this very machine, ``host`` any machine of its architecture.
+    ``native`` is this very machine, and so is ``here``, which ``with_matrices`` may replace;
+    ``host`` is any machine of its architecture.
     """
     if name in LEVELS:
         return _family(name, LEVELS[name], levels, bf16)
@@ -273,8 +306,8 @@ def get_target(name: str, levels: Sequence[str] = (), bf16: bool = False) -> Tar
         )
     if name in CROSS:
         return CROSS[name]
-    if name in ("native", "host"):
-        return _native() if name == "native" else _portable()
+    if name in ("native", "host", HERE):
+        return _portable() if name == "host" else _native()
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)

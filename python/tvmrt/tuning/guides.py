@@ -6,10 +6,16 @@ import os
 from typing import cast
 
 from tvmrt import processor
+from tvmrt.codegen.target import Target
 from tvmrt.ir.tuned import Guide
 
 from .database import MODEL, Measured, path_of, read
 from .model import Model
+
+
+def guided(machine: Target, tuned: str | os.PathLike[str] | Guide | None) -> Target:
+    """The target with what was measured of its layers, if anything. Raises as :func:`guide_of`."""
+    return machine if tuned is None else machine.by(guide_of(tuned, machine.name == "native"))
 
 
 def guide_of(tuned: str | os.PathLike[str] | Guide, native: bool) -> Guide:

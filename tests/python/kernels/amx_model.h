@@ -23,6 +23,7 @@ typedef struct {
     uint8_t bytes[16][64];
     uint16_t halves[16][32];
     float floats[16][16];
+    int32_t ints[16][16];
   } tile[8];
 } amx_model_state;
 
@@ -78,16 +79,24 @@ static inline float amx_model_half(int number, int row, int column) {
   return amx_model_flushed(value);
 }
 
-/* TDPBF16PS: the first and the second numbers of pairs are summed apart. */
-static inline void amx_model_dot(int c, int a, int b) {
+/* What products ask of the registers; returns the words of a row of `a`. */
+static inline int amx_model_words(int c, int a, int b) {
   amx_model_check(c), amx_model_check(a), amx_model_check(b);
   const amx_model_config* config = &amx_model.config;
-  const int pairs = config->bytes[a] / 4, columns = config->bytes[c] / 4;
+  const int words = config->bytes[a] / 4;
   if (c == a || c == b || a == b || config->bytes[a] % 4 != 0 || config->bytes[c] % 4 != 0 ||
-      config->rows[a] != config->rows[c] || config->rows[b] != pairs ||
+      config->rows[a] != config->rows[c] || config->rows[b] != words ||
       config->bytes[b] != config->bytes[c]) {
     abort();
   }
+  return words;
+}
+
+/* TDPBF16PS: the first and the second numbers of pairs are summed apart. */
+static inline void amx_model_dot(int c, int a, int b) {
+  const int pairs = amx_model_words(c, a, b);
+  const amx_model_config* config = &amx_model.config;
+  const int columns = config->bytes[c] / 4;
   for (int m = 0; m < config->rows[c]; m++) {
     float sums[16][2] = {{0}};
     for (int k = 0; k < pairs; k++) {
@@ -106,16 +115,38 @@ static inline void amx_model_dot(int c, int a, int b) {
   }
 }
 
+/* TDPBUSD and TDPBSSD: sums of four products each, which wrap. */
+static inline void amx_model_dot_bytes(int c, int a, int b, int is_signed) {
+  const int words = amx_model_words(c, a, b), columns = amx_model.config.bytes[c] / 4;
+  for (int m = 0; m < amx_model.config.rows[c]; m++) {
+    for (int n = 0; n < columns; n++) {
+      uint32_t sum = (uint32_t)amx_model.tile[c].ints[m][n];
+      for (int k = 0; k < 4 * words; k++) {
+        const uint8_t byte = amx_model.tile[a].bytes[m][k];
+        const int x = is_signed ? (int8_t)byte : byte;
+        sum += (uint32_t)(x * (int8_t)amx_model.tile[b].bytes[k / 4][4 * n + k % 4]);
+      }
+      amx_model.tile[c].ints[m][n] = (int32_t)sum;
+    }
+  }
+}
+
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
+#undef _tile_dpbusd
+#undef _tile_dpbssd
 #define _tile_loadconfig amx_model_configure
 #define _tile_release() (void)(amx_model.is_ready = 0)
 #define _tile_loadd amx_model_load
 #define _tile_stored amx_model_store
 #define _tile_zero amx_model_zero
+#define _tile_stream_loadd amx_model_load
 #define _tile_dpbf16ps amx_model_dot
+#define _tile_dpbusd(c, a, b) amx_model_dot_bytes(c, a, b, 0)
+#define _tile_dpbssd(c, a, b) amx_model_dot_bytes(c, a, b, 1)
 
 #endif
 #endif

@@ -11,12 +11,19 @@ from pathlib import Path
 import numpy as np
 from kernel_build import OPTIMISE, build, pointer
 
+from tvmrt import processor
 from tvmrt.codegen.window.layer_i8 import ConvI8
 from tvmrt.codegen.window.packing_i8 import PackedI8, pack_conv, pad_channels
 from tvmrt.codegen.window.plan import Window
 from tvmrt.codegen.window.tiles_i8 import FORMATS, Format
 
+AMX = "amx_int8" in processor.flags()
 FLAGS = {
+    # where the processor has none, by a model of the registers
+    "amx": [
+        *[*OPTIMISE, "-march=native"],
+        *([] if AMX else ["-include", str(Path(__file__).parent / "amx_model.h")]),
+    ],
     "vnni512": [*OPTIMISE, "-march=native"],
     # as AVX-512 encodes the instructions: no processor with the others is at hand
     "avxvnni": [*OPTIMISE, "-mavx2", "-mfma", "-mavx512vl", "-mavx512vnni"],
@@ -36,7 +43,11 @@ def usable_formats() -> tuple[str, ...]:
     if "avx2" in flags and "fma" in flags:
         names.append("avx2")
     if "avx512_vnni" in flags and "avx512bw" in flags and "avx512vl" in flags:
-        names += ["vnni512", "avxvnni"]
+        names += ["vnni512", "avxvnni", "amx"]
+    if (
+        AMX
+    ):  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA): the system gives the registers to who asks
+        assert ctypes.CDLL(None).syscall(158, 0x1023, 18) == 0
     return tuple(names)
 
 
@@ -138,6 +149,7 @@ HEAD = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/depthwise_i8.h>
 #include <tvm/runtime/kernels/tile/requantize.h>
+{headers}
 """
 FUNCTION = """
 int {name}({arguments});
@@ -148,6 +160,11 @@ int {name}({arguments}) {{
   return tvmrt_conv_i8_run(&conv, &data);
 }}
 """
+
+
+def includes(fmt: Format) -> str:
+    """Lines of C: the headers of the format's tiles."""
+    return "#include <tvm/runtime/kernels/tile/amx_i8.h>" if fmt.matrices else ""
 
 
 def source(layers: dict[str, ConvI8], epilogue: str = "NULL", y_bytes: int = 1) -> str:
@@ -163,7 +180,8 @@ def source(layers: dict[str, ConvI8], epilogue: str = "NULL", y_bytes: int = 1) 
         )
         for name, conv in layers.items()
     ]
-    head = HEAD.format(macro=next(iter(layers.values())).fmt.macro)
+    first = next(iter(layers.values()))
+    head = HEAD.format(macro=first.fmt.macro, headers=includes(first.fmt))
     return "\n".join([head, *tiles, *functions])
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from i8_case import FLAGS, FORMATS, int8_range, random_bytes, requantise, run_conv, usable_formats
+from i8_case import (
+    FLAGS,
+    FORMATS,
+    includes,
+    int8_range,
+    random_bytes,
+    requantise,
+    run_conv,
+    usable_formats,
+)
 from kernel_build import build, pointer
 
 from tvmrt.codegen.window.layer_i8 import ConvI8
@@ -40,6 +49,7 @@ def test_constant_operand(tmp_path_factory, fmt, size, signed):
 SOURCE = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/matmul_i8.h>
+{headers}
 {tiles}
 int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed,
         int b_zero, int x_zero);
@@ -65,6 +75,7 @@ def test_operand_known_at_run_time(tmp_path_factory, fmt, size, b_signed, b_zero
     x, b = random_bytes(rng, x_signed, (m, k)), random_bytes(rng, b_signed, (k, n))
     conv = ConvI8.matmul(FORMATS[fmt], m, k, n, x_signed=x_signed)
     text = SOURCE.format(
+        headers=includes(FORMATS[fmt]),
         macro=conv.fmt.macro,
         conv=conv.initializer(shifted=True, epilogue=True),
         scratch="{}, {}".format(*packing_bytes(conv)),

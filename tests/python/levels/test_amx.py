@@ -153,7 +153,7 @@ def test_libraries_of_bfloat16_have_it_and_others_do_not():
     ("bf16", "levels", "named", "chosen"),
     [
         (True, (), "", ("x86-64", ("v4amx",))),
-        (False, (), "", ("native", ())),
+        (False, (), "", ("here", ())),
         (True, ("v3",), "", ("x86-64", ("v3",))),
         (True, (), "host", ("host", ())),
     ],
@@ -166,7 +166,7 @@ def test_what_runs_here_takes_it_where_the_processor_has_it(
     monkeypatch.setattr(
         target.processor,
         "flags",
-        lambda: frozenset({"amx_tile", "amx_bf16", "cx16", "popcnt", "sse4_2"}),
+        lambda: frozenset({*target._AMX, "cx16", "popcnt", "sse4_2"}),
     )
     assert target.target_here(levels, bf16) == chosen
     monkeypatch.setattr(target.processor, "flags", lambda: frozenset({"cx16", "popcnt", "sse4_2"}))

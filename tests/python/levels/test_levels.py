@@ -20,6 +20,7 @@ import tvmrt
 from tvmrt import processor
 from tvmrt.codegen.c.writer import Function, Parameter
 from tvmrt.codegen.entries.levels import Levels, declarations, head
+from tvmrt.codegen.target import _AMX as AMX
 from tvmrt.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
@@ -35,6 +36,8 @@ NEEDS = {
 HERE = [name for name, flag in NEEDS.items() if flag in processor.flags()]
 # what a native library needs; a family has that of bfloat16 with such products alone
 NATIVE = "v4bf16" if "avx512_bf16" in processor.flags() and HERE[-1] == "v4vbmi" else HERE[-1]
+# what a library with products of bytes takes
+WIDEST = "v4amx" if AMX <= processor.flags() and NATIVE == "v4bf16" else HERE[-1]
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +200,7 @@ def test_levels_with_the_same_instructions_for_bytes_share_functions():
     levels = tvmrt.compile(model(nodes, {"x": x}, ["y"], weights), target="x86-64").sources.levels
     assert "_rows" in levels.own("v4vnni")[0].text
     assert {name: len(levels.own(name)) for name in levels.names} == {
-        "v2": 1, "v3": 1, "v4": 0, "v4vnni": 1, "v4vbmi": 0,
+        "v2": 1, "v3": 1, "v4": 0, "v4vnni": 1, "v4vbmi": 0, "v4amx": 0,
     }  # fmt: skip
 
 
@@ -224,7 +227,7 @@ def test_members_of_a_level_are_within_the_columns_of_generated_c():
 
 
 def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):
-    assert _open(fat, "", monkeypatch, tmp_path / "net.so").level == HERE[-1]
+    assert _open(fat, "", monkeypatch, tmp_path / "net.so").level == WIDEST
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,9 @@ typedef struct tvmrt_conv_i8 {
   int64_t work;      /*!< As tvmrt_launch() counts it. */
   int32_t by_blocks; /*!< 1: threads share the blocks of channels, 0: the pixels. */
   int32_t
-      threads; /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
+      threads;   /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
+  int32_t words; /*!< Quads that tiles of matrices multiply at once. */
+  void (*end)(void); /*!< What such tiles ask of a task behind the last one, or NULL. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -92,6 +94,7 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: sums of the windows of a chunk */
   int32_t* acc;            /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
+  int32_t configured; /* pixels that tiles of matrices are ready for */
 } tvmrt_conv_i8_walk;
 
 /*!
@@ -128,6 +131,9 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.range = data->epilogue != NULL ? NULL : data->range;
   w->args.plus = data->plus;
   w->args.added_step = data->added_stride;
+  w->args.words = c->words;
+  w->args.configured = &w->configured;
+  w->configured = 0;
   memset(p + c->at_none, c->x_zero, (size_t)(c->at_patches - c->at_none));
   tvmrt_row_reader_init(&w->reader, &c->window, rows, data->x, p);
   return 0;
@@ -201,6 +207,18 @@ static inline int tvmrt_i8_any(const int32_t* v, int32_t n) {
   return any != 0;
 }
 
+/*! \brief Where the vectors of a block lie, of which `channel` is the first of its group. */
+static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, int32_t channel) {
+  const tvmrt_conv_i8* c = w->conv;
+  const int32_t packed = c->packed > 0 ? c->packed : c->block;
+  for (int32_t i = 0; i < 4 && i * 16 < c->block && channel < c->padded; i++, channel += 16) {
+    const int32_t inside = channel % packed, behind = c->padded - (channel - inside);
+    const int64_t first = (int64_t)group * c->padded + channel - inside;
+    w->args.vector[i].weights = w->data->weights + first * c->channel_bytes + 4 * inside;
+    w->args.vector[i].step = 4 * (behind < packed ? behind : packed);
+  }
+}
+
 /*! \brief All pixels of a chunk for one block of channels. */
 static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                        int32_t pixels, int32_t block) {
@@ -218,6 +236,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   int64_t y_step;
   w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
   w->args.w_step = 4 * (behind < c->packed ? behind : c->packed);
+  if (c->words > 0) tvmrt_conv_i8_vectors(w, group, channel);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
@@ -325,6 +344,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
       tvmrt_conv_i8_chunk(&w, row, (int32_t)(chunk % c->chunks) * c->chunk, b, end);
     }
   }
+  if (c->end != NULL) c->end();
   return tvmrt_scratch_free(scratch);
 }
 

@@ -17,7 +17,7 @@
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
  *     v4bf16  AVX512_BF16
- *     v4amx   AMX_TILE, AMX_BF16, for which the system is asked             tiles
+ *     v4amx   AMX_TILE, AMX_BF16, AMX_INT8, for which the system is asked   tiles
  *
  *     AArch64 features beyond those of the level before
  *     neon    those of every such processor
@@ -81,7 +81,8 @@ static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
   /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
    * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
    * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7, tiles 17
-   * and 18. 7.1.EAX: AVX_VNNI 4, BF16 5. 7.EDX: AMX_BF16 22, AMX_TILE 24. */
+   * and 18. 7.1.EAX: AVX_VNNI 4, BF16 5. 7.EDX: AMX_BF16 22, AMX_TILE 24,
+   * AMX_INT8 25. */
   static const tvmrt_x86_level kLevels[TVMRT_X86_LEVELS] = {
       {"v2", 0x00982201u, 0, 0, 0x01u, 0, 0, 0},
       {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06, 0, 0},
@@ -90,7 +91,7 @@ static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
       {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6, 0, 0},
       {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0, 0},
       {"v4bf16", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6, 0x20u, 0},
-      {"v4amx", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0x600e6, 0x20u, 0x01400000u},
+      {"v4amx", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0x600e6, 0x20u, 0x03400000u},
   };
   return kLevels[number];
 }

@@ -122,8 +122,10 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
                                           const tvmrt_matmul_i8_b* b, int32_t x_zero) {
   const int32_t shift = tvmrt_i8_b_offset(b) - b->b_zero;
   int32_t offset = 0;
-  if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 ||
-      TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41) {
+  if (c->words > 0) {
+    /* matrices are multiplied as they are */
+  } else if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 ||
+             TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41) {
     offset = c->x_signed ? 128 : 0;
   } else if (TVMRT_I8_FORMAT != TVMRT_I8_PLAIN) {
     offset = c->x_signed ? 0 : -128;

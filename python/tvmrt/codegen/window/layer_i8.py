@@ -20,7 +20,16 @@ from tvmrt.ir.tuned import Choice
 from ..c.text import braces, initializer
 from .layer_f32 import MOST_THREADS, enough_work
 from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
-from .tiles_i8 import Format, choose_tile, depthwise_widths, tile_options
+from .tiles_i8 import (
+    FORMATS,
+    Format,
+    choose_tile,
+    cycles_of_matrices,
+    cycles_of_vectors,
+    depthwise_widths,
+    tile_options,
+    words_at_once,
+)
 
 # Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
 CHUNK_BYTES = 16 * 1024
@@ -90,6 +99,13 @@ class ConvI8:
         if layer.fmt.wide or not (has_extra or layer.depthwise):
             return layer
         return layer._with_room(centred_weights(layer, weights, w_zero))
+
+    def suited(self) -> ConvI8:
+        """This layer by vectors, where tiles of matrices would take longer."""
+        if not self.fmt.matrices:
+            return self
+        by_vectors = replace(self, fmt=FORMATS[self.fmt.by_vectors], widest=None)
+        return self if cycles_of_matrices(self) < cycles_of_vectors(by_vectors) else by_vectors
 
     def _with_room(self, centred: np.ndarray) -> ConvI8:
         """This layer with a place for what weights exceed int8 by."""
@@ -169,7 +185,8 @@ class ConvI8:
         """What the kernel adds to every activation before it multiplies."""
         if self.depthwise and not self.fmt.interleaves:
             return 0
-        return self.fmt.offset(self.x_signed)
+        fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
+        return fmt.offset(self.x_signed)
 
     @cached_property
     def order(self) -> ConvI8:
@@ -201,7 +218,7 @@ class ConvI8:
     def _tile_sizes(self) -> tuple[Format, int, int, int]:
         """What tiles are chosen by."""
         unit = 0
-        if self.shares:
+        if self.shares and not self.fmt.matrices:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
         return self.fmt, self.vectors, most(self.window.out[2]), unit
@@ -247,17 +264,23 @@ class ConvI8:
         (ob, wt), or (channels, wt) for depthwise ones.
         """
         (ob, wt), width = self.tiling, self.window.out[2]
-        blocks = (ob if self.vectors >= ob else 0, 0 if self.shares else self.vectors % ob)
+        of_parts = self.shares and not self.fmt.matrices
+        blocks = (ob if self.vectors >= ob else 0, 0 if of_parts else self.vectors % ob)
         if self.depthwise:
             block = self.depthwise_block
             blocks = (block if self.out_c >= block else 0, self.out_c % block)
         widths = (wt if most(width) >= wt else 0, self.rest)
         return [[(block, width) for width in widths] for block in blocks]
 
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """Those of its tiles that the kernels do not include themselves."""
+        return ("tile/amx_i8.h",) if self.fmt.matrices else ()
+
     def _tile_name(self, size: tuple[int, int]) -> str:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
-            part = "_shared" if self.shares else ""
+            part = "_amx" if self.fmt.matrices else "_shared" if self.shares else ""
             plus = f"_plus_{self.plus}" if self.plus else ""
             return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
@@ -267,6 +290,9 @@ class ConvI8:
 
     def _definition(self, size: tuple[int, int]) -> str:
         name, signed = self._tile_name(size), int(self.x_signed)
+        if self.fmt.matrices and not self.depthwise:
+            kind = f"{signed}, TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+            return f"TVMRT_DEFINE_TILE_I8_AMX({name}, {size[0]}, {size[1]}, {kind})"
         if self.plus:
             kind = f"{signed}, {int(self.shares)}, TVMRT_PLUS_{self.plus.upper()}"
             return f"TVMRT_DEFINE_TILE_I8_OF({name}, {size[0]}, {size[1]}, {kind})"
@@ -294,7 +320,7 @@ class ConvI8:
         of_group, width = self.out_c // groups, self.window.out[2]
         filled = of_group if self.depthwise else self.padded
         blocks, whole_blocks = ceil_div(self.padded, self.block), filled // self.block
-        if self.shares:
+        if self.shares and not self.fmt.matrices:
             blocks = whole_blocks = ceil_div(of_group, self.block)
         return {
             "window": self.window.members(),
@@ -328,7 +354,14 @@ class ConvI8:
             "work": self._work,
             "by_blocks": int(self._by_blocks),
             "threads": self.threads,
+            **self._of_matrices(),
         }
+
+    def _of_matrices(self) -> dict[str, object]:
+        """The members of tiles of matrices."""
+        if self.depthwise or not self.fmt.matrices:
+            return {}
+        return {"words": words_at_once(self.plan.run), "end": "tvmrt_amx_i8_end"}
 
     def initializer(self, *, shifted: bool, epilogue: bool) -> str:
         """The C initialiser of the layer's ``tvmrt_conv_i8``."""
@@ -369,7 +402,8 @@ class ConvI8:
         if self.pixels:
             return min(round_up(self.pixels, wt), most(window.out[2]))
         pixels = most(window.out[2])
-        chunk = min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), pixels)
+        least = wt if self.fmt.matrices else 2 * wt
+        chunk = min(max(CHUNK_BYTES // wide // wt * wt, least), pixels)
         chunks = ceil_div(pixels, chunk)
         if self.threads == 1 or most(window.rows) > 1 or chunks >= MANY_CHUNKS:
             return chunk

@@ -79,6 +79,8 @@ class IntegerProduct(BoardLowering):
         the one that they are packed for."""
         widest = self.target.widest
         own = self.target.int8
+        if self.target.int8_tiles and shares:
+            return {"fmt": FORMATS[self.target.int8_tiles], "widest": FORMATS[own]}
         readers = SHARED.get(widest.int8, {}) if widest is not None and shares else {}
         if widest is None or own not in readers:
             return {"fmt": FORMATS[own]}
@@ -228,7 +230,8 @@ class IntegerProduct(BoardLowering):
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
-        return self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
+        layer = self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
+        return layer.suited()
 
     def options(self, step: Step) -> list[Choice]:
         return [] if self.target.board is not None else self._fitted(step).options()
@@ -275,7 +278,8 @@ class IntegerProduct(BoardLowering):
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         name_format(f, self.target)
-        f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "tile/requantize.h")
+        kernel = "depthwise_i8.h" if layer.depthwise else "conv_i8.h"
+        f.include(kernel, "tile/requantize.h", *layer.headers)
         if direct:
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
             fields["range"] = "&range"

@@ -62,7 +62,7 @@ class QMatMulComputedLowering(Lowering):
         loops = merge_loops(batch, range(rank), strides)
         layer = self._layer(a, y)
         name_format(f, self.target)
-        f.include("matmul_i8.h", "tile/requantize.h")
+        f.include("matmul_i8.h", "tile/requantize.h", *layer.headers)
         finish = self._finish(f, layer)
         table, packed = packing_bytes(layer)
         print_tiles_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
@@ -79,7 +79,7 @@ class QMatMulComputedLowering(Lowering):
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
         threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
         return ConvI8.matmul(
-            FORMATS[self.target.int8],
+            FORMATS[self.target.int8_tiles or self.target.int8],
             rows,
             depth,
             columns,
@@ -88,7 +88,7 @@ class QMatMulComputedLowering(Lowering):
             x_signed=self.node.inputs[0].dtype.is_signed,
             x_zero=self.node.attrs["x_zero"],
             threads=threads,
-        )
+        ).suited()
 
     def _scale(self, layer: ConvI8) -> np.ndarray:
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,10 @@ class Format:
         Whether an instruction multiplies two pixels, and eight bytes of each.
     widens
         Whether each byte of a quad is a vector of its own, and a number of the input.
+    by_vectors
+        Where an instruction multiplies 16 pixels with 16 channels, 64 bytes of each, in registers
+        of its own (``tile/amx_i8.h``), the format of layers that vectors compute as fast, and of
+        the order of weights; else empty.
     pixel_cycles
         Cycles that a pixel's quad takes beside the products: it is spread over a vector, and its
         sign bits are flipped, where the products are done.
@@ -66,7 +70,13 @@ class Format:
     splits: bool = False
     pairs: bool = False
     widens: bool = False
+    by_vectors: str = ""
     pixel_cycles: float = 0.0
+
+    @property
+    def matrices(self) -> bool:
+        """Whether tiles are of matrices."""
+        return bool(self.by_vectors)
 
     def offset(self, x_signed: bool) -> int:
         """What the kernel adds to every activation before it multiplies."""
@@ -79,6 +89,9 @@ _FORMATS = (
     Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4, 4.0, 1.0),
     Format(
         "vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 64, 1.0, 4.0, True, pixel_cycles=0.1
+    ),
+    Format(
+        "amx", "TVMRT_I8_X86_VNNI", 16, 32, False, None, 64, 1.0, 4.0, True, by_vectors="vnni512"
     ),
     Format("avxvnni", "TVMRT_I8_X86_AVX_VNNI", 8, 16, False, False, 32, 1.0, 4.0, True),
     Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 32, 2.0, 4.0, True, ((0, 2), (1, 3))),
@@ -120,6 +133,9 @@ SHARED = {
 }
 
 
+MATRIX_ROWS = 16  # of a register of matrices
+
+
 def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[int, int]:
     """(ob, wt) with the fewest estimated cycles.
 
@@ -153,6 +169,9 @@ def _tiles(
     if fmt.lanes == 1:
         yield 0.0, (min(2, vectors), min(2, width))
         return
+    if fmt.matrices:
+        yield from _matrix_tiles(vectors, width, unit)
+        return
     for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
         if unit % ob:
             continue
@@ -167,6 +186,67 @@ def _tiles(
                 break
             counted = round_up(vectors, ob) if unit else vectors
             yield _tile_cost(fmt, counted, width, ob, wt), (ob, wt)
+
+
+def _matrix_tiles(vectors: int, width: int, unit: int) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Tiles of matrices, with their estimated cycles for 64 bytes of a window."""
+
+    def tile(o: int, t: int) -> float:
+        """A row of pixels takes a cycle a vector, a row that is loaded half of one."""
+        return max(o * t, (o * MATRIX_ROWS + t) * 0.5) + 2.0 if o and t else 0.0
+
+    for ob in range(1, min(4, vectors) + 1):
+        if unit % ob:
+            continue
+        most_pixels = min(MATRIX_ROWS * (2 if ob < 3 else 1), width)
+        fewest = ceil_div(width, most_pixels)
+        for wt in sorted({most_pixels, ceil_div(width, fewest)}):
+            yield _row_cycles(tile, (ob, wt), vectors, width), (ob, wt)
+
+
+def words_at_once(run: int) -> int:
+    """Quads of a run that tiles of matrices multiply at once: equal parts of it, or as many as
+    there can be."""
+    quads = run // 4
+    if quads <= MATRIX_ROWS:
+        return quads
+    parts = (words for words in range(MATRIX_ROWS, 7, -1) if quads % words == 0)
+    return next(parts, MATRIX_ROWS)
+
+
+def cycles_of_matrices(layer: ConvI8) -> float:
+    """Estimated cycles of a row of the layer, as they were measured on one processor: products of
+    registers beside their loads, then sums that go through memory."""
+    run, segments = layer.plan.run, layer.plan.segments
+    words = words_at_once(run)
+    steps = segments * (run // 4 // words)
+    left = segments * (ceil_div(run, 4) - run // 4 // words * words) + len(layer.extra)
+
+    def tile(o: int, t: int) -> float:
+        products = steps * MATRIX_ROWS * o * ceil_div(t, MATRIX_ROWS) * 1.4
+        return products + 60.0 + o * t * (1.5 + 0.6 * left) if o and t else 0.0
+
+    return _row_cycles(tile, layer.tiling, layer.vectors, most(layer.window.out[2]))
+
+
+def cycles_of_vectors(layer: ConvI8) -> float:
+    """The same by vectors, of which processors with matrices multiply nearly two in a cycle."""
+    quads = layer.plan.segments * ceil_div(layer.plan.run, 4) + len(layer.extra)
+
+    def tile(o: int, t: int) -> float:
+        return quads * (max(0.57 * o * t, 0.5 * (o + t), 4.0) + 0.5) if o and t else 0.0
+
+    return _row_cycles(tile, layer.tiling, layer.vectors, most(layer.window.out[2]))
+
+
+def _row_cycles(
+    tile: Callable[[int, int], float], size: tuple[int, int], vectors: int, width: int
+) -> float:
+    """Those of all tiles of a row."""
+    columns = (vectors // size[0], size[0]), (1, vectors % size[0])
+    return sum(
+        n * (width // size[1] * tile(o, size[1]) + tile(o, width % size[1])) for n, o in columns
+    )
 
 
 def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:

@@ -58,6 +58,12 @@
 /*! \brief Most quads that are counted twice. */
 #define TVMRT_TILE_I8_MAX_EXTRAS 16
 
+/*! \brief Packed weights of a vector of channels, of which tiles of matrices have up to 4. */
+typedef struct tvmrt_i8_vector {
+  const int8_t* weights;
+  int64_t step; /*!< Bytes from quad to quad. */
+} tvmrt_i8_vector;
+
 /*! \brief What the tiles of one block of channels share; everything is borrowed for the call. */
 typedef struct tvmrt_tile_i8_args {
   const uint8_t* const* segment; /*!< Start of every segment for the pixel at offset 0. */
@@ -79,6 +85,9 @@ typedef struct tvmrt_tile_i8_args {
       plus;             /*!< By which `added` is added to the bytes; divisor 1. NULL: nothing. */
   const uint8_t* added; /*!< First channel of the block in the tile's first pixel. */
   int64_t added_step;   /*!< Bytes of it from one output pixel to the next. */
+  int32_t words;        /*!< Quads that tiles of matrices multiply at once; see tile/amx_i8.h. */
+  int32_t* configured;  /*!< For them: the pixels that registers are ready for, 0 at first. */
+  tvmrt_i8_vector vector[4]; /*!< For them, in place of weights and w_step. */
 } tvmrt_tile_i8_args;
 
 /*!
@@ -185,6 +194,29 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int ob, int wt, int plus, const tvmrt_tile
   }
 }
 
+/*! \brief Stores the sums of a tile as int32 or bytes, with what the shift takes; ob, wt and plus are
+ * literals. */
+TVMRT_INLINE void tvmrt_tile_i8_finish(
+    int ob, int wt, int plus, const tvmrt_tile_i8_args* a, void* y, const int32_t* sums,
+    tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
+  if (sums != NULL) {
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+        acc[t][o] = tvmrt_i8_add_shifted(acc[t][o], a->shift + o * TVMRT_I8_LANES, sums[t]);
+      }
+    }
+  }
+  if (a->range != NULL) {
+    tvmrt_tile_i8_store(ob, wt, plus, a, (uint8_t*)y, acc);
+  } else {
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+        tvmrt_i8_acc_store((int32_t*)y + t * a->y_step + o * TVMRT_I8_LANES, acc[t][o]);
+      }
+    }
+  }
+}
+
 /*! \brief Adds the products of all quads to the sums of a tile, of which out[0] has the bias of the
  * channels; ob, wt, is_signed and is_shared are literals. */
 TVMRT_INLINE void tvmrt_tile_i8_add(int ob, int wt, int is_signed, int is_shared,
@@ -238,22 +270,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
 #else
   tvmrt_tile_i8_add(ob, wt, is_signed, is_shared, a, offset, acc);
 #endif
-  if (sums != NULL) {
-    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
-      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
-        acc[t][o] = tvmrt_i8_add_shifted(acc[t][o], a->shift + o * TVMRT_I8_LANES, sums[t]);
-      }
-    }
-  }
-  if (a->range != NULL) {
-    tvmrt_tile_i8_store(ob, wt, plus, a, (uint8_t*)y, acc);
-  } else {
-    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
-      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
-        tvmrt_i8_acc_store((int32_t*)y + t * a->y_step + o * TVMRT_I8_LANES, acc[t][o]);
-      }
-    }
-  }
+  tvmrt_tile_i8_finish(ob, wt, plus, a, y, sums, acc);
 }
 
 /*!
