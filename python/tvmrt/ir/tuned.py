@@ -26,7 +26,11 @@ CELLS = ("lstm", "gru", "gru_linear", "rnn")
 _OPS = {"qconv": "conv", "qmatmul": "matmul", "conv_winograd": "conv"}
 _SQUARES = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}  # what is computed by them
 _RANKS = {"matmul": (2, 2), **dict.fromkeys(CELLS, (3, 2))}  # of x and w
-_ELEMENTS = {"conv": (FLOAT32, BFLOAT16, *BYTES), "matmul": (FLOAT32, BFLOAT16, *BYTES)}
+_ELEMENTS = {
+    "conv": (FLOAT32, BFLOAT16, *BYTES),
+    "conv_transpose": (FLOAT32, BFLOAT16),
+    "matmul": (FLOAT32, BFLOAT16, *BYTES),
+}
 _FORM = re.compile(
     r"(?P<op>\w+) (?P<element>\w+) (?P<x>\d+(x\d+)+) by (?P<w>\d+(x\d+)+)"
     r"( stride (?P<strides>[\dx]+) dilation (?P<dilations>[\dx]+) pads (?P<before>[-\dx]+)"

@@ -1,8 +1,7 @@
 """Products of rounded numbers: which convolutions and matrix products are computed in bfloat16.
 
 Both factors are rounded to bfloat16, sums and what lies between layers stay float32. Depthwise
-layers, recurrent cells and transposed convolutions keep float32: the first wait for memory, not for
-multiplication.
+layers and recurrent cells keep float32: the first wait for memory, not for multiplication.
 """
 
 from __future__ import annotations
@@ -57,16 +56,20 @@ def _name(node: Node) -> str:
 
 
 def _gains(node: Node) -> bool:
-    if node.op in ("conv", "matmul") and node.inputs[1].kept:
+    if node.op not in ("conv", "conv_transpose", "matmul"):
+        return False
+    if node.inputs[1].kept:
         return False  # weights that lie in the library as a device reads them
-    if node.op == "conv":
+    if node.op != "matmul":
         return _conv_gains(node)
-    return node.op == "matmul" and _matmul_gains(node)
+    return _matmul_gains(node)
 
 
 def _conv_gains(node: Node) -> bool:
     weights, groups = node.inputs[1], node.attrs["groups"]
     outs, ins = weights.shape[0] // groups, weights.shape[1]
+    if node.op == "conv_transpose":
+        outs, ins = ins, outs
     return ins >= LEAST_CHANNELS and outs * prod(weights.shape[2:]) >= LEAST_USES
 
 

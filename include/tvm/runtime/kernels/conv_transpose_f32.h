@@ -27,8 +27,8 @@ static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim,
 }
 
 /* The runs of input under the first column of phase `phase` of an output row. */
-static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_job_f32* job, tvmrt_rows_f32* r,
-                                                    int64_t output_row, int phase) {
+TVMRT_INLINE int tvmrt_conv_transpose_segments(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                               tvmrt_rows_f32* r, int64_t output_row, int phase) {
   const tvmrt_window* w = &job->layer->window;
   const int channels = job->layer->in_channels, packed = tvmrt_packed_f32(job);
   const int64_t plane = output_row / w->out[1];
@@ -40,7 +40,7 @@ static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_job_f32* job, tv
     const int d = tvmrt_conv_transpose_f32_index(w, 0, od, kd);
     for (int kh = 0; kh < w->kernel[1]; kh++) {
       const int h = tvmrt_conv_transpose_f32_index(w, 1, oh, kh);
-      const float* row = (const float*)(const void*)tvmrt_row(&r->reader, image, d, h);
+      const float* row = (const float*)(const void*)tvmrt_row_by(copy, &r->reader, image, d, h);
       if (!row) continue;
       for (int kw = 0; kw < w->kernel[2]; kw++) {
         const int from = phase + w->pad[2] - kw * w->dilation[2];
@@ -59,9 +59,9 @@ static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_job_f32* job, tv
  * Output rows [begin, end) of all images for channels [c_begin, c_end) of one group. The epilogue
  * wants neighbouring pixels, so it runs when all phases of a row are done.
  */
-static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
-                                                int group, int64_t begin, int64_t end, int c_begin,
-                                                int c_end) {
+TVMRT_INLINE int tvmrt_conv_transpose_rows(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                           tvmrt_rows_f32* rows, int group, int64_t begin,
+                                           int64_t end, int c_begin, int c_end) {
   const tvmrt_window* w = &job->layer->window;
   const tvmrt_data_f32* data = job->data;
   const int phases = w->stride[2] < w->out[2] ? w->stride[2] : w->out[2];
@@ -74,7 +74,7 @@ static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_job_f32* job, tvmrt_
     const int64_t pixel = r * w->out[2];
     for (int phase = 0; phase < phases; phase++) {
       const int64_t pixels = (w->out[2] - phase + w->stride[2] - 1) / w->stride[2];
-      row.tile.segment_count = tvmrt_conv_transpose_f32_segments(job, rows, r, phase);
+      row.tile.segment_count = tvmrt_conv_transpose_segments(copy, job, rows, r, phase);
       tvmrt_row_f32_place(job, pixel + phase, &row);
       if (tvmrt_tile_row_f32(&row, 0, pixels, c_begin, c_end) != 0) return -1;
     }
@@ -86,26 +86,33 @@ static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_job_f32* job, tvmrt_
   return 0;
 }
 
-static inline int tvmrt_conv_transpose_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
+/* What a task computes; `floats` of a pixel of x belong to a group. */
+TVMRT_INLINE int tvmrt_conv_transpose_task_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
+                                              int32_t floats, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;
   const int64_t count = tvmrt_window_rows(&layer->window);
-  const int64_t begin = tvmrt_task_begin(count, 1, task, env->num_task);
-  const int64_t end = tvmrt_task_begin(count, 1, task + 1, env->num_task);
+  const int64_t begin = tvmrt_task_begin(count, 1, task, num_task);
+  const int64_t end = tvmrt_task_begin(count, 1, task + 1, num_task);
   const int channels = layer->out_channels, at_once = tvmrt_channels_at_once(job->tiles);
   tvmrt_rows_f32 rows;
   int rc = 0;
   if (begin == end) return 0;
   if (tvmrt_rows_f32_begin(&rows, job) != 0) return -1;
   for (int group = 0; group < layer->groups && rc == 0; group++) {
-    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * layer->in_channels);
+    tvmrt_row_reader_move(&rows.reader, job->data->x + (int64_t)group * floats);
     for (int c = 0; c < channels && rc == 0; c += at_once) {
       const int c_end = channels - c < at_once ? channels : c + at_once;
-      rc = tvmrt_conv_transpose_f32_rows(job, &rows, group, begin, end, c, c_end);
+      rc = tvmrt_conv_transpose_rows(copy, job, &rows, group, begin, end, c, c_end);
     }
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
   return rc;
+}
+
+static inline int tvmrt_conv_transpose_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
+  return tvmrt_conv_transpose_task_by(tvmrt_copy_pixels, job, job->layer->in_channels, task,
+                                      env->num_task);
 }
 
 /*!

@@ -1,4 +1,4 @@
-"""Transposed convolution in float32."""
+"""Transposed convolution in float32, by products of float32 or of bfloat16."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import prod
 
 from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import Step
+from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
 
 from ..c.writer import FunctionWriter
@@ -32,9 +33,15 @@ class ConvTransposeLowering(ConvolutionLowering):
             return None
         return replace(order, channels=order.inputs, inputs=order.channels, transposed=True)
 
+    @property
+    def kind(self) -> packing.TileKind:
+        """Of the tiles."""
+        return packing.bf16_kind(self.target) if is_reduced(self.node) else packing.FLOATS
+
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        return LayerF32.transposed(self.window(step), w.shape[0], w.shape[1] * groups, groups)
+        sizes = (w.shape[0], w.shape[1] * groups, groups)
+        return LayerF32.transposed(self.window(step), *sizes, self.kind)
 
     def options(self, step: Step) -> list[Choice]:
         if self.target.board is not None:
@@ -48,13 +55,14 @@ class ConvTransposeLowering(ConvolutionLowering):
         layer = self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
-        return (*sizes, self.target, 0, packing.FLOATS, self.chosen_by_widest(step))
+        return (*sizes, self.target, 0, self.kind, self.chosen_by_widest(step))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.threads)
         tiles = packing.choose_tiles(*self._tile_sizes(step), chosen)
-        pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups)
+        pairs = bool(self.kind.words)
+        pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        tiled = TiledLayer("conv_transpose_f32", layer, tiles, pack, bias)
+        tiled = TiledLayer(f"conv_transpose_{self.kind.driver}", layer, tiles, pack, bias)
         self.emit_layer(step, f, tiled)

@@ -8,8 +8,17 @@ from math import prod
 from tvmrt.ir.extent import Whole, symbols_of
 
 from ..loops.nest import MOST_THREADS
-from .plan import FLOAT, Window, WindowPlan, plan_pairs, plan_planes, plan_transposed, plan_window
-from .tile_kinds import TileKind
+from .plan import (
+    FLOAT,
+    Window,
+    WindowPlan,
+    plan_pairs,
+    plan_planes,
+    plan_transposed,
+    plan_transposed_pairs,
+    plan_window,
+)
+from .tile_kinds import FLOATS, TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
@@ -85,13 +94,22 @@ class LayerF32:
 
     @classmethod
     def transposed(
-        cls, window: Window, in_channels: int, out_channels: int, groups: int
+        cls,
+        window: Window,
+        in_channels: int,
+        out_channels: int,
+        groups: int,
+        kind: TileKind = FLOATS,
     ) -> LayerF32:
         """A transposed convolution; ``pad`` is what is cut off the full output."""
         ins, outs = in_channels // groups, out_channels // groups
-        plan = plan_transposed(window, ins, element=FLOAT)
+        if kind.words:
+            plan = plan_transposed_pairs(window, ins, kind.words, kind.behind)
+        else:
+            plan = plan_transposed(window, ins, element=FLOAT)
         inputs = window.batch * prod(window.in_)
-        return cls(plan, groups, ins, outs, inputs * window.taps * in_channels * outs)
+        work = inputs * window.taps * plan.channels * groups * outs
+        return cls(plan, groups, plan.channels, outs, work)
 
     def shared_out(self, threads: int | None) -> LayerF32:
         """The layer for that many threads of a run, see ``Choice``; None: as its work is."""

@@ -120,11 +120,15 @@ class Order:
         }
 
 
-def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`."""
+def pack_conv_transpose(
+    weight: np.ndarray, tiles: Tiles, groups: int = 1, pairs: bool = False
+) -> np.ndarray:
+    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`, as pairs
+    where those are wanted."""
     weight = np.asarray(weight, np.float32)
     per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
-    return pack_conv(per_group.reshape(-1, *per_group.shape[2:]), tiles, groups)
+    turned = per_group.reshape(-1, *per_group.shape[2:])
+    return pack_conv(as_pairs(turned, 1) if pairs else turned, tiles, groups)
 
 
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:

@@ -417,10 +417,29 @@ def ring_of(window: Window) -> Ring:
 
 def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
     """The plan of a transposed layer, every phase of whose rows is a window of stride 1."""
-    stride, in_ = window.stride, window.in_
-    reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
-    left = max(0, ceil_div(reach, stride[2]))
-    right = max(0, (window.out[2] - 1 + window.pad[2]) // stride[2] - in_[2] + 1)
-    rows, columns = ((window.span(d) - 1) // stride[d] + 1 for d in (0, 1))
-    ring = Ring((rows, columns), left, in_[2], left + in_[2] + right) if left or right else None
+    left, right = _transposed_ends(window)
+    ring = _transposed_ring(window, left, right) if left or right else None
     return WindowPlan(window, element, channels, channels, channels, window.kernel[2], ring)
+
+
+def plan_transposed_pairs(window: Window, channels: int, each: int, behind: int) -> WindowPlan:
+    """The same as :func:`plan_pairs` is beside :func:`plan_window`."""
+    pairs, ring = ceil_div(channels, 2), _transposed_ring(window, *_transposed_ends(window))
+    more = {"unit": 64, "floats": channels, "behind": behind}
+    return WindowPlan(window, FLOAT, pairs, pairs * each, pairs, window.kernel[2], ring, **more)  # type: ignore[arg-type]
+
+
+def _transposed_ends(window: Window) -> tuple[int, int]:
+    """Columns before the first of the input and behind the last that a row of a transposed layer
+    meets."""
+    stride = window.stride[2]
+    reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
+    left = max(0, ceil_div(reach, stride))
+    return left, max(0, (window.out[2] - 1 + window.pad[2]) // stride - window.in_[2] + 1)
+
+
+def _transposed_ring(window: Window, left: int, right: int) -> Ring:
+    """The rows of the input that it meets at a time."""
+    columns = window.in_[2]
+    slots = ((window.span(d) - 1) // window.stride[d] + 1 for d in (0, 1))
+    return Ring(tuple(slots), left, columns, left + columns + right)  # type: ignore[arg-type]

@@ -1,0 +1,37 @@
+/*!
+ * \file conv_transpose_bf16.h
+ * \brief Transposed convolution of float32 images in bfloat16: products of rounded numbers, sums in
+ * float32.
+ *
+ * The walk is that of conv_transpose_f32.h over pairs of input channels, as conv_bf16.h has them. All
+ * rows lie in the ring: each is rounded once, when it comes there.
+ */
+#ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_
+#define TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_
+
+#include "conv_bf16.h"
+#include "conv_transpose_f32.h"
+
+static inline int tvmrt_conv_transpose_bf16_task(int task, TVMParallelGroupEnv* env,
+                                                 void* closure) {
+  const tvmrt_job_f32* job = (const tvmrt_job_f32*)closure;
+  const tvmrt_rows* rows = &job->layer->rows;
+  tvmrt_bf16_begin(job->tiles, rows->run);
+  const int rc =
+      tvmrt_conv_transpose_task_by(tvmrt_round_pixels, job, rows->floats, task, env->num_task);
+  tvmrt_bf16_end(job->tiles);
+  return rc;
+}
+
+/*! \brief y = clamp(transposed convolution(x, w) + bias + residual), then the epilogue; as
+ * tvmrt_conv_transpose_f32() but for the rounding of x and w to bfloat16. The layer is one of
+ * tvmrt_conv_bf16(), whose rows lie in the ring. */
+static inline int tvmrt_conv_transpose_bf16(const tvmrt_layer_f32* layer,
+                                            const tvmrt_tiles_f32* tiles,
+                                            const tvmrt_data_f32* data) {
+  tvmrt_job_f32 job = {layer, tiles, data};
+  return tvmrt_launch_on(tvmrt_conv_transpose_bf16_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS,
+                         layer->threads);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_BF16_H_ */
