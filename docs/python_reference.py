@@ -37,9 +37,9 @@ SECTIONS = {
         Entry("tvmrt.Network", "network/network.py", "Network"),
     ],
     "Compile": [
-        Entry("tvmrt.compile", "pipeline.py", "compile"),
+        Entry("tvmrt.compile", "pipeline/__init__.py", "compile"),
         Entry("tvmrt.Request", "request.py", "Request"),
-        Entry("tvmrt.compile_together", "pipeline.py", "compile_together"),
+        Entry("tvmrt.compile_together", "pipeline/__init__.py", "compile_together"),
         Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
         Entry("tvmrt.export.summary.Summary", "export/summary.py", "Summary"),
         Entry("tvmrt.export.image.CompiledImage", "export/image.py", "CompiledImage"),
