@@ -3,7 +3,7 @@
  *
  * One pool serves the process, one launch at a time; a launch that finds it taken (nested, or from
  * another thread) runs on its caller alone, which is always right because the work is split by
- * env->num_task. A worker spins for some microseconds after a task, so that the next one starts at
+ * env->num_task. A worker spins for 0.1 ms after a task, so that the next one starts at
  * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
  * own is run by the caller, so that a busy machine costs no waiting.
  *
@@ -31,9 +31,7 @@
 
 enum {
   MAX_WORKERS = 256,
-  DEFAULT_SPINS = 8000, /* some 200 microseconds: steps of one thread between others take tens */
-  SPINS_ALONE = 2000,   /* after which a waiting worker lets others run now and then */
-  SPINS_A_YIELD = 64,
+  LOOKS_A_CLOCK = 64, /* a worker looks so often for a task before it looks at the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
   CACHE_LINE = 64
@@ -68,10 +66,17 @@ static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no t
 static int num_started = 1;         /* slots with a running thread, and slot 0 */
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
 static _Atomic int wanted_workers; /* 0: not yet read from the environment */
-static _Atomic long spin_count = DEFAULT_SPINS;
-static bool caller_works = true; /* set before the first worker starts */
-static bool bind_workers;        /* likewise */
-static bool makes_truces = true; /* likewise */
+static _Atomic long spin_count;    /* looks; 0: by the clock */
+static bool caller_works = true;   /* set before the first worker starts */
+static bool bind_workers;          /* likewise */
+static bool makes_truces = true;   /* likewise */
+
+/* For how long a worker looks for a task before it sleeps, in seconds. To wake it takes the caller ten
+ * microseconds, and steps of one thread between others take tens; 50, 100 and 200 are equally fast in
+ * networks of 0.1 to 5 ms. By the clock: a pause takes a processor 3 to 50 ns. */
+static const double SPIN = 100e-6;
+/* After which it lets others run now and then. */
+static const double SPIN_ALONE = 25e-6;
 
 /* A worker without a processor for longer is late, in seconds: waking one takes less. */
 static const double LATE = 0.2e-3;
@@ -166,13 +171,16 @@ static void run_task(worker* w) {
 }
 
 /* `asleep` is set before the state is read, and who posts reads it behind the state's store: one of
- * both sees the other's, so no wake-up is lost. Both are sequentially consistent for this. */
-static void sleep_until_posted(worker* w) {
+ * both sees the other's, so no wake-up is lost. Both are sequentially consistent for this.
+ *
+ * Once woken it does not sleep again at once, even if the caller has taken the task over by then, as
+ * it does with short ones: the next launch would have to wake it again, and would be as short. */
+static void sleep_until_woken(worker* w) {
+  int state;
   tvmrt__lock(&w->lock);
   atomic_store(&w->asleep, true);
-  while (atomic_load(&w->state) != POSTED && atomic_load(&w->state) != QUIT) {
-    tvmrt__wait(&w->wake, &w->lock);
-  }
+  state = atomic_load(&w->state);
+  if (state != POSTED && state != QUIT) tvmrt__wait(&w->wake, &w->lock);
   atomic_store(&w->asleep, false);
   tvmrt__unlock(&w->lock);
 }
@@ -180,18 +188,20 @@ static void sleep_until_posted(worker* w) {
 /* Spinning costs a processor, sleeping costs the next task the time to wake: so the one first,
  * then the other. */
 static void wait_for_post(worker* w) {
-  const long spins = atomic_load_explicit(&spin_count, memory_order_relaxed);
+  const long looks = atomic_load_explicit(&spin_count, memory_order_relaxed);
+  const double begin = tvmrt__seconds();
   long i;
-  for (i = 0; i < spins; ++i) {
+  for (i = 1; looks == 0 || i <= looks; ++i) {
     int state = atomic_load_explicit(&w->state, memory_order_relaxed);
     if (state == POSTED || state == QUIT) return;
-    if (i >= SPINS_ALONE && i % SPINS_A_YIELD == 0) {
-      tvmrt__thread_yield();
-    } else {
-      tvmrt__relax();
+    if (i % LOOKS_A_CLOCK == 0) {
+      const double waited = tvmrt__seconds() - begin;
+      if (looks == 0 && waited >= SPIN) break;
+      if (waited >= SPIN_ALONE) tvmrt__thread_yield();
     }
+    tvmrt__relax();
   }
-  sleep_until_posted(w);
+  sleep_until_woken(w);
 }
 
 /* Take a posted task; false if somebody else did, or there is none. */
@@ -262,7 +272,7 @@ static void set_up_pool(void) {
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
   bind_workers = env_is("TVM_BIND_THREADS", "1");
   makes_truces = caller_works && !env_is("TVM_THREAD_POOL_TRUCE", "0");
-  atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
+  atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", 0));
 }
 
 /* False leaves nothing behind: the launch does with fewer, and the next one tries again. */

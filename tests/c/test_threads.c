@@ -2,7 +2,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -49,6 +51,47 @@ static void test_fewer_or_too_many_tasks_wanted(void** state) {
   assert_int_equal(t.num_task, 2);
   assert_ok(TVMBackendParallelLaunch(count_runs, &t, 9));
   assert_int_equal(t.num_task, 4);
+}
+
+static int do_nothing(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  (void)task_id, (void)env, (void)cdata;
+  return 0;
+}
+
+static void compute_for(double seconds) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec) <
+           seconds);
+}
+
+/* How often threads of this process went to sleep while there was a launch every 30 microseconds, so
+ * short that the caller takes it over from a worker that has to wake first. */
+static long sleeps_in_short_launches(int launches) {
+  struct rusage before, after;
+  usleep(2000); /* the worker is asleep then */
+  getrusage(RUSAGE_SELF, &before);
+  for (int i = 0; i < launches; ++i) {
+    assert_ok(TVMBackendParallelLaunch(do_nothing, NULL, 0));
+    compute_for(30e-6);
+  }
+  getrusage(RUSAGE_SELF, &after);
+  return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* A busy machine may send it to sleep in between: one good try of some is enough. */
+static void test_a_woken_worker_stays_awake_though_its_task_is_gone(void** state) {
+  enum { kLaunches = 300, kTries = 20 };
+  long least = kLaunches;
+  (void)state;
+  use_workers(2);
+  for (int i = 0; i < kTries && least > kLaunches / 10; ++i) {
+    const long sleeps = sleeps_in_short_launches(kLaunches);
+    if (sleeps < least) least = sleeps;
+  }
+  assert_in_range(least, 0, kLaunches / 10);
 }
 
 /* After the barrier every task sees what all have written before it. */
@@ -218,6 +261,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_task_runs_once),
       cmocka_unit_test(test_fewer_or_too_many_tasks_wanted),
+      cmocka_unit_test(test_a_woken_worker_stays_awake_though_its_task_is_gone),
       cmocka_unit_test(test_barrier_waits_for_all),
       cmocka_unit_test(test_a_failed_task_tells_its_error),
       cmocka_unit_test(test_of_failed_tasks_the_first_is_told),
