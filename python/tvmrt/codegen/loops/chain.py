@@ -44,8 +44,12 @@ def print_chain(
     With ``far``, a C variable, functions of angles are those for near ones, and the variable
     gets its highest bit set where an angle is too large for them.
     """
+    gated = _gated(nodes)
     for node in nodes:
-        for value in node.inputs:
+        if node in gated.values():
+            continue
+        gate = gated.get(node)
+        for value in gate.inputs if gate else node.inputs:
             if value not in names:
                 text = scalar_literal(value)
                 if text is None:
@@ -59,10 +63,35 @@ def print_chain(
         near = far is not None and measures_angle(node)
         if near:
             f.line(f"{far} |= tvmrt_far_f32({names[node.inputs[0]]});")
-        value = expression(node, names, near)
+        value = _silu(gate, names) if gate else expression(node, names, near)
         f.include(value.header)
         f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
         names[out] = variable
+
+
+def _gated(nodes: Sequence[Node]) -> dict[Node, Node]:
+    """Products of a value and its sigmoid that nobody else reads, by that: one function for both is
+    less work. Nobody outside reads any node but the last one."""
+    read = [value for node in nodes for value in node.inputs]
+    sigmoids = {
+        node.output: node
+        for node in nodes
+        if node.op == "sigmoid" and node.output.dtype.name == "float32"
+    }
+    found = {}
+    for node in nodes:
+        gates = [v for v in node.inputs if v in sigmoids] if node.op == "mul" else []
+        if len(gates) == 1 and read.count(gates[0]) == 1:
+            gate = sigmoids[gates[0]]
+            if gate.inputs[0] in node.inputs:
+                found[node] = gate
+    return found
+
+
+def _silu(gate: Node, names: dict[Value, str]) -> Expression:
+    """The C expression of a value times ``gate``, its sigmoid."""
+    header = expression(gate, names).header
+    return Expression(call("tvmrt_silu_f32", names[gate.inputs[0]]), header)
 
 
 def expression(node: Node, names: dict[Value, str], near: bool = False) -> Expression:
