@@ -196,8 +196,9 @@ TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
  * NaN is lost there, but not in the numerator.
  */
 TVMRT_INLINE float tvmrt_silu_f32(float x) {
-  const int32_t own = (int32_t)tvmrt_bits_f32(x), high = 0x42b00000; /* 88 */
-  const uint32_t most = (uint32_t)(own < high ? own : high), low = 0xc2b20000u; /* -89 */
+  const int32_t own = (int32_t)tvmrt_bits_f32(x), high = 0x42b00000; /* 88.0f */
+  const uint32_t low = 0xc2b20000u;                                  /* -89.0f */
+  const uint32_t most = (uint32_t)(own < high ? own : high);
   return x / (1.0f + tvmrt_exp_normal_f32(-tvmrt_from_bits_f32(most < low ? most : low)));
 }
 
