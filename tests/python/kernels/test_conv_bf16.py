@@ -9,7 +9,7 @@ from pathlib import Path
 import kernel_build as kb
 import numpy as np
 import pytest
-from conv_case import Case, check, function
+from conv_case import NO_PADS, Case, check, function
 from ml_dtypes import bfloat16
 from test_conv_f32 import CASES
 
@@ -50,6 +50,15 @@ NAMES = (
 ).split()
 
 
+# whose weights take turns in the cache while pixels stay, and whose pixels are not neighbours
+MORE = [
+    Case("again", (1, 5, 6), (256, 132)),
+    Case("pixels-again", (1, 5, 7), (520, 528), (1, 1, 1), pads=NO_PADS),
+    Case("picked-pixels", (1, 9, 11), (45, 24), (1, 1, 1), (1, 2, 3), pads=NO_PADS, slices=(3, 0)),
+    Case("picked-groups", (1, 6, 13), (24, 36), (1, 1, 1), (1, 3, 2), pads=NO_PADS, groups=3),
+]
+
+
 class Rounded(Case):
     """A case as a layer in bfloat16."""
 
@@ -62,7 +71,7 @@ class Rounded(Case):
 
 def rounded_cases(kind: str) -> list[Rounded]:
     made = type(kind, (Rounded,), {"kind": KINDS[kind]})
-    return [made(**vars(case)) for case in CASES if case.name in NAMES]
+    return [made(**vars(case)) for case in [*CASES, *MORE] if case.name in NAMES or case in MORE]
 
 
 def tiles_of(case: Rounded, machine: kb.Machine) -> packing.Tiles:

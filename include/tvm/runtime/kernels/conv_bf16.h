@@ -30,28 +30,57 @@ static inline void tvmrt_round_pixels(const tvmrt_row_reader* r, uint8_t* to, co
                         r->window->x_stride, rows->columns, rows->floats);
 }
 
+/* Rounds pixels [t, t + count) of the one row to the scratch. */
+static inline void tvmrt_conv_bf16_round(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
+                                         const float* x, int64_t t, int64_t count) {
+  const tvmrt_rows* plan = &job->layer->rows;
+  const int64_t x_stride = job->layer->window.x_stride, line = plan->line;
+  const int each = tvmrt_bf16_each(plan);
+  int32_t* words = (int32_t*)(void*)((uint8_t*)rows->scratch + plan->at_ring);
+  while (count > 0) {
+    const int64_t left = line > 0 ? line - t % line : count, some = left < count ? left : count;
+    const int64_t from = line > 0 ? t / line * plan->line_step + t % line * x_stride : t * x_stride;
+    tvmrt_bf16_round_rows(words, plan->x_pixel, each, x + from, x_stride, some, plan->floats);
+    words += some * plan->x_pixel;
+    t += some;
+    count -= some;
+  }
+}
+
+/* Has pixels [t, t + count) lie in the scratch; those that do stay. */
+static inline void tvmrt_conv_bf16_hold(const tvmrt_job_f32* job, tvmrt_rows_f32* rows,
+                                        const float* x, int64_t t, int64_t count) {
+  if (rows->rounded == x && rows->rounded_first == t && rows->rounded_count >= count) return;
+  rows->rounded = x;
+  rows->rounded_first = t;
+  rows->rounded_count = count;
+  tvmrt_conv_bf16_round(job, rows, x, t, count);
+}
+
 /* Pixels of the one row of a layer whose windows are pixels. */
 static inline int tvmrt_conv_bf16_pixels(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                          const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
   const tvmrt_rows* plan = &job->layer->rows;
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t step = plan->columns < width ? plan->columns : plan->columns / width * width;
-  const int64_t x_stride = job->layer->window.x_stride;
+  const int64_t tiles = (part->pixel_end - part->pixel_begin + width - 1) / width;
   const float* x = job->data->x + (int64_t)group * plan->floats;
-  void* words = (uint8_t*)rows->scratch + plan->at_ring;
-  const int each = tvmrt_bf16_each(plan);
   tvmrt_tile_row_f32_args row;
   int rc = 0;
   tvmrt_row_f32_init(job, rows, group, &row);
-  rows->segments[0].x = (const float*)words;
+  rows->segments[0].x = (const float*)(void*)((uint8_t*)rows->scratch + plan->at_ring);
   rows->segments[0].w = 0;
   row.tile.segment_count = 1;
-  for (int64_t t = part->pixel_begin; t < part->pixel_end && rc == 0; t += step) {
+  for (int64_t t = part->pixel_begin, done = 0; t < part->pixel_end; t += step) {
     const int64_t left = part->pixel_end - t, count = left < step ? left : step;
-    tvmrt_bf16_round_rows(words, plan->x_pixel, each, x + t * x_stride, x_stride, count,
-                          plan->floats);
+    tvmrt_conv_bf16_hold(job, rows, x, t, count);
     tvmrt_row_f32_place(job, t, &row);
-    rc = tvmrt_tile_row_f32(&row, 0, count, c_begin, c_end);
+    for (int64_t p = 0; p < count && rc == 0; p += width, done++) {
+      const int64_t end = count - p < width ? count : p + width;
+      tvmrt_row_f32_ahead(job, c_begin, c_end, done, tiles, &row);
+      rc = tvmrt_tile_row_f32(&row, p, end, c_begin, c_end);
+    }
+    if (rc != 0) break;
   }
   return rc;
 }

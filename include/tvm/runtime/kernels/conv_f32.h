@@ -128,6 +128,8 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
   tvmrt_row_f32_init(job, rows, group, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
     int rc = 0;
+    tvmrt_row_f32_ahead(job, c_begin, c_end, r - part->row_begin, part->row_end - part->row_begin,
+                        &row);
     if (plan->runs) {
       rc = tvmrt_conv_f32_runs(copy, job, rows, r, &row, c_begin, c_end);
     } else {

@@ -62,6 +62,8 @@ typedef struct {
   tvmrt_row_reader reader;
   tvmrt_segment_f32* segments;
   void* scratch;
+  const float* rounded; /* what pixels of a long row lie in the scratch of, or NULL; which */
+  int64_t rounded_first, rounded_count;
   tvmrt_segment_f32 few[TVMRT_SEGMENTS_F32];
 } tvmrt_rows_f32;
 
@@ -69,6 +71,7 @@ typedef struct {
 static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* job) {
   const tvmrt_rows* rows = &job->layer->rows;
   r->scratch = NULL;
+  r->rounded = NULL;
   if (rows->scratch > 0) {
     r->scratch = tvmrt_scratch_alloc(rows->scratch);
     if (!r->scratch) return -1;
@@ -110,6 +113,21 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
   row->pixel = pixel;
   row->out = job->data->y + pixel * job->layer->window.y_stride + row->channel;
   row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
+}
+
+/*! \brief Has tiles of pairs ask for the weights behind those of channels [c_begin, c_end), which are
+ * next, a part of `parts` of each block. */
+static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
+                                       int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {
+#ifndef TVMRT_FREESTANDING
+  if (!job->tiles->pairs || c_end >= job->layer->out_channels) return;
+  const int64_t bytes = row->w_block * (int64_t)sizeof(float) / parts + 1;
+  const int64_t blocks = (c_end - c_begin + row->packed - 1) / row->packed;
+  row->tile.ahead = blocks * row->w_block * (int64_t)sizeof(float) + part * bytes;
+  row->tile.ahead_bytes = bytes;
+#else
+  (void)job, (void)c_begin, (void)c_end, (void)part, (void)parts, (void)row;
+#endif
 }
 
 /*! \brief Channels whose weights stay in the cache while the pixels pass by. */

@@ -75,7 +75,10 @@ typedef struct tvmrt_rows {
   int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
   int64_t at_ring;  /*!< And in front of the rows themselves. */
   int64_t scratch;  /*!< Bytes of scratch that each task takes; 0 where its stack is enough. */
-  int64_t planes;   /*!< Ring: floats from one channel of the input to the next, where each is a
+  int64_t line; /*!< Where pixels of several rows are one long row that is copied: those of each;
+                         0 where they follow each other in the input, too. */
+  int64_t line_step; /*!< Elements of the input from one of those rows to the next. */
+  int64_t planes;    /*!< Ring: floats from one channel of the input to the next, where each is a
                          plane that begins with its pixels; 0: channels are innermost. */
 } tvmrt_rows;
 
@@ -109,8 +112,9 @@ static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window
   }
 }
 
-/*! \brief Moves to another part of the channels, `x` being its pixel 0: what is held is not it. */
+/*! \brief Moves to a part of the channels, `x` being its pixel 0: what is held of another is not it. */
 static inline void tvmrt_row_reader_move(tvmrt_row_reader* r, const void* x) {
+  if (r->x == (const uint8_t*)x) return;
   r->x = (const uint8_t*)x;
   if (r->held == NULL) return;
   memset(r->held, -1, (size_t)(r->rows->slots[0] * r->rows->slots[1]) * sizeof(*r->held));

@@ -23,6 +23,7 @@ from .tile_kinds import FLOATS, TileKind
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
 PARALLEL_WORK = 300000  # TVMRT_PARALLEL_MIN_MACS
+WEIGHT_BYTES = 512 << 10  # of a group in bfloat16, above which blocks of channels take turns
 WEIGHT_WORK = 4  # multiply-adds in which one weight comes from memory, where it is used once
 
 
@@ -70,7 +71,8 @@ class LayerF32:
         """A convolution in bfloat16 by tiles of that kind; the channels are those of all groups
         together."""
         ins, outs = in_channels // groups, out_channels // groups
-        plan = plan_pairs(window.in_rows(), ins, kind.words, kind.behind)
+        again = 2 * window.taps * ins * outs > WEIGHT_BYTES
+        plan = plan_pairs(window.in_rows(), ins, kind.words, kind.behind, again=again)
         work = window.pixels * out_channels * window.taps * plan.channels
         return cls(plan, groups, plan.channels, outs, work)
 

@@ -23,6 +23,7 @@ MOST_PIXELS = (1 << 31) - 1  # of a row
 FLOAT = 4  # bytes, of a pair of bfloat16, too
 CHUNK_BYTES = 32 << 10  # of pixels that are copied at a time where rows are long
 LEAST_CHUNK = 32  # pixels
+HELD_BYTES = 256 << 10  # of rounded pixels that are kept while all weights pass by
 PAGE = 4096  # bytes at whose distance the cache has one set
 LINE = 16  # elements of a line of the cache
 RUNS_WORTH = 0.8  # of the columns' work, above which it is not worth cutting rows into runs
@@ -105,6 +106,17 @@ class Window:
         """Whether nothing lies along the depth."""
         depth = (self.in_[0], self.out[0], self.kernel[0], self.stride[0], self.pad[0])
         return depth == (1, 1, 1, 1, 0)
+
+    @property
+    def picks_pixels(self) -> bool:
+        """Whether each window is a pixel of a single image, from which some are left out."""
+        alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
+        return alone and self.kernel == ONES and self.pad == ZEROS
+
+    def of_picked(self) -> Window:
+        """All those pixels as one row, as if they followed each other."""
+        row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
+        return Window(1, row, row, step, self.y_stride)
 
     def overhangs(self, dim: int) -> bool:
         """Whether some window lies in padding along an axis."""
@@ -207,6 +219,9 @@ class WindowPlan:
         pixels and how many columns they meet; else none.
     planes
         Elements from one channel of the input to the next where each is a plane; 0: innermost.
+    line, line_step
+        Of a copy without a ring whose pixels are those of several rows: pixels of each, elements of
+        the input from one to the next; 0 where its pixels follow each other.
     behind
         Windows behind the last of a row that tiles may read of the scratch.
     """
@@ -228,6 +243,8 @@ class WindowPlan:
     apart: int = 0
     runs: tuple[tuple[int, int], ...] = ()
     planes: int = 0
+    line: int = 0
+    line_step: int = 0
     behind: int = 0
 
     @property
@@ -299,6 +316,7 @@ class WindowPlan:
         if self.chunk:
             at = self.scratch_of_rows(begin)[1]
             more |= {"columns": self.chunk, "copied": self.copied, "at_ring": at}
+            more |= {"line": self.line, "line_step": self.line_step}
         more |= {"floats": self.floats, "scratch": scratch, "planes": self.planes}
         return first | {name: value for name, value in more.items() if value != 0}
 
@@ -362,26 +380,37 @@ def plan_planes(window: Window, channels: int) -> WindowPlan:
 
 
 def plan_pairs(
-    window: Window, channels: int, each: int, behind: int, planes: int = 0
+    window: Window, channels: int, each: int, behind: int, planes: int = 0, again: bool = False
 ) -> WindowPlan:
     """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
     count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group;
-    ``behind``, ``planes``: see :class:`WindowPlan`."""
+    ``behind``, ``planes``: see :class:`WindowPlan`. ``again``: whether all rows are read more than
+    once, because weights are more than the cache keeps."""
     pairs = ceil_div(channels, 2)
     words = pairs * each
+    line, line_step = 0, 0
+    if window.picks_pixels and not window.is_pixels:
+        line, line_step = window.out[2], window.stride[1] * window.in_[2] * window.x_stride
+        window = window.of_picked()
     if window.rows == 1 and window.is_pixels:
         # a distance of a large power of two would put many pixels into few sets of the cache
         apart = LINE if words * FLOAT % PAGE == 0 else 0
-        chunk = max(LEAST_CHUNK, CHUNK_BYTES // ((words + apart) * FLOAT))
+        held = HELD_BYTES if again else CHUNK_BYTES
+        chunk = max(LEAST_CHUNK, held // ((words + apart) * FLOAT))
         return WindowPlan(
             window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
-            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart, behind=behind,
+            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart, behind=behind, line=line,
+            line_step=line_step,
         )  # fmt: skip
     columns = window.kernel[2]
     joined = columns == 1 or window.dilation[2] == 1
     run, taps = (columns * pairs, 1) if joined else (pairs, columns)
     runs = () if joined else runs_of(window)
-    more = {"copied": words, "run": run, "taps": taps, "ring": ring_of(window), "runs": runs}
+    ring = ring_of(window)
+    in_ = window.in_[:2]
+    if again and not symbols_of(*in_) and prod(in_) * ring.width * words * FLOAT <= HELD_BYTES:
+        ring = replace(ring, slots=(max(ring.slots[0], in_[0]), max(ring.slots[1], in_[1])))
+    more = {"copied": words, "run": run, "taps": taps, "ring": ring, "runs": runs}
     more |= {"behind": behind, "planes": planes}
     return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
 

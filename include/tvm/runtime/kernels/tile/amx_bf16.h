@@ -82,6 +82,12 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
                                 int64_t x_offset, const float* w, float* sums) {
   const int64_t stride = vectors * TVMRT_AMX_BYTES;
   const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;
+  const int64_t steps = tile->segment_count * ((tile->run + pairs - 1) / pairs);
+  const int64_t lines =
+      tile->ahead_bytes > 0 && steps > 0
+          ? (tile->ahead_bytes + steps * TVMRT_AMX_BYTES - 1) / (steps * TVMRT_AMX_BYTES)
+          : 0;
+  const char* ahead = (const char*)(const void*)w + tile->ahead;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -93,6 +99,9 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
     for (int64_t k = 0; k < tile->run; k += pairs) {
       const int64_t left = tile->run - k;
       const int whole = left >= pairs;
+      for (int64_t i = 0; i < lines; i++, ahead += TVMRT_AMX_BYTES) {
+        _mm_prefetch(ahead, _MM_HINT_T1);
+      }
       tvmrt_amx_step(vectors, pixels, x + k, x_stride, wk + k * w_stride, w_stride,
                      whole ? pairs : (int)left, whole);
     }

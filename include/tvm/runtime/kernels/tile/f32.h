@@ -67,6 +67,10 @@ typedef struct {
   /*! \brief Bounds of the result; -INFINITY and INFINITY where there are none. NaN passes. */
   float lo;
   float hi;
+  /*! \brief Bytes behind a tile's weights that it may ask the cache for while it computes: how far
+   * away they begin, and how many; 0 for none. */
+  int64_t ahead;
+  int64_t ahead_bytes;
 } tvmrt_tile_f32;
 
 /*!
