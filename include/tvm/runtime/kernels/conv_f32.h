@@ -161,15 +161,20 @@ static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64
                            products / (in * (float)layer->in_channels), out, num_task);
 }
 
+/* Whether the rows that tasks share are the pixels of the one long row of a 1x1 convolution; runs are
+   those of a whole row. */
+static inline int tvmrt_conv_f32_by_pixels(const tvmrt_layer_f32* layer) {
+  return tvmrt_window_rows(&layer->window) == 1 && !layer->rows.runs;
+}
+
 /* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels.
    Few rows (the last layers of a network) are shared by channels, which also reads each weight only
    once. */
 static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int task, int num_task) {
   const tvmrt_layer_f32* layer = job->layer;
   const int block = job->tiles->block, groups = layer->groups;
-  const int64_t lines = tvmrt_window_rows(&layer->window);
-  const int pixels = lines == 1 && !layer->rows.runs; /* runs are those of a whole row */
-  const int64_t rows = pixels ? layer->window.out[2] : lines;
+  const int pixels = tvmrt_conv_f32_by_pixels(layer);
+  const int64_t rows = pixels ? layer->window.out[2] : tvmrt_window_rows(&layer->window);
   const int64_t width = pixels && job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t units = (int64_t)groups * ((layer->out_channels + block - 1) / block);
   if (num_task > 1 &&
@@ -193,7 +198,7 @@ static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt
 TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
                                     int32_t floats, int task, int num_task) {
   const int32_t channels = job->layer->out_channels, block = job->tiles->block;
-  const int64_t lines = tvmrt_window_rows(&job->layer->window);
+  const int by_pixels = tvmrt_conv_f32_by_pixels(job->layer);
   const int64_t blocks = (channels + block - 1) / block;
   const tvmrt_share share = tvmrt_conv_f32_share(job, task, num_task);
   tvmrt_rows_f32 rows;
@@ -207,7 +212,7 @@ TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_
     const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2]};
     const tvmrt_conv_f32_part pixels = {0, 1, first, last};
     tvmrt_row_reader_move(&rows.reader, job->data->x + u / blocks * floats);
-    rc = compute(job, &rows, (int)(u / blocks), lines == 1 ? &pixels : &some,
+    rc = compute(job, &rows, (int)(u / blocks), by_pixels ? &pixels : &some,
                  (int)(u % blocks) * block, end < channels ? (int)end : channels);
     u += count;
   }
