@@ -20,8 +20,9 @@ CHANNEL = {2: 150, 4: 500}  # of a square: its positions are computed and stored
 SQUARE = {2: 5000, 4: 12000}
 START = 12  # of a sum over channels: tiles begin with zeros and end with stores
 PIXEL = 60  # the same of a sum over a window
-NEAR, FAR = 1.5, 4.0  # a weight read from a near cache, and from a far one
-NEAR_BYTES = 4 << 20
+# A weight that is read, of a layer that has so many bytes of them: from the caches of a core, from
+# one behind those, from memory.
+READING = ((256 << 10, 1.5), (4 << 20, 10.0), (float("inf"), 20.0))
 GAIN = 1.15  # a layer has to win more than its larger weights may cost others
 SAMPLES = 16  # squares by which a layer is judged
 CHANNELS = 32  # of the results, by which it is
@@ -142,7 +143,7 @@ class _Shape:
     def by_squares(self, size: int) -> float:
         positions, squares = (size + TAPS - 1) ** 2, self.squares(size)
         weights = positions * self.ins * self.outs
-        reading = NEAR if weights * 4 <= NEAR_BYTES else FAR
+        reading = next(each for most, each in READING if weights * 4 <= most)
         around = CHANNEL[size] * (self.ins + self.outs) + SQUARE[size]
         products = positions * (self.ins + START) * self.outs
         return squares * (products + around) + weights * reading

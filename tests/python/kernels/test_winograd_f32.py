@@ -28,7 +28,7 @@ CASES = [
     Case("epilogue", (1, 9, 13), (8, 50), epilogue=True, bounds=(0.0, INFINITY)),
     Case("no-bias", (1, 6, 6), (8, 12), bias=False),
     # more squares than scratch has places for
-    Case("in-parts", (1, 33, 21), (80, 96), epilogue=True, residual=True),
+    Case("in-parts", (1, 33, 21), (160, 96), epilogue=True, residual=True),
 ]
 BUILDS = ["native", "avx2", "plain-O2", "sanitised"]
 

@@ -113,11 +113,23 @@ TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* jo
 typedef struct {
   int64_t row_begin, row_end;
   int64_t pixel_begin, pixel_end;
+  int then; /* so many channels of the group follow behind those of the part, or 0 */
 } tvmrt_conv_f32_part;
 
 /* Channels [c_begin, c_end) of a group, for the rows and pixels of a part. */
 typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                   const tvmrt_conv_f32_part* part, int c_begin, int c_end);
+
+/* Has the tiles that compute a part fetch the weights of the channels that follow. */
+static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
+                                        int c_begin, int c_end, tvmrt_tile_row_f32_args* row) {
+  const int64_t pixels = part->pixel_end - part->pixel_begin;
+  const int64_t places = tvmrt_places_f32(job->tiles, pixels) * (part->row_end - part->row_begin);
+  const int64_t tiles = places * ((c_end - c_begin) / job->tiles->block);
+  const float* w = row->w + (int64_t)(c_end / row->packed) * row->w_block;
+  tvmrt_fetch_f32(&row->tile, w, (int64_t)part->then * job->layer->weights,
+                  tiles * job->layer->weights);
+}
 
 TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                     tvmrt_rows_f32* rows, int group,
@@ -126,6 +138,7 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
   const int apart = plan->taps > 1 && plan->source == TVMRT_SOURCE_RING && job->tiles->width[0] > 0;
   tvmrt_tile_row_f32_args row;
   tvmrt_row_f32_init(job, rows, group, &row);
+  if (part->then > 0) tvmrt_conv_f32_fetch(job, part, c_begin, c_end, &row);
   for (int64_t r = part->row_begin; r < part->row_end; r++) {
     int rc = 0;
     tvmrt_row_f32_ahead(job, c_begin, c_end, r - part->row_begin, part->row_end - part->row_begin,
@@ -194,6 +207,13 @@ static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt
   return count > 1 && (u > share->begin.unit || share->begin.row == 0) ? count : 1;
 }
 
+/* Channels that are computed from unit `u` on, where those are of the same group as what is before. */
+static inline int tvmrt_conv_f32_then(const tvmrt_job_f32* job, const tvmrt_share* share,
+                                      int64_t blocks, int64_t u) {
+  if (u >= tvmrt_share_end(share) || u % blocks == 0) return 0;
+  return (int)tvmrt_conv_f32_count(job, share, blocks, u) * job->tiles->block;
+}
+
 /* What a task computes; `floats` of a pixel of x belong to a group. */
 TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_f32* job,
                                     int32_t floats, int task, int num_task) {
@@ -209,8 +229,9 @@ TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_
     const int64_t count = tvmrt_conv_f32_count(job, &share, blocks, u);
     const int64_t first = tvmrt_share_first(&share, u), last = tvmrt_share_last(&share, u);
     const int64_t end = (u % blocks + count) * block;
-    const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2]};
-    const tvmrt_conv_f32_part pixels = {0, 1, first, last};
+    const int then = tvmrt_conv_f32_then(job, &share, blocks, u + count);
+    const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2], then};
+    const tvmrt_conv_f32_part pixels = {0, 1, first, last, then};
     tvmrt_row_reader_move(&rows.reader, job->data->x + u / blocks * floats);
     rc = compute(job, &rows, (int)(u / blocks), by_pixels ? &pixels : &some,
                  (int)(u % blocks) * block, end < channels ? (int)end : channels);
@@ -231,13 +252,14 @@ static inline int tvmrt_conv_f32_channels(const tvmrt_layer_f32* layer,
                                           const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data,
                                           int c_begin, int c_end) {
   const tvmrt_job_f32 job = {layer, tiles, data};
-  const tvmrt_conv_f32_part all = {0, tvmrt_window_rows(&layer->window), 0, layer->window.out[2]};
+  tvmrt_conv_f32_part all = {0, tvmrt_window_rows(&layer->window), 0, layer->window.out[2], 0};
   const int at_once = tvmrt_channels_at_once(tiles);
   tvmrt_rows_f32 rows;
   int rc = 0;
   if (tvmrt_rows_f32_begin(&rows, &job) != 0) return -1;
   for (int c = c_begin; c < c_end && rc == 0; c += at_once) {
-    const int end = c_end - c < at_once ? c_end : c + at_once;
+    const int end = c_end - c < at_once ? c_end : c + at_once, left = c_end - end;
+    all.then = left < at_once ? left : at_once;
     rc = tvmrt_conv_f32_rows(&job, &rows, 0, &all, c, end);
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;

@@ -160,9 +160,10 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->ctx = job->ctx;
 }
 
-/* Rows [begin, end) of one block of columns of one product of the batch. */
+/* Rows [begin, end) of one block of columns of one product of the batch. `more`: whether another one
+   follows, of which the weights are fetched meanwhile. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
-                                         int64_t begin, int64_t end, float* panel) {
+                                         int64_t begin, int64_t end, int more, float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
@@ -174,6 +175,11 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   const int few = layer->m <= TVMRT_MATMUL_FEW_ROWS;
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * layer->k * block;
+    if (more) {
+      const int64_t floats = (int64_t)layer->k * block;
+      tvmrt_fetch_f32(&row.tile, row.w + floats, floats,
+                      tvmrt_places_f32(job->tiles, end - begin) * layer->k);
+    }
   } else if (layer->b_order == TVMRT_B_ROWS && few && count == block) {
     row.w = b + c;
     row.tile.w_stride = layer->b_stride;
@@ -223,7 +229,8 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
   }
   for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
     rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
-                                tvmrt_share_first(&share, u), tvmrt_share_last(&share, u), panel);
+                                tvmrt_share_first(&share, u), tvmrt_share_last(&share, u),
+                                u + 1 < tvmrt_share_end(&share) && (u + 1) % blocks != 0, panel);
   }
   if (tvmrt_scratch_free(panel) != 0) rc = -1;
   return rc;

@@ -30,7 +30,7 @@ typedef struct tvmrt_winograd_f32 {
   int32_t residual_stride; /*!< From one pixel of the residual to the next. */
   int64_t w_position;      /*!< From the weights of a position to those of the next. */
   int64_t x_position;      /*!< From the inputs of a position to those of the next, in scratch. */
-  int64_t y_position;      /*!< And of the sums. */
+  int64_t y_position;      /*!< And of the sums of a block. */
   int64_t scratch;         /*!< Bytes of scratch that each task takes. */
   float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
   float hi;
@@ -56,7 +56,7 @@ typedef struct {
   int width;
 } tvmrt_winograd_square;
 
-/* What a task computes: squares [begin, end), and of them output channels [c_begin, c_end). */
+/* What is computed: squares [begin, end), and of them output channels [c_begin, c_end). */
 typedef struct {
   int64_t begin, end;
   int c_begin, c_end;
@@ -220,7 +220,7 @@ TVMRT_INLINE void tvmrt_winograd_write(const tvmrt_winograd_job* job, const tvmr
   }
 }
 
-/* The pixels of a square in n channels. */
+/* The pixels of a square in n channels from c on, of which `from` has the sums. */
 TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
                                      const tvmrt_winograd_square* at, const float* from, int c,
                                      int n) {
@@ -231,7 +231,7 @@ TVMRT_INLINE void tvmrt_winograd_sum(int size, const tvmrt_winograd_job* job,
     tvmrt_f32v line[TVMRT_WINOGRAD_EDGE];
     TVMRT_UNROLL(8)
     for (int i = 0; i < edge; i++) {
-      line[i] = tvmrt_winograd_load(from + (i * edge + j) * position + c, n);
+      line[i] = tvmrt_winograd_load(from + (i * edge + j) * position, n);
     }
     tvmrt_winograd_out(size, line);
     TVMRT_UNROLL(8)
@@ -252,7 +252,7 @@ TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job
   const tvmrt_winograd_square at = tvmrt_winograd_find(job, size, number);
   const int lanes = TVMRT_SIMD_LANES_F32, end = part->c_end;
   int c = part->c_begin;
-  for (; c + lanes <= end; c += lanes) {
+  for (; c + lanes <= end; c += lanes, from += lanes) {
     tvmrt_winograd_sum(size, job, &at, from, c, TVMRT_SIMD_LANES_F32);
   }
   if (c < end) tvmrt_winograd_sum(size, job, &at, from, c, end - c);
@@ -288,12 +288,22 @@ static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_jo
   return part;
 }
 
-/* For each position the sums over the input channels of `count` squares. */
+/* Where the channels end that are computed with channel c, those of a block of weights. */
+static inline int tvmrt_winograd_block_end(const tvmrt_winograd_f32* layer, int c, int c_end) {
+  const int end = (c / layer->packed + 1) * layer->packed;
+  return end < c_end ? end : c_end;
+}
+
+/* For each position the sums over the input channels of squares whose positions lie in scratch, in
+   channels of one block of weights. `then`: how far behind the weights of the last position those lie
+   that are read next; 0 for none. */
 static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
-                                          const tvmrt_winograd_part* part, int positions,
-                                          int64_t count, const float* inputs, float* sums) {
+                                          const tvmrt_winograd_part* some, int positions,
+                                          int64_t then, const float* inputs, float* sums) {
   const tvmrt_winograd_f32* layer = job->layer;
-  const int at_once = tvmrt_channels_at_once(job->tiles);
+  const int block = some->c_begin / layer->packed, channel = some->c_begin % layer->packed;
+  const int64_t floats = (int64_t)layer->in_channels * layer->packed;
+  const int64_t squares = some->end - some->begin, places = tvmrt_places_f32(job->tiles, squares);
   tvmrt_segment_f32 segment = {NULL, 0};
   tvmrt_tile_row_f32_args row;
   int rc = 0;
@@ -304,18 +314,42 @@ static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
   row.tile.run = layer->in_channels;
   row.tile.x_stride = layer->in_channels;
   row.tile.w_stride = layer->packed;
-  row.tile.out_stride = layer->out_channels;
+  row.tile.out_stride = layer->packed;
   row.tile.lo = -INFINITY;
   row.tile.hi = INFINITY;
-  row.w_block = (int64_t)layer->in_channels * layer->packed;
   row.packed = layer->packed;
+  row.w = job->data->w + block * floats + channel;
   for (int p = 0; p < positions && rc == 0; p++) {
     segment.x = inputs + p * layer->x_position;
-    row.w = job->data->w + p * layer->w_position;
     row.out = sums + p * layer->y_position;
-    for (int c = part->c_begin; c < part->c_end && rc == 0; c += at_once) {
-      const int left = part->c_end - c;
-      rc = tvmrt_tile_row_f32(&row, 0, count, c, left < at_once ? c + left : c + at_once);
+    const int64_t ahead = p + 1 < positions ? layer->w_position : then;
+    row.tile.fetch = NULL;
+    if (ahead) tvmrt_fetch_f32(&row.tile, row.w + ahead, floats, places * layer->in_channels);
+    rc = tvmrt_tile_row_f32(&row, 0, squares, 0, some->c_end - some->c_begin);
+    row.w += layer->w_position;
+  }
+  return rc;
+}
+
+/* Squares of which the positions lie in scratch, a block of channels after the other: so each weight is
+   read once for all of them, and sums stay in the cache. `more`: the first weights are read again. */
+TVMRT_INLINE int tvmrt_winograd_blocks(int size, const tvmrt_winograd_job* job,
+                                       const tvmrt_winograd_part* all, int more,
+                                       const float* inputs, float* sums) {
+  const tvmrt_winograd_f32* layer = job->layer;
+  const int positions = (size + 2) * (size + 2), first = all->c_begin / layer->packed;
+  const int64_t block = (int64_t)layer->in_channels * layer->packed;
+  const int64_t last = (positions - 1) * layer->w_position;
+  tvmrt_winograd_part some = *all;
+  int rc = 0;
+  for (int c = all->c_begin; c < all->c_end && rc == 0; c = some.c_end) {
+    const int blocks = c / layer->packed - first;
+    some.c_begin = c;
+    some.c_end = tvmrt_winograd_block_end(layer, c, all->c_end);
+    const int64_t then = some.c_end < all->c_end ? block - last : more ? -blocks * block - last : 0;
+    rc = tvmrt_winograd_products(job, &some, positions, then, inputs, sums);
+    for (int64_t i = some.begin; i < some.end && rc == 0; i++) {
+      tvmrt_winograd_write_square(size, job, &some, i, sums + (i - some.begin) * layer->packed);
     }
   }
   return rc;
@@ -326,20 +360,19 @@ TVMRT_INLINE int tvmrt_winograd_task(int size, const tvmrt_winograd_job* job, in
   const tvmrt_winograd_f32* layer = job->layer;
   const int positions = (size + 2) * (size + 2);
   const tvmrt_winograd_part part = tvmrt_winograd_part_of(job, task, num_task);
+  tvmrt_winograd_part some = part;
   int rc = 0;
   if (part.begin == part.end || part.c_begin == part.c_end) return 0;
   float* inputs = (float*)tvmrt_scratch_alloc(layer->scratch);
   if (!inputs) return -1;
-  float* sums = inputs + positions * layer->x_position;
-  for (int64_t begin = part.begin, some = 0; begin < part.end && rc == 0; begin += some) {
-    some = part.end - begin < layer->at_once ? part.end - begin : layer->at_once;
-    for (int64_t i = 0; i < some; i++) {
-      tvmrt_winograd_read_square(size, job, begin + i, inputs + i * layer->in_channels);
+  for (; some.begin < part.end && rc == 0; some.begin = some.end) {
+    const int64_t left = part.end - some.begin;
+    some.end = some.begin + (left < layer->at_once ? left : layer->at_once);
+    for (int64_t i = some.begin; i < some.end; i++) {
+      tvmrt_winograd_read_square(size, job, i, inputs + (i - some.begin) * layer->in_channels);
     }
-    rc = tvmrt_winograd_products(job, &part, positions, some, inputs, sums);
-    for (int64_t i = 0; i < some && rc == 0; i++) {
-      tvmrt_winograd_write_square(size, job, &part, begin + i, sums + i * layer->out_channels);
-    }
+    rc = tvmrt_winograd_blocks(size, job, &some, some.end < part.end, inputs,
+                               inputs + positions * layer->x_position);
   }
   if (tvmrt_scratch_free(inputs) != 0) rc = -1;
   return rc;

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
+LINE_BYTES = 64  # of a line of the cache
+NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what passes through it
+FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
+FAR_STEP = 0.4  # and for the rest of a step, however many lines
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
@@ -155,14 +159,15 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
 
 
 def _tile_cycles(
-    vectors: int, width: int, window: int, fma: float, kind: TileKind = FLOATS
+    vectors: int, width: int, window: int, fma: float, kind: TileKind = FLOATS, lines: float = 0.0
 ) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
+    ``lines``: of the cache, that weights of one step take where they come from its second level.
     """
     multiply, load, issue = kind.step_cycles(vectors, width, fma)
-    slow = max(multiply, load, issue)
+    slow = max(multiply, load, issue) + (FAR_LINE * lines + FAR_STEP if lines else 0.0)
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * vectors * width * fma
 
 
@@ -173,13 +178,14 @@ def row_cycles(
     window: int,
     fma: float,
     kind: TileKind = FLOATS,
+    lines: float = 0.0,
 ) -> float:
     """Estimated cycles of a row of each of these lengths; see :func:`_tile_cycles`."""
     cycles = 0.0
     for row in rows:
-        cycles += row // width * _tile_cycles(vectors, width, window, fma, kind)
+        cycles += row // width * _tile_cycles(vectors, width, window, fma, kind, lines)
         if row % width:
-            cycles += _tile_cycles(vectors, row % width, window, fma, kind)
+            cycles += _tile_cycles(vectors, row % width, window, fma, kind, lines)
     return cycles
 
 
@@ -329,14 +335,16 @@ class _Sizes:
         aliases = (self.x_stride or self.window) * 4 % 4096 == 0
         block_bytes = self.window * lanes * vectors * 4
         blocks = ceil_div(self.out_channels, lanes * vectors)
-        per_group = max(1, cache // 2 // block_bytes) if cache else blocks
+        far = cache and block_bytes > NEAR_BYTES and not self.kind.words
+        lines = block_bytes / self.window / LINE_BYTES if far else 0.0
+        per_group = max(1, cache // 4 // block_bytes) if cache else blocks
         thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
         for width in self.kind.widths(7 if aliases else 14, max(self.rows)):
             held = self.kind.registers(vectors, width)
             if held > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
-            cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind)
+            cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind, lines)
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0
             yield _Candidate(cycles * (blocks * thrashing * crowded), tiles, even)

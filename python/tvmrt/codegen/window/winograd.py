@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FLOAT = 4
 LINE = 16  # floats of a line of the cache: positions begin a line apart, not a power of two
-SCRATCH_BYTES = 768 << 10  # of a task, where tiles are not larger
+SCRATCH_BYTES = 1 << 20  # of a task for inputs, where tiles are not larger
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,13 @@ class WinogradLayer:
 
     @property
     def at_once(self) -> int:
-        """Squares in scratch: whole tiles, and all where there are few."""
-        width = self.tiles.widths[0]
-        each = self.positions * (self.in_channels + self.out_channels) * FLOAT
-        tiles = max(1, SCRATCH_BYTES // (each * width))
-        return min(tiles * width, round_up(most(self.squares), width))
+        """Squares in scratch: whole tiles, about as many each time, and all where there are few."""
+        width, squares = self.tiles.widths[0], max(most(self.squares), 1)
+        each = self.positions * self.in_channels * FLOAT
+        if squares * each <= SCRATCH_BYTES:
+            return squares
+        rounds = ceil_div(squares, max(1, SCRATCH_BYTES // (each * width)) * width)
+        return round_up(ceil_div(squares, rounds), width)
 
     @property
     def x_position(self) -> int:
@@ -87,7 +89,7 @@ class WinogradLayer:
 
     @property
     def y_position(self) -> int:
-        return round_up(self.at_once * self.out_channels, LINE) + LINE
+        return round_up(self.at_once * self.tiles.packed, LINE) + LINE
 
     @property
     def w_position(self) -> int:

@@ -107,6 +107,14 @@
 #define TVMRT_SIMD_REGISTERS 16
 #endif
 
+/*! \brief Has the processor fetch the line at `p`, which need not exist, into the cache behind the
+ * nearest one. */
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+#define TVMRT_FETCH(p) __builtin_prefetch((p), 0, 2)
+#else
+#define TVMRT_FETCH(p) ((void)(p))
+#endif
+
 /* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
  */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)

@@ -64,6 +64,12 @@ typedef struct {
   int64_t w_stride;
   int64_t out_stride;
   int64_t residual_stride;
+  /*!
+   * \brief Weights that are to come into the cache, of which the tile fetches the line at fetch + k *
+   * fetch_step bytes for each k, counted over its segments; NULL for none. They need not exist.
+   */
+  const char* fetch;
+  int64_t fetch_step;
   /*! \brief Bounds of the result; -INFINITY and INFINITY where there are none. NaN passes. */
   float lo;
   float hi;
@@ -178,6 +184,8 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
     };                                                                                             \
     const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
     const intptr_t run = (intptr_t)tile->run;                                                      \
+    const intptr_t fetch_step = tile->fetch ? (intptr_t)tile->fetch_step : 0;                      \
+    const char* fetch = tile->fetch ? tile->fetch : (const char*)w;                                \
     VEC sum[kChains][WT][OB];                                                                      \
     TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
       TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
@@ -195,6 +203,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
         TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
           VEC weight[OB];                                                                          \
+          TVMRT_FETCH(fetch + u * fetch_step);                                                     \
           TVMRT_TILE_F32_EACH(o, OB) {                                                             \
             weight[o] = VEC##_load(wk + u * w_stride + o * (V));                                   \
             if (kKeep) weight[o] = VEC##_keep(weight[o]);                                          \
@@ -208,6 +217,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
         }                                                                                          \
         TVMRT_TILE_F32_EACH(p, kPointers) x[p] += kUnroll;                                         \
         wk += kUnroll * w_stride;                                                                  \
+        fetch += kUnroll * fetch_step;                                                             \
       }                                                                                            \
       for (; k > 0; k--) {                                                                         \
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
@@ -294,11 +304,42 @@ typedef struct {
   const void* ctx;
 } tvmrt_tile_row_f32_args;
 
+/* Places of so many pixels of a row. */
+static inline int64_t tvmrt_places_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
+  const int64_t width = tiles->width[0] > 0 ? tiles->width[0] : 1;
+  return (pixels + width - 1) / width;
+}
+
+/*!
+ * \brief Has a row's tiles fetch `floats` floats from `from` on while they take so many steps of k
+ * together: far memory sends them as the processor multiplies. The hardware fetches ahead of
+ * addresses that rise by little, and so fetches most lines itself.
+ */
+static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int64_t floats,
+                                   int64_t steps) {
+#if TVMRT_SIMD_LANES_F32 > 1
+  if (steps <= 0) return;
+  tile->fetch = (const char*)from;
+  tile->fetch_step = floats * (int64_t)sizeof(float) / steps;
+#else
+  (void)tile, (void)from, (void)floats, (void)steps;
+#endif
+}
+
+/* Moves to what the next tile fetches. */
+static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
+#if TVMRT_SIMD_LANES_F32 > 1
+  if (tile->fetch) tile->fetch += tile->segment_count * tile->run * tile->fetch_step;
+#else
+  (void)tile;
+#endif
+}
+
 /*!
  * \brief Computes pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
  * of the block. \return 0, or -1 where the widths cannot cover the row.
  */
-static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
+static inline int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                      int c_begin, int c_end) {
   const tvmrt_tiles_f32* tiles = row->tiles;
   const int block = tiles->block, packed = row->packed > 0 ? row->packed : block;
@@ -319,6 +360,7 @@ static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t
       tiles->run[choice](
           &row->tile, t * row->tile.x_stride, row->w + (c / packed) * row->w_block + c % packed,
           row->bias ? row->bias + c : NULL, residual ? residual + c : NULL, out + c, c_end - c);
+      tvmrt_fetched_f32(&row->tile);
     }
     if (row->epilogue) {
       row->epilogue(out + c_begin, row->pixel + t, tiles->width[choice], row->channel + c_begin,
