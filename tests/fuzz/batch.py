@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 SANITIZE = ("-g1", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 QUICK = ("-O0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 MOST_BYTES = 64 << 20  # of a network's memory, to be run here
-# without the network's name where it is alone
+# what executors would ask the library for, and one network of it would answer for all
 OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state")
 C_SECONDS = 600  # for one file of generated C, on a machine that does other things, too
 
@@ -153,7 +153,7 @@ def _compile(
     flags = [*COMMON, *build.flags, *get_target(build.target).flags, *includes]
     objects = []
     for number in range(len(members)):
-        names = [f"-D{each}=tvmgen_n{number}_{each}" for each in OF_ONE]
+        names = [f"-D{each}=plain_n{number}_{each}" for each in OF_ONE]
         made, complaint = _objects(folder / f"c{number}", [*flags, *names])
         objects += made
         if complaint:
