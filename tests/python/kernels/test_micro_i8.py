@@ -6,6 +6,7 @@ they run here too, with every access checked, and on the boards that QEMU plays.
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from kernel_build import ROOT, build
 from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.boards.factors import all_fixed, factors, fixed_factors
+from tvmrt.codegen.window.boards.float32 import KERNELS as FLOATS
 from tvmrt.codegen.window.boards.int8 import KERNELS
 from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
 from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
@@ -268,6 +270,18 @@ def test_every_layer_has_a_kernel_on_every_board(target):
         kernel = KERNELS.choose(one, get_target(target).board)
         assert kernel.needs <= get_target(target).board
         assert kernel.supports(one)
+
+
+def test_nothing_but_its_record_knows_a_kernel_by_its_name():
+    folder = ROOT / "python" / "tvmrt"
+    records = [folder / "codegen/window/boards" / kind for kind in ("int8", "float32")]
+    others = [p for p in folder.rglob("*.py") if p.parent not in records]
+    texts = {path: path.read_text(encoding="utf-8") for path in others}
+    for kernel in (*KERNELS.values(), *FLOATS.values()):
+        names = (kernel.header, f"{kernel.name}_run", f"{kernel.name}_rows")
+        assert [p for p, text in texts.items() if any(name in text for name in names)] == []
+    picked = re.compile(r"\b(KERNELS|BOARDS)\[")
+    assert [path for path, text in texts.items() if picked.search(text)] == []
 
 
 def test_weights_are_joined_where_no_input_makes_a_sum_too_large():

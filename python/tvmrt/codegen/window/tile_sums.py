@@ -14,21 +14,29 @@ MOST_FACTORS = 4096.0  # of which sums of two bytes' multiples are far below 2 ^
 
 def other_summand(product: Node, node: Node) -> int | None:
     """Which operand of a qadd tiles can add to the product's bytes; None: they cannot add any."""
-    if product.op not in PRODUCTS or node.op != "qadd" or product.attrs["to"] not in BYTES:
+    other = byte_summand(product, node)
+    if other is None or product.op not in PRODUCTS or _depthwise(product):
         return None
-    others = [i for i, value in enumerate(node.inputs) if value is not product.output]
-    if len(others) != 1 or _depthwise(product):
-        return None
-    value, own = node.inputs[others[0]], "ba"[others[0]]
-    if value.is_constant or value.dtype.name not in BYTES or node.output.dtype.name not in BYTES:
-        return None
+    value, own = node.inputs[other], "ba"[other]
     factors = pair_factors(node)
     if factors.divisor != 1 or not abs(factors.fa) + abs(factors.fb) < MOST_FACTORS:
         return None
     same = (
         value.shape == product.output.shape and product.attrs["y_zero"] == node.attrs[own + "_zero"]
     )
-    return others[0] if same else None
+    return other if same else None
+
+
+def byte_summand(product: Node, node: Node) -> int | None:
+    """Which operand of a qadd is added to the product's bytes, and bytes that are computed; None
+    where it is not that."""
+    if node.op != "qadd" or product.attrs["to"] not in BYTES:
+        return None
+    others = [i for i, value in enumerate(node.inputs) if value is not product.output]
+    if len(others) != 1 or node.inputs[others[0]].is_constant:
+        return None
+    kinds = {node.inputs[others[0]].dtype.name, node.output.dtype.name}
+    return others[0] if kinds.issubset(BYTES) else None
 
 
 def _depthwise(product: Node) -> bool:

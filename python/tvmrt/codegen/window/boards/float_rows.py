@@ -9,7 +9,7 @@ from tvmrt.ir import Node
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
 from ...loops.chain import scalar_literal
-from .residual import BYTES
+from ..tile_sums import BYTES
 
 
 def print_floats(f: FunctionWriter, product: Node, after: Sequence[Node]) -> tuple[str, str] | None:

@@ -13,10 +13,11 @@ from tvmrt.ir.quantized import storage_range
 from ...c.initializers import print_struct
 from ...c.writer import FunctionWriter
 from ..row_operands import row_strides
+from ..tile_sums import byte_summand
 from .factors import factors
+from .layer_i8 import WHOLE
 from .sums import integer_sum
 
-BYTES = ("int8", "uint8")
 FLOATS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # options of targets with such instructions
 _INT8 = {"low": -128, "high": 127}
 MOST_PIXEL = 1 << 15  # bytes of the operand from a pixel to the next
@@ -37,25 +38,21 @@ def print_sum(
     ``order``: the result's axes with the channels last; ``scale``: one of the sums a channel.
     ``floats``: the processor computes with floats, by which other bounds than int8's take less.
     """
-    if len(after) != 1 or after[0].op != "qadd" or product.attrs["to"] not in BYTES:
+    summand = byte_summand(product, after[0]) if len(after) == 1 else None
+    if summand is None or not (scale.min() > 0 and scale.max() < 256):
         return None
     node = after[0]
-    others = [i for i, value in enumerate(node.inputs) if value is not product.output]
-    if len(others) != 1 or not (scale.min() > 0 and scale.max() < 256):
-        return None
-    value = node.inputs[others[0]]
-    if value.is_constant or value.dtype.name not in BYTES or node.output.dtype.name not in BYTES:
-        return None
+    value = node.inputs[summand]
     at = step.read_values.index(value)
     strides = row_strides(step.reads[at].at, product.output.shape, order)
     if strides is None or strides[1] != 1 or strides[0] >= MOST_PIXEL:
         return None
-    own_bounds, other_side = _bounds(product), "ab"[others[0]]
+    own_bounds = _bounds(product)
     own, other = (
         {"scale": node.attrs[f"{side}_scale"], "zero": node.attrs[f"{side}_zero"], **bounds}
         for side, bounds in (
-            ("ba"[others[0]], own_bounds),
-            (other_side, dict(zip(("low", "high"), storage_range(value.dtype)))),
+            ("ba"[summand], own_bounds),
+            ("ab"[summand], dict(zip(("low", "high"), storage_range(value.dtype)))),
         )
     )
     whole = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
@@ -69,7 +66,7 @@ def print_sum(
     multipliers = f.constant("factors", factors(scale, zero, low, high))
     f.include("board/sum_i8.h")
     print_struct(f, "static const tvmrt_micro_sum sum", {
-        "range": f"{{{zero}, {low}, {high}, {_whole(low, high)}, 0}}",
+        "range": f"{{{zero}, {low}, {high}, {WHOLE.get((low < 0, low, high), 0)}, 0}}",
         "own": found.own, "other": found.other, "add": found.add, "places": found.places,
         "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
         "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
@@ -84,8 +81,3 @@ def _bounds(node: Node) -> dict[str, int]:
     """The least and the greatest byte of a node's result."""
     low, high = storage_range(node.output.dtype)
     return {"low": int(node.attrs.get("low", low)), "high": int(node.attrs.get("high", high))}
-
-
-def _whole(low: int, high: int) -> int:
-    """As ``tvmrt_micro_range`` has it."""
-    return {(-128, 127): 1, (0, 255): 2}.get((low, high), 0)
