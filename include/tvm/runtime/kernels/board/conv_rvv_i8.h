@@ -62,57 +62,45 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
   "\n"                                                              \
   "vwmacc.vx v8, %[a], " WEIGHTS "\nvwmacc.vx v16, %[b], " WEIGHTS "\n"
 
-/*! \brief The sums of some channels of one output pixel, and of two neighbouring ones. */
-TVMRT_NOINLINE void tvmrt_micro_rvv_sums_1(int32_t* sums, const int32_t* bias, const int8_t* window,
-                                           const int8_t* weights, int32_t n, int32_t step,
-                                           int32_t channels) {
-  const int8_t* const end = window + n;
-  while (channels > 0) {
-    const int8_t *x = window, *w = weights;
-    int32_t some, a;
-    __asm volatile(
-        TVMRT_MICRO_RVV_ON "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n"
-        "vsetvli zero, zero, e16, m4, ta, ma\n"
-        "1:\n" TVMRT_MICRO_RVV_ONE("v0", "v4", "0") TVMRT_MICRO_RVV_ONE("v24", "v28", "1")
-            TVMRT_MICRO_RVV_ONE("v2", "v4", "2") TVMRT_MICRO_RVV_ONE("v26", "v28", "3")
-        "addi %[x], %[x], 4\nbne %[x], %[end], 1b\n"
-        "vsetvli zero, zero, e32, m8, ta, ma\nvse32.v v8, (%[sums])\n" TVMRT_MICRO_RVV_OFF
-        : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a)
-        : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step)
-        : TVMRT_MICRO_RVV_CHANGES);
-    sums += some;
-    bias += some;
-    weights += some;
-    channels -= some;
+/*
+ * tvmrt_micro_rvv_sums_PIXELS(): the sums of some channels of one output pixel, and of two neighbouring
+ * ones. BEGIN and END are what the second one takes beside the first: its biases, and its sums' store.
+ */
+#define TVMRT_MICRO_RVV_SUMS(PIXELS, BEGIN, PRODUCTS, END)                                       \
+  TVMRT_NOINLINE void tvmrt_micro_rvv_sums_##PIXELS(int32_t* sums, const int32_t* bias,          \
+                                                    const int8_t* window, const int8_t* weights, \
+                                                    int32_t n, int32_t step, int32_t channels) { \
+    const int8_t* const end = window + (PIXELS)*n;                                               \
+    while (channels > 0) {                                                                       \
+      const int8_t *x = window, *w = weights;                                                    \
+      int32_t some, a, b;                                                                        \
+      __asm volatile(TVMRT_MICRO_RVV_ON                                                          \
+                     "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\n" BEGIN     \
+                     "vsetvli zero, zero, e16, m4, ta, ma\n1:\n" PRODUCTS                        \
+                     "addi %[x], %[x], 4 * " #PIXELS                                             \
+                     "\nbne %[x], %[end], 1b\nvsetvli zero, zero, e32, m8, ta, ma\n" END         \
+                     "vse32.v v8, (%[sums])\n" TVMRT_MICRO_RVV_OFF                               \
+                     : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a), [b] "=&r"(b)  \
+                     : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end),    \
+                       [step] "r"(step), [chunk] "i"(TVMRT_MICRO_CHUNK * 4)                      \
+                     : TVMRT_MICRO_RVV_CHANGES);                                                 \
+      sums += some;                                                                              \
+      bias += some;                                                                              \
+      weights += some;                                                                           \
+      channels -= some;                                                                          \
+    }                                                                                            \
   }
-}
-
-TVMRT_NOINLINE void tvmrt_micro_rvv_sums_2(int32_t* sums, const int32_t* bias, const int8_t* window,
-                                           const int8_t* weights, int32_t n, int32_t step,
-                                           int32_t channels) {
-  const int8_t* const end = window + 2 * n;
-  while (channels > 0) {
-    const int8_t *x = window, *w = weights;
-    int32_t some, a, b;
-    __asm volatile(
-        TVMRT_MICRO_RVV_ON
-        "vsetvli %[some], %[n], e32, m8, ta, ma\nvle32.v v8, (%[bias])\nvmv.v.v v16, v8\n"
-        "vsetvli zero, zero, e16, m4, ta, ma\n"
-        "1:\n" TVMRT_MICRO_RVV_TWO("v0", "v4", "0", "4") TVMRT_MICRO_RVV_TWO("v24", "v28", "1", "5")
-            TVMRT_MICRO_RVV_TWO("v2", "v4", "2", "6") TVMRT_MICRO_RVV_TWO("v26", "v28", "3", "7")
-        "addi %[x], %[x], 8\nbne %[x], %[end], 1b\n"
-        "vsetvli zero, zero, e32, m8, ta, ma\naddi %[a], %[sums], %[chunk]\n"
-        "vse32.v v8, (%[sums])\nvse32.v v16, (%[a])\n" TVMRT_MICRO_RVV_OFF
-        : [x] "+r"(x), [w] "+r"(w), [some] "=&r"(some), [a] "=&r"(a), [b] "=&r"(b)
-        : [n] "r"(channels), [bias] "r"(bias), [sums] "r"(sums), [end] "r"(end), [step] "r"(step),
-          [chunk] "i"(TVMRT_MICRO_CHUNK * 4)
-        : TVMRT_MICRO_RVV_CHANGES);
-    sums += some;
-    bias += some;
-    weights += some;
-    channels -= some;
-  }
-}
+TVMRT_MICRO_RVV_SUMS(1, "",
+                     TVMRT_MICRO_RVV_ONE("v0", "v4", "0") TVMRT_MICRO_RVV_ONE("v24", "v28", "1")
+                         TVMRT_MICRO_RVV_ONE("v2", "v4", "2")
+                             TVMRT_MICRO_RVV_ONE("v26", "v28", "3"),
+                     "")
+TVMRT_MICRO_RVV_SUMS(2, "vmv.v.v v16, v8\n",
+                     TVMRT_MICRO_RVV_TWO("v0", "v4", "0", "4")
+                         TVMRT_MICRO_RVV_TWO("v24", "v28", "1", "5")
+                             TVMRT_MICRO_RVV_TWO("v2", "v4", "2", "6")
+                                 TVMRT_MICRO_RVV_TWO("v26", "v28", "3", "7"),
+                     "addi %[a], %[sums], %[chunk]\nvse32.v v16, (%[a])\n")
 #endif
 
 TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
