@@ -60,6 +60,10 @@ typedef struct tvmrt_conv_i8 {
   int32_t by_blocks; /*!< 1: threads share the blocks of channels, 0: the pixels. */
   int32_t
       threads;   /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
+  int32_t flat;  /*!< 1: windows are gathered across rows, so that all pixels are one. */
+  int32_t ahead; /*!< 1: the weights of the next block are fetched while one is multiplied. */
+  int32_t plane; /*!< Pixels from one row to the next of an image that lies in scratch with its
+                      padding, all of it a row for tiles of matrices; else 0. */
   int32_t words; /*!< Quads that tiles of matrices multiply at once. */
   void (*end)(void); /*!< What such tiles ask of a task behind the last one, or NULL. */
 } tvmrt_conv_i8;
@@ -94,6 +98,7 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: sums of the windows of a chunk */
   int32_t* acc;            /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
+  int32_t image;      /* the one that lies in scratch */
   int32_t configured; /* pixels that tiles of matrices are ready for */
 } tvmrt_conv_i8_walk;
 
@@ -134,9 +139,32 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.words = c->words;
   w->args.configured = &w->configured;
   w->configured = 0;
+  w->args.plane = c->plane;
+  w->args.valid = c->window.out[2];
+  w->image = -1;
   memset(p + c->at_none, c->x_zero, (size_t)(c->at_patches - c->at_none));
   tvmrt_row_reader_init(&w->reader, &c->window, rows, data->x, p);
   return 0;
+}
+
+/*! \brief Copies an image with its padding into the scratch, if it is not there. */
+static inline void tvmrt_conv_i8_set_plane(tvmrt_conv_i8_walk* w, int32_t image) {
+  const tvmrt_window* window = &w->conv->window;
+  const tvmrt_rows* rows = &w->conv->rows;
+  uint8_t* to = w->reader.ring;
+  for (int32_t kh = 0; kh < window->kernel[1]; kh++) {
+    w->segment[kh] = to + (int64_t)kh * rows->pitch;
+  }
+  if (w->image == image) return;
+  w->image = image;
+  for (int32_t h = -window->pad[1]; h < rows->slots[1] - window->pad[1]; h++, to += rows->pitch) {
+    if (h < 0 || h >= window->in[1]) {
+      memset(to, rows->fill, (size_t)rows->pitch);
+    } else {
+      tvmrt_copy_pixels(&w->reader, to + (int64_t)rows->left * rows->copied,
+                        tvmrt_input_row(&w->reader, image, 0, h));
+    }
+  }
 }
 
 /*! \brief Where the segments of output row `row` start; `row` counts [batch][depth][height]. */
@@ -145,6 +173,10 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row
   const tvmrt_rows* rows = &w->conv->rows;
   const tvmrt_place at = tvmrt_find_row(window, row);
   const uint8_t** segment = w->segment;
+  if (w->conv->plane > 0) {
+    tvmrt_conv_i8_set_plane(w, row);
+    return;
+  }
   if (rows->source == TVMRT_SOURCE_GATHER) {
     segment[0] = w->patches;
     return;
@@ -162,34 +194,68 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row
   if (w->conv->spare_row >= 0) *segment = w->segment[w->conv->spare_row];
 }
 
+/*! \brief Rows that a task walks over, and pixels of one: all of them are one where windows are
+ * gathered across rows, those of an image where that lies in scratch. */
+static inline int64_t tvmrt_conv_i8_rows(const tvmrt_conv_i8* c) {
+  return c->flat ? 1 : c->plane > 0 ? c->window.batch : tvmrt_window_rows(&c->window);
+}
+static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
+  const tvmrt_window* s = &c->window;
+  if (c->plane > 0) return (s->out[1] - 1) * c->plane + s->out[2];
+  return c->flat ? (int32_t)(tvmrt_window_rows(s) * s->out[2]) : s->out[2];
+}
+
+/*! \brief Copies what the windows' columns from x on have of an input row, for one group; `from` is the
+ * row's pixel 0, or NULL for a row of padding. Returns the end of what was written. */
+static inline uint8_t* tvmrt_conv_i8_gather_row(const tvmrt_conv_i8* c, const uint8_t* from,
+                                                int32_t x, uint8_t* to) {
+  const tvmrt_window* s = &c->window;
+  const int32_t columns = s->kernel[2], step = s->dilation[2];
+  const size_t channels = (size_t)c->in_c, all = channels * (size_t)columns;
+  if (from == NULL) {
+    memset(to, c->x_zero, all);
+  } else if (x >= 0 && x + columns <= s->in[2] && step == 1 && s->x_stride == c->in_c) {
+    memcpy(to, from + x * s->x_stride, all);
+  } else {
+    for (int32_t i = 0; i < columns; i++, x += step) {
+      if (x >= 0 && x < s->in[2]) {
+        memcpy(to + (size_t)i * channels, from + x * s->x_stride, channels);
+      } else {
+        memset(to + (size_t)i * channels, c->x_zero, channels);
+      }
+    }
+  }
+  return to + all;
+}
+
 /*! \brief Copies the windows of a chunk for one group: [pixel][kd][kh][kw][channel of the group],
  * then zeros. */
 static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                         int32_t pixels, int32_t group) {
   const tvmrt_conv_i8* c = w->conv;
   const tvmrt_window* s = &c->window;
-  const tvmrt_place at = tvmrt_find_row(s, row);
-  const int32_t channels = c->in_c, taps = s->kernel[0] * s->kernel[1] * s->kernel[2];
+  const uint8_t* x = (const uint8_t*)w->data->x + (int64_t)group * c->in_c;
   for (int32_t p = 0; p < pixels; p++) {
+    const int32_t all = row * s->out[2] + first + p;
+    const tvmrt_place at = tvmrt_find_row(s, all / s->out[2]);
+    const int32_t left = all % s->out[2] * s->stride[2] - s->pad[2];
     uint8_t* to = w->patches + (int64_t)p * w->args.run;
-    const int32_t left = (first + p) * s->stride[2] - s->pad[2];
-    memset(to + w->args.run - 4, 0, 4);
-    for (int32_t tap = 0; tap < taps; tap++, to += channels) {
-      const int32_t x = left + tap % s->kernel[2] * s->dilation[2];
-      const int32_t h = at.h + tap / s->kernel[2] % s->kernel[1] * s->dilation[1];
-      const int32_t d = at.d + tap / s->kernel[2] / s->kernel[1] * s->dilation[0];
-      const int inside = x >= 0 && x < s->in[2] && h >= 0 && h < s->in[1] && d >= 0 && d < s->in[0];
-      const int64_t pixel =
-          inside ? (((int64_t)at.image * s->in[0] + d) * s->in[1] + h) * s->in[2] + x : 0;
-      const uint8_t* from =
-          (const uint8_t*)w->data->x + pixel * s->x_stride + (int64_t)group * channels;
-      for (int32_t i = 0; i < channels; i++) to[i] = inside ? from[i] : (uint8_t)c->x_zero;
+    uint8_t* end = to + w->args.run;
+    for (int32_t kd = 0; kd < s->kernel[0]; kd++) {
+      for (int32_t kh = 0; kh < s->kernel[1]; kh++) {
+        const int32_t d = at.d + kd * s->dilation[0], h = at.h + kh * s->dilation[1];
+        const int inside = d >= 0 && d < s->in[0] && h >= 0 && h < s->in[1];
+        const int64_t pixel = (((int64_t)at.image * s->in[0] + d) * s->in[1] + h) * s->in[2];
+        to = tvmrt_conv_i8_gather_row(c, inside ? x + pixel * s->x_stride : NULL, left, to);
+      }
     }
+    memset(to, 0, (size_t)(end - to));
   }
 }
 
-/*! \brief Index of a pixel of the output. */
+/*! \brief Index of a pixel of the output; that of pixel 0 of an image that lies in scratch. */
 static inline int64_t tvmrt_conv_i8_pixel(const tvmrt_conv_i8* c, int32_t row, int32_t pixel) {
+  if (c->plane > 0) return (int64_t)row * c->window.out[1] * c->window.out[2];
   return (int64_t)row * c->window.out[2] + pixel;
 }
 
@@ -219,6 +285,18 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
   }
 }
 
+/*! \brief What tiles of matrices fetch while the block from `channel` on is multiplied, in as many
+ * equal parts as there are products. */
+static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int64_t padded, int32_t pixels) {
+  const tvmrt_conv_i8* c = w->conv;
+  const int32_t tiles = (pixels + c->wt - 1) / c->wt;
+  const int32_t steps = c->rows.segments * (c->rows.run / (4 * c->words)) * tiles;
+  const int32_t packed = c->packed > 0 ? c->packed : c->block;
+  const int64_t lines = c->block * c->channel_bytes / 64;
+  w->args.ahead = w->data->weights + (padded + packed) * c->channel_bytes;
+  w->args.ahead_lines = (int32_t)((lines + steps - 1) / steps);
+}
+
 /*! \brief All pixels of a chunk for one block of channels. */
 static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                        int32_t pixels, int32_t block) {
@@ -237,6 +315,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
   w->args.w_step = 4 * (behind < c->packed ? behind : c->packed);
   if (c->words > 0) tvmrt_conv_i8_vectors(w, group, channel);
+  if (c->ahead) tvmrt_conv_i8_look_ahead(w, padded, pixels);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
@@ -259,13 +338,15 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
     added = (const uint8_t*)data->added + tvmrt_conv_i8_pixel(c, row, first) * data->added_stride +
             (int64_t)group * c->out_c + channel;
   }
+  const int64_t added_step = c->plane > 0 ? 0 : data->added_stride;
   int32_t p = 0;
+  if (c->plane > 0) y_step = 0;
   for (; p + c->wt <= pixels; p += c->wt) {
-    if (added != NULL) w->args.added = added + p * data->added_stride;
+    if (added != NULL) w->args.added = added + p * added_step;
     tile[0](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
   for (const int32_t rest = c->rest > 0 ? c->rest : c->wt; p < pixels; p += rest) {
-    if (added != NULL) w->args.added = added + p * data->added_stride;
+    if (added != NULL) w->args.added = added + p * added_step;
     tile[1](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
 }
@@ -294,7 +375,7 @@ static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row
 static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                        int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
-  const int32_t rest = c->window.out[2] - first, pixels = rest < c->chunk ? rest : c->chunk;
+  const int32_t rest = tvmrt_conv_i8_width(c) - first, pixels = rest < c->chunk ? rest : c->chunk;
   int32_t begin = block0;
   int32_t group = -1;
   for (int32_t block = block0; block < block1; block++) {
@@ -320,7 +401,7 @@ static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32
 static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
                                      int task, int count) {
   const int by_blocks = c->by_blocks && count > 1;
-  int64_t chunk0 = 0, chunk1 = tvmrt_window_rows(&c->window) * c->chunks;
+  int64_t chunk0 = 0, chunk1 = tvmrt_conv_i8_rows(c) * c->chunks;
   int32_t block0 = 0, block1 = c->groups * c->blocks;
   tvmrt_conv_i8_walk w;
   void* scratch;
@@ -328,8 +409,8 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
     block0 = (int32_t)tvmrt_task_begin(c->groups * c->blocks, 1, task, count);
     block1 = (int32_t)tvmrt_task_begin(c->groups * c->blocks, 1, task + 1, count);
   } else {
-    chunk0 = tvmrt_task_begin(tvmrt_window_rows(&c->window) * c->chunks, 1, task, count);
-    chunk1 = tvmrt_task_begin(tvmrt_window_rows(&c->window) * c->chunks, 1, task + 1, count);
+    chunk0 = tvmrt_task_begin(tvmrt_conv_i8_rows(c) * c->chunks, 1, task, count);
+    chunk1 = tvmrt_task_begin(tvmrt_conv_i8_rows(c) * c->chunks, 1, task + 1, count);
   }
   if (chunk0 == chunk1 || block0 == block1) return 0;
   if (tvmrt_conv_i8_begin(&w, c, data, &scratch) != 0) return -1;

@@ -19,16 +19,16 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
 from .layer_f32 import MOST_THREADS, enough_work
+from .matrices_i8 import is_far, looks_ahead, members_of_matrices
 from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
+from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
 from .tiles_i8 import (
     FORMATS,
     Format,
     choose_tile,
-    cycles_of_matrices,
-    cycles_of_vectors,
     depthwise_widths,
+    round_run,
     tile_options,
-    words_at_once,
 )
 
 # Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
@@ -49,7 +49,9 @@ class ConvI8:
     ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
     where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
     ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
-    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``.
+    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``. ``flat``: windows are
+    gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
+    their padding, so that all of one is such a row.
     """
 
     fmt: Format
@@ -69,6 +71,8 @@ class ConvI8:
     widest: Format | None = None
     of_widest: tuple[int, int] | None = None
     plus: str = ""
+    flat: bool = False
+    plane: bool = False
 
     @classmethod
     def matmul(
@@ -99,13 +103,6 @@ class ConvI8:
         if layer.fmt.wide or not (has_extra or layer.depthwise):
             return layer
         return layer._with_room(centred_weights(layer, weights, w_zero))
-
-    def suited(self) -> ConvI8:
-        """This layer by vectors, where tiles of matrices would take longer."""
-        if not self.fmt.matrices:
-            return self
-        by_vectors = replace(self, fmt=FORMATS[self.fmt.by_vectors], widest=None)
-        return self if cycles_of_matrices(self) < cycles_of_vectors(by_vectors) else by_vectors
 
     def _with_room(self, centred: np.ndarray) -> ConvI8:
         """This layer with a place for what weights exceed int8 by."""
@@ -141,6 +138,16 @@ class ConvI8:
     def plan(self) -> WindowPlan:
         """How the windows are read."""
         window, fill = self.window, self.x_zero
+        if self.flat:
+            run = round_run(window.taps * self.in_c // self.groups)
+            return WindowPlan(window, 1, run, run, run, 1, gathers=True, unit=LINE)
+        if self.plane:
+            ring = replace(ring_of(window), slots=(1, window.reach(1)))
+            run = window.kernel[2] * self.in_c
+            return plan_rows(
+                window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
+                fill=fill,
+            )  # fmt: skip
         if not self.depthwise:
             return plan_window(
                 window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
@@ -193,12 +200,28 @@ class ConvI8:
         """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
         if not self.shares:
             return self
-        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest)
+        return replace(
+            self, fmt=self.widest, widest=None, tile=self.of_widest, flat=False, plane=False
+        )
 
     @property
     def shares(self) -> bool:
         """Whether the tiles read parts of blocks that are packed for wider ones."""
         return self.widest is not None and not self.depthwise
+
+    @property
+    def width(self) -> Extent | int:
+        """Output pixels of a row."""
+        if self.plane:
+            return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
+        return self.window.pixels if self.flat else self.window.out[2]
+
+    @property
+    def rows(self) -> Extent | int:
+        """Rows of output pixels."""
+        if self.plane:
+            return self.window.batch
+        return 1 if self.flat else self.window.rows
 
     @cached_property
     def vectors(self) -> int:
@@ -221,7 +244,7 @@ class ConvI8:
         if self.shares and not self.fmt.matrices:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        return self.fmt, self.vectors, most(self.window.out[2]), unit
+        return self.fmt, self.vectors, most(self.width), unit
 
     def options(self) -> list[Choice]:
         """The tiles that there are, the estimate's first."""
@@ -254,7 +277,7 @@ class ConvI8:
     def rest(self) -> int:
         """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
         known only when the network runs how many there are."""
-        left = self.window.out[2] % self.tiling[1]
+        left = self.width % self.tiling[1]
         return 1 if isinstance(left, Extent) else left
 
     @cached_property
@@ -263,7 +286,7 @@ class ConvI8:
 
         (ob, wt), or (channels, wt) for depthwise ones.
         """
-        (ob, wt), width = self.tiling, self.window.out[2]
+        (ob, wt), width = self.tiling, self.width
         of_parts = self.shares and not self.fmt.matrices
         blocks = (ob if self.vectors >= ob else 0, 0 if of_parts else self.vectors % ob)
         if self.depthwise:
@@ -280,7 +303,9 @@ class ConvI8:
     def _tile_name(self, size: tuple[int, int]) -> str:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
-            part = "_amx" if self.fmt.matrices else "_shared" if self.shares else ""
+            part = "_shared" if self.shares else ""
+            if self.fmt.matrices:
+                part = f"_amx{'_plane' * self.plane}{'_far' * is_far(self)}"
             plus = f"_plus_{self.plus}" if self.plus else ""
             return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
@@ -291,7 +316,8 @@ class ConvI8:
     def _definition(self, size: tuple[int, int]) -> str:
         name, signed = self._tile_name(size), int(self.x_signed)
         if self.fmt.matrices and not self.depthwise:
-            kind = f"{signed}, TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+            plus = f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+            kind = f"{signed}, {plus}, {int(self.plane)}, {int(is_far(self))}"
             return f"TVMRT_DEFINE_TILE_I8_AMX({name}, {size[0]}, {size[1]}, {kind})"
         if self.plus:
             kind = f"{signed}, {int(self.shares)}, TVMRT_PLUS_{self.plus.upper()}"
@@ -317,7 +343,7 @@ class ConvI8:
             for row in self.tile_sizes
         ]
         groups = 1 if self.depthwise else self.groups
-        of_group, width = self.out_c // groups, self.window.out[2]
+        of_group, width = self.out_c // groups, self.width
         filled = of_group if self.depthwise else self.padded
         blocks, whole_blocks = ceil_div(self.padded, self.block), filled // self.block
         if self.shares and not self.fmt.matrices:
@@ -338,8 +364,7 @@ class ConvI8:
             "block": self.block,
             "blocks": blocks,
             "whole_blocks": whole_blocks,
-            "blocks_at_once": self.at_once
-            or max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
+            "blocks_at_once": self.at_once or self._blocks_in_cache(),
             "channel_bytes": self.channel_bytes,
             **({"packed": self.order.block} if self.shares else {}),
             "wt": self.tiling[1],
@@ -354,14 +379,8 @@ class ConvI8:
             "work": self._work,
             "by_blocks": int(self._by_blocks),
             "threads": self.threads,
-            **self._of_matrices(),
+            **members_of_matrices(self),
         }
-
-    def _of_matrices(self) -> dict[str, object]:
-        """The members of tiles of matrices."""
-        if self.depthwise or not self.fmt.matrices:
-            return {}
-        return {"words": words_at_once(self.plan.run), "end": "tvmrt_amx_i8_end"}
 
     def initializer(self, *, shifted: bool, epilogue: bool) -> str:
         """The C initialiser of the layer's ``tvmrt_conv_i8``."""
@@ -389,6 +408,17 @@ class ConvI8:
         rest = 0 if most(total) <= STACK_BYTES else total
         return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
 
+    def _blocks_in_cache(self) -> int:
+        """Blocks whose weights stay in the cache while the image passes by."""
+        if looks_ahead(self):
+            return ceil_div(self.padded, self.block)
+        return max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return self.groups * self.padded * self.channel_bytes
+
     @property
     def _acc_stride(self) -> int:
         return self.padded * (1 if self.depthwise else self.groups)
@@ -400,12 +430,14 @@ class ConvI8:
         wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
         wide = max(wide, self._acc_stride * 4) if epilogue else wide
         if self.pixels:
-            return min(round_up(self.pixels, wt), most(window.out[2]))
-        pixels = most(window.out[2])
+            return min(round_up(self.pixels, wt), most(self.width))
+        pixels = most(self.width)
         least = wt if self.fmt.matrices else 2 * wt
+        if looks_ahead(self):
+            return pixels
         chunk = min(max(CHUNK_BYTES // wide // wt * wt, least), pixels)
         chunks = ceil_div(pixels, chunk)
-        if self.threads == 1 or most(window.rows) > 1 or chunks >= MANY_CHUNKS:
+        if self.threads == 1 or most(self.rows) > 1 or chunks >= MANY_CHUNKS:
             return chunk
         return min(round_up(ceil_div(pixels, round_up(chunks, SHARES)), wt), chunk)
 
@@ -424,7 +456,7 @@ class ConvI8:
         """
         window = self.window
         blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
-        few_rows = most(window.rows) < 4 and most(window.out[2]) < 16 * self.tiling[1]
+        few_rows = most(self.rows) < 4 and most(self.width) < 16 * self.tiling[1]
         weights = window.taps * self.in_c // self.groups * self.out_c
         image = most(window.batch * prod(window.in_)) * self.in_c
         return blocks >= 4 and (weights > image or few_rows)
@@ -454,32 +486,3 @@ class ScratchI8:
     sums: int
     acc: int
     total: int
-
-
-def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
-    """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
-    values = weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
-    return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
-
-
-def runs_of(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
-    """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
-    last = np.transpose(centred, (0, 2, 3, 4, 1))
-    return last.reshape(layer.out_c, layer.plan.segments, -1)
-
-
-def quads_of(runs: np.ndarray, gathered: bool) -> np.ndarray:
-    """[out_c, quads, 4]; a run that is no multiple of 4 ends with a quad that ends with the run.
-
-    Gathered windows are padded to whole quads instead.
-    """
-    rest = runs.shape[2] % 4
-    if rest:
-        whole, last = runs[:, :, :-rest], runs[:, :, -rest:]
-        zeros = np.zeros((*runs.shape[:2], 4 - rest), runs.dtype)
-        runs = np.concatenate([whole, last, zeros] if gathered else [whole, zeros, last], axis=2)
-    return runs.reshape(runs.shape[0], -1, 4)
-
-
-def quads_of_run(layer: ConvI8) -> int:
-    return ceil_div(layer.plan.run, 4)

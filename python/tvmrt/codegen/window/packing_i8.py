@@ -8,7 +8,8 @@ import numpy as np
 
 from tvmrt.ir.rounding import ceil_div, round_up
 
-from .layer_i8 import ConvI8, centred_weights, quads_of, runs_of
+from .layer_i8 import ConvI8
+from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
 from .tiles_i8 import Format
 
 
@@ -122,6 +123,9 @@ def pack_conv(
     shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))
     folded = folded + shift * taps * layer.offset
     quads = quads_of(runs - shift.reshape(-1, 1, 1), layer.plan.gathers)
+    if layer.flat:
+        more = quads_of_run(layer) - quads.shape[1]
+        quads = np.pad(quads, ((0, 0), (0, more), (0, 0)))
     if layer.extra:
         quads = _with_extra_quads(layer, quads)
     return PackedI8(

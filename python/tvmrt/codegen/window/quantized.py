@@ -37,6 +37,7 @@ from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.residual import FLOATS, print_sum
 from .boards.row_layers import BoardLowering
 from .layer_i8 import ConvI8
+from .matrices_i8 import suited
 from .pack_once import packed_once_i8
 from .plan import Window
 from .quantized_epilogue import emit_rows
@@ -225,13 +226,15 @@ class IntegerProduct(BoardLowering):
             layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(packed, self.scale, weights)
+        if not fits:
+            layer = replace(layer, plane=False)
         if fits and self.added is not None:
             layer = replace(layer, plus="s8" if self.added.dtype.is_signed else "u8")
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
         layer = self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
-        return layer.suited()
+        return suited(layer, not self.packs, self.direct)
 
     def options(self, step: Step) -> list[Choice]:
         return [] if self.target.board is not None else self._fitted(step).options()

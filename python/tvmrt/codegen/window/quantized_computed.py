@@ -17,6 +17,7 @@ from ..loops.nest import index, merge_loops
 from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
 from .layer_i8 import ConvI8
+from .matrices_i8 import suited
 from .quantized import PARALLEL_MACS, print_tiles_layer, row_step
 from .tiles_i8 import FORMATS, name_format
 
@@ -78,7 +79,7 @@ class QMatMulComputedLowering(Lowering):
     def _layer(self, a, y) -> ConvI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
         threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
-        return ConvI8.matmul(
+        layer = ConvI8.matmul(
             FORMATS[self.target.int8_tiles or self.target.int8],
             rows,
             depth,
@@ -88,7 +89,8 @@ class QMatMulComputedLowering(Lowering):
             x_signed=self.node.inputs[0].dtype.is_signed,
             x_zero=self.node.attrs["x_zero"],
             threads=threads,
-        ).suited()
+        )
+        return suited(layer)
 
     def _scale(self, layer: ConvI8) -> np.ndarray:
         return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))

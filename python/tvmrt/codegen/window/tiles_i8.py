@@ -201,7 +201,7 @@ def _matrix_tiles(vectors: int, width: int, unit: int) -> Iterator[tuple[float, 
         most_pixels = min(MATRIX_ROWS * (2 if ob < 3 else 1), width)
         fewest = ceil_div(width, most_pixels)
         for wt in sorted({most_pixels, ceil_div(width, fewest)}):
-            yield _row_cycles(tile, (ob, wt), vectors, width), (ob, wt)
+            yield row_cycles(tile, (ob, wt), vectors, width), (ob, wt)
 
 
 def words_at_once(run: int) -> int:
@@ -214,32 +214,14 @@ def words_at_once(run: int) -> int:
     return next(parts, MATRIX_ROWS)
 
 
-def cycles_of_matrices(layer: ConvI8) -> float:
-    """Estimated cycles of a row of the layer, as they were measured on one processor: products of
-    registers beside their loads, then sums that go through memory."""
-    run, segments = layer.plan.run, layer.plan.segments
-    words = words_at_once(run)
-    steps = segments * (run // 4 // words)
-    left = segments * (ceil_div(run, 4) - run // 4 // words * words) + len(layer.extra)
-
-    def tile(o: int, t: int) -> float:
-        products = steps * MATRIX_ROWS * o * ceil_div(t, MATRIX_ROWS) * 1.4
-        return products + 60.0 + o * t * (1.5 + 0.6 * left) if o and t else 0.0
-
-    return _row_cycles(tile, layer.tiling, layer.vectors, most(layer.window.out[2]))
+def round_run(run: int) -> int:
+    """The run of gathered windows: equal parts, with as few zeros as there can be."""
+    quads = ceil_div(run, 4)
+    parts = ceil_div(quads, MATRIX_ROWS)
+    return 4 * parts * ceil_div(quads, parts)
 
 
-def cycles_of_vectors(layer: ConvI8) -> float:
-    """The same by vectors, of which processors with matrices multiply nearly two in a cycle."""
-    quads = layer.plan.segments * ceil_div(layer.plan.run, 4) + len(layer.extra)
-
-    def tile(o: int, t: int) -> float:
-        return quads * (max(0.57 * o * t, 0.5 * (o + t), 4.0) + 0.5) if o and t else 0.0
-
-    return _row_cycles(tile, layer.tiling, layer.vectors, most(layer.window.out[2]))
-
-
-def _row_cycles(
+def row_cycles(
     tile: Callable[[int, int], float], size: tuple[int, int], vectors: int, width: int
 ) -> float:
     """Those of all tiles of a row."""

@@ -88,6 +88,10 @@ typedef struct tvmrt_tile_i8_args {
   int32_t words;        /*!< Quads that tiles of matrices multiply at once; see tile/amx_i8.h. */
   int32_t* configured;  /*!< For them: the pixels that registers are ready for, 0 at first. */
   tvmrt_i8_vector vector[4]; /*!< For them, in place of weights and w_step. */
+  const int8_t* ahead;       /*!< For them: weights that are read soon, and how many lines of 64 */
+  int32_t ahead_lines;       /*!< bytes of those are fetched for each product; 0: none. */
+  int32_t plane;             /*!< For them, where y and added are those of pixel 0 of an image: */
+  int32_t valid;             /*!< of so many neighbouring pixels the first ones are in a row. */
 } tvmrt_tile_i8_args;
 
 /*!

@@ -11,8 +11,9 @@ import numpy as np
 from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import round_up
 
-from ..layer_i8 import ConvI8, centred_weights
+from ..layer_i8 import ConvI8
 from ..packing_i8 import wrap_int32
+from ..quads_i8 import centred_weights
 from .kernel import MicroKernel, MicroWeights, padded
 from .shape import MicroShape, Windows
 
