@@ -38,6 +38,13 @@ void tvmrt__rpc_ref_free(void* resource) {
   free(ref);
 }
 
+/* Of a ref that nothing stands for. The other side is not told: the session is locked while its reply is
+ * read, and freeing the number would be another request. It stays taken until the session ends. */
+static void abandon(tvmrt_rpc_ref* ref) {
+  tvmrt__rpc_session_release(ref->session);
+  free(ref);
+}
+
 /* ---- arguments ---- */
 
 /* Devices of a session carry its number in their type: others' memory is not there. */
@@ -183,10 +190,7 @@ tvmrt_func* tvmrt__rpc_function(tvmrt_rpc_session* s, uint64_t handle) {
   if (tvmrt__rpc_ref_new(s, handle, kTVMPackedFuncHandle, &ref) != 0) return NULL;
   /* It takes the resource over on success alone. */
   f = tvmrt__func_new(call_remote, ref, tvmrt__rpc_ref_free);
-  if (f == NULL) {
-    tvmrt__rpc_session_release(s);
-    free(ref);
-  }
+  if (f == NULL) abandon(ref);
   return f;
 }
 
@@ -196,12 +200,11 @@ static void free_object(tvmrt_object* obj) {
   free(obj);
 }
 
-/* Takes the ref over, also on failure; the number is then lost to the session. */
+/* Takes the ref over, also on failure. */
 static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
   remote_object* obj = tvmrt__alloc(sizeof(*obj));
   if (obj == NULL) {
-    tvmrt__rpc_session_release(ref->session);
-    free(ref);
+    abandon(ref);
     return NULL;
   }
   tvmrt__object_init(&obj->base, TVMRT_TYPE_RPC_OBJECT, free_object);
@@ -231,8 +234,7 @@ static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref)
   /* Shape and strides are copied by it, as the reply's memory is the session's. */
   made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
-    tvmrt__rpc_session_release(ref->session);
-    free(ref);
+    abandon(ref);
     return NULL;
   }
   made->release = release_tensor;

@@ -224,25 +224,6 @@ static uint64_t copy_part(const tvmrt_rpc_session* s, uint64_t left) {
   return s->most_bytes - HEAD_BYTES;
 }
 
-/* In packets as long as the other side takes; each is answered. */
-int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                       uint64_t bytes) {
-  uint64_t at = 0;
-  int rc = 0;
-  tvmrt__lock(&s->lock);
-  do {
-    const uint64_t part = copy_part(s, bytes - at);
-    /* The address stays, and the offset moves: the other side looks the address up among its
-     * own. */
-    rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, at, part);
-    if (rc == 0) rc = send_request(s, (const char*)from + at, (size_t)part);
-    if (rc == 0) rc = receive_values(s);
-    at += part;
-  } while (rc == 0 && at < bytes);
-  tvmrt__unlock(&s->lock);
-  return rc;
-}
-
 /* Straight to its place. An answer of another kind is an error of the other side, told by its
  * text. */
 static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
@@ -258,21 +239,35 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
   return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
 }
 
-/* As to the other side; the bytes of each answer go straight to their place. */
-int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
-                         uint64_t bytes) {
+/* In packets as long as the other side takes; each is answered. `there` is its address; the bytes come
+ * from `from` or go to `to`, which are here. */
+static int copy_in_parts(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* there,
+                         const char* from, char* to, uint64_t bytes) {
+  const bool sends = code == TVMRT_RPC_COPY_TO;
   uint64_t at = 0;
   int rc = 0;
   tvmrt__lock(&s->lock);
   do {
     const uint64_t part = copy_part(s, bytes - at);
-    rc = write_copy(s, TVMRT_RPC_COPY_FROM, dev, from, at, part);
-    if (rc == 0) rc = send_request(s, NULL, 0);
-    if (rc == 0) rc = receive_copy(s, (char*)to + at, part);
+    /* The address stays, and the offset moves: the other side looks the address up among its
+     * own. */
+    rc = write_copy(s, code, dev, there, at, part);
+    if (rc == 0) rc = sends ? send_request(s, from + at, (size_t)part) : send_request(s, NULL, 0);
+    if (rc == 0) rc = sends ? receive_values(s) : receive_copy(s, to + at, part);
     at += part;
   } while (rc == 0 && at < bytes);
   tvmrt__unlock(&s->lock);
   return rc;
+}
+
+int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                       uint64_t bytes) {
+  return copy_in_parts(s, TVMRT_RPC_COPY_TO, dev, to, from, NULL, bytes);
+}
+
+int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                         uint64_t bytes) {
+  return copy_in_parts(s, TVMRT_RPC_COPY_FROM, dev, from, NULL, to, bytes);
 }
 
 /* So many answers wait at most: then this one is waited for, and with it all before. */

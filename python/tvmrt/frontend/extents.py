@@ -41,6 +41,17 @@ def whole_numbers(ctx: Any, array: Elements, dtype: str) -> Value:
     return value
 
 
+def followed(rule: Callable, ctx: Any, operands: list) -> list[Elements] | None:
+    """The results that a rule makes of operands; None where only the run knows them."""
+    try:
+        found = rule(ctx, *operands)
+    except Undecided:
+        return None
+    if found is None:
+        return None
+    return [np.asarray(part, object) for part in (found if isinstance(found, list) else [found])]
+
+
 # Rules: of an operator and the elements of its operands, those of its result; None where they are
 # not known.
 

@@ -12,7 +12,7 @@ from tvmrt.runtime.container import to_container
 from tvmrt.runtime.data_type import numpy_dtype, unpack
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import Module
-from tvmrt.runtime.ndarray import NDArray, _copy_from, _own_tensor
+from tvmrt.runtime.ndarray import NDArray, _copy_from, array
 from tvmrt.runtime.object import ObjectGeneric, ObjectRValueRef, _object_class
 from tvmrt.runtime.source_lines import with_lines
 
@@ -54,7 +54,7 @@ _core.configure(
     device_class=Device,
     object_class=_object_class,
     convert=_convert,
-    own_tensor=_own_tensor,
+    own_tensor=array,
     make_error=lambda text: with_lines(from_text(text), text),
     opaque_pointer=_opaque_pointer,
     numpy_array=np.ndarray,

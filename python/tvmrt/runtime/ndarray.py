@@ -268,8 +268,3 @@ def _copy_from(target: NDArray, source: Any) -> NDArray:
     data = ffi.from_buffer(memory) if values.size else ffi.NULL
     check(lib.TVMArrayCopyFromBytes(_handle(target), ffi.cast("void*", data), memory.nbytes))
     return target
-
-
-def _own_tensor(value: Any) -> NDArray:
-    """Return a tensor of the runtime's own with the elements of an array or view."""
-    return array(value)

@@ -24,7 +24,7 @@ def print_main(program: Program, prefix: str, sources, options, arguments) -> li
     extra = weight_inputs(sources, options)
     pointers = [*_pointers(program, arguments), *((arguments.weight(b), b) for b in extra)]
     return [
-        *_profile_slot(program, prefix, sources),
+        *_profile_slot(program, prefix),
         *_sequence(program, prefix, sources, pointers, arguments),
         *_packed_main(program, prefix, pointers, extra, arguments),
     ]
@@ -34,7 +34,7 @@ def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
     return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
 
 
-def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
+def _profile_slot(program: Program, prefix: str) -> list[str]:
     names = [f'  "{step.name}",' for step in program.steps] or ['  "",']
     return [
         "static const char *const operator_names[] = {",

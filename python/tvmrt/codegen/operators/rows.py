@@ -109,10 +109,6 @@ class CumulativeLowering(RowLowering):
 
 @lowers("topk")
 class TopKLowering(RowLowering):
-    def result_order(self, position: int, accesses):
-        # the two results share one loop nest and one stride along the axis
-        return super().result_order(position, accesses)
-
     def result_demand(self, index: int) -> str:
         return ANY
 

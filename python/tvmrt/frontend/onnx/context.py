@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.compositions import Compositions
 from tvmrt.frontend.extents import whole_numbers
 from tvmrt.ir import Builder, Value, limits
 from tvmrt.ir.extent import Whole, as_extent, most, symbols_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .importer import GraphImporter
 
 
-class NodeContext:
+class NodeContext(Compositions):
     """One node during import. Missing optional inputs are None; missing attributes a default."""
 
     def __init__(
@@ -212,10 +213,6 @@ class NodeContext:
 
     # Small compositions that many importers share.
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        shape = tuple(map(as_extent, shape))
-        return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
-
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         perm = tuple(perm)
         if perm == tuple(range(len(perm))):
@@ -225,16 +222,6 @@ class NodeContext:
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
-
-    def slice_axis(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
-        """Elements start, start + step, ... along one axis."""
-        rank = len(x.shape)
-        starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
-        # a step that is not taken may be of any size in a network
-        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
-        if tuple(sizes) == x.shape and step == 1:
-            return x
-        return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
     def table_size(self, count: int, what: str, width: int = 1) -> int:
         """The count, if so many rows can be written out; ValueError names ``what`` otherwise.
@@ -249,6 +236,3 @@ class NodeContext:
                 f"{self.importer.tabled}; at most {limits.MAX_TABLES} are written out"
             )
         return count
-
-    def cast(self, x: Value, to: str) -> Value:
-        return x if x.dtype.name == to else self.emit("cast", [x], to=to)

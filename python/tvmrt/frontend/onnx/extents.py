@@ -11,9 +11,17 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
-from tvmrt.frontend.extents import Elements, chosen, each, elements_of, equal, taken, truncated
+from tvmrt.frontend.extents import (
+    Elements,
+    chosen,
+    each,
+    elements_of,
+    equal,
+    followed,
+    taken,
+    truncated,
+)
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Undecided
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -29,15 +37,11 @@ def follow(ctx: NodeContext) -> list[Value] | None:
     operands = [elements_of(v, known) for v in ctx.inputs]
     if any(v is not None and o is None for v, o in zip(ctx.inputs, operands)):
         return None
-    try:
-        found = rule(ctx, *operands)
-    except Undecided:
-        return None  # the run computes it, and knows
-    if found is None:
+    parts = followed(rule, ctx, operands)
+    if parts is None:
         return None
-    parts = found if isinstance(found, list) else [found]
     dtype = _type_of(ctx)
-    return [ctx.whole_numbers(np.asarray(part, object), dtype) for part in parts]
+    return [ctx.whole_numbers(part, dtype) for part in parts]
 
 
 def _type_of(ctx: NodeContext) -> str:

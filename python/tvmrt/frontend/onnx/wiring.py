@@ -20,7 +20,7 @@ def check_wiring(model: onnx.ModelProto) -> None:
         _unique(function.input, f"inputs of {place}")
         _unique(function.output, f"outputs of {place}")
         seen = set(function.input)
-        _check_nodes(function.node, seen, {name: f"an input of {place}" for name in seen}, place)
+        _check_nodes(function.node, seen, {name: f"an input of {place}" for name in seen})
         _check_made(function.output, seen, place)
 
 
@@ -45,7 +45,7 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> None:
     made = dict.fromkeys(inputs, f"an input of {place}")
     made.update(dict.fromkeys(weights, f"weights of {place}"))
     seen = outer | made.keys()
-    _check_nodes(graph.node, seen, made, place)
+    _check_nodes(graph.node, seen, made)
     _check_made([info.name for info in graph.output], seen, place)
 
 
@@ -63,9 +63,7 @@ def _check_made(outputs: Iterable[str], seen: set[str], place: str) -> None:
             raise ValueError(f"output {name} of {place} is made by no node; export the model again")
 
 
-def _check_nodes(
-    nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str, str], place: str
-) -> None:
+def _check_nodes(nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str, str]) -> None:
     """``seen`` has all names that may be read, ``made`` says of this graph's whence they come."""
     for node in nodes:
         for key in node.input:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.compositions import Compositions
 from tvmrt.ir import POINTWISE, Value, broadcast, get_op
-from tvmrt.ir.extent import Extent, Whole, as_extent, most
+from tvmrt.ir.extent import Whole, as_extent
 
 from .model_file import Quantization, Subgraph, Tensor
 
@@ -36,7 +37,7 @@ def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:
     )
 
 
-class OpContext:
+class OpContext(Compositions):
     """One operator during import; operands that are left out are None."""
 
     def __init__(
@@ -140,10 +141,6 @@ class OpContext:
         """A constant number of a value's element type."""
         return self.const(number, value.dtype.numpy)
 
-    def reshape(self, x: Value, shape: Sequence[Whole]) -> Value:
-        shape = tuple(n if isinstance(n, Extent) else int(n) for n in shape)
-        return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
-
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """x with its axes in another order; of two transposes behind each other, one is left."""
         perm = tuple(int(p) for p in perm)
@@ -161,9 +158,6 @@ class OpContext:
     def channels_last(self, x: Value) -> Value:
         """[N, C, H, W] as [N, H, W, C]."""
         return self.transpose(x, CHANNELS_LAST)
-
-    def cast(self, x: Value, to: str) -> Value:
-        return x if x.dtype.name == to else self.emit("cast", [x], to=to)
 
     def reduce(self, op: str, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
         """Fold axes; of a transposed operand in front of the transpose, where pointwise work on it
@@ -183,15 +177,6 @@ class OpContext:
         if low is not None:
             x = self.emit("max", [x, self.like(low, x)])
         return x if high is None else self.emit("min", [x, self.like(high, x)])
-
-    def slice_axis(self, x: Value, axis: int, start: int, size: Whole, step: int = 1) -> Value:
-        """Elements start, start + step, ... along one axis."""
-        rank = len(x.shape)
-        starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
-        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
-        if tuple(sizes) == x.shape and step == 1:
-            return x
-        return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
     # Quantisation.
 

@@ -16,12 +16,12 @@ from tvmrt.frontend.extents import (
     each,
     elements_of,
     equal,
+    followed,
     taken,
     truncated,
     whole_numbers,
 )
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Undecided
 
 from .context import OpContext
 
@@ -34,17 +34,10 @@ def follow(ctx: OpContext) -> list[Value] | None:
     operands = [elements_of(v, known) for v in ctx.inputs]
     if any(o is None for o in operands) or ctx.options.get("act"):
         return None
-    try:
-        found = rule(ctx, *operands)
-    except Undecided:
-        return None  # the run computes it, and knows
-    if found is None:
+    parts = followed(rule, ctx, operands)
+    if parts is None:
         return None
-    parts = found if isinstance(found, list) else [found]
-    return [
-        whole_numbers(ctx, np.asarray(part, object), ctx.result(i).dtype)
-        for i, part in enumerate(parts)
-    ]
+    return [whole_numbers(ctx, part, ctx.result(i).dtype) for i, part in enumerate(parts)]
 
 
 def _known(*operands: Elements) -> list[list[int]]:

@@ -1,0 +1,34 @@
+"""Small compositions that importers of all kinds of files share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole, as_extent, most
+
+
+class Compositions:
+    """What an operator's importer makes of the graph's operators by its own ``emit``; where nothing
+    is to be done, the value as it is."""
+
+    def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
+        raise NotImplementedError
+
+    def reshape(self, x: Value, shape: Sequence[Whole]) -> Value:
+        shape = tuple(map(as_extent, shape))
+        return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
+
+    def cast(self, x: Value, to: str) -> Value:
+        return x if x.dtype.name == to else self.emit("cast", [x], to=to)
+
+    def slice_axis(self, x: Value, axis: int, start: int, size: Whole, step: int = 1) -> Value:
+        """Elements start, start + step, ... along one axis."""
+        rank = len(x.shape)
+        starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
+        # a step that is not taken may be of any size in a network
+        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
+        if tuple(sizes) == x.shape and step == 1:
+            return x
+        return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
