@@ -116,6 +116,7 @@ TVMRT_NATIVE(reshape_region) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
   TVMRT_RETURN_IF_ERROR(tvmrt_region_find(mod, symbol, &region));
+  /* one more than there are shapes, for the pair in front: no shape is not an empty allocation */
   shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
   if (shapes == NULL) return -1;
   for (i = 2; rc == 0 && i < num_args; i += 2) {

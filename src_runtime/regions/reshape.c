@@ -150,6 +150,7 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
   const sized* bias = input(all, node, 2);
   int64_t extents[TVMRT_MAX_NDIM];
   const int64_t groups = tvmrt_node_int(node, "groups", 1);
+  /* both factors of the channels are bounded, so that their product does not overflow */
   if (x == NULL || w == NULL || x->ndim < 3 || w->ndim != x->ndim || y->ndim != x->ndim ||
       groups < 1 || w->shape[1] > MAX_EXTENT || groups > MAX_EXTENT) {
     return false;
@@ -163,7 +164,8 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
          equal_extents(extents, y->shape + 2, y->ndim - 2);
 }
 
-/* What operands that broadcast make of an axis. */
+/* What operands that broadcast make of an axis: the first that is not 1. That the others agree with it is
+ * for fits_pointwise() to say. */
 static int64_t broadcast_extent(const sized* all, const tvmrt_region_node* node, int32_t axis,
                                 const sized* y) {
   int64_t extent = 1;
@@ -203,6 +205,7 @@ static void infer(sized* all, const tvmrt_region_node* node) {
   sized* y = &all[node->outputs[0]];
   int32_t axis;
   if (node->num_outputs != 1 || y->is_given) return;
+  /* what no rule changes keeps its shape, and is refused by fits() if that is wrong */
   memcpy(y->room, y->shape, (size_t)y->ndim * sizeof(*y->room));
   if (is_pointwise(node->op)) {
     for (axis = 0; axis < y->ndim; ++axis) y->room[axis] = broadcast_extent(all, node, axis, y);

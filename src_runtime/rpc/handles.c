@@ -37,6 +37,7 @@ static int find_place(tvmrt_rpc_handles* all, size_t* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, all->count, sizeof(*all->items)));
   all->items = items;
   *out = all->count++;
+  /* a new place alone: one that was given before goes on counting its turns */
   memset(&all->items[*out], 0, sizeof(all->items[*out]));
   return 0;
 }
@@ -60,13 +61,15 @@ int tvmrt__rpc_handles_add(tvmrt_rpc_handles* all, int code, tvmrt_object* owned
     const DLTensor* t = &((tvmrt_ndarray*)(void*)owned)->dl;
     h->data = (uintptr_t)tvmrt__tensor_data(t);
     h->device = t->device;
+    /* one whose size cannot be counted has no bytes that a copy may touch */
     if (tvmrt__tensor_bytes(t, &h->bytes) != 0) h->bytes = 0;
   }
   *out = number_of(all, i);
   return 0;
 }
 
-/* `number` is the client's: a 0 makes a place that is none. */
+/* `number` is the client's: a 0 makes a place that is none. Memory has a place without an object, which
+ * no number may name: clients have its address alone. */
 static int place_of(const tvmrt_rpc_handles* all, uint64_t number, size_t* out) {
   const size_t i = (size_t)(number & ((1u << PLACE_BITS) - 1)) - 1;
   if (i >= all->count || all->items[i].object == NULL || all->items[i].code == FREE ||
@@ -136,6 +139,7 @@ int tvmrt__rpc_handles_drop_memory(tvmrt_rpc_handles* all, DLDevice device, uint
     if (h->code != kTVMOpaqueHandle || h->data != data) continue;
     if (h->device.device_type != device.device_type) continue;
     *out_bytes = h->bytes;
+    /* as it was allocated: of what the client says only the kind of device was compared */
     device = h->device;
     clear(all, i);
     return TVMDeviceFreeDataSpace(device, (void*)data);

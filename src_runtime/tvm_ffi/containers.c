@@ -89,6 +89,7 @@ typedef struct {
 static int list_new(List* list, size_t count) {
   const size_t bytes = sizeof(TVMValue) + sizeof(Owned) + sizeof(int);
   *list = (List){NULL, NULL, NULL, 0};
+  /* packed functions count their arguments by an int */
   if (count > INT32_MAX) return bridge_fail("ValueError: a container has more than 2^31 values");
   list->values = calloc(count + 1, bytes);
   if (list->values == NULL) return bridge_fail_memory(count * bytes);
@@ -205,14 +206,14 @@ static void release_row(FfiAny* row, size_t count) {
 /* Arrays and maps of few items begin with the same two members, and hold rows of values. */
 static void delete_array(void* object, int flags) {
   const FfiSeq* body = ffi_body(object);
-  if ((flags & 1) != 0) release_row(body->data, (size_t)body->size);
+  if ((flags & END_CONTENT) != 0) release_row(body->data, (size_t)body->size);
   ffi_free_object(object, flags);
 }
 
 /* Freed as the row that it was made with; maps that others made have deleters of their own. */
 static void delete_map(void* object, int flags) {
   const FfiMap* body = ffi_body(object);
-  if ((flags & 1) != 0) release_row(body->data, 2 * (size_t)body->size);
+  if ((flags & END_CONTENT) != 0) release_row(body->data, 2 * (size_t)body->size);
   ffi_free_object(object, flags);
 }
 

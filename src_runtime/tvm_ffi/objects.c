@@ -13,8 +13,6 @@
 enum {
   PREFIX_BYTES = 16, /* zero, before every object: other makers keep a pointer there */
   MAX_SMALL_BYTES = 7,
-  END_CONTENT = 1,
-  END_BLOCK = 2,
 };
 
 /* Zeroed: a deleter may run before the body is filled. */

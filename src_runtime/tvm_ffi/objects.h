@@ -23,10 +23,16 @@ typedef struct {
   void* cpp_call; /* NULL unless C++ made it */
 } FfiFunction;
 
+/*! \brief What a deleter is told by its flags; both where nobody holds the object any more. */
+enum {
+  END_CONTENT = 1, /*!< No strong reference is left: what the object holds is given up. */
+  END_BLOCK = 2    /*!< No weak one either: its memory goes, by ffi_free_object(). */
+};
+
 /*!
  * \brief An object with a body of so many bytes, all zero, and one reference.
  *
- * \param deleter [in] As of every object: flag 1 ends the content, flag 2 is ffi_free_object()'s.
+ * \param deleter [in] As of every object.
  * \return NULL if there is no memory.
  */
 FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)(void*, int));
