@@ -115,12 +115,12 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
   row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
 }
 
-/*! \brief Has tiles of pairs ask for the weights behind those of channels [c_begin, c_end), which are
- * next, a part of `parts` of each block. */
+/*! \brief Has tiles of pairs ask for what lies behind the weights of channels [c_begin, c_end), as much
+ * again, a part of `parts`: those of the next channels, or as a rule the next layer's. */
 static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
                                        int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {
 #ifndef TVMRT_FREESTANDING
-  if (!job->tiles->pairs || c_end >= job->layer->out_channels) return;
+  if (!job->tiles->pairs) return;
   const int64_t bytes = row->w_block * (int64_t)sizeof(float) / parts + 1;
   const int64_t blocks = (c_end - c_begin + row->packed - 1) / row->packed;
   row->tile.ahead = blocks * row->w_block * (int64_t)sizeof(float) + part * bytes;

@@ -83,10 +83,8 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
   const int64_t stride = vectors * TVMRT_AMX_BYTES;
   const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;
   const int64_t steps = tile->segment_count * ((tile->run + pairs - 1) / pairs);
-  const int64_t lines =
-      tile->ahead_bytes > 0 && steps > 0
-          ? (tile->ahead_bytes + steps * TVMRT_AMX_BYTES - 1) / (steps * TVMRT_AMX_BYTES)
-          : 0;
+  int64_t lines = (tile->ahead_bytes + TVMRT_AMX_BYTES - 1) / TVMRT_AMX_BYTES;
+  const int64_t at_once = steps > 0 ? (lines + steps - 1) / steps : 0;
   const char* ahead = (const char*)(const void*)w + tile->ahead;
   _tile_zero(0);
   _tile_zero(1);
@@ -99,7 +97,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
     for (int64_t k = 0; k < tile->run; k += pairs) {
       const int64_t left = tile->run - k;
       const int whole = left >= pairs;
-      for (int64_t i = 0; i < lines; i++, ahead += TVMRT_AMX_BYTES) {
+      for (int64_t i = 0; i < at_once && lines > 0; i++, lines--, ahead += TVMRT_AMX_BYTES) {
         _mm_prefetch(ahead, _MM_HINT_T1);
       }
       tvmrt_amx_step(vectors, pixels, x + k, x_stride, wk + k * w_stride, w_stride,
