@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from tvmrt.ir import Strided
-from tvmrt.ir.extent import Whole, counts_in, exact_quotient, least, symbols_of
+from tvmrt.ir.extent import Whole, counts_in, exact_quotient, least, most, symbols_of
 from tvmrt.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.planner.lifetime import lifetimes
 
@@ -113,14 +116,14 @@ def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], A
         for i, access in enumerate([*step.reads, *step.writes]):
             if access.buffer is not source.buffer:
                 continue
-            at = _through(access.at, source.at, target.at)
+            at = moved_access(access.at, source.at, target.at)
             if at is None or not satisfies(at, step.demands[i]):
                 return None
             moved[id(step), i] = Access(target.buffer, at)
     return moved
 
 
-def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
+def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | None:
     """An access to the source buffer, as an access to where the copy would put it.
 
     Every stride and the offset is split along the source's axes, which are dense.
@@ -129,34 +132,69 @@ def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
     turned = _permuted(at, order, source, target)
     if turned is not None:
         return turned
-
-    def moved(distance: Whole) -> Whole | None:
-        if symbols_of(distance, source.strides):
-            return _moved_along(distance, order, source, target)
-        sign, distance = (-1, -distance) if distance < 0 else (1, distance)
-        total = 0
-        for d in order:
-            count, distance = divmod(distance, source.strides[d])
-            total += count * target.strides[d]
-        return sign * total if distance == 0 else None
-
-    strides = []
-    for extent, stride in zip(at.shape, at.strides):
-        new = moved(stride) if extent != 1 else 0
-        # one stride serves the whole axis only if steps along it never carry into another axis
-        if new is None or (extent != 1 and moved(stride * (extent - 1)) != new * (extent - 1)):
-            return None
-        strides.append(new)
-    start = moved(at.offset)
-    if start is None:
+    axes = _joint_axes(order, source, target)
+    start = _split(at.offset, axes)
+    steps = [_split(s if n != 1 else 0, axes) for n, s in zip(at.shape, at.strides)]
+    if start is None or None in steps or not _stays_inside(at.shape, start, steps, axes):
         return None
-    # axes of the access that together walk one axis of the source are checked as a whole
-    last = sum((n - 1) * s for n, s in zip(at.shape, at.strides) if n != 1)
-    new_last = sum((n - 1) * s for n, s in zip(at.shape, strides) if n != 1)
-    whole = at.offset == 0 and at.size == source.size and symbols_of(at.shape)
-    if not whole and moved(at.offset + last) != start + new_last:
-        return None
-    return Strided(at.shape, tuple(strides), target.offset + start)
+
+    def moved(counts: list[Whole]) -> Whole:
+        return sum((count * axis.new for count, axis in zip(counts, axes)), 0)
+
+    return Strided(at.shape, tuple(map(moved, steps)), target.offset + moved(start))
+
+
+class _Axis(NamedTuple):
+    """An axis of a copy's source, or several that are one at both its ends."""
+
+    extent: Whole
+    stride: Whole
+    new: Whole  # stride in the target
+
+
+def _joint_axes(order: list[int], source: Strided, target: Strided) -> list[_Axis]:
+    """The source's axes, outermost first; neighbours that follow each other without a gap in the
+    target, too, are one axis."""
+    axes: list[_Axis] = []
+    for d in order:
+        axis = _Axis(source.shape[d], source.strides[d], target.strides[d])
+        if axes and axes[-1].new == axis.extent * axis.new:
+            axis = axis._replace(extent=axes.pop().extent * axis.extent)
+        axes.append(axis)
+    return axes
+
+
+def _split(distance: Whole, axes: list[_Axis]) -> list[Whole] | None:
+    """How many steps along each axis a distance in the source is; None if that is not known."""
+    counts: list[Whole] = [0] * len(axes)
+    if symbols_of(distance, [axis.stride for axis in axes]):
+        for i, axis in enumerate(axes):
+            count = exact_quotient(distance, axis.stride)
+            if count is not None and least(count) >= 0 and least(axis.extent - 1 - count) >= 0:
+                counts[i] = count
+                return counts
+        return counts if distance == 0 else None
+    sign, left = (-1, -distance) if distance < 0 else (1, distance)
+    for i, axis in enumerate(axes):
+        count, left = divmod(left, axis.stride)
+        counts[i] = sign * count
+    return counts if left == 0 else None
+
+
+def _stays_inside(
+    shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[_Axis]
+) -> bool:
+    """Whether no element of an access lies beyond the end of an axis, in the next step of another:
+    only then one stride serves each axis of the access. Both corners would not tell it: they stay
+    where they are if the axes between them change places."""
+    for i, axis in enumerate(axes):
+        first = last = start[i]
+        for extent, step in zip(shape, steps):
+            way = step[i] * (extent - 1)
+            first, last = (first + way, last) if most(way) < 0 else (first, last + way)
+        if least(first) < 0 or least(axis.extent - 1 - last) < 0:
+            return False
+    return True
 
 
 def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -> Strided | None:
@@ -168,14 +206,3 @@ def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -
         return None
     strides = tuple(0 if n == 1 else axes[n, s] for n, s in zip(at.shape, at.strides))
     return Strided(at.shape, strides, target.offset)
-
-
-def _moved_along(
-    distance: Whole, order: list[int], source: Strided, target: Strided
-) -> Whole | None:
-    """A distance that is so many steps along one axis of the source, whatever its extents are."""
-    for d in order:
-        count = exact_quotient(distance, source.strides[d])
-        if count is not None and least(count) >= 0 and least(source.shape[d] - 1 - count) >= 0:
-            return count * target.strides[d]
-    return 0 if distance == 0 else None
