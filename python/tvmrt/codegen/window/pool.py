@@ -108,7 +108,8 @@ class PoolLowering(ChannelsLastLowering):
         f.include("pool.h")
         epilogue = self._row_epilogue(step, f, window)
         kind = self._kind()
-        print_layer(f, "tvmrt_pool_f32_layer layer", {**kind, "window": window.members()})
+        behind = {"window": window.members(), "pad_end": kind.pop("pad_end")}  # C++ has an order
+        print_layer(f, "tvmrt_pool_f32_layer layer", {**kind, **behind})
         return epilogue
 
     def _row_epilogue(
