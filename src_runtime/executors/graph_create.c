@@ -347,7 +347,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   size_t i;
   int rc;
   TVMRT_RETURN_IF_ERROR(make_tables(g));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(g->base.library, NULL, &placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(g->base.library, g->graph.network, &placement));
   TVMRT_RETURN_IF_ERROR(fill_entries(g, placement != NULL));
   TVMRT_RETURN_IF_ERROR(join_nops(g));
   if (lookup == NULL) {
@@ -356,7 +356,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   }
   rc = make_storages(g, params, lookup);
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
-  if (rc == 0) rc = tvmrt__library_has_state(g->base.library, NULL, &g->has_state);
+  if (rc == 0) rc = tvmrt__library_has_state(g->base.library, g->graph.network, &g->has_state);
   if (rc == 0) rc = tvmrt__graph_reset_state(g);
   /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
@@ -366,8 +366,8 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
   if (rc == 0) {
-    rc = tvmrt__ports_read_dims(g->base.library, NULL, g->inputs, g->graph.num_arg_nodes,
-                                g->outputs, g->graph.num_heads, &g->dims);
+    rc = tvmrt__ports_read_dims(g->base.library, g->graph.network, g->inputs,
+                                g->graph.num_arg_nodes, g->outputs, g->graph.num_heads, &g->dims);
   }
   if (rc == 0) {
     rc = tvmrt__ports_place(placement, g->inputs, g->graph.num_arg_nodes, g->outputs,

@@ -132,9 +132,18 @@ static int read_name(tvmrt_parser* in, void* into) {
   return g->head_names[g->num_head_names++] == NULL ? -1 : 0;
 }
 
-/* Of the metadata only the outputs' names are the executor's; other members are passed over. */
+/* A second one is passed over like what nobody knows: the first is kept. */
+static int read_network(tvmrt_parser* in, graph_reader* r) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &r->text));
+  if (r->g->network == NULL) r->g->network = tvmrt__strdup(r->text.data);
+  return r->g->network == NULL ? -1 : 0;
+}
+
+/* Of the metadata only the names of the network and its outputs are the executor's; other members are
+ * passed over. */
 static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
   graph_reader* r = into;
+  if (strcmp(key, "network") == 0) return read_network(in, r);
   if (strcmp(key, "output_names") != 0) return tvmrt__parse_skip(in);
   if (r->g->num_head_names == 0) return tvmrt__parse_items(in, read_name, r);
   return tvmrt__parse_fail(in, "there are two lists of output_names");
@@ -427,6 +436,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
   free(graph->inputs);
   free(graph->arg_nodes);
   free(graph->heads);
+  free(graph->network);
   tvmrt__free_strings(graph->head_names, graph->num_head_names);
   free(graph->entries);
   free(graph->dims);

@@ -37,6 +37,7 @@ typedef struct tvmrt_graph {
   size_t num_arg_nodes;
   size_t* heads; /* entry numbers */
   size_t num_heads;
+  char* network;     /* what the library's own names of this network begin with; NULL: not said */
   char** head_names; /* the network's names of its outputs; NULL: the text has none */
   size_t num_head_names;
   tvmrt_graph_entry* entries;

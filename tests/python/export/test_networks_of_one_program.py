@@ -10,6 +10,7 @@ from archives import unpack
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
+from tvmrt.contrib import graph_executor
 from tvmrt.libinfo import find_include_path, find_lib_path
 from tvmrt.runtime.executor import AotModule
 
@@ -76,11 +77,11 @@ def rows_of(name: str, rows: int) -> np.ndarray:
     return (np.arange(rows * WIDTHS[name][0], dtype=np.float32) / 8).reshape(rows, -1)
 
 
-def linked(tmp_path, kind):
+def linked(tmp_path, kind, executor="aot"):
     """The objects of both networks, as their sources lie in folders or archives."""
     objects = []
     for name in WIDTHS:
-        library, folder = compiled(name, executor="aot"), tmp_path / name
+        library, folder = compiled(name, executor=executor), tmp_path / name
         if kind == "folder":
             library.export_sources(folder)
         else:
@@ -109,21 +110,19 @@ def test_a_program_runs_both(kind, tmp_path):
     )
 
 
-def test_executors_ask_a_library_for_their_own_network(tmp_path):
+@pytest.mark.parametrize("kind", ["aot", "graph"])
+def test_executors_ask_a_library_for_their_own_network(kind, tmp_path):
     """What it says by plain names is one network's alone."""
-    command = [
-        "cc",
-        "-shared",
-        *linked(tmp_path, "folder"),
-        "-o",
-        str(tmp_path / "both.so"),
-        "-lm",
-    ]
-    subprocess.run(command, check=True)
+    objects = linked(tmp_path, "folder", kind)
+    subprocess.run(["cc", "-shared", *objects, "-o", tmp_path / "both.so", "-lm"], check=True)
     library = tvmrt.runtime.load_module(tmp_path / "both.so")
-    create = tvmrt.get_global_func("tvm.aot_executor.create")
     for name, most in MOST.items():
-        executor = AotModule(create(library, tvmrt.cpu(0), name))
+        if kind == "aot":
+            create = tvmrt.get_global_func("tvm.aot_executor.create")
+            executor = AotModule(create(library, tvmrt.cpu(0), name))
+        else:
+            json = compiled(name).get_graph_json()
+            executor = graph_executor.create(json, library, tvmrt.cpu(0))
         assert executor.get_dims()["dims"] == {"batch": [1, most]}
         executor.run(x=rows_of(name, most))
         found = executor.get_output(0).numpy()

@@ -11,8 +11,8 @@ are among the steps, ``device`` names a step's; in a program whose steps may run
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Union
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
 
 from tvmrt.ir.extent import Extent, Symbol, counts_in, least, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
@@ -24,6 +24,7 @@ from ..dependencies import dependencies
 from . import dims
 from .aot import guard_text
 from .arguments import call_arguments, weight_inputs
+from .placement import is_placed
 
 SIZES = "tvmrt_sizes"  # the tensor of the sizes of a run, and the node that makes it
 
@@ -344,11 +345,20 @@ class _Graph:
             },
             "node_row_ptr": self.row_ptr,
         }
-        named = [self.nodes[head[0]]["name"] for head in heads]
-        if named != program.output_names and not self.options.firmware:
-            # last, where other readers of graphs stop: a node has one name for all its outputs
-            graph["metadata"] = {"output_names": list(program.output_names)}
-        return graph
+        metadata = {} if self.options.firmware else self._metadata(heads)
+        # last, where other readers of graphs stop
+        return {**graph, "metadata": metadata} if metadata else graph
+
+    def _metadata(self, heads: Sequence[list[int]]) -> dict[str, Any]:
+        """What an executor asks beyond the graph: outputs' names, as a node has one for all of its,
+        and by which name the library tells sizes, places and state."""
+        program: Program = self.program
+        found: dict[str, Any] = {}
+        if [self.nodes[head[0]]["name"] for head in heads] != program.output_names:
+            found["output_names"] = list(program.output_names)
+        if program.is_sized() or program.states or is_placed(program):
+            found["network"] = self.sources.prefix
+        return found
 
     def _storage(self, key: object) -> int:
         return self.storage.setdefault(key, len(self.storage))
