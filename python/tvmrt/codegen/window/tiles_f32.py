@@ -335,15 +335,15 @@ class _Sizes:
         aliases = (self.x_stride or self.window) * 4 % 4096 == 0
         block_bytes = self.window * lanes * vectors * 4
         blocks = ceil_div(self.out_channels, lanes * vectors)
-        far = cache and block_bytes > NEAR_BYTES and not self.kind.words
+        per_group = min(max(1, cache // 4 // block_bytes) if cache else blocks, blocks)
+        far = cache and per_group * block_bytes > NEAR_BYTES and not self.kind.words
         lines = block_bytes / self.window / LINE_BYTES if far else 0.0
-        per_group = max(1, cache // 4 // block_bytes) if cache else blocks
         thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
         for width in self.kind.widths(7 if aliases else 14, max(self.rows)):
             held = self.kind.registers(vectors, width)
             if held > machine.registers:
                 break
-            tiles = Tiles(lanes, vectors, _cover(self.rows, width), min(per_group, blocks))
+            tiles = Tiles(lanes, vectors, _cover(self.rows, width), per_group)
             cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind, lines)
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0

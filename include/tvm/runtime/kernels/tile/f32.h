@@ -180,7 +180,8 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
       kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
       kUnroll = UNROLL,                                                                            \
       kPointers = ((WT) + 3) / 4,                                                                  \
-      kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS                                            \
+      kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS,                                           \
+      kFetch = (OB) > 1 && (OB) * (WT) >= 8                                                        \
     };                                                                                             \
     const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
     const intptr_t run = (intptr_t)tile->run;                                                      \
@@ -203,7 +204,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
         TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
           VEC weight[OB];                                                                          \
-          TVMRT_FETCH(fetch + u * fetch_step);                                                     \
+          if (kFetch) TVMRT_FETCH(fetch + u * fetch_step);                                         \
           TVMRT_TILE_F32_EACH(o, OB) {                                                             \
             weight[o] = VEC##_load(wk + u * w_stride + o * (V));                                   \
             if (kKeep) weight[o] = VEC##_keep(weight[o]);                                          \
@@ -310,17 +311,21 @@ static inline int64_t tvmrt_places_f32(const tvmrt_tiles_f32* tiles, int64_t pix
   return (pixels + width - 1) / width;
 }
 
+enum { TVMRT_LINE_BYTES = 64 }; /* of a line of the cache */
+
 /*!
  * \brief Has a row's tiles fetch `floats` floats from `from` on while they take so many steps of k
  * together: far memory sends them as the processor multiplies. The hardware fetches ahead of
- * addresses that rise by little, and so fetches most lines itself.
+ * addresses that rise by little, and so fetches most lines itself. Small tiles and those of one
+ * vector of channels fetch nothing: loads are most of what they do.
  */
 static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int64_t floats,
                                    int64_t steps) {
 #if TVMRT_SIMD_LANES_F32 > 1
-  if (steps <= 0) return;
+  const int64_t bytes = floats * (int64_t)sizeof(float);
+  if (bytes > steps * TVMRT_LINE_BYTES) return; /* so few products would wait for what is fetched */
   tile->fetch = (const char*)from;
-  tile->fetch_step = floats * (int64_t)sizeof(float) / steps;
+  tile->fetch_step = bytes / steps;
 #else
   (void)tile, (void)from, (void)floats, (void)steps;
 #endif
