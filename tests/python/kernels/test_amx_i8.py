@@ -27,6 +27,7 @@ from tvmrt.codegen.window.matrices_i8 import looks_ahead, suited
 
 pytestmark = pytest.mark.skipif("amx" not in usable_formats(), reason="no AVX512_VNNI here")
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
+THREE = ((3, 3), (3, 3))
 
 # what of a layer differs from the usual, and its shape
 CASES = {
@@ -47,6 +48,11 @@ CASES = {
     ),
     "flat-groups": ("flat", Shape(in_c=16, out_c=40, size=(6, 6), groups=2)),
     "flat-dilated": ("flat", Shape(in_c=8, out_c=24, size=(11, 9), dilation=TWO)),
+    "rounded-first-layer": (
+        "rounded",
+        Shape(in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
+    ),
+    "rounded-odd": ("rounded", Shape(batch=2, in_c=13, out_c=37, size=(7, 11))),
     "ahead": ("", Shape(in_c=512, out_c=300, size=(5, 7), kernel=ONE, pad=NONE)),
     "three-vectors": ("", Shape(in_c=40, out_c=144, size=(3, 40), kernel=ONE, pad=NONE)),
     "five-vectors": ("", Shape(in_c=132, out_c=73, size=(2, 7))),
@@ -58,6 +64,7 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     kind, shape = CASES[name]
     conv = layer(FORMATS["amx"], shape, signed, 3, widest=FORMATS["vnni512"])
     conv = conv.fit(w, w_zero, has_extra=False)
+    kind = kind if w_zero == 0 or kind != "rounded" else ""  # shifted by sums of windows
     return replace(conv, **{kind: True}) if kind else conv
 
 
@@ -96,13 +103,22 @@ def _zeros(name: str) -> np.ndarray:
         (Shape(in_c=512, out_c=512, size=(7, 7)), "plane"),
         (Shape(in_c=1024, out_c=2048, size=(14, 14), kernel=ONE, pad=NONE, stride=TWO), "flat"),
         (Shape(in_c=64, out_c=256, size=(56, 56), kernel=ONE, pad=NONE), "matrices"),
+        (
+            Shape(in_c=3, out_c=64, size=(224, 224), kernel=(7, 7), pad=THREE, stride=TWO),
+            "rounded",
+        ),
         (Shape(in_c=2048, out_c=1000, size=ONE, kernel=ONE, pad=NONE), "vectors"),
         (Shape(in_c=4, out_c=16, size=(30, 30), kernel=ONE, pad=NONE), "vectors"),
     ],
-    ids=["few columns", "few columns apart", "many pixels", "one pixel", "few channels"],
+    ids=["few columns", "few columns apart", "many pixels", "colours", "one pixel", "few channels"],
 )
 def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
     w = np.zeros((shape.out_c, shape.in_c, *shape.kernel), np.int8)
     found = suited(layer(FORMATS["amx"], shape, False, 0).fit(w), True, True)
-    kinds = {"plane": found.plane, "flat": found.flat, "vectors": not found.fmt.matrices}
+    kinds = {
+        "plane": found.plane,
+        "flat": found.flat,
+        "rounded": found.rounded,
+        "vectors": not found.fmt.matrices,
+    }
     assert [kind for kind, is_so in kinds.items() if is_so] == [chosen] * (chosen != "matrices")

@@ -51,7 +51,8 @@ class ConvI8:
     ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
     the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``. ``flat``: windows are
     gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
-    their padding, so that all of one is such a row.
+    their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
+    the ring of rows, whose weights behind a run are 0.
     """
 
     fmt: Format
@@ -73,6 +74,7 @@ class ConvI8:
     plus: str = ""
     flat: bool = False
     plane: bool = False
+    rounded: bool = False
 
     @classmethod
     def matmul(
@@ -149,10 +151,11 @@ class ConvI8:
                 fill=fill,
             )  # fmt: skip
         if not self.depthwise:
-            return plan_window(
+            plan = plan_window(
                 window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
                 touching=True, unit=LINE, fill=fill,
             )  # fmt: skip
+            return replace(plan, run=round_up(plan.run, 4)) if self.rounded else plan
         taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
         ring = ring_of(window) if window.overhangs(2) else None
         return plan_rows(
@@ -200,9 +203,8 @@ class ConvI8:
         """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
         if not self.shares:
             return self
-        return replace(
-            self, fmt=self.widest, widest=None, tile=self.of_widest, flat=False, plane=False
-        )
+        usual = {"flat": False, "plane": False, "rounded": False}
+        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
 
     @property
     def shares(self) -> bool:
@@ -398,10 +400,10 @@ class ConvI8:
         """
         plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
         rows = round_up((plan.segments + (self.spare_row >= 0)) * 8, LINE)
-        none = plan.scratch_of_rows(rows)[2] if plan.ring else rows
+        none = plan.scratch_of_rows(rows)[2] + LINE * self.rounded if plan.ring else rows
         outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1))
         row = plan.pitch if plan.ring else window.in_[2] * window.x_stride
-        patches = none + (round_up(row, LINE) if outside else 0)
+        patches = none + (round_up(row, LINE) + LINE * self.rounded if outside else 0)
         sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)
         acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
         total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)

@@ -34,6 +34,9 @@ def suited(layer: ConvI8, gathers: bool = True, plane: bool = False) -> ConvI8:
     if gathers and _can_be_flat(layer):
         flat = replace(layer, flat=True)
         costs[flat] = cycles_of_matrices(flat) + cycles_of_gathering(flat)
+    if gathers and _can_be_rounded(layer):
+        rounded = replace(layer, rounded=True)
+        costs[rounded] = cycles_of_matrices(rounded)
     if plane and _can_be_plane(layer):
         copied = replace(layer, plane=True)
         costs[copied] = cycles_of_matrices(copied)
@@ -53,6 +56,13 @@ def _can_be_flat(layer: ConvI8) -> bool:
     few = taps * layer.out_c <= FEW_WEIGHTS
     usual = _is_fixed(layer) and not layer.window.is_pixels
     return usual and taps <= MOST_GATHERED and (same or few)
+
+
+def _can_be_rounded(layer: ConvI8) -> bool:
+    """Whether runs can be read to whole quads: in memory of the kernel's own, by few weights."""
+    plan = layer.plan
+    few = layer.window.taps * layer.in_c // layer.groups * layer.out_c <= FEW_WEIGHTS
+    return few and plan.ring is not None and plan.run % 4 != 0 and not layer.extra
 
 
 def _can_be_plane(layer: ConvI8) -> bool:

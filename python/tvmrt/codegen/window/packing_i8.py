@@ -122,7 +122,7 @@ def pack_conv(
     plain = fmt.wide or len(layer.extra) > 0
     shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))
     folded = folded + shift * taps * layer.offset
-    quads = quads_of(runs - shift.reshape(-1, 1, 1), layer.plan.gathers)
+    quads = quads_of(runs - shift.reshape(-1, 1, 1), layer.plan.gathers or layer.rounded)
     if layer.flat:
         more = quads_of_run(layer) - quads.shape[1]
         quads = np.pad(quads, ((0, 0), (0, more), (0, 0)))
