@@ -7,6 +7,8 @@
  * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
  * own is run by the caller, so that a busy machine costs no waiting.
  *
+ * Launches that are soon done use only workers that are awake, until a burst of them was worth waking.
+ *
  * A task that its worker has begun cannot be taken over, and where other programs have the processors
  * the worker may be off one for milliseconds. Once that was seen, launches do with fewer threads for a
  * while: programs then share the processors, where each would wait for workers behind the others'.
@@ -31,6 +33,7 @@
 
 enum {
   MAX_WORKERS = 256,
+  SURELY_WAKES = 24,  /* tasks: kernels ask for one for each two microseconds of work */
   LOOKS_A_CLOCK = 64, /* a worker looks so often for a task before it looks at the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
@@ -96,6 +99,16 @@ static struct {
   double length;
   double watched; /* until when launches are watched */
 } truce;
+
+/* What launches of fewer tasks than SURELY_WAKES have to take together, in seconds: to wake a worker takes its caller ten
+ * microseconds, and the worker comes some fifty later. */
+static const double WORTH_WAKING = 50e-6;
+
+/* Of whoever has taken the pool: launches that did without workers, since these slept. */
+static struct {
+  double seconds; /* that they took, one soon after the other; below 0 while one is on its way */
+  double end;     /* of the last of them */
+} without;
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
 /* Wait a little; after a while let others run, who may be what is waited for. */
@@ -372,10 +385,26 @@ static void keep_peace(int count, double own, double end) {
   }
 }
 
+/* The threads that a launch may use of `count`, where it wants so many: small ones do with those that
+ * are awake, until a burst of them has taken as long as it takes to wake the others. */
+static int awake(int count, int wanted) {
+  int found = 1;
+  if (wanted == 0 || wanted >= SURELY_WAKES) return count;
+  while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
+  if (found < count) {
+    const double now = tvmrt__seconds(), so_far = without.seconds;
+    const bool again = now - without.end <= SPIN;
+    without.seconds = so_far >= WORTH_WAKING ? 0.0 : (again ? so_far : 0.0) - now;
+    if (so_far >= WORTH_WAKING) return count;
+  }
+  return found;
+}
+
 /* Does nothing while a launch runs, which owns the truce; it ends by itself then. */
 static void end_truce(void) {
   if (atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) return;
   memset(&truce, 0, sizeof(truce));
+  memset(&without, 0, sizeof(without));
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
 }
 
@@ -422,7 +451,9 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   }
   tvmrt__call_once(&pool_once, set_up_pool);
   count = peaceful(count);
+  if (makes_truces) count = awake(count, num_task);
   rc = count == 1 ? run_alone(flambda, cdata) : run_in_pool(flambda, cdata, count);
+  if (without.seconds < 0.0) without.seconds += without.end = tvmrt__seconds();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }

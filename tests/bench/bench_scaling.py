@@ -17,6 +17,8 @@ pause. ``trip`` is how long a word takes from one processor to another and back,
 least and the most of the rounds: some hundred where both share a cache, several times that where
 each has its own, which a virtual machine may have changed from one minute to the next, and scaling
 with it.
+The last line tells which networks several threads make slower: there should be none. Small ones
+show it, with slices of 0.05 seconds or so: ``bench_scaling.py $TVMRT_MODELS/*.onnx --slice 0.05``.
 ``--json`` writes all slices' medians and fastest runs.
 """
 
@@ -39,6 +41,7 @@ from statistics import median
 import bench_runtimes
 
 SOURCE = Path(__file__).parent / "ping_pong.c"
+SLOWER = 0.98  # scaling, by rounds and by the fastest runs, below which threads are in the way
 Slice = dict[str, float]  # "median" and "fastest" in seconds, "idle" as a part of a processor
 
 
@@ -166,6 +169,8 @@ def summary(rows: list[dict], threads: int) -> None:
         values = [ratio(row, first, second)[0] for row in rows]
         mean = math.exp(sum(map(math.log, values)) / len(values))
         print(f"{name}: geometric mean {mean:.3f}, least {min(values):.3f}")
+    slower = [row["network"] for row in rows if max(ratio(row, *pairs_of(threads)[0][1:])) < SLOWER]
+    print(f"slower with {threads} threads than with one: {', '.join(slower) or 'none'}")
 
 
 def main() -> None:

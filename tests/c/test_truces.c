@@ -1,4 +1,5 @@
-/* Launches whose workers had no processor, and what the next ones do: a worker that sleeps in its task
+/* Launches that do with fewer threads: with those that are awake, as they are short, or after some
+ * whose workers had no processor. A worker that sleeps in its task
  * is one whose processor another program has. */
 #include <pthread.h>
 #include <sched.h>
@@ -97,9 +98,51 @@ static void test_a_number_of_threads_ends_a_truce(void** state) {
   assert_int_equal(launch(), 2);
 }
 
+static int count_tasks(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  (void)task_id;
+  atomic_store(&((group*)cdata)->num_task, env->num_task);
+  return 0;
+}
+
+/* The tasks of a launch that computes nothing and wants so many. */
+static int short_launch(int wanted) {
+  group g = {0};
+  assert_ok(TVMBackendParallelLaunch(count_tasks, &g, wanted));
+  return g.num_task;
+}
+
+/* On a busy machine a worker may not have come to its sleep: it is given another try. */
+static bool does_without_sleepers(int wanted) {
+  for (int i = 0; i < MOST_LAUNCHES; ++i) {
+    use_workers(2);
+    (void)short_launch(0);
+    sleep_ms(5); /* the worker is asleep then */
+    if (short_launch(wanted) == 1) return true;
+  }
+  return false;
+}
+
+static void test_a_small_launch_does_not_wake_who_sleeps(void** state) {
+  (void)state;
+  assert_true(does_without_sleepers(2));
+  assert_false(does_without_sleepers(24)); /* tasks enough for any number of threads */
+  assert_false(does_without_sleepers(0));
+}
+
+/* Microseconds of work, one launch after the other. */
+static void test_many_small_launches_wake_who_sleeps(void** state) {
+  long launches = 0;
+  (void)state;
+  assert_true(does_without_sleepers(2));
+  while (short_launch(2) == 1 && launches < 1000000) ++launches;
+  assert_in_range(launches, 0, 999999);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_variable_has_all_launches_use_all_threads),
+      cmocka_unit_test(test_a_small_launch_does_not_wake_who_sleeps),
+      cmocka_unit_test(test_many_small_launches_wake_who_sleeps),
       cmocka_unit_test(test_launches_do_with_fewer_threads_where_workers_lose_their_processors),
       cmocka_unit_test(test_a_truce_ends_by_itself),
       cmocka_unit_test(test_a_number_of_threads_ends_a_truce),

@@ -106,7 +106,8 @@ typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv* penv, void* 
  * \param num_task [in] Wanted number of tasks; 0 for as many as there are workers. The number that
  *                 runs is penv->num_task: fewer where there are fewer workers, and 1, on the calling
  *                 thread, if there is one worker, if the caller is itself a task, or if another
- *                 thread is using the workers at the moment.
+ *                 thread is using the workers at the moment. Kernels want one for each two
+ *                 microseconds of work: few are done without workers that sleep.
  *
  * Task 0 runs on the calling thread. All tasks run at the same time if they use the barrier.
  * Errors:  0, or -1 with the texts of the failed tasks, a line each: "Task <i> error: <text>".

@@ -8,8 +8,8 @@ from itertools import takewhile
 from math import prod
 
 from tvmrt import processor
+from tvmrt.codegen.c.initializers import PARALLEL_WORK
 from tvmrt.codegen.target import Target, get_target, vectors_of
-from tvmrt.codegen.window.layer_f32 import PARALLEL_WORK
 from tvmrt.ir.program import Program
 from tvmrt.ir.rounding import ceil_div
 from tvmrt.ir.tuned import (
@@ -30,7 +30,7 @@ from .measure import Timing, measure, options_of
 
 WIN = 0.98  # of the usual time, from which on a choice is not an accident
 THREADS_WIN = 0.95  # of the time on fewer threads: others could be used by other programs
-SURELY_PARALLEL = 100 * PARALLEL_WORK  # multiply-adds that are shared out in any case
+SURELY_PARALLEL = 250 * PARALLEL_WORK  # multiply-adds that are shared out in any case
 
 
 @dataclass(frozen=True)

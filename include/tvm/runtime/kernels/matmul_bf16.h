@@ -159,7 +159,8 @@ static inline int tvmrt_matmul_bf16(const tvmrt_matmul_f32_layer* layer,
   tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
   const int64_t work = batch * layer->m * layer->n * (((int64_t)layer->k + 1) / 2);
-  return tvmrt_launch(tvmrt_matmul_bf16_task, &job, work, TVMRT_PARALLEL_MIN_MACS);
+  return tvmrt_launch(tvmrt_matmul_bf16_task, &job, work,
+                      tvmrt_bf16_macs(tiles) * TVMRT_PARALLEL_MIN_PRODUCT);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_MATMUL_BF16_H_ */

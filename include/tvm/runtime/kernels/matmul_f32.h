@@ -260,7 +260,7 @@ static inline int tvmrt_matmul_f32(const tvmrt_matmul_f32_layer* layer,
   tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
   return tvmrt_launch(tvmrt_matmul_f32_task, &job, batch * layer->m * layer->n * layer->k,
-                      TVMRT_PARALLEL_MIN_MACS);
+                      TVMRT_PARALLEL_MIN_PRODUCT);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_MATMUL_F32_H_ */

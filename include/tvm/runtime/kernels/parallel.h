@@ -17,15 +17,29 @@
 #include <tvm/runtime/c_backend_api.h>
 
 /*!
- * \brief Multiply-adds below which a kernel does not wake other threads.
+ * \brief Nanoseconds of one core's work that are shared by two.
  *
- * Waking and joining a thread costs some microseconds, in which one core does about as many.
+ * A launch takes 0.6 microseconds where the worker is awake, and what steps of one thread and of two
+ * hand to each other 10 nanoseconds a line: layers shared one after the other win from some 2
+ * microseconds on. python/tvmrt/codegen/c/initializers.py has the same number.
+ */
+#define TVMRT_PARALLEL_MIN_NS 2000
+
+/*!
+ * \brief The same in multiply-adds of float layers with windows: a core does four for each lane of its
+ * vectors in a nanosecond.
  */
 #ifndef TVMRT_PARALLEL_MIN_MACS
-#define TVMRT_PARALLEL_MIN_MACS 300000
+#define TVMRT_PARALLEL_MIN_MACS (TVMRT_PARALLEL_MIN_NS * 4 * TVMRT_SIMD_LANES_F32)
 #endif
 
-/*! \brief Floats of moved memory that weigh as much as TVMRT_PARALLEL_MIN_MACS. */
+/*!
+ * \brief The same of matrix products: their factors come from steps that were shared by other rows or
+ * columns, or not at all, so that half of them moves to another core.
+ */
+#define TVMRT_PARALLEL_MIN_PRODUCT (5 * TVMRT_PARALLEL_MIN_MACS)
+
+/*! \brief Floats of moved memory that are shared. */
 #ifndef TVMRT_PARALLEL_MIN_FLOATS
 #define TVMRT_PARALLEL_MIN_FLOATS 100000
 #endif
@@ -81,8 +95,8 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 #endif
 
 /*!
- * \brief Runs lambda on threads that each get half of threshold at least, or here alone where the
- * work is less than threshold.
+ * \brief Runs lambda on two threads where the work is threshold, on one more for each time that, or
+ * here alone where it is less.
  * \param work The size of the work, in the unit of threshold.
  * \param most So many threads at most; 0: any number.
  * \return 0, or -1 where a task failed or no thread could be started.
@@ -91,7 +105,7 @@ static inline int tvmrt_launch_on(FTVMParallelLambda lambda, void* closure, int6
                                   int64_t threshold, int32_t most) {
 #ifndef TVMRT_FREESTANDING
   if (work >= threshold) {
-    const int64_t worth = threshold > 1 ? work / (threshold / 2) : work;
+    const int64_t worth = 1 + work / (threshold > 0 ? threshold : 1);
     const int64_t wanted = most > 0 && most < worth ? most : worth;
     return TVMBackendParallelLaunch(lambda, closure, wanted < INT32_MAX ? (int)wanted : INT32_MAX);
   }

@@ -37,8 +37,9 @@ def print_struct(
 # Members that no run changes, from which on a copy of them is less code than writing each.
 COPIED_MEMBERS = 12
 
-# TVMRT_PARALLEL_MIN_MACS: a kernel that never does more is inlined, its struct's numbers with it.
-INLINED_WORK = 300000
+# Multiply-adds of floats that two threads share, of the widest vectors: TVMRT_PARALLEL_MIN_MACS. A
+# kernel that never does more is inlined, its struct's numbers with it.
+PARALLEL_WORK = 2000 * 4 * 16
 
 
 def print_layer(
@@ -52,7 +53,7 @@ def print_layer(
     """
     open_ = dict(_open_members(fields))
     work = fields.get("work") if work is None else work
-    inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < INLINED_WORK
+    inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < PARALLEL_WORK
     if not open_:
         print_struct(f, f"static const {declared}", fields)
     elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:

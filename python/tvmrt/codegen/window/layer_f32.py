@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tvmrt.ir.extent import Whole, symbols_of
+from tvmrt.ir.extent import Whole, most, symbols_of
 
+from ..c.initializers import PARALLEL_WORK
 from ..loops.nest import MOST_THREADS
 from .plan import (
     FLOAT,
@@ -22,14 +23,20 @@ from .tile_kinds import FLOATS, TileKind
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
-PARALLEL_WORK = 300000  # TVMRT_PARALLEL_MIN_MACS
 WEIGHT_BYTES = 512 << 10  # of a group in bfloat16, above which blocks of channels take turns
-WEIGHT_WORK = 4  # multiply-adds in which one weight comes from memory, where it is used once
+# Fifths of the work of a layer that are worth sharing: a weight that is used once comes from the
+# cache while nothing else is done; layers of few pixels stand alone in networks of microseconds.
+FEW_USES = 4
+ONE_USE = 8
+SOME_USES = 2
+MOVED_WORK = 36  # multiply-adds in which half of a float moves to another core, twice
+MOST_MOVED = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT
+FASTEST = 16  # times as many multiply-adds as of floats, at most, in the same time
 
 
 def enough_work(threads: int) -> int:
-    """The least work that so many threads share; 0 for all that there can be."""
-    return PARALLEL_WORK * (threads or MOST_THREADS) // 2
+    """Work that so many threads share, whatever the arithmetic; 0 for all that there can be."""
+    return FASTEST * PARALLEL_WORK * (threads or MOST_THREADS)
 
 
 @dataclass(frozen=True)
@@ -53,9 +60,10 @@ class LayerF32:
         ins, outs = in_channels // groups, out_channels // groups
         plan = plan_window(window.in_rows(), ins, element=FLOAT)
         uses = window.pixels
-        if not symbols_of(uses) and uses < WEIGHT_WORK:
-            uses = WEIGHT_WORK
-        return cls(plan, groups, ins, outs, uses * out_channels * window.taps * ins)
+        work = uses * out_channels * window.taps * ins
+        if not symbols_of(uses) and uses <= FEW_USES:
+            work = work * (ONE_USE if uses == 1 else SOME_USES) // 5
+        return cls(plan, groups, ins, outs, work)
 
     @classmethod
     def planes(cls, window: Window, in_channels: int, out_channels: int) -> LayerF32:
@@ -112,6 +120,15 @@ class LayerF32:
         inputs = window.batch * prod(window.in_)
         work = inputs * window.taps * plan.channels * groups * outs
         return cls(plan, groups, plan.channels, outs, work)
+
+    def of_product(self) -> LayerF32:
+        """The layer of a matrix product, which threads share where half of it takes longer than
+        what it reads and writes to get to another core: steps around it are shared otherwise."""
+        rows = self.window.pixels
+        moved = MOVED_WORK * most(rows) * (self.in_channels + self.out_channels)
+        if most(self.work) >= PARALLEL_WORK + min(moved, MOST_MOVED):
+            return self
+        return replace(self, work=0)
 
     def shared_out(self, threads: int | None) -> LayerF32:
         """The layer for that many threads of a run, see ``Choice``; None: as its work is."""

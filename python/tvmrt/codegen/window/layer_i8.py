@@ -445,9 +445,10 @@ class ConvI8:
 
     @property
     def _work(self) -> int:
-        """The layer's work in multiply-adds of floats, four of bytes taking the time of one."""
+        """The layer's work in multiply-adds of floats."""
         of_group = self.in_c // self.groups
-        work = self.window.pixels * self.out_c * self.window.taps * of_group // 4
+        macs = self.window.pixels * self.out_c * self.window.taps * of_group
+        work = self.fmt.floats(macs, self.groups > 1)
         return work if self.threads < 2 else max(work, enough_work(self.threads))
 
     @property

@@ -301,7 +301,7 @@ class _MatMulPrinter(_Product):
         """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
         in cache."""
         f, row = self.f, self.row
-        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind)
+        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).of_product()
         layer = layer.shared_out(self.lowering.chosen(self.step).threads)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)

@@ -21,6 +21,7 @@ from tvmrt.ir.quantized import storage_range
 from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import (
+    PARALLEL_WORK,
     print_layer,
     print_struct,
     share_layer,
@@ -28,6 +29,7 @@ from ..c.initializers import (
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, DENSE, lowers, same_place
+from ..target import Target
 from . import packing_i8 as packing
 from .boards.factors import all_fixed, factors
 from .boards.float_rows import print_floats
@@ -45,9 +47,14 @@ from .row_operands import fits_rows, row_strides
 from .tile_sums import other_summand, plus_initializer
 from .tiles_i8 import FORMATS, SHARED, Format, name_format
 
-# Fewer multiply-adds than this are done before a second thread has woken up.
-PARALLEL_MACS = 1 << 20
 _DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
+
+
+def threads_for(target: Target, macs: int, grouped: bool = False) -> int:
+    """What share so many multiply-adds of bytes, as kernels count: 1 for the caller alone, 0 for
+    all threads. More than of floats: depthwise layers around small ones are not shared."""
+    fmt = FORMATS[target.int8_tiles or target.int8]
+    return 0 if target.threads and fmt.floats(macs, grouped) >= 2.5 * PARALLEL_WORK else 1
 
 
 class IntegerProduct(BoardLowering):
@@ -90,7 +97,7 @@ class IntegerProduct(BoardLowering):
     @property
     def threads(self) -> int:
         """As the kernels count: 1 for the caller alone, 0 for all."""
-        return 0 if self.target.threads and most(self.macs()) >= PARALLEL_MACS else 1
+        return threads_for(self.target, most(self.macs()), self.groups > 1)
 
     @property
     def groups(self) -> int:

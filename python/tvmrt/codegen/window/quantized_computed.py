@@ -18,7 +18,7 @@ from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
 from .layer_i8 import ConvI8
 from .matrices_i8 import suited
-from .quantized import PARALLEL_MACS, print_tiles_layer, row_step
+from .quantized import print_tiles_layer, row_step, threads_for
 from .tiles_i8 import FORMATS, name_format
 
 
@@ -78,7 +78,7 @@ class QMatMulComputedLowering(Lowering):
 
     def _layer(self, a, y) -> ConvI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
-        threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
+        threads = threads_for(self.target, rows * depth * columns)
         layer = ConvI8.matmul(
             FORMATS[self.target.int8_tiles or self.target.int8],
             rows,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tvmrt.ir.extent import most
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.rounding import ceil_div, round_up
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class Format:
     def matrices(self) -> bool:
         """Whether tiles are of matrices."""
         return bool(self.by_vectors)
+
+    def floats(self, macs: Whole, grouped: bool = False) -> Whole:
+        """Multiply-adds of floats in the time of so many of bytes; tiles of matrices are of dense
+        layers alone."""
+        return macs // (16 if self.matrices and not grouped else 4)
 
     def offset(self, x_signed: bool) -> int:
         """What the kernel adds to every activation before it multiplies."""

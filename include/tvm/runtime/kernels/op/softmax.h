@@ -374,8 +374,8 @@ TVMRT_SELDOM int tvmrt_softmax_f32_shared_task(int task, TVMParallelGroupEnv* en
 static inline int tvmrt_softmax_f32(FTVMParallelLambda task, int log, const float* x, float* y,
                                     int64_t outer, int64_t n, int64_t inner) {
   tvmrt_softmax_f32_job job = {x, y, outer, n, inner, log};
-  /* An exponential costs about ten moves. */
-  return tvmrt_launch(task, &job, 10 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
+  /* An exponential costs about three moves. */
+  return tvmrt_launch(task, &job, 3 * outer * n * inner, TVMRT_PARALLEL_MIN_FLOATS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_OP_SOFTMAX_H_ */

@@ -437,6 +437,12 @@ static inline void tvmrt_bf16_round_planes(void* words, int each, const float* x
 /*! \brief For tiles whose input pairs are two words. */
 static const tvmrt_pairs_f32 tvmrt_pairs_wide = {1, NULL, NULL};
 
+/*! \brief Products of pairs that take the time of a float one: those of AMX are the only tiles that
+ * begin. */
+TVMRT_INLINE int64_t tvmrt_bf16_macs(const tvmrt_tiles_f32* tiles) {
+  return tiles->pairs && tiles->pairs->begin ? 6 : 1;
+}
+
 /*! \brief Around what a task computes by tiles of that run, on its thread. */
 TVMRT_INLINE void tvmrt_bf16_begin(const tvmrt_tiles_f32* tiles, int64_t run) {
   if (tiles->pairs && tiles->pairs->begin) tiles->pairs->begin(tiles->width[0], run);
