@@ -108,9 +108,18 @@ def _zeros(name: str) -> np.ndarray:
             "rounded",
         ),
         (Shape(in_c=2048, out_c=1000, size=ONE, kernel=ONE, pad=NONE), "vectors"),
+        (Shape(in_c=128, out_c=8, size=ONE, kernel=ONE, pad=NONE), "vectors"),
         (Shape(in_c=4, out_c=16, size=(30, 30), kernel=ONE, pad=NONE), "vectors"),
     ],
-    ids=["few columns", "few columns apart", "many pixels", "colours", "one pixel", "few channels"],
+    ids=[
+        "few columns",
+        "few columns apart",
+        "many pixels",
+        "colours",
+        "one pixel",
+        "one vector",
+        "few channels",
+    ],
 )
 def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
     w = np.zeros((shape.out_c, shape.in_c, *shape.kernel), np.int8)

@@ -19,6 +19,7 @@ LINE = 64  # bytes
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
 NEAR_WEIGHTS = 24 * 1024  # bytes
 MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
+FIRST_CYCLES = 2000.0  # in which a task makes the registers ready, and gives them back
 MOST_GATHERED = 1024  # bytes of a window: those of a tile stay in the first-level cache
 PLANE_BYTES = 96 * 1024
 FEW_WEIGHTS = 64 * 1024  # bytes, which may lie in an order of their own
@@ -122,7 +123,9 @@ def cycles_of_matrices(layer: ConvI8) -> float:
         products = steps * MATRIX_ROWS * o * ceil_div(t, MATRIX_ROWS) * 1.4
         return products + 60.0 + o * t * (1.5 + 0.6 * left) if o and t else 0.0
 
-    return most(layer.rows) * row_cycles(tile, layer.tiling, layer.vectors, most(layer.width))
+    return FIRST_CYCLES + most(layer.rows) * row_cycles(
+        tile, layer.tiling, layer.vectors, most(layer.width)
+    )
 
 
 def cycles_of_vectors(layer: ConvI8) -> float:
