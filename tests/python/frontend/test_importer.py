@@ -231,6 +231,25 @@ def test_an_initialiser_listed_as_input_stays_a_constant():
     assert [v.name for v in graph.inputs] == ["x"]
 
 
+def test_initialisers_may_be_declared_as_values_too():
+    """As torch.onnx.export writes them: halves of a row change places, by axes that stand there."""
+    held = {"half": [2], "end": [2**62], "start": [0], "axes": [1], "steps": [1]}
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "half", "axes", "steps"], ["a"]),
+        helper.make_node("Slice", ["x", "half", "end", "axes", "steps"], ["b"]),
+        helper.make_node("Concat", ["b", "a"], ["y"], axis=-1),
+    ]
+    weights = {name: np.array(value) for name, value in held.items()}
+    network = model(nodes, {"x": np.zeros((1, 4), np.float32)}, ["y"], weights, opset=18)
+    for name in held:
+        info = helper.make_tensor_value_info(name, TensorProto.INT64, [1])
+        network.graph.value_info.append(info)
+    for name in ("a", "b"):
+        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2])
+        network.graph.value_info.append(info)
+    assert import_model(network).outputs[0].shape == (1, 4)
+
+
 def test_constant_work_is_done_at_import():
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),

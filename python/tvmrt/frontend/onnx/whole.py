@@ -8,7 +8,7 @@ is put right first: names and shapes that are left out, versions of the file for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 import onnx
 from onnx import TensorProto, checker, helper, shape_inference
@@ -101,13 +101,21 @@ def _complete(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _forget_shapes(model: onnx.ModelProto) -> None:
-    """Drop declared shapes that are computed: onnxruntime warns of a wrong one, and goes on."""
+    """Drop declared shapes that are computed: onnxruntime warns of a wrong one, and goes on.
+
+    A tensor of the file has its own: where it is declared without one, the package takes axes that
+    it holds for none.
+    """
     for graph in graphs(model):
         infos = [*graph.output, *graph.value_info]
+        held = {tensor.name: tensor.dims for tensor in graph.initializer}
         # of nested graphs the inputs, too
         for info in infos if graph is model.graph else [*infos, *graph.input]:
+            type = info.type.tensor_type
             if info.type.HasField("tensor_type"):
-                info.type.tensor_type.ClearField("shape")
+                type.ClearField("shape")
+                if info.name in held:
+                    info.CopyFrom(_info(info.name, type.elem_type, held[info.name]))
 
 
 def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
@@ -137,10 +145,7 @@ def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -
         else:
             _declare(copy, tensor.name, tensor)
     for sparse in graph.sparse_initializer:
-        info = helper.make_tensor_value_info(
-            sparse.values.name, sparse.values.data_type, list(sparse.dims)
-        )
-        copy.input.append(info)
+        copy.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
     copy.output.extend(graph.output)
     copy.value_info.extend(graph.value_info)
 
@@ -153,7 +158,11 @@ def _large_constant(node: onnx.NodeProto) -> TensorProto | None:
 
 
 def _declare(graph: onnx.GraphProto, name: str, tensor: TensorProto) -> None:
-    graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims)))
+    graph.input.append(_info(name, tensor.data_type, tensor.dims))
+
+
+def _info(name: str, element: int, dims: Iterable[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, element, list(dims))
 
 
 def _sentence(text: str, model: onnx.ModelProto) -> str:
