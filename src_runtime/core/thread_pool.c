@@ -34,6 +34,7 @@
 enum {
   MAX_WORKERS = 256,
   SURELY_WAKES = 24,  /* tasks: kernels ask for one for each two microseconds of work */
+  LONG_LAUNCHES = 32, /* that wake workers after one of few tasks that took long */
   LOOKS_A_CLOCK = 64, /* a worker looks so often for a task before it looks at the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
@@ -100,14 +101,16 @@ static struct {
   double watched; /* until when launches are watched */
 } truce;
 
-/* What launches of fewer tasks than SURELY_WAKES have to take together, in seconds: to wake a worker takes its caller ten
- * microseconds, and the worker comes some fifty later. */
+/* What launches of fewer tasks than SURELY_WAKES have to take together, in seconds: to wake a worker
+ * takes its caller ten microseconds, and the worker comes some fifty later. */
 static const double WORTH_WAKING = 50e-6;
 
 /* Of whoever has taken the pool: launches that did without workers, since these slept. */
 static struct {
-  double seconds; /* that they took, one soon after the other; below 0 while one is on its way */
-  double end;     /* of the last of them */
+  double begin;   /* of one that is on its way, else 0 */
+  double end;     /* of the last one */
+  double seconds; /* that they took, one soon after the other */
+  int long_ones;  /* launches still to come that wake workers */
 } without;
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
@@ -388,16 +391,30 @@ static void keep_peace(int count, double own, double end) {
 /* The threads that a launch may use of `count`, where it wants so many: small ones do with those that
  * are awake, until a burst of them has taken as long as it takes to wake the others. */
 static int awake(int count, int wanted) {
+  const bool is_long = without.long_ones > 0 && without.long_ones-- > 0;
   int found = 1;
-  if (wanted == 0 || wanted >= SURELY_WAKES) return count;
+  if (wanted == 0 || wanted >= SURELY_WAKES || is_long) return count;
   while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
-  if (found < count) {
-    const double now = tvmrt__seconds(), so_far = without.seconds;
-    const bool again = now - without.end <= SPIN;
-    without.seconds = so_far >= WORTH_WAKING ? 0.0 : (again ? so_far : 0.0) - now;
-    if (so_far >= WORTH_WAKING) return count;
+  if (found == count) return count;
+  if (without.seconds >= WORTH_WAKING) {
+    without.seconds = 0.0;
+    return count;
   }
+  without.begin = tvmrt__seconds();
+  if (without.begin - without.end > SPIN) without.seconds = 0.0;
   return found;
+}
+
+/* Where the number of tasks said little of a launch's time, as it may in code of others, it is not
+ * asked for a while. */
+static void count_without(void) {
+  double took;
+  if (without.begin == 0.0) return;
+  without.end = tvmrt__seconds();
+  took = without.end - without.begin;
+  without.seconds += took;
+  if (took >= WORTH_WAKING) without.long_ones = LONG_LAUNCHES;
+  without.begin = 0.0;
 }
 
 /* Does nothing while a launch runs, which owns the truce; it ends by itself then. */
@@ -453,7 +470,7 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   count = peaceful(count);
   if (makes_truces) count = awake(count, num_task);
   rc = count == 1 ? run_alone(flambda, cdata) : run_in_pool(flambda, cdata, count);
-  if (without.seconds < 0.0) without.seconds += without.end = tvmrt__seconds();
+  count_without();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }

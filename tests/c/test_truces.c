@@ -138,11 +138,31 @@ static void test_many_small_launches_wake_who_sleeps(void** state) {
   assert_in_range(launches, 0, 999999);
 }
 
+static int sleep_a_while(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  sleep_ms(1);
+  return count_tasks(task_id, env, cdata);
+}
+
+/* Code of others may want few tasks that take long. */
+static void test_long_launches_of_few_tasks_wake_who_sleeps(void** state) {
+  int on_all = 0;
+  (void)state;
+  assert_true(does_without_sleepers(2));
+  for (int i = 0; i < 20; ++i) {
+    group g = {0};
+    sleep_ms(2);
+    assert_ok(TVMBackendParallelLaunch(sleep_a_while, &g, 2));
+    on_all += g.num_task == 2;
+  }
+  assert_in_range(on_all, 15, 20);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_variable_has_all_launches_use_all_threads),
       cmocka_unit_test(test_a_small_launch_does_not_wake_who_sleeps),
       cmocka_unit_test(test_many_small_launches_wake_who_sleeps),
+      cmocka_unit_test(test_long_launches_of_few_tasks_wake_who_sleeps),
       cmocka_unit_test(test_launches_do_with_fewer_threads_where_workers_lose_their_processors),
       cmocka_unit_test(test_a_truce_ends_by_itself),
       cmocka_unit_test(test_a_number_of_threads_ends_a_truce),
