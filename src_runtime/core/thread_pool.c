@@ -7,11 +7,7 @@
  * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
  * own is run by the caller, so that a busy machine costs no waiting.
  *
- * Launches that are soon done use only workers that are awake, until a burst of them was worth waking.
- *
- * A task that its worker has begun cannot be taken over, and where other programs have the processors
- * the worker may be off one for milliseconds. Once that was seen, launches do with fewer threads for a
- * while: programs then share the processors, where each would wait for workers behind the others'.
+ * With how many threads launches do where all would be slower is told in fewer_threads.h.
  *
  * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 gives each worker
  * a processor of its own (other runtimes do so unasked, which slows programs that share a machine);
@@ -29,12 +25,11 @@
 #include "../base/error.h"
 #include "../platform/system.h"
 #include "../platform/threads.h"
+#include "fewer_threads.h"
 #include "function.h"
 
 enum {
   MAX_WORKERS = 256,
-  SURELY_WAKES = 24,  /* tasks: kernels ask for one for each two microseconds of work */
-  LONG_LAUNCHES = 32, /* that wake workers after one of few tasks that took long */
   LOOKS_A_CLOCK = 64, /* a worker looks so often for a task before it looks at the clock */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
@@ -82,36 +77,6 @@ static const double SPIN = 100e-6;
 /* After which it lets others run now and then. */
 static const double SPIN_ALONE = 25e-6;
 
-/* A worker without a processor for longer is late, in seconds: waking one takes less. */
-static const double LATE = 0.2e-3;
-/* For how long launches do with fewer threads then: at first, and at most when it happens again. */
-static const double SHORTEST_TRUCE = 10e-3;
-static const double LONGEST_TRUCE = 320e-3;
-
-/* For how long launches are watched once one has waited for long, and trusted if that finds nothing:
- * uneven tasks are waited for, too, and watching costs calls of the system. */
-static const double WATCH = 20e-3;
-static const double TRUST = 60e-3;
-
-/* Of whoever has taken the pool. */
-static struct {
-  int threads; /* that launches may use until then; 0: any number */
-  double until;
-  double length;
-  double watched; /* until when launches are watched */
-} truce;
-
-/* What launches of fewer tasks than SURELY_WAKES have to take together, in seconds: to wake a worker
- * takes its caller ten microseconds, and the worker comes some fifty later. */
-static const double WORTH_WAKING = 50e-6;
-
-/* Of whoever has taken the pool: launches that did without workers, since these slept. */
-static struct {
-  double begin;   /* of one that is on its way, else 0 */
-  double end;     /* of the last one */
-  double seconds; /* that they took, one soon after the other */
-  int long_ones;  /* launches still to come that wake workers */
-} without;
 static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
 /* Wait a little; after a while let others run, who may be what is waited for. */
@@ -358,70 +323,26 @@ static void finish_tasks(int first, int count) {
   }
 }
 
-/* The threads that a launch may use of `count`. The first launch after the truce uses all threads
- * and so finds out whether it is needed again. */
-static int peaceful(int count) {
-  if (truce.threads == 0 || truce.threads >= count) return count;
-  if (tvmrt__seconds() < truce.until) return truce.threads;
-  truce.threads = 0;
-  return count;
+/* The threads that a launch may use of `count`, where it wants so many: small ones do with those that
+ * are awake. */
+static int awake(int count, int wanted) {
+  int found = 1;
+  while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
+  return found < count && tvmrt__does_without(wanted) ? found : count;
 }
 
-/* A launch on `count` threads has waited for its workers from `own` to `end`. Two steps: a launch
- * that had to wait has the next ones watched, as waiting may have been the fault of uneven tasks;
- * only a watched one, whose workers were without a processor, makes a truce. Truces double while
- * they follow each other, and after a long time without begin short again. */
-static void keep_peace(int count, double own, double end) {
+/* Of the tasks that workers did. */
+static int count_late(int count) {
   int late = 0;
   int i;
-  for (i = 1; i < count; ++i) late += workers[i].off > LATE;
-  if (late > 0 && end - own > LATE) {
-    truce.length = truce.length > 0.0 ? 2.0 * truce.length : SHORTEST_TRUCE;
-    if (truce.length > LONGEST_TRUCE) truce.length = LONGEST_TRUCE;
-    truce.until = end + truce.length;
-    truce.threads = count - late;
-    truce.watched = truce.until + WATCH;
-  } else if (end - own > LATE) {
-    if (end > truce.watched + TRUST) truce.watched = end + WATCH;
-  } else if (end - truce.until > LONGEST_TRUCE) {
-    truce.length = 0.0;
-  }
-}
-
-/* The threads that a launch may use of `count`, where it wants so many: small ones do with those that
- * are awake, until a burst of them has taken as long as it takes to wake the others. */
-static int awake(int count, int wanted) {
-  const bool is_long = without.long_ones > 0 && without.long_ones-- > 0;
-  int found = 1;
-  if (wanted == 0 || wanted >= SURELY_WAKES || is_long) return count;
-  while (found < count && (found >= num_started || !atomic_load(&workers[found].asleep))) ++found;
-  if (found == count) return count;
-  if (without.seconds >= WORTH_WAKING) {
-    without.seconds = 0.0;
-    return count;
-  }
-  without.begin = tvmrt__seconds();
-  if (without.begin - without.end > SPIN) without.seconds = 0.0;
-  return found;
-}
-
-/* Where the number of tasks said little of a launch's time, as it may in code of others, it is not
- * asked for a while. */
-static void count_without(void) {
-  double took;
-  if (without.begin == 0.0) return;
-  without.end = tvmrt__seconds();
-  took = without.end - without.begin;
-  without.seconds += took;
-  if (took >= WORTH_WAKING) without.long_ones = LONG_LAUNCHES;
-  without.begin = 0.0;
+  for (i = 1; i < count; ++i) late += workers[i].off > TVMRT_LATE;
+  return late;
 }
 
 /* Does nothing while a launch runs, which owns the truce; it ends by itself then. */
 static void end_truce(void) {
   if (atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) return;
-  memset(&truce, 0, sizeof(truce));
-  memset(&without, 0, sizeof(without));
+  tvmrt__forget_launches();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
 }
 
@@ -448,12 +369,12 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   job.cdata = cdata;
   job.env.num_task = count;
   job.env.sync_handle = &workers[first];
-  job.watched = makes_truces && begin < truce.watched;
+  job.watched = makes_truces && tvmrt__is_watched(begin);
   post_tasks(first, count);
   if (caller_works) run_task(&workers[0]);
   own = makes_truces ? tvmrt__seconds() : 0.0;
   finish_tasks(first, count);
-  if (makes_truces) keep_peace(count, own, tvmrt__seconds());
+  if (makes_truces) tvmrt__keep_peace(count, count_late(count), own, tvmrt__seconds());
   return collect_errors(first, count);
 }
 
@@ -467,10 +388,10 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
     return run_alone(flambda, cdata);
   }
   tvmrt__call_once(&pool_once, set_up_pool);
-  count = peaceful(count);
+  count = tvmrt__peaceful(count);
   if (makes_truces) count = awake(count, num_task);
   rc = count == 1 ? run_alone(flambda, cdata) : run_in_pool(flambda, cdata, count);
-  count_without();
+  tvmrt__end_without();
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }
