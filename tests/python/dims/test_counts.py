@@ -75,6 +75,19 @@ def detector():
     return draft.model(shape, {kept: INT64, chosen: FLOAT})
 
 
+def tuples():
+    """Elements by the tuples that find them: which, those of them that lie in later rows, and the
+    tensor without them."""
+    draft = Draft()
+    places = draft.node("Transpose", [draft.node("NonZero", ["x"])], perm=[1, 0])
+    values = draft.node("GatherND", ["x", places])
+    rows = draft.node("Gather", [places, draft.constant(0, np.int64)], axis=1)
+    later = draft.node("Transpose", [draft.node("NonZero", [rows])], perm=[1, 0])
+    kept = draft.node("GatherND", [places, later])
+    rest = draft.node("ScatterND", ["x", places, draft.node("Neg", [values])])
+    return draft.model({"x": (FLOAT, ["n", 5])}, {values: FLOAT, kept: INT64, rest: FLOAT})
+
+
 def branches():
     """One of two results of different length, and what is computed of it."""
 
@@ -155,6 +168,14 @@ CASES = {
         lambda rng: [
             {"x": (rng.random((3, n)) < share).astype(np.float32)}
             for n, share in ((4, 0.5), (4, 0), (2, 1), (4, 1), (3, 0.3))
+        ],
+    ),
+    "tuples": Case(
+        tuples,
+        {"n": 4},
+        lambda rng: [
+            {"x": (rng.random((n, 5)) < share).astype(np.float32)}
+            for n, share in ((4, 0.5), (4, 0), (1, 1), (2, 0.5), (4, 1))
         ],
     ),
     "unique": Case(unique, {"n": 4}, of_unique),

@@ -8,7 +8,7 @@ from math import gcd, prod
 import numpy as np
 
 from tvmrt.ir import Node, Value
-from tvmrt.ir.extent import Extent
+from tvmrt.ir.extent import Extent, symbols_of
 from tvmrt.ir.program import Step
 
 from ..c.text import plus, times
@@ -153,24 +153,23 @@ class Tuples:
 
     def __init__(self, node: Node, shape, strides, block: int) -> None:
         self.indices = node.inputs[1]
-        self.extents = np.asarray(shape, np.int64)
         self.where = place_text(node, "indices")
         self.shape = shape
         self.strides = strides
         self.offsets: np.ndarray | None = None
         self.run = 1
-        if self.indices.is_constant and are_inside(self._tuples(), self.extents):
-            self._flatten(block)
+        if not self.indices.is_constant or symbols_of(shape, strides):
+            return
+        tuples, extents = self.indices.data.reshape(-1, self.depth), np.asarray(shape, np.int64)
+        if are_inside(tuples, extents):
+            self._flatten(tuples % extents, block)
 
     @property
     def depth(self) -> int:
         return len(self.shape)
 
-    def _tuples(self) -> np.ndarray:
-        return self.indices.data.reshape(-1, self.depth)
-
-    def _flatten(self, block: int) -> None:
-        offsets = self._tuples() % self.extents @ np.asarray(self.strides, np.int64)
+    def _flatten(self, tuples: np.ndarray, block: int) -> None:
+        offsets = tuples @ np.asarray(self.strides, np.int64)
         breaks = np.flatnonzero(np.diff(offsets) != block) + 1
         self.run = gcd(*(int(b) for b in breaks), len(offsets)) if len(offsets) else 1
         self.offsets = offsets[:: self.run]
@@ -200,15 +199,15 @@ class GatherNdLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         data, indices = self.node.inputs
-        batch = prod(data.shape[: self.node.attrs["batch"]])
+        first = self.node.attrs["batch"]
+        batch, named = prod(data.shape[:first]), data.shape[first:]
         depth = indices.shape[-1]
-        named = data.shape[self.node.attrs["batch"] :]
         block = prod(named[depth:])
         places = Places(step, f)
         x, y = places.pointer(data, "data"), f.write()
         strides = dense_strides(named)[:depth]
         tuples = Tuples(self.node, named[:depth], strides, block)
-        count = indices.type.size // depth // max(batch, 1)
+        count = prod(indices.shape[first:-1])
         if tuples.run > 1 and count % tuples.run:
             tuples.run = 1  # a run must not reach into the next sample
             tuples.offsets = None
