@@ -111,8 +111,9 @@ def print_context(f: FunctionWriter, name: str, operands: Sequence[Operand]) -> 
     if not operands:
         return name, "NULL"
     pointers = braces([o.pointer for o in operands])
-    f.line(f"const {name}_operands operands ={GAP}{pointers};")
-    return name, "&operands"
+    context = f.fresh("operands")
+    f.line(f"const {name}_operands {context} ={GAP}{pointers};")
+    return name, f"&{context}"
 
 
 def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
