@@ -131,15 +131,6 @@ def test_what_an_operator_cannot_do_names_node_and_dimension():
         tvmrt.compile(model, dims={"n": 200})
 
 
-def test_what_has_no_code_names_node_and_dimension():
-    """It is found late, where the C is printed."""
-    d = Draft()
-    y = d.node("GatherND", ["x", d.constant([[0, 1], [1, 0]], np.int64)])
-    model = d.model({"x": (FLOAT, ["n", 3])}, {y: FLOAT})
-    with pytest.raises(tvmrt.error.UnsupportedError, match=r"GatherND0_0: .* \(n = 2..8\)"):
-        tvmrt.compile(model, dims={"n": (2, 8)})
-
-
 def test_devices_leave_such_nodes_to_the_cpu():
     case = CASES["encoder"]
     library = tvmrt.compile(case.make(), dims=case.dims, devices=["ccompiler"])

@@ -88,6 +88,18 @@ def tuples():
     return draft.model({"x": (FLOAT, ["n", 5])}, {values: FLOAT, kept: INT64, rest: FLOAT})
 
 
+def told():
+    """By indices of the file, that every length has."""
+    draft = Draft()
+    which, pairs = draft.constant([[0, 1, 1]], np.int64), draft.constant([[0, 1], [1, 0]], np.int64)
+    picked = draft.node("GatherElements", ["x", which], axis=0)
+    put = draft.node("ScatterElements", ["x", which, draft.weight(1, 3)], axis=0)
+    return draft.model(
+        {"x": (FLOAT, ["n", 3])},
+        {put: FLOAT, picked: FLOAT, draft.node("GatherND", ["x", pairs]): FLOAT},
+    )
+
+
 def branches():
     """One of two results of different length, and what is computed of it."""
 
@@ -177,6 +189,11 @@ CASES = {
             {"x": (rng.random((n, 5)) < share).astype(np.float32)}
             for n, share in ((4, 0.5), (4, 0), (1, 1), (2, 0.5), (4, 1))
         ],
+    ),
+    "told": Case(
+        told,
+        {"n": (2, 8)},
+        lambda rng: [{"x": rng.random((n, 3)).astype(np.float32)} for n in (2, 8, 3)],
     ),
     "unique": Case(unique, {"n": 4}, of_unique),
     "unique as they come": Case(lambda: unique(sorted=0), {"n": 4}, of_unique),

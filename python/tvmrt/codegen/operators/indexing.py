@@ -8,7 +8,7 @@ from math import gcd, prod
 import numpy as np
 
 from tvmrt.ir import Node, Value
-from tvmrt.ir.extent import Extent, symbols_of
+from tvmrt.ir.extent import Extent, Whole, least, symbols_of
 from tvmrt.ir.program import Step
 
 from ..c.text import plus, times
@@ -41,13 +41,17 @@ def small(indices: np.ndarray) -> np.ndarray:
     return indices.astype(np.int32 if fits else np.int64)
 
 
-def are_inside(indices: np.ndarray | None, extent: int | np.ndarray) -> bool:
-    """Whether constant indices, None for others, are within an extent, or each tuple in its own."""
-    return indices is not None and bool(((-extent <= indices) & (indices < extent)).all())
+def are_inside(indices: np.ndarray | None, extent: Whole | np.ndarray) -> bool:
+    """Whether constant indices, None for others, are within an extent, whatever a run makes of it,
+    or each tuple in its own."""
+    if indices is None:
+        return False
+    extents = extent if isinstance(extent, np.ndarray) else least(extent)
+    return bool(((-extents <= indices) & (indices < extents)).all())
 
 
 def index_operand(
-    f: FunctionWriter, places: Places, node: Node, extent: int
+    f: FunctionWriter, places: Places, node: Node, extent: Whole
 ) -> tuple[str, str | None]:
     """The pointer to a node's indices, and where a message about them points.
 
@@ -62,7 +66,8 @@ def index_operand(
     if not indices.is_constant:
         return places.pointer(indices, "indices"), where
     return f.constant(
-        "indices", small(np.asarray(indices.data % extent if inside else indices.data, np.int64))
+        "indices",
+        small(np.asarray(indices.data % least(extent) if inside else indices.data, np.int64)),
     ), where
 
 

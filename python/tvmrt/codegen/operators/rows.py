@@ -146,7 +146,7 @@ class TopKLowering(RowLowering):
 class DeterminantLowering(Lowering):
     def scratch_bytes(self) -> int:
         x = self.node.inputs[0]
-        return max(x.shape[-1] ** 2 * x.dtype.itemsize, 1)
+        return max(x.shape[-1] * x.shape[-1] * x.dtype.itemsize, 1)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/determinant.h")
