@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +10,10 @@ from tvmrt.ir import Strided
 from tvmrt.ir.extent import Whole, counts_in, exact_quotient, least, most, symbols_of
 from tvmrt.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.planner.lifetime import lifetimes
+
+from .loops.nest import Loop, merge_loops
+
+_SOURCE, _TARGET = 0, 1  # whose strides of a copy
 
 
 def join_concatenations(program: Program) -> None:
@@ -132,57 +135,38 @@ def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | Non
     turned = _permuted(at, order, source, target)
     if turned is not None:
         return turned
-    axes = _joint_axes(order, source, target)
+    # axes that follow each other without a gap in the target, too, are one
+    axes = merge_loops(source.shape, order, (source.strides, target.strides))
     start = _split(at.offset, axes)
     steps = [_split(s if n != 1 else 0, axes) for n, s in zip(at.shape, at.strides)]
     if start is None or None in steps or not _stays_inside(at.shape, start, steps, axes):
         return None
 
     def moved(counts: list[Whole]) -> Whole:
-        return sum((count * axis.new for count, axis in zip(counts, axes)), 0)
+        return sum((count * axis.strides[_TARGET] for count, axis in zip(counts, axes)), 0)
 
     return Strided(at.shape, tuple(map(moved, steps)), target.offset + moved(start))
 
 
-class _Axis(NamedTuple):
-    """An axis of a copy's source, or several that are one at both its ends."""
-
-    extent: Whole
-    stride: Whole
-    new: Whole  # stride in the target
-
-
-def _joint_axes(order: list[int], source: Strided, target: Strided) -> list[_Axis]:
-    """The source's axes, outermost first; neighbours that follow each other without a gap in the
-    target, too, are one axis."""
-    axes: list[_Axis] = []
-    for d in order:
-        axis = _Axis(source.shape[d], source.strides[d], target.strides[d])
-        if axes and axes[-1].new == axis.extent * axis.new:
-            axis = axis._replace(extent=axes.pop().extent * axis.extent)
-        axes.append(axis)
-    return axes
-
-
-def _split(distance: Whole, axes: list[_Axis]) -> list[Whole] | None:
+def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
     """How many steps along each axis a distance in the source is; None if that is not known."""
     counts: list[Whole] = [0] * len(axes)
-    if symbols_of(distance, [axis.stride for axis in axes]):
+    if symbols_of(distance, [axis.strides[_SOURCE] for axis in axes]):
         for i, axis in enumerate(axes):
-            count = exact_quotient(distance, axis.stride)
+            count = exact_quotient(distance, axis.strides[_SOURCE])
             if count is not None and least(count) >= 0 and least(axis.extent - 1 - count) >= 0:
                 counts[i] = count
                 return counts
         return counts if distance == 0 else None
     sign, left = (-1, -distance) if distance < 0 else (1, distance)
     for i, axis in enumerate(axes):
-        count, left = divmod(left, axis.stride)
+        count, left = divmod(left, axis.strides[_SOURCE])
         counts[i] = sign * count
     return counts if left == 0 else None
 
 
 def _stays_inside(
-    shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[_Axis]
+    shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[Loop]
 ) -> bool:
     """Whether no element of an access lies beyond the end of an axis, in the next step of another:
     only then one stride serves each axis of the access. Both corners would not tell it: they stay

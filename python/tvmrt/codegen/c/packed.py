@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tvmrt.ir import PACKED_PARAMETERS
 
 from .text import wrap
+
+# The names of PACKED_PARAMETERS.
+PACKED_NAMES = (
+    "args", "type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle",
+)  # fmt: skip
 
 # In front of a definition, for names that each of several networks in one program has.
 WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
@@ -30,14 +34,13 @@ def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -
 def shared_name(name: str, own: str) -> list[str]:
     """Lines of C: a packed function by the name that whoever loads the library knows, which calls
     the network's own."""
-    arguments = [re.split(r"[ *]", parameter)[-1] for parameter in PACKED_PARAMETERS]
     return [
         "/* By the name that executors ask for; weak, as each of several networks in one program",
         " * has it. */",
         *packed_prototype(name, result="TVM_DLL int32_t"),
         *WEAK,
         *packed_prototype(name, " {"),
-        *wrap(f"return {own}", arguments, ";", 1),
+        *wrap(f"return {own}", PACKED_NAMES, ";", 1),
         "}",
         "",
     ]
