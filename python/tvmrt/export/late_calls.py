@@ -6,19 +6,23 @@ name that calls through it.
 
 from __future__ import annotations
 
-# result, name, parameters: as tvm/runtime/c_backend_api.h and c_packed_func.h have them
+# result, name, types and names of parameters: as c_backend_api.h and c_packed_func.h have them
 FUNCTIONS = (
-    ("void", "TVMAPISetLastError", "const char *msg"),
-    ("int", "TVMBackendGetFuncFromEnv",
-     "void *mod_node, const char *func_name, TVMFunctionHandle *out"),
+    ("void ", "TVMAPISetLastError", (("const char *", "msg"),)),
+    ("int ", "TVMBackendGetFuncFromEnv",
+     (("void *", "mod_node"), ("const char *", "func_name"), ("TVMFunctionHandle *", "out"))),
     ("void *", "TVMBackendAllocWorkspace",
-     "int device_type, int device_id, uint64_t nbytes, int dtype_code_hint, int dtype_bits_hint"),
-    ("int", "TVMBackendFreeWorkspace", "int device_type, int device_id, void *ptr"),
-    ("int", "TVMBackendParallelLaunch", "FTVMParallelLambda flambda, void *cdata, int num_task"),
-    ("int", "TVMBackendParallelBarrier", "int task_id, TVMParallelGroupEnv *penv"),
-    ("int", "TVMFuncCall",
-     "TVMFunctionHandle func, TVMValue *arg_values, int *type_codes, int num_args,"
-     " TVMValue *ret_val, int *ret_type_code"),
+     (("int ", "device_type"), ("int ", "device_id"), ("uint64_t ", "nbytes"),
+      ("int ", "dtype_code_hint"), ("int ", "dtype_bits_hint"))),
+    ("int ", "TVMBackendFreeWorkspace",
+     (("int ", "device_type"), ("int ", "device_id"), ("void *", "ptr"))),
+    ("int ", "TVMBackendParallelLaunch",
+     (("FTVMParallelLambda ", "flambda"), ("void *", "cdata"), ("int ", "num_task"))),
+    ("int ", "TVMBackendParallelBarrier",
+     (("int ", "task_id"), ("TVMParallelGroupEnv *", "penv"))),
+    ("int ", "TVMFuncCall",
+     (("TVMFunctionHandle ", "func"), ("TVMValue *", "arg_values"), ("int *", "type_codes"),
+      ("int ", "num_args"), ("TVMValue *", "ret_val"), ("int *", "ret_type_code"))),
 )  # fmt: skip
 
 
@@ -31,15 +35,14 @@ def source() -> str:
         "",
     ]
     for result, name, parameters in FUNCTIONS:
-        between = "" if result.endswith("*") else " "
-        names = ", ".join(each.split()[-1].lstrip("*") for each in parameters.split(","))
-        call = f"__{name}({names});"
+        declared = ", ".join(kind + each for kind, each in parameters)
+        call = f"__{name}({', '.join(each for _, each in parameters)});"
         lines += [
-            f"TVM_DLL extern {result}{between}(*__{name})({parameters});",
-            f"{result}{between}(*__{name})({parameters}) = 0;",
-            f"TVM_DLL {result}{between}{name}({parameters});",
-            f"{result}{between}{name}({parameters}) {{",
-            f"  {call}" if result == "void" else f"  return {call}",
+            f"TVM_DLL extern {result}(*__{name})({declared});",
+            f"{result}(*__{name})({declared}) = 0;",
+            f"TVM_DLL {result}{name}({declared});",
+            f"{result}{name}({declared}) {{",
+            f"  {call}" if result == "void " else f"  return {call}",
             "}",
             "",
         ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from tvmrt.ir.extent import Extent, Symbol, Whole, shown
 from tvmrt.ir.graph import TensorType
@@ -28,6 +29,20 @@ OUT_OF_RANGE = "NetworkDimensionOutOfRange"
 
 
 Row = tuple[Symbol, str]
+
+
+class Structs(NamedTuple):
+    """Where C finds the structs of a call; that of counts is a pointer in each place."""
+
+    holder: str = ""  # in front of a struct's name
+    reach: str = "->"  # between it and a member's
+
+    def members(self, name: str) -> str:
+        """The C text of the struct of that name, up to its members."""
+        return f"{self.holder}{name}{self.reach}"
+
+
+ARGUMENTS = Structs()  # the parameters of run
 
 
 def members(program: Program) -> list[Row]:
@@ -69,10 +84,10 @@ def variables(program: Program, prefix: str) -> list[Declaration]:
     return [*sizes, *parameters(program, prefix)[bool(sizes) :]]
 
 
-def values(program: Program, place: str) -> list[str]:
-    """What run passes for them; ``place``: the C text of a struct by its name, up to members."""
-    sizes = [f"(int){place.format('dims')}{name}" for _, name in members(program)]
-    return [*sizes, *([place.format("counts").rstrip("->.")] if program.counts else [])]
+def values(program: Program, structs: Structs) -> list[str]:
+    """What run passes for them."""
+    sizes = [f"(int){structs.members('dims')}{name}" for _, name in members(program)]
+    return [*sizes, *([f"{structs.holder}counts"] if program.counts else [])]
 
 
 def print_counts(program: Program, arguments) -> list[str]:

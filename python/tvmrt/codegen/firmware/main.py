@@ -326,9 +326,9 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     return lines + state.begin(program, prefix, options)
 
 
-def _lent_members(program: Program, place: str = "{}->") -> dict[str, str]:
+def _lent_members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> dict[str, str]:
     """Expressions for the struct members of lent pools, by their names."""
-    struct = place.format("workspace_pools")
+    struct = structs.members("workspace_pools")
     return {pool.name: f"{struct}{pool.name}" for pool in pools_file.lent(program)}
 
 
@@ -346,25 +346,24 @@ def structs_read(program: Program) -> list[str]:
     return [name for name, needed in read.items() if needed]
 
 
-def _members(program: Program, place: str = "{}->") -> list[str]:
+def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> list[str]:
     """Expressions for the struct members of inputs and outputs that the caller passes."""
     if pools_file.io_in_pools(program):
         return []
-    inputs, outputs = place.format("inputs"), place.format("outputs")
+    inputs, outputs = structs.members("inputs"), structs.members("outputs")
     members = [f"{inputs}{t.member}" for t in input_tensors(program)]
     return members + [f"{outputs}{t.member}" for t in output_tensors(program)]
 
 
-def main_arguments(program: Program, prefix: str, options, place: str = "{}->") -> list[str]:
-    """What run over structs passes to main, in the order of main_parameters().
-
-    ``place`` is the C text of a struct by its name, up to its members.
-    """
-    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, place))]
-    passed += _pool_pointers(program, prefix, options, _lent_members(program, place))
+def main_arguments(
+    program: Program, prefix: str, options, structs: extents.Structs = extents.ARGUMENTS
+) -> list[str]:
+    """What run over structs passes to main, in the order of main_parameters()."""
+    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
+    passed += _pool_pointers(program, prefix, options, _lent_members(program, structs))
     devices = hooks.hooked(program)
-    passed += [f"{place.format('devices')}{device}" for device in devices]
-    return [*passed, *extents.values(program, place)]
+    passed += [f"{structs.members('devices')}{device}" for device in devices]
+    return [*passed, *extents.values(program, structs)]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

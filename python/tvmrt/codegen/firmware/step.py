@@ -121,7 +121,7 @@ def _operator_at(
         "/* Runs the operator whose turn it is. */",
         f"static int32_t run_next(const {_state(prefix)} *state) {{",
     ]
-    passed = main.main_arguments(program, prefix, options, "state->{}.")
+    passed = main.main_arguments(program, prefix, options, extents.Structs("state->", "."))
     declared = main.main_parameters(program, arguments)
     lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
     lines += [f"  (void){name};" for name in main.unused_names(program, sources, arguments)]

@@ -111,27 +111,27 @@ class RecurrentLowering(Lowering):
     def tiles(self) -> packing.Tiles:
         return packing.choose_tiles(*self._sizes(), self._chosen())
 
-    def functions(self, f: FunctionWriter) -> list[str]:
-        """Names of the activations, those with parameters defined in front of the function."""
+    def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
+        """Of each activation the word in the kernel's name and its function; those with parameters
+        are defined in front of this one."""
         names = []
         for name, alpha, beta in self.node.attrs["activations"]:
             if name in ("sigmoid", "tanh"):
-                names.append(f"tvmrt_{name}_f32")
+                names.append((name, f"tvmrt_{name}_f32"))
                 continue
             text = _EXPRESSIONS[name].format(alpha=_number(alpha), beta=_number(beta))
             parts = [name, *(_word(v) for v in (alpha, beta) if v is not None)]
             symbol = "_".join(["recurrent", *parts])
             f.define(f"static inline float {symbol}(float x) {{ return {text}; }}")
-            names.append(symbol)
+            names.append((symbol, symbol))
         return names
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         tiles = self.tiles()
         f.include("scalar/math.h", "op/recurrent.h")
-        functions = self.functions(f)
+        words, functions = zip(*self.functions(f))
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
-        short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]
-        kernel = "_".join([self.node.op, *short, *self.variant])
+        kernel = "_".join([self.node.op, *words, *self.variant])
         f.define(call(macro, kernel, *functions, *self.macro_arguments()))
         job = self.job(step, f, tiles)
         self._print_layer(step, f)
