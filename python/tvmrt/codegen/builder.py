@@ -111,7 +111,7 @@ class _ProgramBuilder:
         )
         _check_sizes(program)
         self._find_counts(program)
-        join_concatenations(program)
+        join_concatenations(program, self.target.hosted)
         tie_tables(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)

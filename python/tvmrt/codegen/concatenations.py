@@ -16,11 +16,12 @@ from .loops.nest import Loop, merge_loops
 _SOURCE, _TARGET = 0, 1  # whose strides of a copy
 
 
-def join_concatenations(program: Program) -> None:
+def join_concatenations(program: Program, hosted: bool = False) -> None:
     """Let producers write straight into the concatenation that they are copied into.
 
     A copy into a slice of a larger buffer vanishes when every step that touches the source
-    buffer can work with the slice's strides.
+    buffer can work with the slice's strides. No join takes more memory than what is found; on
+    hosts, whose memory is cheaper than copies, more than an eighth beyond what all of them took.
     """
     copies = [step for step in program.steps if _is_plain_copy(step)]
     if program.states:  # what a run leaves takes its place when nobody reads what it has found
@@ -28,7 +29,7 @@ def join_concatenations(program: Program) -> None:
     if not copies:
         return
     joined: set[Step] = set()
-    memory = _Memory(program)
+    memory = _Memory(program, hosted)
     changed = True
     while changed:
         changed = False
@@ -48,7 +49,7 @@ class _Memory:
     """Which steps touch each buffer of the arena, and the bytes that live at each step, nothing
     shared in place. Kept up to date join by join: a network may have thousands."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, hosted: bool) -> None:
         self.position = {step: i for i, step in enumerate(program.steps)}
         self.touching: dict[Buffer, list[Step]] = {}
         for step in program.steps:
@@ -57,6 +58,7 @@ class _Memory:
         self.live = np.zeros(len(program.steps), np.int64)
         for buffer, (first, last) in lifetimes(program).items():
             self.live[first : last + 1] += buffer.nbytes
+        self.most = self.live.max() * 9 // 8 if hosted else None
 
     def life(self, steps: list[Step]) -> slice:
         """From the first to the last of some steps."""
@@ -65,14 +67,14 @@ class _Memory:
 
     def merged(self, source: Buffer, target: Buffer, copy: Step) -> list[Step] | None:
         """The steps that touch the target once it takes the source in and nothing is copied; None
-        if the most that lives at one step would then be more."""
+        if the most that lives at one step would then be more than it may be."""
         steps = dict.fromkeys([*self.touching[target], *self.touching[source]])
         del steps[copy]
         live = self.live.copy()
         for buffer in (source, target):
             live[self.life(self.touching[buffer])] -= buffer.nbytes
         live[self.life(list(steps))] += target.nbytes
-        if live.max() > self.live.max():
+        if live.max() > (self.live.max() if self.most is None else self.most):
             return None
         self.live = live
         return list(steps)

@@ -33,7 +33,14 @@ from tvmrt.ir.stowed import drop_pages
 from tvmrt.partition import Partition, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request
-from tvmrt.transform import expand_composed, infer_layouts, join_siblings, optimize, to_fixed_point
+from tvmrt.transform import (
+    expand_composed,
+    infer_layouts,
+    join_siblings,
+    nest_concats,
+    optimize,
+    to_fixed_point,
+)
 from tvmrt.transform.fixed_point import PRODUCTS
 from tvmrt.tuning.guides import guided
 
@@ -76,7 +83,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
         by_squares = lighter.by_squares(graph, request, machine)
         if not _brings_code(cuts) and any(node.op in PRODUCTS for node in graph.nodes):
             machine = guided(with_matrices(machine, request), request.tuned)
-        join_siblings(graph, machine.hosted)
+        _join(graph, machine)
         reduced = lighter.reduced(graph, request)
         infer_layouts(graph)
     if cuts.regions:
@@ -103,6 +110,13 @@ def make_draft(model: Any, asked: Request) -> Draft:
     need = Need(program, machine, settled.print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _join(graph: Graph, machine: Target) -> None:
+    """What is computed or copied several times over, once."""
+    join_siblings(graph, machine.hosted)
+    if machine.hosted:
+        nest_concats(graph)
 
 
 def _by_rows(

@@ -5,6 +5,7 @@ from .fixed_point import to_fixed_point
 from .join_siblings import join_siblings
 from .layouts import infer_layouts
 from .narrow_weights import narrow_weights
+from .nest_concats import nest_concats
 from .optimize import optimize
 from .reduce_products import reduce_products
 from .winograd import squares_within, to_winograd
@@ -14,6 +15,7 @@ __all__ = [
     "infer_layouts",
     "join_siblings",
     "narrow_weights",
+    "nest_concats",
     "optimize",
     "reduce_products",
     "to_fixed_point",
