@@ -1,6 +1,7 @@
 /*
  * What differs between oneDNN 2 and oneDNN 3, behind one face: api_2.c or api_3.c is built, and no other
- * file knows which. Names that both versions share are used as they are.
+ * file knows which. Names that both versions share are used as they are; what reads the same for both,
+ * though their types differ, is in api_both.c.
  *
  * Functions return a status of oneDNN and set no error text.
  */
@@ -36,6 +37,9 @@ typedef struct {
   int inner_blocks;          /* 0: strides alone */
   dnnl_dim_t offset;         /* elements in front of the first one */
 } layout;
+
+/* The descriptor as the version's calls take it; NULL for a layout that is left out, as oneDNN has it. */
+static inline const void* api_md(const layout* l) { return l == NULL ? NULL : l->handle; }
 
 dnnl_status_t api_by_tag(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
                          dnnl_format_tag_t tag, layout* out);
@@ -78,8 +82,7 @@ typedef enum {
   API_LSTM,
   API_GRU,
   API_GRU_BEFORE_RESET, /* multiplies before it resets */
-  API_RNN,
-  API_NUM_KINDS
+  API_RNN
 } api_kind;
 
 /* A primitive for inference before it is made. What a kind does not read stays zero; a layout that is

@@ -4,14 +4,11 @@
  * them once. */
 #include <stdlib.h>
 
-#include "api.h"
+#include "api_kinds.h"
 
 _Static_assert(DNNL_VERSION_MAJOR == 3, "oneDNN 3");
 
 /* Layouts ------------------------------------------------------------------------------------- */
-
-/* NULL for a layout that is left out, as oneDNN has it. */
-static const_dnnl_memory_desc_t md_of(const layout* l) { return l == NULL ? NULL : l->handle; }
 
 /* With the plan, whose layouts all point in here. */
 void api_pool_free(api_pool* pool) {
@@ -94,20 +91,20 @@ dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
 dnnl_status_t api_reshape(api_pool* pool, const layout* from, int ndims, const dnnl_dim_t* dims,
                           layout* out) {
   dnnl_memory_desc_t md = NULL;
-  return keep(dnnl_memory_desc_reshape(&md, md_of(from), ndims, dims), pool, &md, out);
+  return keep(dnnl_memory_desc_reshape(&md, api_md(from), ndims, dims), pool, &md, out);
 }
 
 /* Axis i of the old layout is axis where[i] of the new one; the memory stays as it is. */
 dnnl_status_t api_permute(api_pool* pool, const layout* from, const int* where, layout* out) {
   dnnl_memory_desc_t md = NULL;
-  return keep(dnnl_memory_desc_permute_axes(&md, md_of(from), where), pool, &md, out);
+  return keep(dnnl_memory_desc_permute_axes(&md, api_md(from), where), pool, &md, out);
 }
 
 /* Only whole blocks are a part of the same memory. */
 dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* sizes,
                        const dnnl_dim_t* starts, layout* out) {
   dnnl_memory_desc_t md = NULL;
-  return keep(dnnl_memory_desc_create_submemory(&md, md_of(from), sizes, starts), pool, &md, out);
+  return keep(dnnl_memory_desc_create_submemory(&md, api_md(from), sizes, starts), pool, &md, out);
 }
 
 /* Blocks of channels, whose number of elements the version tells, but takes only as a tag.
@@ -154,189 +151,21 @@ dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_qu
   return keep(dnnl_memory_desc_clone(&copy, md), pool, &copy, out);
 }
 
-/* By what they mean, not by their address. */
-bool api_equal(const layout* a, const layout* b) {
-  return dnnl_memory_desc_equal(md_of(a), md_of(b)) != 0;
-}
-
-/* With the padding of blocks. */
-size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(md_of(l)); }
-
-/* Over memory that stays the plan's or the caller's. */
-dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engine, void* data) {
-  return dnnl_memory_create(out, md_of(l), engine, data);
-}
-
 /* Operations ---------------------------------------------------------------------------------- */
 
-/* *out is the caller's, to be destroyed. */
-typedef dnnl_status_t (*maker)(const api_op* op, dnnl_engine_t engine,
-                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out);
-
-/* The direct algorithm alone: others transform their operands and round otherwise. */
-static dnnl_status_t convolution(const api_op* op, dnnl_engine_t engine,
-                                 const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_convolution_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, dnnl_convolution_direct, md_of(op->src),
-      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
-      op->after, attr);
-}
-
-static dnnl_status_t deconvolution(const api_op* op, dnnl_engine_t engine,
-                                   const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_deconvolution_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, dnnl_deconvolution_direct, md_of(op->src),
-      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
-      op->after, attr);
-}
-
-/* No algorithm to be chosen, and no axes: the last two are the matrices. */
-static dnnl_status_t matmul(const api_op* op, dnnl_engine_t engine,
-                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_matmul_primitive_desc_create(out, engine, md_of(op->src), md_of(op->weights),
-                                           md_of(op->bias), md_of(op->dst), attr);
-}
-
-/* Dilations count the gaps between elements: 0 is a window without any. */
-static dnnl_status_t pooling(const api_op* op, dnnl_engine_t engine,
-                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_pooling_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, op->alg, md_of(op->src), md_of(op->dst), op->strides,
-      op->kernel, op->dilations, op->before, op->after, attr);
-}
-
-/* `constant` is what some algorithms add; those used here ignore it. */
-static dnnl_status_t reduction(const api_op* op, dnnl_engine_t engine,
-                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_reduction_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->dst),
-                                              op->alpha, op->constant, attr);
-}
-
-/* No factors: they follow from the extents. */
-static dnnl_status_t nearest(const api_op* op, dnnl_engine_t engine,
-                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_resampling_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
-                                                       dnnl_resampling_nearest, NULL,
-                                                       md_of(op->src), md_of(op->dst), attr);
-}
-
-/* The caller gives the operand's layout for both sides. */
-static dnnl_status_t softmax(const api_op* op, dnnl_engine_t engine,
-                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_softmax_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
-                                                    md_of(op->src), md_of(op->dst), op->axis, attr);
-}
-
-/* Unlike version 2 it is told of the result's layout; both are the same here. No statistics come
- * from outside. */
-static dnnl_status_t layer_norm(const api_op* op, dnnl_engine_t engine,
-                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_layer_normalization_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, md_of(op->src), md_of(op->dst), NULL, op->constant,
-      op->flags, attr);
-}
-
-/* Across channels, as ONNX has it; `size` is their number in a window. */
-static dnnl_status_t lrn(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
-                         dnnl_primitive_desc_t* out) {
-  return dnnl_lrn_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, dnnl_lrn_across_channels, md_of(op->src), md_of(op->dst),
-      op->size, op->alpha, op->beta, op->constant, attr);
-}
-
-/* alpha and beta are the algorithm's own: see the table in post_read.c. */
-static dnnl_status_t eltwise(const api_op* op, dnnl_engine_t engine,
-                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_eltwise_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
-                                                    md_of(op->src), md_of(op->dst), op->alpha,
-                                                    op->beta, attr);
-}
-
-/* The second operand may have extents of 1, which broadcast. */
-static dnnl_status_t binary(const api_op* op, dnnl_engine_t engine,
-                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_binary_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->weights),
-                                           md_of(op->dst), attr);
-}
-
-/* Slopes are the weights, in the same rank as the operand. */
-static dnnl_status_t prelu(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
-                           dnnl_primitive_desc_t* out) {
-  return dnnl_prelu_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
-                                                  md_of(op->src), md_of(op->weights),
-                                                  md_of(op->dst), attr);
-}
-
-/* One direction at a time: nodes of both are two cells to the compiler. */
-static dnnl_rnn_direction_t direction(const api_op* op) {
-  return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
-}
-
-/* Without peepholes and projections, which the two NULLs would be. */
-static dnnl_status_t lstm(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
-                          dnnl_primitive_desc_t* out) {
-  return dnnl_lstm_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
-      md_of(op->cell), md_of(op->weights), md_of(op->recurrence), NULL, NULL, md_of(op->bias),
-      md_of(op->dst), md_of(op->new_state), md_of(op->new_cell), 0, attr);
-}
-
-static dnnl_status_t gru(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
-                         dnnl_primitive_desc_t* out) {
-  return dnnl_gru_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
-      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
-      md_of(op->new_state), 0, attr);
-}
-
-/* "lbr": linear before reset, with a bias of its own for the recurrence. */
-static dnnl_status_t gru_before_reset(const api_op* op, dnnl_engine_t engine,
-                                      const_dnnl_primitive_attr_t attr,
-                                      dnnl_primitive_desc_t* out) {
-  return dnnl_lbr_gru_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
-      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
-      md_of(op->new_state), 0, attr);
-}
-
-static dnnl_status_t rnn(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
-                         dnnl_primitive_desc_t* out) {
-  return dnnl_vanilla_rnn_forward_primitive_desc_create(
-      out, engine, dnnl_forward_inference, op->alg, direction(op), md_of(op->src), md_of(op->state),
-      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
-      md_of(op->new_state), 0, op->alpha, op->beta, attr);
-}
-
-/* Every kind has a row, so that nobody asks whether there is one. */
-static const maker MAKERS[API_NUM_KINDS] = {
-    [API_CONV] = convolution,
-    [API_DECONV] = deconvolution,
-    [API_MATMUL] = matmul,
-    [API_POOL] = pooling,
-    [API_REDUCTION] = reduction,
-    [API_NEAREST] = nearest,
-    [API_SOFTMAX] = softmax,
-    [API_LAYER_NORM] = layer_norm,
-    [API_LRN] = lrn,
-    [API_ELTWISE] = eltwise,
-    [API_BINARY] = binary,
-    [API_PRELU] = prelu,
-    [API_LSTM] = lstm,
-    [API_GRU] = gru,
-    [API_RNN] = rnn,
-    [API_GRU_BEFORE_RESET] = gru_before_reset,
-};
+#define IN_3(...) , __VA_ARGS__
 
 /* *out is the caller's. Version 3 has no description in between. */
 dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return MAKERS[op->kind](op, engine, attr, out);
-}
-
-/* Both sides are of one engine, the CPU. */
-dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t engine,
-                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
-  return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
+#define CREATE(kind, function_2, function, ...) \
+  case kind:                                    \
+    return dnnl_##function##_primitive_desc_create(out, engine, __VA_ARGS__, attr);
+  switch (op->kind) {
+    API_KINDS(CREATE)
+    default:
+      return dnnl_invalid_arguments;
+  }
 }
 
 /* The layout of the result, NULL, is the primitive's to choose. */
@@ -347,7 +176,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
   int i;
   if (mds == NULL) return dnnl_out_of_memory;
   /* pointers here, where version 2 wants the structs themselves */
-  for (i = 0; i < count; ++i) mds[i] = md_of(&parts[i]);
+  for (i = 0; i < count; ++i) mds[i] = api_md(&parts[i]);
   status = dnnl_concat_primitive_desc_create(out, engine, NULL, count, axis, mds, attr);
   free(mds);
   return status;
@@ -364,11 +193,6 @@ dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float
 /* Times 1, around 0, in the result's own type. */
 dnnl_status_t api_append_sum(dnnl_post_ops_t ops) {
   return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
-}
-
-/* The operand's memory becomes an argument of the primitive, by the number of the operation. */
-dnnl_status_t api_append_binary(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const layout* other) {
-  return dnnl_post_ops_append_binary(ops, alg, md_of(other));
 }
 
 /* The version's own scales leave out the bias, which would have to be scaled and rounded before. */

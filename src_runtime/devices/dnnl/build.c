@@ -10,44 +10,44 @@
 
 typedef struct {
   const char* op;
-  head_builder build;
-  bool fuses; /* whether pointwise nodes may follow in the same primitive */
+  fused_builder* fused; /* NULL: no pointwise nodes follow in the same primitive */
+  lone_builder* lone;
 } head_row;
 
 /* Products of bytes take none: what follows them is part of how they round. */
 static const head_row HEADS[] = {
-    {"conv", build_conv, true},
-    {"conv_transpose", build_conv_transpose, true},
-    {"matmul", build_matmul, true},
-    {"qconv", build_qconv, false},
-    {"qmatmul", build_qmatmul, false},
-    {"max_pool", build_pool, true},
-    {"avg_pool", build_pool, true},
-    {"qmax_pool", build_pool, false},
-    {"qavg_pool", build_qavg_pool, false},
-    {"qadd", build_qadd, false},
-    {"quantize", build_quantize, false},
-    {"dequantize", build_dequantize, false},
-    {"reduce_sum", build_reduce, true},
-    {"reduce_mean", build_reduce, true},
-    {"reduce_max", build_reduce, true},
-    {"reduce_min", build_reduce, true},
-    {"reduce_prod", build_reduce, true},
-    {"reduce_sum_square", build_reduce, true},
-    {"pick", build_resample, false},
-    {"softmax", build_softmax, false},
-    {"layer_norm", build_layer_norm, false},
-    {"group_norm", build_group_norm, false},
-    {"lrn", build_lrn, false},
-    {"concat", build_concat, false},
-    {"reshape", build_view, false},
-    {"transpose", build_view, false},
-    {"slice", build_view, false},
-    {"identity", build_view, false},
-    {"cast", build_cast, false},
-    {"lstm", build_recurrent, false},
-    {"gru", build_recurrent, false},
-    {"rnn", build_recurrent, false},
+    {"conv", build_conv, NULL},
+    {"conv_transpose", build_conv_transpose, NULL},
+    {"matmul", build_matmul, NULL},
+    {"qconv", NULL, build_qconv},
+    {"qmatmul", NULL, build_qmatmul},
+    {"max_pool", build_pool, NULL},
+    {"avg_pool", build_pool, NULL},
+    {"qmax_pool", NULL, build_qmax_pool},
+    {"qavg_pool", NULL, build_qavg_pool},
+    {"qadd", NULL, build_qadd},
+    {"quantize", NULL, build_quantize},
+    {"dequantize", NULL, build_dequantize},
+    {"reduce_sum", build_reduce, NULL},
+    {"reduce_mean", build_reduce, NULL},
+    {"reduce_max", build_reduce, NULL},
+    {"reduce_min", build_reduce, NULL},
+    {"reduce_prod", build_reduce, NULL},
+    {"reduce_sum_square", build_reduce, NULL},
+    {"pick", NULL, build_resample},
+    {"softmax", NULL, build_softmax},
+    {"layer_norm", NULL, build_layer_norm},
+    {"group_norm", NULL, build_group_norm},
+    {"lrn", NULL, build_lrn},
+    {"concat", NULL, build_concat},
+    {"reshape", NULL, build_view},
+    {"transpose", NULL, build_view},
+    {"slice", NULL, build_view},
+    {"identity", NULL, build_view},
+    {"cast", NULL, build_cast},
+    {"lstm", NULL, build_recurrent},
+    {"gru", NULL, build_recurrent},
+    {"rnn", NULL, build_recurrent},
 };
 
 /* NULL for pointwise nodes, which post.c knows. */
@@ -289,7 +289,7 @@ static int sort_node(sorting* s, int32_t number) {
   g->flow = node->outputs[0];
   if (head == NULL) {
     PLAN_TRY(begin_alone(s, number, g, &flow));
-  } else if (head->fuses) {
+  } else if (head->fused != NULL) {
     flow = node->outputs[0];
   }
   while (flow >= 0) flow = extend(s, g, number, flow);
@@ -343,12 +343,15 @@ static void add_readers(plan* p, const post* posts, int num_posts, int32_t chang
 static int build_group(plan* p, const group* g) {
   int32_t flow = g->flow;
   int count = g->num_posts, rc;
+  const tvmrt_region_node* node;
+  const head_row* head;
   if (g->head < 0) return post_build_alone(p, flow, g->posts, count);
+  node = &p->region->nodes[g->head];
+  head = find_head(node->op);
   for (;;) {
     p->node = g->head;
     add_readers(p, &g->posts[count], g->num_posts - count, 1);
-    rc = find_head(p->region->nodes[g->head].op)
-             ->build(p, &p->region->nodes[g->head], g->posts, count);
+    rc = head->fused != NULL ? head->fused(p, node, g->posts, count) : head->lone(p, node);
     add_readers(p, &g->posts[count], g->num_posts - count, -1);
     if (rc != DNNL_PLAN_UNSUITABLE || count == 0) break;
     /* fewer, by one node at least */

@@ -33,8 +33,9 @@ typedef struct {
  * Builds a head with the first num_posts posts: appends primitives and sets the tensor that results.
  * Returns 0, -1, or DNNL_PLAN_UNSUITABLE if it cannot be done with so many posts.
  */
-typedef int (*head_builder)(plan* p, const tvmrt_region_node* node, const post* posts,
-                            int num_posts);
+typedef int fused_builder(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+/* Builds a head that takes no posts; else the same. */
+typedef int lone_builder(plan* p, const tvmrt_region_node* node);
 
 /* All nodes of the region, in order: a plan_builder. */
 int build_nodes(plan* p);
@@ -82,9 +83,13 @@ bool fused_is_blockwise(const_dnnl_primitive_desc_t pd);
  * UNSUITABLE if one of its arguments `args`, DNNL_ARG_DST left out, is read from there. */
 int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* args,
                 int num_args, view* out);
-/* Append the primitive and set the resulting tensor from `dst`, in the shape of the region. */
+/* Append the primitive and set the resulting tensor from `dst`, in the shape of the region; pd is taken
+ * over, also on failure. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst);
+/* The same for a primitive whose operands (DNNL_ARG_SRC and DNNL_ARG_WEIGHTS) are not in the layouts that
+ * it has chosen yet, and whose result (DNNL_ARG_DST) has no place. */
+int fused_finish(plan* p, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args, int num_args);
 
 /* A tensor's value if it is a constant of one float. */
 bool build_scalar(const plan* p, int32_t tensor, float* out);
@@ -95,16 +100,16 @@ dnnl_data_type_t build_dtype(plan* p, const tvmrt_region_node* node, int32_t ten
 /* An attribute of integers, exactly `count` of them. */
 int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int count,
                const int64_t** out);
-/* The window of a pooling node. The caller sets `spatial`, at most BUILD_MAX_SPATIAL. */
+/* The window of a node. The caller sets `spatial`, at most BUILD_MAX_SPATIAL. */
 #define BUILD_MAX_SPATIAL 3
 typedef struct {
   int spatial;
   dnnl_alg_kind_t alg;
   dnnl_dims_t kernel, strides, dilations, before, after;
 } build_window;
-/* x, y: spatial extents of operand and result. */
+/* x, y: spatial extents of operand and result; those of the kernel are NULL where the node has them. */
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
-                      build_window* w);
+                      const int64_t* kernel, build_window* w);
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor);
 /* Number of an input, -1 if it is left out. */
 int32_t build_input(const tvmrt_region_node* node, int which);
@@ -114,28 +119,12 @@ int32_t build_result(const tvmrt_region_node* node, const post* posts, int num_p
 
 /* Heads ----------------------------------------------------------------------------------------- */
 
-int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_qmatmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
-int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+fused_builder build_conv, build_conv_transpose, build_matmul, build_pool, build_reduce;
+lone_builder build_cast, build_concat, build_dequantize, build_group_norm, build_layer_norm,
+    build_lrn, build_qadd, build_qavg_pool, build_qconv, build_qmatmul, build_qmax_pool,
+    build_quantize, build_recurrent, build_resample, build_softmax, build_view;
 /* Whether a recurrent cell computes this product itself, which stands in front of it. */
 bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
                       const tvmrt_region_node* node);
-int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
 
 #endif

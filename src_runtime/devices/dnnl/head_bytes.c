@@ -54,21 +54,12 @@ static int add(plan* p, const api_op* op, const view* src, const view* other, co
   plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {DNNL_ARG_SRC_1, *src}};
   dnnl_primitive_desc_t pd = NULL;
   fused f;
-  layout md;
   int rc;
+  if (other != NULL) args[2].v = *other;
   PLAN_TRY(fused_create(p, -1, NULL, 0, op->dst->ndims, op->dst->dims, false, &f));
   rc = set_steps(p, steps, count, &f);
   if (rc == 0) rc = fused_desc(p, op, &f, 0, &pd);
-  if (rc == 0) {
-    rc = layout_chosen(p, pd, dnnl_query_dst_md, 0, &md);
-    if (rc == 0) rc = plan_new_view(p, &md, &args[1].v);
-    if (other != NULL) args[2].v = *other;
-    if (rc == 0) {
-      rc = fused_add(p, pd, &f, args, other == NULL ? 2 : 3, &args[1].v);
-    } else {
-      dnnl_primitive_desc_destroy(pd);
-    }
-  }
+  if (rc == 0) rc = fused_finish(p, pd, &f, args, other == NULL ? 2 : 3);
   fused_free(&f);
   *out = args[1].v;
   return rc;
@@ -92,10 +83,7 @@ static int floats(plan* p, int32_t tensor, view* out) {
   PLAN_TRY(plan_source(p, tensor, out));
   PLAN_TRY(layout_packed(p, out, out));
   /* whole blocks alone are as good as rows */
-  if (!out->md.blocked || memcmp(out->md.dims, out->md.padded_dims,
-                                 (size_t)out->md.ndims * sizeof(*out->md.dims)) != 0) {
-    PLAN_TRY(layout_row_major(p, out, out));
-  }
+  if (!layout_is_whole(&out->md)) PLAN_TRY(layout_row_major(p, out, out));
   return layout_as_dtype(p, out, dnnl_f32, out);
 }
 
@@ -172,13 +160,11 @@ static int read_one(plan* p, int32_t tensor, double* out) {
 }
 
 /* Bytes as floats first: the difference is then exact. Scales for each channel are refused. */
-int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_dequantize(plan* p, const tvmrt_region_node* node) {
   double scale = 1, zero = 0;
   view src, out;
   pair numbers;
   step steps[2];
-  (void)posts;
-  (void)num_posts;
   if (!is_bytes(type_of(p, node->inputs[0]))) return plan_fail(p, "the operand is of no bytes");
   PLAN_TRY(read_one(p, build_input(node, 1), &scale));
   PLAN_TRY(read_one(p, build_input(node, 2), &zero));
@@ -190,13 +176,11 @@ int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, 
 
 /* Divided and not multiplied by the inverse, as the operator says, which rounds otherwise. Rounds
  * to the nearest even, as ONNX does. */
-int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_quantize(plan* p, const tvmrt_region_node* node) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   double scale = 1, zero = 0;
   view src, divisor, out;
   step steps[4];
-  (void)posts;
-  (void)num_posts;
   if (!is_bytes(to)) return plan_fail(p, "the result is of no bytes");
   PLAN_TRY(read_one(p, build_input(node, 1), &scale));
   PLAN_TRY(read_one(p, build_input(node, 2), &zero));
@@ -210,13 +194,11 @@ int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, in
 
 /* The first operand becomes floats by itself and is then an operand of the second one's steps.
  * Both zero points go away before anything is scaled. */
-int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_qadd(plan* p, const tvmrt_region_node* node) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   view a, b, term, divisor, out;
   pair a_numbers, b_numbers;
   step steps[MAX_STEPS];
-  (void)posts;
-  (void)num_posts;
   if (!is_bytes(to) || !is_bytes(type_of(p, node->inputs[0])) ||
       !is_bytes(type_of(p, build_input(node, 1)))) {
     return plan_fail(p, "an operand or the result is of no bytes");
@@ -303,7 +285,7 @@ static int average(plan* p, const tvmrt_region_node* node, const view* x, const 
                .before = w.before,
                .after = w.after};
   w.spatial = x->md.ndims - 2;
-  PLAN_TRY(build_read_window(p, node, x->md.dims + 2, dims + 2, &w));
+  PLAN_TRY(build_read_window(p, node, x->md.dims + 2, dims + 2, NULL, &w));
   PLAN_TRY(number(p, x->md.ndims, tvmrt_node_float(node, "y_scale", 1), &divisor));
   steps[0] = (step){.alg = dnnl_binary_div, .other = &divisor};
   memcpy(steps + 1, rest, (size_t)count * sizeof(*rest));
@@ -312,15 +294,13 @@ static int average(plan* p, const tvmrt_region_node* node, const view* x, const 
 }
 
 /* For a whole image only the zero point goes away first; the scales are part of the one factor. */
-int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_qavg_pool(plan* p, const tvmrt_region_node* node) {
   const dnnl_data_type_t to = type_of(p, node->outputs[0]);
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
   view x, out;
   pair numbers;
   step steps[2], rest[3];
   bool whole;
-  (void)posts;
-  (void)num_posts;
   PLAN_TRY(floats(p, node->inputs[0], &x));
   /* before any extent behind the channels is read */
   if (y->ndim < 3 || y->ndim > 5 || x.md.ndims != y->ndim || !is_bytes(to) ||

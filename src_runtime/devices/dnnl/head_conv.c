@@ -7,8 +7,6 @@
 
 #include "build.h"
 
-#define MAX_SPATIAL 3
-
 /* Extents and windows of one convolution. */
 typedef struct {
   int spatial;
@@ -20,7 +18,7 @@ typedef struct {
 static int read_window(plan* p, const tvmrt_region_node* node, int spatial, window* out) {
   const int64_t *strides, *dilations, *before;
   int i;
-  if (spatial < 1 || spatial > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", spatial);
+  if (spatial < 1 || spatial > BUILD_MAX_SPATIAL) return plan_fail(p, "%d spatial axes", spatial);
   PLAN_TRY(build_ints(p, node, "strides", spatial, &strides));
   PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
   PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
@@ -115,7 +113,7 @@ static int read_bias(plan* p, int32_t tensor, operands* o) {
 }
 
 /* x and y are left to the primitive's choice, the bias is one row. The type is that in which the
- * node computes; operands of another are converted by settle(). */
+ * node computes; operands of another are converted by fused_finish(). */
 static int read_operands(plan* p, const tvmrt_region_node* node, const extents* e,
                          dnnl_data_type_t dtype, int32_t result, operands* o) {
   dnnl_data_type_t y_dtype = build_dtype(p, node, result);
@@ -126,28 +124,13 @@ static int read_operands(plan* p, const tvmrt_region_node* node, const extents* 
   return layout_free(p, e->ndims, e->y, y_dtype, &o->y_md);
 }
 
-/* Bring the operands into the layouts that the primitive chose. The result's place comes last, as
- * it must not be where an operand lies. */
-static int settle(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o,
-                  plan_arg* args, int num_args) {
-  PLAN_TRY(layout_as_chosen(p, &o->x, pd, dnnl_query_src_md, 0, &args[0].v));
-  PLAN_TRY(layout_as_chosen(p, &o->w, pd, dnnl_query_weights_md, 0, &args[1].v));
-  return fused_place(p, f, pd, args, num_args, &args[2].v);
-}
-
 /* pd is taken over, also where this fails. */
 static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
   plan_arg args[4] = {{DNNL_ARG_SRC, o->x},
                       {DNNL_ARG_WEIGHTS, o->w},
                       {DNNL_ARG_DST, o->x},
                       {DNNL_ARG_BIAS, o->bias}};
-  const int num_args = o->bias_used == NULL ? 3 : 4;
-  int rc = settle(p, pd, f, o, args, num_args);
-  if (rc != 0) {
-    dnnl_primitive_desc_destroy(pd);
-    return rc;
-  }
-  return fused_add(p, pd, f, args, num_args, &args[2].v);
+  return fused_finish(p, pd, f, args, o->bias_used == NULL ? 3 : 4);
 }
 
 /* What both kinds of convolution read of a node before their weights. */
@@ -235,7 +218,7 @@ int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int nu
  * oneDNN output channels as in any convolution. */
 static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, const extents* e,
                                    dnnl_data_type_t dtype, operands* o) {
-  int64_t dims[MAX_SPATIAL + 3], perm[MAX_SPATIAL + 3];
+  int64_t dims[BUILD_MAX_SPATIAL + 3], perm[BUILD_MAX_SPATIAL + 3];
   int i;
   if (e->kernel[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
   PLAN_TRY(plan_source(p, tensor, &o->w));

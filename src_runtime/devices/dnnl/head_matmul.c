@@ -124,14 +124,7 @@ static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const 
                       {DNNL_ARG_WEIGHTS, o->b},
                       {DNNL_ARG_DST, o->a},
                       {DNNL_ARG_BIAS, o->bias}};
-  const int num_args = o->has_bias ? 4 : 3;
-  int rc = layout_as_chosen(p, &o->b, pd, dnnl_query_weights_md, 0, &args[1].v);
-  if (rc == 0) rc = fused_place(p, f, pd, args, num_args, &args[2].v);
-  if (rc != 0) {
-    dnnl_primitive_desc_destroy(pd);
-    return rc;
-  }
-  return fused_add(p, pd, f, args, num_args, &args[2].v);
+  return fused_finish(p, pd, f, args, o->has_bias ? 4 : 3);
 }
 
 /* oneDNN's matmul takes rows or columns one behind the other, and no parts of larger matrices. */

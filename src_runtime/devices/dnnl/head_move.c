@@ -50,13 +50,11 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout
 
 /* Any number of parts, so the lists are not of fixed size. Both are freed here: the plan copies
  * what it keeps of them. */
-int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_concat(plan* p, const tvmrt_region_node* node) {
   size_t n = (size_t)node->num_inputs;
   plan_arg* args = calloc(n + 1, sizeof(*args));
   layout* mds = calloc(n, sizeof(*mds));
   int rc;
-  (void)posts;
-  (void)num_posts;
   if (args == NULL || mds == NULL) {
     rc = plan_fail(p, "out of memory");
   } else {
@@ -88,10 +86,8 @@ static int transpose(plan* p, const tvmrt_region_node* node, view* v) {
 }
 
 /* Reshape and identity have nothing of their own: build_set() gives the result its extents. */
-int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_view(plan* p, const tvmrt_region_node* node) {
   view v;
-  (void)posts;
-  (void)num_posts;
   PLAN_TRY(plan_source(p, node->inputs[0], &v));
   if (strcmp(node->op, "slice") == 0) PLAN_TRY(slice(p, node, &v));
   if (strcmp(node->op, "transpose") == 0) PLAN_TRY(transpose(p, node, &v));
@@ -99,11 +95,9 @@ int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int nu
 }
 
 /* To floats alone: a cast to whole numbers cuts, where oneDNN's conversion rounds. */
-int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_cast(plan* p, const tvmrt_region_node* node) {
   dnnl_data_type_t to = layout_dtype(build_tensor(p, node->outputs[0])->dtype);
   view v;
-  (void)posts;
-  (void)num_posts;
   PLAN_TRY(plan_source(p, node->inputs[0], &v));
   if (to != dnnl_f32 && to != dnnl_bf16) return plan_fail(p, "oneDNN rounds where casts truncate");
   PLAN_TRY(layout_as_dtype(p, &v, to, &v));

@@ -20,30 +20,30 @@ static int add(plan* p, const tvmrt_region_node* node, const api_op* op, plan_ar
   return rc;
 }
 
-/* In the operand's own order, over any axis. Accurate: the largest is subtracted first, so that
- * nothing overflows. */
-int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  int axis = (int)tvmrt_node_int(node, "axis", -1);
+/* The node's result from its first operand, in the operand's own order. */
+static int add_alike(plan* p, const tvmrt_region_node* node, api_op* op, const view* src) {
+  plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {.arg = DNNL_ARG_DST}};
+  op->src = op->dst = &src->md;
+  PLAN_TRY(plan_new_view(p, &src->md, &args[1].v));
+  PLAN_TRY(add(p, node, op, args, 2, &args[1].v));
+  return build_set(p, node->outputs[0], &args[1].v);
+}
+
+/* Over any axis. Accurate: the largest is subtracted first, so that nothing overflows. */
+int build_softmax(plan* p, const tvmrt_region_node* node) {
   bool log = tvmrt_node_int(node, "log", 0) != 0;
   api_op op = {.kind = API_SOFTMAX,
                .what = "softmax",
-               .alg = log ? dnnl_softmax_log : dnnl_softmax_accurate};
-  plan_arg args[2] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}};
-  view src, dst;
-  (void)posts;
-  (void)num_posts;
+               .alg = log ? dnnl_softmax_log : dnnl_softmax_accurate,
+               .axis = (int)tvmrt_node_int(node, "axis", -1)};
+  view src;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   /* counted from the end */
-  if (axis < 0) axis += src.md.ndims;
-  if (axis < 0 || axis >= src.md.ndims) return plan_fail(p, "axis %d is out of range", axis);
-  op.src = op.dst = &src.md;
-  op.axis = axis;
-  PLAN_TRY(plan_new_view(p, &src.md, &dst));
-  args[0].v = src;
-  args[1].v = dst;
-  PLAN_TRY(add(p, node, &op, args, 2, &dst));
-  return build_set(p, node->outputs[0], &dst);
+  if (op.axis < 0) op.axis += src.md.ndims;
+  if (op.axis < 0 || op.axis >= src.md.ndims)
+    return plan_fail(p, "axis %d is out of range", op.axis);
+  return add_alike(p, node, &op, &src);
 }
 
 /* Normalise the last dimension of [rows, extent]; scale and shift are tensors or -1. Both are as
@@ -93,13 +93,11 @@ static int as_rows(plan* p, const tvmrt_region_node* node, int64_t extent, view*
 }
 
 /* All axes from `axis` on are one row. Scale and shift then have as many numbers as the row. */
-int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_layer_norm(plan* p, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);
   int64_t axis = tvmrt_node_int(node, "axis", x->ndim - 1), extent = 1, i;
   view src, dst;
-  (void)posts;
-  (void)num_posts;
   if (tvmrt_node_int(node, "centre", 1) == 0) {
     return plan_fail(p, "oneDNN normalises around the mean only");
   }
@@ -132,13 +130,11 @@ static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t a
 /* oneDNN's scale and shift would be those of places within a group, the node's are those of
  * channels. So the rows are normalised without either, and both are applied to channels behind
  * it. */
-int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_group_norm(plan* p, const tvmrt_region_node* node) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   float epsilon = (float)tvmrt_node_float(node, "epsilon", 1e-5);
   int64_t groups = tvmrt_node_int(node, "groups", 1), size, rows;
   view src, dst;
-  (void)posts;
-  (void)num_posts;
   size = tvmrt_region_size(p->region, node->inputs[0]);
   /* an image's channels are axis 1; groups of them lie one behind the other */
   rows = x->ndim < 2 || groups < 1 ? 0 : x->shape[0] * groups;
@@ -152,23 +148,15 @@ int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
 }
 
 /* alpha is divided by the number of channels on both sides, in ONNX and in oneDNN. */
-int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  plan_arg args[2] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}};
+int build_lrn(plan* p, const tvmrt_region_node* node) {
   api_op op = {.kind = API_LRN,
                .what = "a normalisation",
                .size = tvmrt_node_int(node, "size", 5),
                .alpha = (float)tvmrt_node_float(node, "alpha", 1e-4),
                .beta = (float)tvmrt_node_float(node, "beta", 0.75),
                .constant = (float)tvmrt_node_float(node, "bias", 1.0)};
-  view src, dst;
-  (void)posts;
-  (void)num_posts;
+  view src;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
-  op.src = op.dst = &src.md;
-  PLAN_TRY(plan_new_view(p, &src.md, &dst));
-  args[0].v = src;
-  args[1].v = dst;
-  PLAN_TRY(add(p, node, &op, args, 2, &dst));
-  return build_set(p, node->outputs[0], &dst);
+  return add_alike(p, node, &op, &src);
 }

@@ -3,27 +3,23 @@
 
 #include "build.h"
 
-/* Append a primitive from the node's first input to its result. The layout of the result is what
- * the primitive has chosen. */
-static int add_unary(plan* p, const api_op* op, const fused* f, int num_posts, const view* src) {
+/* The node's result from `src`, with the extents `dims` and in the same element type: averages and sums
+ * of floats are floats. Its layout is whatever suits the primitive. */
+static int add_unary(plan* p, const tvmrt_region_node* node, api_op* op, const view* src,
+                     const int64_t* dims, const post* posts, int num_posts) {
   plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
   dnnl_primitive_desc_t pd = NULL;
-  layout md;
+  layout dst;
+  fused f;
   int rc;
-  PLAN_TRY(fused_desc(p, op, f, num_posts, &pd));
-  rc = layout_chosen(p, pd, dnnl_query_dst_md, 0, &md);
-  if (rc == 0) rc = plan_new_view(p, &md, &args[1].v);
-  if (rc != 0) {
-    dnnl_primitive_desc_destroy(pd);
-    return -1;
-  }
-  return fused_add(p, pd, f, args, 2, &args[1].v);
-}
-
-/* A layout for the result, in the element type of `src`: whatever suits the primitive. Types are
- * kept: averages of floats are floats. */
-static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) {
-  return layout_any(p, src->md.ndims, dims, src->md.data_type, out);
+  op->src = &src->md;
+  op->dst = &dst;
+  PLAN_TRY(layout_any(p, src->md.ndims, dims, src->md.data_type, &dst));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, false, &f));
+  rc = fused_desc(p, op, &f, num_posts, &pd);
+  if (rc == 0) rc = fused_finish(p, pd, &f, args, 2);
+  fused_free(&f);
+  return rc;
 }
 
 /* Pooling ------------------------------------------------------------------------------------- */
@@ -31,10 +27,10 @@ static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) 
 /* oneDNN counts the gaps between elements of a window, nodes the distances. The padding behind is
  * computed from the extents, which must all be reached. */
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
-                      build_window* w) {
-  const int64_t *kernel, *strides, *dilations, *before;
+                      const int64_t* kernel, build_window* w) {
+  const int64_t *strides, *dilations, *before;
   int i;
-  PLAN_TRY(build_ints(p, node, "kernel", w->spatial, &kernel));
+  if (kernel == NULL) PLAN_TRY(build_ints(p, node, "kernel", w->spatial, &kernel));
   PLAN_TRY(build_ints(p, node, "strides", w->spatial, &strides));
   PLAN_TRY(build_ints(p, node, "dilations", w->spatial, &dilations));
   PLAN_TRY(build_ints(p, node, "pads_before", w->spatial, &before));
@@ -49,28 +45,18 @@ int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, 
   return 0;
 }
 
-/* The result's layout is whatever suits the primitive. Posts are those that oneDNN's pooling
- * takes; sums into memory it does not. */
+/* Posts are those that oneDNN's pooling takes; sums into memory it does not. */
 static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, const view* src,
                 const int64_t* dims, const post* posts, int num_posts) {
-  layout dst;
   api_op op = {.kind = API_POOL,
                .what = "pooling",
                .alg = w->alg,
-               .src = &src->md,
-               .dst = &dst,
                .strides = w->strides,
                .kernel = w->kernel,
                .dilations = w->dilations,
                .before = w->before,
                .after = w->after};
-  fused f;
-  int rc;
-  PLAN_TRY(any_like(p, src, dims, &dst));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, false, &f));
-  rc = add_unary(p, &op, &f, num_posts, src);
-  fused_free(&f);
-  return rc;
+  return add_unary(p, node, &op, src, dims, posts, num_posts);
 }
 
 /* The image in its own order, without gaps. More than three spatial axes oneDNN has not. Averages
@@ -84,7 +70,7 @@ int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   if (src.md.ndims != y->ndim) return plan_fail(p, "operand and result differ in their axes");
-  PLAN_TRY(build_read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
+  PLAN_TRY(build_read_window(p, node, src.md.dims + 2, y->shape + 2, NULL, &w));
   if (strcmp(node->op, "avg_pool") == 0) {
     /* whether elements of the padding count among those that are divided by */
     w.alg = tvmrt_node_int(node, "count_pads", 0) != 0 ? dnnl_pooling_avg_include_padding
@@ -92,6 +78,9 @@ int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   }
   return pool(p, node, &w, &src, y->shape, posts, num_posts);
 }
+
+/* Of bytes: what follows is part of how they round. */
+int build_qmax_pool(plan* p, const tvmrt_region_node* node) { return build_pool(p, node, NULL, 0); }
 
 /* Reductions ---------------------------------------------------------------------------------- */
 
@@ -131,43 +120,12 @@ static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
   return build_tensor(p, node->outputs[0])->ndim == build_tensor(p, node->inputs[0])->ndim;
 }
 
-/* alpha is the power of reduce_sum_square; others do not read it. In the operand's type: sums of
- * floats are floats. */
-static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
-                  const int64_t* dims) {
-  layout dst;
-  api_op op = {.kind = API_REDUCTION,
-               .what = "a reduction",
-               .alg = alg,
-               .src = &src->md,
-               .dst = &dst,
-               .alpha = 2.0f};
-  fused f;
-  int rc;
-  PLAN_TRY(any_like(p, src, dims, &dst));
-  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, src->md.ndims, dims, false, &f));
-  rc = add_unary(p, &op, &f, 0, src);
-  fused_free(&f);
-  return rc;
-}
-
 /* oneDNN refuses a reduction that folds no axis of more than one element. What is left of it then
  * is the tensor itself, or its square. The square is a primitive, as no view has other elements. */
 static int reduce_nothing(plan* p, const tvmrt_region_node* node, const view* src) {
-  layout dst;
-  api_op op = {.kind = API_ELTWISE,
-               .what = "a square",
-               .alg = dnnl_eltwise_square,
-               .src = &src->md,
-               .dst = &dst};
-  fused f;
-  int rc;
+  api_op op = {.kind = API_ELTWISE, .what = "a square", .alg = dnnl_eltwise_square};
   if (strcmp(node->op, "reduce_sum_square") != 0) return build_set(p, node->outputs[0], src);
-  PLAN_TRY(any_like(p, src, src->md.dims, &dst));
-  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, src->md.ndims, src->md.dims, false, &f));
-  rc = add_unary(p, &op, &f, 0, src);
-  fused_free(&f);
-  return rc;
+  return add_unary(p, node, &op, src, src->md.dims, NULL, 0);
 }
 
 /* oneDNN is quick where the axes that it folds are the last in memory: bring them there. The
@@ -201,6 +159,8 @@ static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg,
 /* With posts only pooling will do, see pool_all(). */
 int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const reduction_row* row = REDUCTIONS;
+  /* alpha is the power of reduce_sum_square; others do not read it */
+  api_op op = {.kind = API_REDUCTION, .what = "a reduction", .alpha = 2.0f};
   dnnl_dims_t dims;
   bool spatial;
   view src;
@@ -219,7 +179,8 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
     return reduce_nothing(p, node, &src);
   }
   PLAN_TRY(fold_last(p, dims, &src));
-  return reduce(p, node, row->alg, &src, dims);
+  op.alg = row->alg;
+  return add_unary(p, node, &op, &src, dims, NULL, 0);
 }
 
 /* Resizing ------------------------------------------------------------------------------------ */
@@ -263,19 +224,12 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
 
 /* oneDNN computes places by itself, so only nodes that mean the same ones can be given to it. The
  * first two axes are never resized: oneDNN sees them as images and channels. */
-int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  layout dst;
+int build_resample(plan* p, const tvmrt_region_node* node) {
+  api_op op = {.kind = API_NEAREST, .what = "resizing"};
   dnnl_dims_t dims;
-  fused f;
   view src;
-  api_op op = {.kind = API_NEAREST, .what = "resizing", .src = &src.md, .dst = &dst};
-  int rc;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   PLAN_TRY(check_places(p, node, &src, dims));
-  PLAN_TRY(any_like(p, &src, dims, &dst));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src.md.ndims, dims, false, &f));
-  rc = add_unary(p, &op, &f, num_posts, &src);
-  fused_free(&f);
-  return rc;
+  return add_unary(p, node, &op, &src, dims, NULL, 0);
 }

@@ -6,8 +6,6 @@
 
 #include "build.h"
 
-#define MAX_SPATIAL 3
-
 /* What a product needs beside its operands. */
 typedef struct {
   int32_t x_zero, y_zero;
@@ -194,44 +192,14 @@ static int add_product(plan* p, const api_op* op, const fused* f, view x, view w
   plan_arg args[4] = {
       {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, x}, {DNNL_ARG_BIAS, x}};
   dnnl_primitive_desc_t pd = NULL;
-  int rc;
-  /* 0: there is no form with fewer operations to be tried, so a slow one is taken, too */
-  PLAN_TRY(fused_desc(p, op, f, 0, &pd));
-  rc = layout_as_chosen(p, &x, pd, dnnl_query_src_md, 0, &args[0].v);
-  if (rc == 0) rc = layout_as_chosen(p, &w, pd, dnnl_query_weights_md, 0, &args[1].v);
-  if (rc == 0) rc = fused_place(p, f, pd, args, 2, &args[2].v);
-  if (rc != 0) {
-    dnnl_primitive_desc_destroy(pd);
-    return -1;
-  }
   /* the last argument, so that it can be left out by its number */
   if (bias != NULL) args[3].v = *bias;
-  return fused_add(p, pd, f, args, bias == NULL ? 3 : 4, &args[2].v);
+  /* 0: there is no form with fewer operations to be tried, so a slow one is taken, too */
+  PLAN_TRY(fused_desc(p, op, f, 0, &pd));
+  return fused_finish(p, pd, f, args, bias == NULL ? 3 : 4);
 }
 
 /* Convolution --------------------------------------------------------------------------------- */
-
-typedef struct {
-  dnnl_dims_t strides, dilations, before, after;
-} window;
-
-/* As in head_conv.c, of windows that nothing leaves out. */
-static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
-                       const int64_t* kernel, int spatial, window* out) {
-  const int64_t *strides, *dilations, *before;
-  int i;
-  PLAN_TRY(build_ints(p, node, "strides", spatial, &strides));
-  PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
-  PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
-  for (i = 0; i < spatial; ++i) {
-    PLAN_TRY(build_padding(p, x[i], y[i], kernel[i], strides[i], dilations[i], before[i],
-                           &out->after[i]));
-    out->strides[i] = strides[i];
-    out->dilations[i] = dilations[i] - 1;
-    out->before[i] = before[i];
-  }
-  return 0;
-}
 
 /* Groups are a dimension of their own in oneDNN's weights. x and y may have channels last or
  * blocks, as the primitive likes. */
@@ -243,7 +211,7 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   layout x_md, w_md, y_md;
   dnnl_dims_t dims;
   view x, w, b;
-  window win;
+  build_window win = {.spatial = y->ndim - 2};
   api_op op = {.kind = API_CONV,
                .what = "an integer convolution",
                .src = &x_md,
@@ -255,13 +223,13 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
                .before = win.before,
                .after = win.after};
   fused f;
-  int i, rc, spatial = y->ndim - 2;
+  int i, rc;
   /* in front of all reading of extents */
-  if (spatial < 1 || spatial > MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
+  if (win.spatial < 1 || win.spatial > BUILD_MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
     return plan_fail(p, "weights do not fit the result");
   }
   PLAN_TRY(plan_source(p, node->inputs[0], &x));
-  PLAN_TRY(read_window(p, node, x.md.dims + 2, y->shape + 2, kernel->shape + 2, spatial, &win));
+  PLAN_TRY(build_read_window(p, node, x.md.dims + 2, y->shape + 2, kernel->shape + 2, &win));
   PLAN_TRY(read_weights(p, node, &w));
   if (groups > 1) {
     dims[0] = groups;
@@ -347,14 +315,10 @@ static int build_product(plan* p, const tvmrt_region_node* node, int channel_axi
 }
 
 /* Posts are none: the row in build.c says that nothing fuses behind bytes. */
-int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  (void)posts;
-  (void)num_posts;
+int build_qconv(plan* p, const tvmrt_region_node* node) {
   return build_product(p, node, 0, conv_with);
 }
 
-int build_qmatmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  (void)posts;
-  (void)num_posts;
+int build_qmatmul(plan* p, const tvmrt_region_node* node) {
   return build_product(p, node, 1, matmul_with);
 }

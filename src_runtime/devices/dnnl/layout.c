@@ -169,6 +169,11 @@ bool layout_is_packed(const layout* md) {
   return elements == api_bytes(md);
 }
 
+bool layout_is_whole(const layout* md) {
+  return md->blocked &&
+         memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(*md->dims)) == 0;
+}
+
 /* Strides of extents of one mean nothing. */
 bool layout_is_row_major(const layout* md) {
   dnnl_dim_t stride = 1;

@@ -176,6 +176,8 @@ int layout_chosen(plan* p, const_dnnl_primitive_desc_t pd, dnnl_query_t what, in
 int layout_border(plan* p, int32_t tensor, layout* out);
 bool layout_is_packed(const layout* md);
 bool layout_is_row_major(const layout* md);
+/* Whether all blocks are full. */
+bool layout_is_whole(const layout* md);
 
 /* The same tensor in another layout or element type; adds a reorder if it has to. */
 int layout_convert(plan* p, const view* v, const layout* md, view* out);

@@ -254,6 +254,26 @@ int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg*
   return f->result < 0 ? 0 : build_set(p, f->result, dst);
 }
 
+/* The place comes last, as it must not be where an operand lies. */
+int fused_finish(plan* p, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args, int num_args) {
+  view* dst = NULL;
+  int i, rc = 0;
+  for (i = 0; rc == 0 && i < num_args; ++i) {
+    view* v = &args[i].v;
+    if (args[i].arg == DNNL_ARG_SRC) {
+      rc = layout_as_chosen(p, v, pd, dnnl_query_src_md, 0, v);
+    } else if (args[i].arg == DNNL_ARG_WEIGHTS) {
+      rc = layout_as_chosen(p, v, pd, dnnl_query_weights_md, 0, v);
+    } else if (args[i].arg == DNNL_ARG_DST) {
+      dst = v;
+    }
+  }
+  if (rc == 0) rc = fused_place(p, f, pd, args, num_args, dst);
+  if (rc == 0) return fused_add(p, pd, f, args, num_args, dst);
+  dnnl_primitive_desc_destroy(pd);
+  return rc;
+}
+
 /* Primitives of their own --------------------------------------------------------------------- */
 
 /* In place where nobody reads the operand afterwards, nor the primitive itself in another order.
@@ -313,13 +333,6 @@ static int describe(plan* p, const post* first, int32_t flow, const view* src, c
   return first->kind == POST_BINARY ? layout_packed(p, &other->v, &other->v) : 0;
 }
 
-/* Whether all blocks are full. Where the last one is not, the sums of oneDNN 2.6 for AVX2 are
- * wrong as soon as an operation follows them in the same primitive. */
-static bool is_whole(const layout* md) {
-  return md->blocked &&
-         memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(*md->dims)) == 0;
-}
-
 /* The first post as a primitive, num_rest of the num_left others behind it. UNSUITABLE: the
  * caller tries with fewer behind it. */
 static int begin_with(plan* p, const post* first, int32_t flow, const view* src, const post* rest,
@@ -333,8 +346,8 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   api_op op;
   fused f;
   if (has_twice(first, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
-  /* see is_whole() */
-  if (first->kind == POST_BINARY && num_rest > 0 && !is_whole(&src->md)) {
+  /* sums of oneDNN 2.6 for AVX2 are wrong there as soon as an operation follows them */
+  if (first->kind == POST_BINARY && num_rest > 0 && !layout_is_whole(&src->md)) {
     return DNNL_PLAN_UNSUITABLE;
   }
   PLAN_TRY(result_layout(p, src, result_dtype(p, src, result), &from, &md));

@@ -327,15 +327,13 @@ static int add_cell(plan* p, const api_op* op, tensors* t) {
 
 /* A result that the network does not use is computed and dropped. The region's results are in the
  * order of ONNX: all states, the last one, the last cell state. */
-int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+int build_recurrent(plan* p, const tvmrt_region_node* node) {
   static const int results[] = {Y, HN, CN};
   layout w, r;
   api_op op;
   tensors t;
   cell c;
   int i;
-  (void)posts;
-  (void)num_posts;
   if (build_input(node, 1) < 0) return plan_fail(p, "the recurrence weights are missing");
   PLAN_TRY(read_cell(p, node, &c));
   PLAN_TRY(gather(p, node, &c, &t));
