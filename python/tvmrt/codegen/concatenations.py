@@ -125,7 +125,16 @@ def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], A
             if at is None or not satisfies(at, step.demands[i]):
                 return None
             moved[id(step), i] = Access(target.buffer, at)
+        if step.group.after and not _follows(step, moved):
+            return None
     return moved
+
+
+def _follows(step: Step, moved: dict[tuple[int, int], Access]) -> bool:
+    """Whether what follows a kernel in its function can be computed there still: what it reads has
+    no demand of its own, kernels take what lies as their rows do."""
+    reads = (moved.get((id(step), i), access) for i, access in enumerate(step.reads))
+    return step.lowering.accepts_epilogue(dict(zip(step.read_values, reads)))
 
 
 def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
 from tvmrt.ir.small import unpacked
 
@@ -98,8 +99,11 @@ def _product(b: Builder, node: Node) -> Value | None:
 
 
 def _computed_product(b: Builder, node: Node, x: Node, w: Node) -> Value | None:
-    """A product of two tensors that are both computed at run time."""
+    """A product of two tensors that are both computed at run time; in floats where the run tells
+    how large the second is, which kernels of bytes have in their layout."""
     q, r = x.inputs[0], w.inputs[0]
+    if symbols_of(*r.shape[-2:]):
+        return None
     if not is_per_tensor(w) or r.shape != w.output.shape or q.is_constant:
         return None
     if q.dtype.name not in BYTES or r.dtype.name not in BYTES:

@@ -97,3 +97,38 @@ def turned(tmp_path_factory):
 def test_a_product_reads_turned_rows(turned, case):
     found, expected = (results[case] for results in turned)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_follows_a_layer_reads_its_operand_where_rows_can(tmp_path):
+    """A convolution adds, by pixels, what a normalisation reads as one row: the copy of that stays,
+    or the convolution's function would have to read the row."""
+    rng = np.random.default_rng(6)
+    constants = {
+        "rows": np.int64([2, 1, -1]), "image": np.int64([2, 8, 6, 6]),
+        "one": np.float32([1.5]), "half": np.float32([0.5]),
+        "w": rng.standard_normal((8, 8, 1, 1)).astype(np.float32),
+        "v": rng.standard_normal((8, 8, 1, 1)).astype(np.float32),
+        "by": rng.standard_normal((8, 1, 1)).astype(np.float32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Tanh", ["t"], ["a"]),
+        helper.make_node("Reshape", ["a", "rows"], ["r"]),
+        helper.make_node("InstanceNormalization", ["r", "one", "half"], ["n"]),
+        helper.make_node("Reshape", ["n", "image"], ["m"]),
+        helper.make_node("Conv", ["m", "w"], ["c"]),
+        helper.make_node("Add", ["c", "a"], ["residual"]),
+        helper.make_node("Conv", ["m", "v"], ["d"]),
+        helper.make_node("Mul", ["d", "by"], ["e"]),
+        helper.make_node("Max", ["e", "a"], ["by_row"]),
+    ]
+    inputs = {"x": rng.standard_normal((2, 6, 6, 8)).astype(np.float32)}
+    net = model(nodes, inputs, ["residual", "by_row"], constants)
+    path = tmp_path / "net.so"
+    tvmrt.compile(net, executor="aot", target="native").export_library(path)
+    factory = tvmrt.runtime.load_module(path)
+    executor = tvmrt.runtime.executor.AotModule(factory["default"](tvmrt.cpu(0)))
+    executor.set_input(**inputs)
+    executor.run()
+    for i, expected in enumerate(ReferenceEvaluator(net).run(None, inputs)):
+        np.testing.assert_allclose(executor.get_output(i).numpy(), expected, rtol=1e-5, atol=1e-5)

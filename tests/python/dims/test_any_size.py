@@ -114,6 +114,29 @@ def test_a_softmax_of_every_length(tmp_path):
         np.testing.assert_allclose(results(network, {"x": x})[0], expected, rtol=1e-5, atol=1e-30)
 
 
+def test_products_of_bytes_of_every_length(tmp_path):
+    """Scores, whose rows and columns are open, and what they weigh, where what is summed is."""
+    d, zero = Draft(), np.int8(4)
+
+    def rounded(x: str) -> str:
+        step = d.constant(0.03, np.float32), d.constant(zero)
+        return d.node("DequantizeLinear", [d.node("QuantizeLinear", [x, *step]), *step])
+
+    x, by = rounded("x"), rounded("by")
+    scores = d.node("MatMul", [x, d.node("Transpose", [x], perm=[0, 2, 1])])
+    outputs = {scores: FLOAT, d.node("MatMul", [by, x]): FLOAT}
+    outputs[d.node("MatMul", [x, rounded("each")])] = FLOAT  # rows alone are open
+    inputs = {"x": (FLOAT, [2, "n", 24]), "by": (FLOAT, [2, "n", "n"]), "each": (FLOAT, [24, 8])}
+    model = d.model(inputs, outputs)
+    network = loaded(tvmrt.compile(model, dims={"n": 40}, target="native"), tmp_path, "graph")
+    session, rng = runtime.InferenceSession(model.SerializeToString()), np.random.default_rng(5)
+    for n in (40, 1, 3, 33, 40):
+        feed = {"x": rng.normal(size=(2, n, 24)), "by": rng.normal(size=(2, n, n))}
+        feed["each"] = rng.normal(size=(24, 8))
+        feed = {name: value.astype(np.float32) for name, value in feed.items()}
+        assert_close(results(network, feed), session.run(None, feed))
+
+
 def _gathered(d):
     return d.node("Gather", [d.weight(50, 64), "ids"], axis=0)
 

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import most
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import (
     CHANNELS_LAST,
     ROWS,
@@ -50,11 +50,11 @@ from .tiles_i8 import FORMATS, SHARED, Format, name_format
 _DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
 
 
-def threads_for(target: Target, macs: int, grouped: bool = False) -> int:
+def threads_for(target: Target, macs: Whole, grouped: bool = False) -> int:
     """What share so many multiply-adds of bytes, as kernels count: 1 for the caller alone, 0 for
     all threads. More than of floats: depthwise layers around small ones are not shared."""
-    fmt = FORMATS[target.int8_tiles or target.int8]
-    return 0 if target.threads and fmt.floats(macs, grouped) >= 2.5 * PARALLEL_WORK else 1
+    work = FORMATS[target.int8_tiles or target.int8].floats(most(macs), grouped)
+    return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
 
 
 class IntegerProduct(BoardLowering):
@@ -97,7 +97,7 @@ class IntegerProduct(BoardLowering):
     @property
     def threads(self) -> int:
         """As the kernels count: 1 for the caller alone, 0 for all."""
-        return threads_for(self.target, most(self.macs()), self.groups > 1)
+        return threads_for(self.target, self.macs(), self.groups > 1)
 
     @property
     def groups(self) -> int:
