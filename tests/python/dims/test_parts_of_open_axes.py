@@ -21,8 +21,8 @@ SLICES = [
 
 
 def parts():
-    """Each slice, both halves, the last rows, paddings, all of the same axis; some go on to a
-    product."""
+    """Each slice, both halves, the last rows, paddings, all of the same axis, and as many
+    repetitions as it has elements; some go on to a product."""
     draft = Draft(3)
     found = []
     for numbers in SLICES:
@@ -37,7 +37,9 @@ def parts():
     pads = draft.constant([0, 0, 1, 0, 0, 1], np.int64)
     padded = [draft.node("Pad", [turned, pads], mode=mode) for mode in ("reflect", "edge")]
     wider = draft.node("ConvTranspose", [turned, draft.weight(3, 2, 3)], strides=[2])
-    names = [*found, *halves, last, *made, *sums, *padded, wider]
+    times = draft.node("Concat", [draft.extent("x", 0), draft.extent("x", 1)], axis=0)
+    tiled = [draft.node("Tile", [draft.weight(*shape), times]) for shape in ((1, 3), (2, 1))]
+    names = [*found, *halves, last, *made, *sums, *padded, wider, *tiled]
     model = draft.model({"x": (FLOAT, ["batch", "n", 3])}, dict.fromkeys(names, FLOAT))
     model.opset_import[0].version = 18
     return model

@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.shapes import range_taken, rest_of
 from tvmrt.ir import Value, broadcast
-from tvmrt.ir.extent import Whole, largest, smallest, symbols_of
+from tvmrt.ir.extent import Whole, largest, least, smallest, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -210,7 +210,7 @@ def expand(ctx: NodeContext) -> Value:
 @onnx_op("Tile")
 def tile(ctx: NodeContext) -> Value:
     x, repeats = ctx.required(0), ctx.ints_of(1, "the number of repeats")
-    if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
+    if len(repeats) != len(x.shape) or any(least(r) < 0 for r in repeats):
         raise ValueError(f"repeats {repeats} do not fit {x.type}")
     apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
     filled = ctx.expand(apart, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
