@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.error import UnsupportedError
+
 from .bundle import Bundle
 from .dtype import DType
-from .extent import Symbol, Whole, most, symbols_of
+from .extent import Symbol, Whole, counts_in, most, symbols_of
 from .graph import Node, Value
 from .narrow import NarrowRow
 from .reduced import ReducedRow
@@ -300,6 +302,16 @@ class Program:
     def is_sized(self) -> bool:
         """Whether a run tells extents of inputs or outputs."""
         return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
+
+    def refuse_counts(self, why: str) -> None:
+        """Raise UnsupportedError for an output whose number of elements the run itself finds;
+        ``why`` it may not be, and what else to choose."""
+        for name, type in zip(self.output_names, self.output_types):
+            for found in counts_in(type.shape)[:1]:
+                raise UnsupportedError(
+                    f"how many elements the output {name} has ({found.name}) is known only after a "
+                    f"run, {why}, or make the network return it padded to a fixed shape"
+                )
 
     def arena_buffers(self) -> list[Buffer]:
         """Buffers of the arena in order of first use, scratch included."""

@@ -27,7 +27,6 @@ from tvmrt.export.dump import Dump
 from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.ir import CSource, Graph, limits
-from tvmrt.ir.extent import counts_in
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.ir.stowed import drop_pages
 from tvmrt.partition import Partition, partition
@@ -140,15 +139,10 @@ def _refuse_counts(program: Program, request: Request) -> None:
         )
     if request.interface_api == "c" or request.executor == "graph":
         return
-    for name, type in zip(program.output_names, program.output_types):
-        found = counts_in(type.shape)
-        if found:
-            raise UnsupportedError(
-                f"how many elements the output {name} has ({found[0].name}) is known only after a "
-                "run, which packed functions without an operating system do not tell; choose "
-                "interface-api c or executor graph, or make the network return it padded to a "
-                "fixed shape"
-            )
+    program.refuse_counts(
+        "which packed functions without an operating system do not tell; choose interface-api c or "
+        "executor graph"
+    )
 
 
 def _refuse_state(program: Program, request: Request) -> None:

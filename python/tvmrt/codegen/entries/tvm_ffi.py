@@ -7,7 +7,7 @@ they call the packed one, is in ``kernels/op/tvm_ffi.h``.
 from __future__ import annotations
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir.extent import Extent, counts_in
+from tvmrt.ir.extent import Extent
 from tvmrt.ir.program import Program
 
 from ..c.packed import WEAK
@@ -25,14 +25,9 @@ _PARAMETERS = (
 
 def refuse(program: Program) -> None:
     """Raise UnsupportedError for a network that is no function of tensors of known shapes."""
-    for name, type in zip(program.output_names, program.output_types):
-        found = counts_in(type.shape)
-        if found:
-            raise UnsupportedError(
-                f"how many elements the output {name} has ({found[0].name}) is known only after a "
-                "run, and a function of tvm-ffi writes into tensors that are there; choose abi "
-                "packed, or make the network return it padded to a fixed shape"
-            )
+    program.refuse_counts(
+        "and a function of tvm-ffi writes into tensors that are there; choose abi packed"
+    )
     if program.states:
         raise UnsupportedError(
             "the network leaves tensors from run to run, and a function of tvm-ffi has no memory "

@@ -19,31 +19,26 @@ def _place(k: Kernel, name: str, index: str, extent: int) -> str:
 
 
 @kernel("gather")
-def gather(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = Kernel(node.op, node.output.dtype, node.output.type.size)
+def gather(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     axis, rank = node.attrs["axis"], len(indices.at.shape)
     o = k.split("i", node.output.shape, "o")
     index = k.load(indices, o[axis : axis + rank])
     p = _place(k, "p", index, data.at.shape[axis])
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + rank :]])};")
-    return k
 
 
 @kernel("gather_elements")
-def gather_elements(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = Kernel(node.op, node.output.dtype, node.output.type.size)
+def gather_elements(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     axis = node.attrs["axis"]
     o = k.split("i", node.output.shape, "o")
     p = _place(k, "p", k.load(indices, o), data.at.shape[axis])
     k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + 1 :]])};")
-    return k
 
 
 @kernel("gather_nd")
-def gather_nd(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = Kernel(node.op, node.output.dtype, node.output.type.size)
+def gather_nd(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     data, indices = operands
     batch, tuples = node.attrs["batch"], len(indices.at.shape) - 1
     o = k.split("i", node.output.shape, "o")
@@ -52,4 +47,3 @@ def gather_nd(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         for d in range(indices.at.shape[-1])
     ]
     k.line(f"out[i] = {k.load(data, [*o[:batch], *places, *o[tuples:]])};")
-    return k

@@ -11,22 +11,26 @@ from tvmrt.ir.strided import Strided, dense
 from .kernel import Kernel, Operand, cl_type
 
 Builder = Callable[[Node, Sequence["Operand | None"]], Kernel]
+Writer = Callable[[Kernel, Node, Sequence["Operand | None"]], None]
 
 BUILDERS: dict[str, Builder] = {}
 
 
-def kernel(*names: str):
-    """Enter a function as the builder of the operators of these names."""
+def kernel(*names: str, helpers: str = "") -> Callable[[Writer], Writer]:
+    """Enter a function that writes the kernels of the operators of these names; ``helpers`` is text
+    in front of them."""
 
-    def add(function: Builder) -> Builder:
-        BUILDERS.update(dict.fromkeys(names, function))
-        return function
+    def add(write: Writer) -> Writer:
+        def build(node: Node, operands: Sequence[Operand | None]) -> Kernel:
+            result = node.outputs[0]
+            k = Kernel(node.op, result.dtype, result.type.size, helpers=helpers)
+            write(k, node, operands)
+            return k
+
+        BUILDERS.update(dict.fromkeys(names, build))
+        return write
 
     return add
-
-
-def _new(node: Node) -> Kernel:
-    return Kernel(node.op, node.outputs[0].dtype, node.outputs[0].type.size)
 
 
 def copy(operand: Operand, name: str = "copy") -> Kernel:
@@ -57,6 +61,11 @@ def _spatial(operand: Operand) -> Operand:
     return Operand(operand.buffer, at)
 
 
+def _pixels(k: Kernel, node: Node) -> list[str]:
+    """Declare the index of the result's element in [N, C, D, H, W]."""
+    return k.split("i", (*node.output.shape[:2], *_three(node.output.shape[2:], 1)), "o")
+
+
 def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int]):
     """Open loops over a window's taps that lie in the input; gives the input's indices."""
     attrs = node.attrs
@@ -75,12 +84,10 @@ def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int]):
 
 
 @kernel("conv")
-def conv(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def conv(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, w = _spatial(operands[0]), _spatial(operands[1])
-    out = (*node.output.shape[:2], *_three(node.output.shape[2:], 1))
-    o = k.split("i", out, "o")
-    per_group = out[1] // node.attrs["groups"]
+    o = _pixels(k, node)
+    per_group = node.output.shape[1] // node.attrs["groups"]
     channels = w.at.shape[1]
     bias = operands[2] if len(operands) > 2 else None
     k.line(f"float acc = {k.load(bias, [o[1]]) if bias else '0.0f'};")
@@ -96,17 +103,14 @@ def conv(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(f"acc += {k.load(x, [o[0], channel, *index])} * {weights};")
     k.line("}}}" + ("}" if channels > 1 else ""))
     k.line("out[i] = acc;")
-    return k
 
 
 @kernel("conv_transpose")
-def conv_transpose(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def conv_transpose(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, w = _spatial(operands[0]), _spatial(operands[1])
-    out = (*node.output.shape[:2], *_three(node.output.shape[2:], 1))
-    o = k.split("i", out, "o")
+    o = _pixels(k, node)
     groups = node.attrs["groups"]
-    per_group, channels = out[1] // groups, x.at.shape[1] // groups
+    per_group, channels = node.output.shape[1] // groups, x.at.shape[1] // groups
     bias = operands[2] if len(operands) > 2 else None
     strides, dilations = _three(node.attrs["strides"], 1), _three(node.attrs["dilations"], 1)
     before = _three(node.attrs["pads_before"], 0)
@@ -130,15 +134,12 @@ def conv_transpose(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(f"acc += {k.load(x, [o[0], 'c', 'pz', 'py', 'px'])} * {weights};")
     k.line("}}}}")
     k.line("out[i] = acc;")
-    return k
 
 
 @kernel("max_pool", "avg_pool")
-def pool(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = _spatial(operands[0])
-    out = (*node.output.shape[:2], *_three(node.output.shape[2:], 1))
-    o = k.split("i", out, "o")
+    o = _pixels(k, node)
     taps = _three(node.attrs["kernel"], 1)
     largest = node.op == "max_pool"
     k.line(f"float acc = {'-INFINITY' if largest else '0.0f'};")
@@ -151,7 +152,6 @@ def pool(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     if node.op == "avg_pool" and node.attrs.get("count_pads"):
         _count_padded(k, node, taps, x.at.shape[2:])
     k.line("out[i] = acc;" if largest else "out[i] = acc / (float)met;")
-    return k
 
 
 def _count_padded(k: Kernel, node: Node, taps, extents) -> None:
@@ -173,8 +173,7 @@ def _count_padded(k: Kernel, node: Node, taps, extents) -> None:
 
 
 @kernel("matmul")
-def matmul(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def matmul(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     shape = node.output.shape
     a, b = operands[0], operands[1]
     inner = a.at.shape[-1]
@@ -188,7 +187,6 @@ def matmul(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         bias = Operand(operands[2].buffer, operands[2].at.expand(shape))
         k.line(f"acc += {k.load(bias, o)};")
     k.line("out[i] = acc;")
-    return k
 
 
 _FOLDS = {
@@ -207,8 +205,7 @@ def _kept_and_folded(at: Strided, axes: Sequence[int]) -> tuple[Strided, Strided
 
 
 @kernel(*_FOLDS)
-def reduction(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def reduction(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = operands[0]
     kept, folded = _kept_and_folded(x.at, node.attrs["axes"])
     start, step, finish = _FOLDS[node.op]
@@ -222,12 +219,10 @@ def reduction(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(step)
     k.line("}")
     k.line(f"out[i] = acc{finish};")
-    return k
 
 
 @kernel("argmax", "argmin")
-def extreme(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def extreme(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = operands[0]
     kept, folded = _kept_and_folded(x.at, [node.attrs["axis"]])
     better = (">" if node.op == "argmax" else "<") + ("=" if node.attrs["select_last"] else "")
@@ -242,15 +237,13 @@ def extreme(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(f"if (v {better} top) {{ top = v; best = r; }}")
     k.line("}")
     k.line("out[i] = best;")
-    return k
 
 
 # Rows -------------------------------------------------------------------------------------------
 
 
 @kernel("softmax")
-def softmax(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def softmax(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, axis = operands[0], node.attrs["axis"]
     o = k.split("i", x.at.shape, "o")
     o[axis] = "0"
@@ -266,13 +259,11 @@ def softmax(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         k.line(f"out[i] = {row} - top - log(total);")
     else:
         k.line(f"out[i] = exp({row} - top) / total;")
-    return k
 
 
 @kernel("layer_norm")
-def layer_norm(node: Node, operands: Sequence[Operand | None]) -> Kernel:
+def layer_norm(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     """Operands are dense; a work item reads its whole row."""
-    k = _new(node)
     extent = prod(node.output.shape[node.attrs["axis"] :])
     length = k.scalar(extent)
     x = k.pointer(operands[0].buffer)
@@ -291,15 +282,13 @@ def layer_norm(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         if operand is not None:
             k.line(f"y {sign}= {k.pointer(operand.buffer)}[column];")
     k.line("out[i] = y;")
-    return k
 
 
 # Moves ------------------------------------------------------------------------------------------
 
 
 @kernel("concat")
-def concat(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def concat(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     axis = node.attrs["axis"]
     o = k.split("i", node.output.shape, "o")
     k.line(f"int at = {o[axis]};")
@@ -309,12 +298,10 @@ def concat(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         k.line(f"if (at < {extent}) {{ out[i] = {k.load(operand, index)}; return; }}")
         k.line(f"at -= {extent};")
     k.line(f"out[i] = {k.load(operands[-1], index)};")
-    return k
 
 
 @kernel("pad")
-def pad(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def pad(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, mode = operands[0], node.attrs["mode"]
     o = k.split("i", node.output.shape, "o")
     index = []
@@ -342,23 +329,19 @@ def pad(node: Node, operands: Sequence[Operand | None]) -> Kernel:
             value = f"{k.pointer(operands[1].buffer)}[{k.scalar(operands[1].at.offset)}]"
         k.line(f"if ({' || '.join(outside)}) {{ out[i] = {value}; return; }}")
     k.line(f"out[i] = {k.load(x, index)};")
-    return k
 
 
 @kernel("pick")
-def pick(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def pick(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     index = k.split("i", node.output.shape, "o")
     for axis, places in zip(node.attrs["axes"], operands[1:]):
         flat = Operand(places.buffer, dense((places.at.size,)))
         index[axis] = k.load(flat, [index[axis]])
     k.line(f"out[i] = {k.load(operands[0], index)};")
-    return k
 
 
 @kernel("resample")
-def resample(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+def resample(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, places, weights = operands
     axis = node.attrs["axis"]
     index = k.split("i", node.output.shape, "o")
@@ -370,4 +353,3 @@ def resample(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(f"acc += {k.load(x, index)} * {k.load(weights, row)};")
     k.line("}")
     k.line("out[i] = acc;")
-    return k

@@ -7,19 +7,16 @@ no product may be fused with a sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 from tvmrt.ir import Node
 from tvmrt.ir.quantized import storage_range
 
 from .kernel import Kernel, Operand, cl_type
-from .kernels import _count_padded, _spatial, _three, _window, kernel
+from .kernels import _count_padded, _pixels, _spatial, _three, _window, kernel
 
-_EXACT = "#pragma OPENCL FP_CONTRACT OFF\n"
-
-
-def _new(node: Node) -> Kernel:
-    return Kernel(node.op, node.output.dtype, node.output.type.size, helpers=_EXACT)
+_exact = partial(kernel, helpers="#pragma OPENCL FP_CONTRACT OFF\n")
 
 
 def _rounded(k: Kernel, value: str, zero: str, low: str, high: str) -> None:
@@ -40,24 +37,20 @@ def _broadcast(operand: Operand, shape) -> Operand:
     return Operand(operand.buffer, operand.at.expand(shape))
 
 
-@kernel("quantize")
-def quantize(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("quantize")
+def quantize(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     index = k.split("i", node.output.shape, "o")
     x, scale, zero = (k.load(_broadcast(o, node.output.shape), index) for o in operands)
     low, high = (k.scalar(n) for n in storage_range(node.output.dtype))
     k.line(f"const int zero = {zero};")
     _rounded(k, f"{x} / {scale}", "zero", low, high)
-    return k
 
 
-@kernel("dequantize")
-def dequantize(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("dequantize")
+def dequantize(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     index = k.split("i", node.output.shape, "o")
     q, scale, zero = (k.load(_broadcast(o, node.output.shape), index) for o in operands)
     k.line(f"out[i] = (float)((int){q} - (int){zero}) * {scale};")
-    return k
 
 
 # Products ---------------------------------------------------------------------------------------
@@ -89,13 +82,11 @@ def _end_sum(k: Kernel, node: Node, scale: str) -> None:
         _finish(k, node, f"(float)acc * {scale}")
 
 
-@kernel("qconv")
-def qconv(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("qconv")
+def qconv(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, w = _spatial(operands[0]), _spatial(operands[1])
-    out = (*node.output.shape[:2], *_three(node.output.shape[2:], 1))
-    o = k.split("i", out, "o")
-    per_group, channels = out[1] // node.attrs["groups"], w.at.shape[1]
+    o = _pixels(k, node)
+    per_group, channels = node.output.shape[1] // node.attrs["groups"], w.at.shape[1]
     less = _begin_sum(k, operands, o[1])
     x_zero = k.scalar(node.attrs["x_zero"])
     k.line(f"const int first = {o[1]} / {k.scalar(per_group)} * {k.scalar(channels)};")
@@ -105,12 +96,10 @@ def qconv(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     k.line(f"acc += ({k.load(x, [o[0], '(first + c)', *index])} - {x_zero}) * ({weight}{less});")
     k.line("}}}}")
     _end_sum(k, node, _of_channel(k, operands[2], o[1]))
-    return k
 
 
-@kernel("qmatmul", "qmatmul_computed")
-def qmatmul(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("qmatmul", "qmatmul_computed")
+def qmatmul(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     shape = node.output.shape
     inner = operands[0].at.shape[-1]
     a = _broadcast(operands[0], (*shape[:-2], shape[-2], inner))
@@ -124,25 +113,21 @@ def qmatmul(node: Node, operands: Sequence[Operand | None]) -> Kernel:
     left, right = k.load(a, [*o[:-1], "r"]), k.load(b, [*o[:-2], "r", o[-1]])
     k.line(f"  acc += ({left} - {x_zero}) * ({right}{less});")
     _end_sum(k, node, _of_channel(k, operands[2], o[-1]))
-    return k
 
 
 # Bytes ------------------------------------------------------------------------------------------
 
 
-@kernel("table")
-def table(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("table")
+def table(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x, entries = operands
     index = k.split("i", node.output.shape, "o")
     entry = f"{k.pointer(entries.buffer)}[(uchar){k.load(x, index)}]"
     k.line(f"out[i] = as_{cl_type(k.result)}({entry});")
-    return k
 
 
-@kernel("qadd", "qmul")
-def pair(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("qadd", "qmul")
+def pair(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     attrs = node.attrs
     index = k.split("i", node.output.shape, "o")
     for name, operand in zip("ab", operands):
@@ -150,29 +135,25 @@ def pair(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         k.line(f"const float {name} = (float)({steps}) * {k.number(attrs[f'{name}_scale'])};")
     operation = "+" if node.op == "qadd" else "*"
     _finish(k, node, f"(a {operation} b) / {k.number(attrs['y_scale'])}")
-    return k
 
 
-@kernel("qmax_pool")
-def max_pool(node: Node, operands: Sequence[Operand | None]) -> Kernel:
-    k = _new(node)
+@_exact("qmax_pool")
+def max_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     x = _spatial(operands[0])
-    o = k.split("i", (*node.output.shape[:2], *_three(node.output.shape[2:], 1)), "o")
+    o = _pixels(k, node)
     k.line(f"int acc = {k.scalar(storage_range(node.output.dtype)[0])};")
     index = _window(k, node, _three(node.attrs["kernel"], 1), x.at.shape[2:])
     k.line(f"acc = max(acc, (int){k.load(x, [o[0], o[1], *index])});")
     k.line("}}}")
     k.line("out[i] = acc;")
-    return k
 
 
-@kernel("qavg_pool")
-def average_pool(node: Node, operands: Sequence[Operand | None]) -> Kernel:
+@_exact("qavg_pool")
+def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     """A mean over the whole image is an exact sum, multiplied once; others sum floats."""
-    k = _new(node)
     attrs = node.attrs
     x, taps = _spatial(operands[0]), _three(attrs["kernel"], 1)
-    o = k.split("i", (*node.output.shape[:2], *_three(node.output.shape[2:], 1)), "o")
+    o = _pixels(k, node)
     whole = taps == x.at.shape[2:] and not any((*attrs["pads_before"], *attrs["pads_after"]))
     zero = k.scalar(attrs["x_zero"])
     k.line("int met = 0;")
@@ -190,4 +171,3 @@ def average_pool(node: Node, operands: Sequence[Operand | None]) -> Kernel:
         _finish(k, node, f"(float)sum * {scale}")
     else:
         _finish(k, node, f"sum / (float)met / {k.number(attrs['y_scale'])}")
-    return k
