@@ -6,6 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, Union
 
 from tvmrt.ir import Value
@@ -16,6 +17,7 @@ _DECLARED = re.compile(
     r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
 )
 HIGHEST = 2**31 - 1
+MOST_POWER = 8  # of a size, in what is computed of it
 
 Declaration = Union[int, str, Sequence[int]]
 
@@ -121,6 +123,10 @@ class Dims:
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             left, right = (self._computed(name, side) for side in (node.left, node.right))
             return _ARITHMETIC[type(node.op)](left, right)
+        if isinstance(node, ast.BinOp) and _is_power(node):
+            return prod([self._computed(name, node.left)] * node.right.value)  # type: ignore[attr-defined]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self._computed(name, node.operand)
         raise ValueError(f"dimension {name}: {ast.unparse(node)} is no sum or product")
 
     def _symbol(self, name: str) -> Symbol:
@@ -214,6 +220,27 @@ _ARITHMETIC = {
 }
 
 
+def _is_power(node: ast.BinOp) -> bool:
+    """Whether it is a number times itself, as exporters write the area of a square image."""
+    by = node.right
+    return (
+        isinstance(node.op, ast.Pow)
+        and isinstance(by, ast.Constant)
+        and isinstance(by.value, int)
+        and 0 <= by.value <= MOST_POWER
+    )
+
+
+def _is_arithmetic(node: ast.expr) -> bool:
+    """Whether an expression is one that an extent can be computed by."""
+    if isinstance(node, ast.BinOp):
+        known = type(node.op) in _ARITHMETIC or _is_power(node)
+        return known and _is_arithmetic(node.left) and _is_arithmetic(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and _is_arithmetic(node.operand)
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
 def _parsed(name: str, text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
@@ -222,9 +249,13 @@ def _parsed(name: str, text: str) -> ast.expr:
 
 
 def _names_in(text: str) -> set[str] | None:
-    """The names in an expression; None for a text that is none."""
+    """The names in an expression; None for a text that is none, or by which nothing is computed
+    here: exporters name dimensions by any function."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
+        known = _is_arithmetic(tree.body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    if not known:
         return None
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dynamic_networks import FLOAT, Draft
+from onnx import helper
 from test_any_size import EXECUTORS, assert_close, loaded, results
 
 import tvmrt
@@ -53,6 +54,27 @@ def test_parts_have_the_extents_of_the_run(executor, tmp_path):
     network = loaded(library, tmp_path, executor)
     for n in (12, 2, 3, 5, 6, 7, 9, 12):
         x = rng.normal(size=(1 + n % 2, n, 3)).astype(np.float32)
+        assert_close(results(network, {"x": x}), session.run(None, {"x": x}))
+
+
+@pytest.mark.parametrize("name", ["((h//4))**2 + 1", "-(-h)//4 + Max(1, h)"])
+def test_patches_of_square_images(name, tmp_path):
+    """The number of them is a power; dimensions that are named by what is not computed here are no
+    others than those without a name."""
+    draft = Draft(4)
+    wide = draft.node("Conv", ["x", draft.weight(5, 2, 4, 4)], strides=[4, 4])
+    flat = draft.node("Reshape", [wide, draft.constant([0, 5, -1], np.int64)])
+    side = draft.node("Div", [draft.extent("x", 2), draft.constant([4], np.int64)])
+    area = draft.node("Pow", [side, draft.constant(2, np.int64)])
+    shape = draft.node("Concat", [draft.constant([1, 5], np.int64), area], axis=0)
+    y = draft.node("Mul", [draft.node("Expand", [draft.weight(1), shape]), flat])
+    z = draft.node("Concat", [y, draft.weight(1, 5, 1)], axis=2)
+    model = draft.model({"x": (FLOAT, [1, 2, "h", "h"])}, {y: FLOAT, z: FLOAT})
+    model.graph.output[1].CopyFrom(helper.make_tensor_value_info(z, FLOAT, [1, 5, name]))
+    network = loaded(tvmrt.compile(model, dims={"h": (4, 20)}), tmp_path, "graph")
+    session, rng = runtime.InferenceSession(model.SerializeToString()), np.random.default_rng(6)
+    for h in (20, 4, 7, 13):
+        x = rng.normal(size=(1, 2, h, h)).astype(np.float32)
         assert_close(results(network, {"x": x}), session.run(None, {"x": x}))
 
 

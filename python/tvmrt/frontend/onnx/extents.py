@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
+from tvmrt.frontend.dims import MOST_POWER
 from tvmrt.frontend.extents import (
     Elements,
     chosen,
@@ -123,6 +124,13 @@ def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list
     return np.split(x, np.cumsum(wanted)[:-1], ctx.attr("axis", 0))
 
 
+def _power(ctx: NodeContext, x: Elements, by: Elements) -> Elements | None:
+    times = int(by.reshape(-1)[0]) if by.size == 1 else -1
+    if not 0 <= times <= MOST_POWER:
+        return None
+    return np.asarray(np.frompyfunc(lambda n: prod([n] * times), 1, 1)(x), object)
+
+
 _RULES: dict[str, Callable] = {
     "Add": each(lambda a, b: a + b),
     "Cast": _cast,
@@ -136,6 +144,7 @@ _RULES: dict[str, Callable] = {
     "Mod": each(lambda a, b: a % b),
     "Mul": each(lambda a, b: a * b),
     "Neg": lambda ctx, x: -x,
+    "Pow": _power,
     "ReduceProd": _reduced(prod),
     "ReduceSum": _reduced(sum),
     "Reshape": _reshaped,
