@@ -354,7 +354,6 @@ static int build_group(plan* p, const group* g) {
     rc = head->fused != NULL ? head->fused(p, node, g->posts, count) : head->lone(p, node);
     add_readers(p, &g->posts[count], g->num_posts - count, -1);
     if (rc != DNNL_PLAN_UNSUITABLE || count == 0) break;
-    /* fewer, by one node at least */
     count = whole_nodes(g->posts, count - 1);
   }
   if (rc != 0) return -1;
@@ -385,7 +384,6 @@ int build_nodes(plan* p) {
   if (numbers == NULL || groups == NULL) {
     rc = plan_fail(p, "out of memory");
   } else {
-    /* zeroed, and behind each other */
     s.readers = numbers;
     s.first = s.readers + tensors;
     s.second = s.first + tensors;

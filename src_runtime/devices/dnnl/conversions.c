@@ -14,7 +14,6 @@ struct plan_version {
  * the caller's memory never are: they are read again by the next run. */
 bool plan_is_last_use(const plan* p, int32_t store) {
   int32_t i;
-  /* the caller's memory and constants are read by the next run again */
   if (p->stores[store].kind != STORE_ARENA) return false;
   for (i = 0; i < p->num_versions; ++i) {
     if (p->versions[i].to.store == store && !plan_is_last_use(p, p->versions[i].from.store)) {
@@ -42,7 +41,6 @@ static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitiv
   dnnl_primitive_attr_t attr = NULL;
   int rc = plan_status(p, dnnl_primitive_attr_create(&attr), "attributes");
   if (rc != 0) return rc;
-  /* memory of its own would be allocated by each run */
   rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                    "attributes");
   if (rc == 0) {

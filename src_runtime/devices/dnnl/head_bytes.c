@@ -82,7 +82,6 @@ static int compute(plan* p, const view* src, const step* steps, int count, view*
 static int floats(plan* p, int32_t tensor, view* out) {
   PLAN_TRY(plan_source(p, tensor, out));
   PLAN_TRY(layout_packed(p, out, out));
-  /* whole blocks alone are as good as rows */
   if (!layout_is_whole(&out->md)) PLAN_TRY(layout_row_major(p, out, out));
   return layout_as_dtype(p, out, dnnl_f32, out);
 }
@@ -307,7 +306,6 @@ int build_qavg_pool(plan* p, const tvmrt_region_node* node) {
       !is_bytes(type_of(p, node->inputs[0]))) {
     return plan_fail(p, "operand and result are no images of bytes");
   }
-  /* exact for the image as a whole, rounded for parts of it */
   whole = is_global(node, &x, y->ndim - 2);
   PLAN_TRY(dequantized(p, &x, tvmrt_node_float(node, "x_zero", 0),
                        tvmrt_node_float(node, "x_scale", 1), &numbers, steps));

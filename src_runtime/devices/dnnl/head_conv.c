@@ -168,7 +168,6 @@ static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primi
   int rc = layout_channels_last(p, x->ndims, x->dims, x->data_type, &x_last);
   if (rc == 0) rc = layout_channels_last(p, y->ndims, y->dims, y->data_type, &y_last);
   if (rc == 0) {
-    /* only for this question: the caller's layouts come back below */
     op->src = &x_last;
     op->dst = &y_last;
     rc = fused_desc(p, op, f, num_posts, out);

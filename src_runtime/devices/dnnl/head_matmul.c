@@ -105,7 +105,6 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   PLAN_TRY(layout_reshape(p, &o->a, e->ndims, e->a, &o->a));
   PLAN_TRY(layout_reshape(p, &o->b, e->ndims, e->b, &o->b));
   PLAN_TRY(layout_as_dtype(p, &o->a, dtype, &o->a));
-  /* constants get their type with their packing */
   if (!constant) PLAN_TRY(layout_as_dtype(p, &o->b, dtype, &o->b));
   /* as it lies: build_matmul() looks at whether oneDNN takes that */
   o->a_md = o->a.md;
@@ -158,7 +157,6 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   }
   op.src = &o.a_md;
   op.weights = &o.b_md;
-  /* of the result's rank, as oneDNN wants it */
   op.bias = o.has_bias ? &o.bias.md : NULL;
   op.dst = &o.y_md;
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));

@@ -12,7 +12,6 @@ static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args, la
   int i;
   for (i = 0; i < node->num_inputs; ++i) {
     view* v = &args[i].v;
-    /* arguments are numbered by parts, of which there may be many */
     args[i].arg = DNNL_ARG_MULTIPLE_SRC + i;
     PLAN_TRY(plan_source(p, node->inputs[i], v));
     /* the first part's type: one of reduced precision may have come before */

@@ -102,7 +102,6 @@ int build_layer_norm(plan* p, const tvmrt_region_node* node) {
     return plan_fail(p, "oneDNN normalises around the mean only");
   }
   if (axis < 0 || axis > x->ndim) return plan_fail(p, "axis %d is out of range", (int)axis);
-  /* all axes from there on are one row */
   for (i = axis; i < x->ndim; ++i) extent *= x->shape[i];
   PLAN_TRY(as_rows(p, node, extent, &src));
   PLAN_TRY(norm_rows(p, node, &src, epsilon, build_input(node, 1), build_input(node, 2), &dst));

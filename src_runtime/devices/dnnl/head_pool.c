@@ -141,7 +141,6 @@ static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
     if (dims[i] != src->md.dims[i]) perm[n++] = i;
   }
   PLAN_TRY(layout_permute(p, src, perm, src));
-  /* the extents in their new order */
   for (i = 0; i < src->md.ndims; ++i) dims[i] = i < kept ? src->md.dims[i] : 1;
   return layout_row_major(p, src, src);
 }
@@ -169,7 +168,6 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
   if (num_posts > 0 && !keeps_rank(p, node)) return DNNL_PLAN_UNSUITABLE;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(folded_dims(p, node, &src, dims, &spatial));
-  /* as a pooling with one window */
   if (spatial && row->pool != dnnl_alg_kind_undef) {
     PLAN_TRY(layout_packed(p, &src, &src));
     return pool_all(p, node, row->pool, &src, dims, posts, num_posts);
@@ -187,7 +185,6 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
 
 /* The place that oneDNN takes for output element `o`: its centre's nearest. A tie goes up. */
 static int64_t nearest(int64_t o, int64_t out, int64_t in) {
-  /* in the middle of the element, as "half_pixel" of ONNX has it */
   double place = ((double)o + 0.5) * (double)in / (double)out - 0.5;
   int64_t below = (int64_t)(place < 0 ? 0 : place);
   int64_t found = place - (double)below >= 0.5 ? below + 1 : below;
@@ -212,7 +209,6 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
     }
     n = tvmrt_region_size(p->region, tensor);
     for (o = 0; o < n; ++o) {
-      /* one place that differs would be another element */
       if (places[o] != nearest(o, n, src->md.dims[axes[i]])) {
         return plan_fail(p, "the places are not those of oneDNN's nearest neighbour");
       }

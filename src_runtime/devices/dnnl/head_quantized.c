@@ -98,7 +98,6 @@ static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims,
   plan_arg* operand = &f->args[f->num_args];
   /* version 3: as an operation of its own, in front of all others */
   if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
-  /* sums as they are */
   if (q->num_scales == 1 && q->scales[0] == 1.0f) return 0;
   operand->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   PLAN_TRY(constant(p, ndims, q->num_scales, dnnl_f32, q->scales, &operand->v));
@@ -161,7 +160,6 @@ static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   uint8_t* bytes;
   size_t i;
   PLAN_TRY(plan_source(p, tensor, out));
-  /* as the region has them: an unsigned byte is turned into a signed one below */
   dtype = out->md.data_type;
   if (dtype == dnnl_s8 && is_zero(p, zero, 0)) return 0;
   if (dtype != dnnl_u8 || !is_zero(p, zero, 128)) {
@@ -224,7 +222,6 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
                .after = win.after};
   fused f;
   int i, rc;
-  /* in front of all reading of extents */
   if (win.spatial < 1 || win.spatial > BUILD_MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
     return plan_fail(p, "weights do not fit the result");
   }
@@ -240,7 +237,6 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   if (bias >= 0) PLAN_TRY(read_bias(p, bias, 1, 0, &b));
   PLAN_TRY(layout_free(p, x.md.ndims, x.md.dims, x.md.data_type, &x_md));
   PLAN_TRY(layout_free(p, y->ndim, y->shape, q->to, &y_md));
-  /* packed once, in the order that the primitive likes */
   PLAN_TRY(layout_any(p, w.md.ndims, w.md.dims, dnnl_s8, &w_md));
   PLAN_TRY(create_attributes(p, node->outputs[0], q, y->ndim, y->shape, &f));
   rc = add_product(p, &op, &f, x, w, bias >= 0 ? &b : NULL);

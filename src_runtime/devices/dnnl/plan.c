@@ -18,7 +18,6 @@ int plan_fail(plan* p, const char* format, ...) {
   (void)vsnprintf(text, sizeof(text), format, args);
   va_end(args);
   TVMPackedFuncSetLastError(text);
-  /* -1 where no node is being built */
   p->region->failed_node = p->node;
   return -1;
 }
@@ -111,7 +110,6 @@ void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
 /* The step that is being added has the number num_steps. */
 static void touch(plan* p, const view* v) {
   plan_store* s = &p->stores[v->store];
-  /* steps are added in their order, so the last to come is the last to touch it */
   if (s->first < 0) s->first = p->num_steps;
   s->last = p->num_steps;
 }
@@ -126,7 +124,6 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   PLAN_TRY(layout_chosen(p, pd, dnnl_query_scratchpad_md, 0, &scratch));
   scratch_bytes = api_bytes(&scratch);
   s->node = p->node;
-  /* the scratch memory is an argument like others, and the last one */
   s->num_args = num_args + (scratch_bytes > 0);
   s->pending = calloc((size_t)s->num_args, sizeof(plan_arg));
   s->args = calloc((size_t)s->num_args, sizeof(dnnl_exec_arg_t));

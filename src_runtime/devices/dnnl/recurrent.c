@@ -65,7 +65,6 @@ bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
   const tvmrt_region_tensor* gates = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* w = weights < 0 ? NULL : build_tensor(p, weights);
   if (row == NULL || product_of(p, node) != product || w == NULL) return false;
-  /* one matrix for all steps */
   if (!is_constant_floats(w) || w->ndim != 2 || gates->ndim != 3) return false;
   if (w->shape[1] != gates->shape[2]) return false;
   return bias < 0 || (is_constant_floats(build_tensor(p, bias)) &&
@@ -158,7 +157,6 @@ static int biases(plan* p, const cell* c, view* out) {
 static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_node* product = product_of(p, node);
   dnnl_dims_t dims;
-  /* in memory already: somebody else reads it, too */
   if (p->views[node->inputs[0]].store >= 0 || product == NULL) {
     /* lint: what is not in the table of cells was refused before */
     c->inputs = c->row->gates * c->hidden;
@@ -251,7 +249,6 @@ static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors
   dnnl_dims_t states = {1, 1, c->batch, c->hidden}, all = {c->steps, c->batch, c->hidden};
   /* lint: what is not in the table of cells was refused before */
   bool lstm = c->row->gates == 4;
-  /* all left out, until each is set */
   memset(t, 0, sizeof(*t));
   t->args[X] = (plan_arg){DNNL_ARG_SRC_LAYER, c->x};
   t->args[W].arg = DNNL_ARG_WEIGHTS_LAYER;
@@ -319,7 +316,6 @@ static int add_cell(plan* p, const api_op* op, tensors* t) {
     return rc;
   }
   for (i = 0; i < NUM_ARGS; ++i) {
-    /* the cell state of kinds that have none is left out */
     if (t->args[i].arg != 0) used[n++] = t->args[i];
   }
   return plan_add(p, pd, used, n);
