@@ -53,6 +53,8 @@ CASES = [
         Case(f"{order}-epilogue", 17, 45, 20, order, batch=(2, 1), epilogue=True)
         for order in ORDERS
     ),
+    # heads of an attention, which two and three tasks cut by rows
+    *(Case(f"{order}-long-batch", 97, 21, 16, order, batch=(1, 5)) for order in ORDERS),
     Case("PACKED-epilogue-single", 17, 45, 20, epilogue=True),
 ]
 

@@ -34,14 +34,16 @@ static int64_t take(const tvmrt_share* share, int64_t n, int64_t block, int64_t 
 static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t width, int tasks) {
   const int64_t units = batch * ((n + block - 1) / block);
   const int64_t slack = block * (width < rows ? width : rows);
-  for (int by_rows = 0; by_rows < 2; by_rows++) {
+  enum { UNITS, ROWS, BATCH };
+  for (int kind = UNITS; kind <= BATCH; kind++) {
     memset(met, 0, (size_t)(units * rows));
     for (int task = 0; task < tasks; task++) {
       const tvmrt_share share =
-          by_rows ? tvmrt_share_rows(units, rows, width, task, tasks)
-                  : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
-      const int64_t area = take(&share, n, block, rows);
-      if (!by_rows && rows > 1 && area * tasks > batch * n * rows + slack * tasks) return 1;
+          kind == BATCH  ? tvmrt_share_batch(batch, units / batch, rows, width, task, tasks)
+          : kind == ROWS ? tvmrt_share_rows(units, rows, width, task, tasks)
+                         : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
+      const int64_t area = take(&share, n, block, rows), most = kind == BATCH ? n * width : slack;
+      if (kind != ROWS && rows > 1 && area * tasks > batch * n * rows + most * tasks) return 1;
       if (share.begin.row % width != 0) return 2;
     }
     for (int64_t i = 0; i < units * rows; i++) {
@@ -51,7 +53,28 @@ static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t 
   return 0;
 }
 
+/* Of two tasks with three products of 197 rows in 7 blocks, by tiles of 14: a product and 98 rows,
+   then 99 rows and a product. */
+static int check_batch(void) {
+  const tvmrt_share one = tvmrt_share_batch(3, 7, 197, 14, 0, 2);
+  const tvmrt_share two = tvmrt_share_batch(3, 7, 197, 14, 1, 2);
+  for (int u = 0; u < 14; u++) {
+    if (tvmrt_share_first(&one, u) != 0) return 1;
+    if (tvmrt_share_last(&one, u) != (u < 7 ? 197 : 98)) return 2;
+  }
+  for (int u = 7; u < 21; u++) {
+    if (tvmrt_share_first(&two, u) != (u < 14 ? 98 : 0)) return 3;
+    if (tvmrt_share_last(&two, u) != 197) return 4;
+  }
+  return one.begin.unit != 0 || tvmrt_share_end(&one) != 14 || two.begin.unit != 7 ||
+         tvmrt_share_end(&two) != 21;
+}
+
 int main(void) {
+  if (check_batch() != 0) {
+    puts("batch");
+    return 1;
+  }
   static const int64_t batches[] = {1, 3, 12}, columns[] = {1, 5, 64, 197, 960};
   static const int64_t blocks[] = {8, 48, 64}, rows[] = {1, 7, 49, 197}, widths[] = {1, 6, 14};
   for (int b = 0; b < 3; b++)

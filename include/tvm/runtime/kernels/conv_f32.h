@@ -207,9 +207,16 @@ static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt
   return count > 1 && (u > share->begin.unit || share->begin.row == 0) ? count : 1;
 }
 
-/* Channels that are computed from unit `u` on, where those are of the same group as what is before. */
+/* Channels whose weights tiles fetch that compute what is before unit `u`: those of the same group
+   that are computed from it on. Behind all of a layer's as a rule lies the next layer's, and tasks that
+   share rows read that from its begin; so those fetch as many of them, too. */
 static inline int tvmrt_conv_f32_then(const tvmrt_job_f32* job, const tvmrt_share* share,
                                       int64_t blocks, int64_t u) {
+  const int64_t units = blocks * job->layer->groups;
+  if (u == units && share->begin.unit == 0 && share->end.unit == units) {
+    const int64_t at_once = tvmrt_channels_at_once(job->tiles) / job->tiles->block;
+    return (int)(at_once < blocks ? at_once : blocks) * job->tiles->block;
+  }
   if (u >= tvmrt_share_end(share) || u % blocks == 0) return 0;
   return (int)tvmrt_conv_f32_count(job, share, blocks, u) * job->tiles->block;
 }

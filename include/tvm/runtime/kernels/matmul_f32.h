@@ -18,6 +18,7 @@
 #define TVM_RUNTIME_KERNELS_MATMUL_F32_H_
 
 #include "conv_f32.h"
+#include "tile/transpose.h"
 
 typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
 
@@ -44,6 +45,10 @@ typedef struct {
 /*! \brief Rows of a up to which b is read in place. */
 enum { TVMRT_MATMUL_FEW_ROWS = 4 };
 
+/*! \brief Rows of a task beside which it matters little that it packs b of a product that it shares
+ * with others: as long as some sixteen rows take. */
+enum { TVMRT_MATMUL_MANY_ROWS = 64 };
+
 typedef struct {
   const tvmrt_matmul_f32_layer* layer;
   const tvmrt_tiles_f32* tiles;
@@ -62,17 +67,31 @@ static inline int64_t tvmrt_matmul_f32_scratch_bytes(const tvmrt_matmul_f32_laye
   return layer->b_order == TVMRT_B_PACKED ? 0 : (int64_t)layer->k * block * (int64_t)sizeof(float);
 }
 
-/* Columns [c, c + count) of b, in packed order, at panel; count <= block. */
-static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
-                                         int count, int block, float* panel) {
-  if (layer->b_order == TVMRT_B_ROWS) {
-    for (int k = 0; k < layer->k; k++) {
-      memcpy(panel + (int64_t)k * block, b + (int64_t)k * layer->b_stride + c,
-             (size_t)count * sizeof(float));
-      for (int i = count; i < block; i++) panel[(int64_t)k * block + i] = 0.0f;
-    }
-    return;
+/* Columns [c, c + count) of b, whose rows lie along memory, in blocks of `block`. */
+static inline void tvmrt_matmul_f32_pack_rows(const tvmrt_matmul_f32_layer* layer, const float* b,
+                                              int c, int count, int block, float* panel) {
+  for (int k = 0; k < layer->k; k++) {
+    float* row = panel + (int64_t)k * block;
+    const float* from = b + (int64_t)k * layer->b_stride + c;
+#if TVMRT_SIMD_LANES_F32 > 1
+    enum { kLanes = TVMRT_SIMD_LANES_F32 };
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) TVMRT_F32V(store)(row + i, TVMRT_F32V(load)(from + i));
+    for (; i < count; i++) row[i] = from[i];
+#else
+    memcpy(row, from, (size_t)count * sizeof(float));
+#endif
   }
+}
+
+/* The same where columns lie along memory. */
+static inline void tvmrt_matmul_f32_pack_columns(const tvmrt_matmul_f32_layer* layer,
+                                                 const float* b, int c, int count, int block,
+                                                 float* panel) {
+#if TVMRT_SIMD_LANES_F32 > 1
+  tvmrt_transpose_float(b + (int64_t)c * layer->b_stride, layer->b_stride, panel, block, layer->k,
+                        count);
+#else
   /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
   for (int k = 0; k < layer->k; k += 16) {
     const int k_end = layer->k - k < 16 ? layer->k : k + 16;
@@ -80,9 +99,20 @@ static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, co
       const float* column = b + (int64_t)(c + i) * layer->b_stride;
       for (int j = k; j < k_end; j++) panel[(int64_t)j * block + i] = column[j];
     }
-    for (int j = k; j < k_end; j++) {
-      for (int i = count; i < block; i++) panel[(int64_t)j * block + i] = 0.0f;
-    }
+  }
+#endif
+}
+
+/* Columns [c, c + count) of b, in packed order, at panel; count <= block. */
+static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
+                                         int count, int block, float* panel) {
+  if (layer->b_order == TVMRT_B_ROWS) {
+    tvmrt_matmul_f32_pack_rows(layer, b, c, count, block, panel);
+  } else {
+    tvmrt_matmul_f32_pack_columns(layer, b, c, count, block, panel);
+  }
+  for (int k = 0; k < layer->k && count < block; k++) {
+    for (int i = count; i < block; i++) panel[(int64_t)k * block + i] = 0.0f;
   }
 }
 
@@ -196,13 +226,18 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   return tvmrt_tile_row_f32(&row, begin, end, 0, count);
 }
 
-/* Of blocks of columns, which are counted over the batch, by rows. */
+/* Of blocks of columns, which are counted over the batch, by rows. Tasks have whole products of a
+   batch, and rows of those that lie across their borders: steps before and behind are shared by rows,
+   such as the softmax of an attention, so that hardly any of them goes to another core. */
 static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,
                                                  int num_task) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t blocks = (layer->n + block - 1) / block, tiles = (layer->m + width - 1) / width;
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
+  if (batch > 1 && batch * layer->m >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
+    return tvmrt_share_batch(batch, blocks, layer->m, width, task, num_task);
+  }
   const float by_rows = tvmrt_task_imbalance(tiles, num_task);
   const float by_units = tvmrt_task_imbalance(units * tiles, num_task);
   /* products of a batch have factors of their own, and tasks with rows would each pack all of b */

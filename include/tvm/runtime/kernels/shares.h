@@ -1,6 +1,7 @@
 /*!
  * \file shares.h
- * \brief What tasks have of a layer: some of its columns, or some of the rows of all columns.
+ * \brief What tasks have of a layer: some of its columns, some of the rows of all columns, or some of
+ * the products of a batch.
  *
  * Columns come in blocks, which are units of work, of so many rows each. Where tasks share columns a
  * block may lie across the border of two of them; it is then cut by rows. Example: 960 channels in
@@ -37,10 +38,12 @@ static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, 
   return cut;
 }
 
-/*! \brief What a task has of such work: rows [first, last) of the units between two cuts. */
+/*! \brief What a task has of such work: rows [first, last) of the units between two cuts, of which a
+ * cut with a row cuts so many together. */
 typedef struct tvmrt_share {
   tvmrt_cut begin, end;
   int64_t first, last;
+  int64_t together;
 } tvmrt_share;
 
 /*! \brief Some of all units, of which the first and the last may be shared with other tasks. */
@@ -48,7 +51,7 @@ static inline tvmrt_share tvmrt_share_units(int64_t batch, int64_t n, int64_t bl
                                             int64_t width, int task, int num_task) {
   const tvmrt_share share = {tvmrt_task_cut(batch, n, block, rows, width, task, num_task),
                              tvmrt_task_cut(batch, n, block, rows, width, task + 1, num_task), 0,
-                             rows};
+                             rows, 1};
   return share;
 }
 
@@ -58,23 +61,41 @@ static inline tvmrt_share tvmrt_share_rows(int64_t units, int64_t rows, int64_t 
   const tvmrt_share share = {{0, 0},
                              {units, 0},
                              tvmrt_task_begin(rows, width, task, num_task),
-                             tvmrt_task_begin(rows, width, task + 1, num_task)};
+                             tvmrt_task_begin(rows, width, task + 1, num_task),
+                             1};
+  return share;
+}
+
+/*!
+ * \brief Some of the rows of all products of a batch, one product after the other, each of so many
+ * units: where a product lies across the border of two tasks, each has some rows of all its units.
+ *
+ * Example: 3 products of 197 rows in tiles of 14: the first of two tasks has the first product and 98
+ * rows of the second.
+ */
+static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_t rows,
+                                            int64_t width, int task, int num_task) {
+  tvmrt_share share = tvmrt_share_units(batch, 1, 1, rows, width, task, num_task);
+  share.begin.unit *= units;
+  share.end.unit *= units;
+  share.together = units;
   return share;
 }
 
 /*! \brief The end of its units. */
 static inline int64_t tvmrt_share_end(const tvmrt_share* share) {
-  return share->end.unit + (share->end.row > 0);
+  return share->end.unit + (share->end.row > 0 ? share->together : 0);
 }
 
 /*! \brief The first of its rows of a unit. */
 static inline int64_t tvmrt_share_first(const tvmrt_share* share, int64_t unit) {
-  return unit == share->begin.unit && share->begin.row > 0 ? share->begin.row : share->first;
+  const int is_cut = share->begin.row > 0 && unit < share->begin.unit + share->together;
+  return is_cut ? share->begin.row : share->first;
 }
 
 /*! \brief The end of its rows of a unit. */
 static inline int64_t tvmrt_share_last(const tvmrt_share* share, int64_t unit) {
-  return unit == share->end.unit ? share->end.row : share->last;
+  return unit >= share->end.unit ? share->end.row : share->last;
 }
 
 /*! \brief Whether it has nothing. */

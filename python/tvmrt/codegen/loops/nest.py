@@ -245,7 +245,7 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
     """Print a copy by square blocks over the loop ``rows`` and the last, inside the others."""
     row, column = loops[rows], loops[-1]
     outer = [loop for i, loop in enumerate(loops[:-1]) if i != rows]
-    f.include("op/transpose.h")
+    f.include("tile/transpose.h")
     kind = f.writes[0].buffer.dtype.c
 
     def print_call(names: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
 /*!
- * \file transpose.h
+ * \file tile/transpose.h
  * \brief Copies whose source and destination run along different axes.
  *
  * A plain loop over such a copy touches a new cache line with every element on one of the sides.
@@ -10,10 +10,10 @@
  * TVMRT_DEFINE_TRANSPOSE(type) defines tvmrt_transpose_<type>(x, xs, y, ys, rows, columns) for a
  * type named by one word; x and y do not overlap.
  */
-#ifndef TVM_RUNTIME_KERNELS_OP_TRANSPOSE_H_
-#define TVM_RUNTIME_KERNELS_OP_TRANSPOSE_H_
+#ifndef TVM_RUNTIME_KERNELS_TILE_TRANSPOSE_H_
+#define TVM_RUNTIME_KERNELS_TILE_TRANSPOSE_H_
 
-#include "../tile/simd.h"
+#include "simd.h"
 
 enum { TVMRT_TRANSPOSE_BLOCK = 8 };
 
@@ -95,4 +95,4 @@ TVMRT_DEFINE_TRANSPOSE(uint32_t)
 TVMRT_DEFINE_TRANSPOSE(int64_t)
 TVMRT_DEFINE_TRANSPOSE(uint64_t)
 
-#endif /* TVM_RUNTIME_KERNELS_OP_TRANSPOSE_H_ */
+#endif /* TVM_RUNTIME_KERNELS_TILE_TRANSPOSE_H_ */
