@@ -297,6 +297,17 @@ static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int64_t padde
   w->args.ahead_lines = (int32_t)((lines + steps - 1) / steps);
 }
 
+/*! \brief All pixels of a chunk by tiles of matrices. */
+static inline void tvmrt_conv_i8_matrices(tvmrt_conv_i8_walk* w, const tvmrt_tile_i8* tile,
+                                          int32_t pixels, int64_t offset, void* y,
+                                          const int32_t* sums) {
+  const tvmrt_conv_i8* c = w->conv;
+  const int some = pixels < c->wt;
+  w->args.tiles = !some ? pixels / c->wt : c->rest > 0 ? pixels / c->rest : 1;
+  w->args.left = some ? 0 : pixels % c->wt;
+  tile[some](&w->args, offset, y, sums);
+}
+
 /*! \brief All pixels of a chunk for one block of channels. */
 static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                        int32_t pixels, int32_t block) {
@@ -338,9 +349,13 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
     added = (const uint8_t*)data->added + tvmrt_conv_i8_pixel(c, row, first) * data->added_stride +
             (int64_t)group * c->out_c + channel;
   }
-  const int64_t added_step = c->plane > 0 ? 0 : data->added_stride;
+  const int64_t added_step = data->added_stride;
   int32_t p = 0;
-  if (c->plane > 0) y_step = 0;
+  if (c->words > 0) {
+    w->args.added = added;
+    tvmrt_conv_i8_matrices(w, tile, pixels, offset, y, sums);
+    return;
+  }
   for (; p + c->wt <= pixels; p += c->wt) {
     if (added != NULL) w->args.added = added + p * added_step;
     tile[0](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);

@@ -19,7 +19,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
 from .layer_f32 import MOST_THREADS, enough_work
-from .matrices_i8 import is_far, looks_ahead, members_of_matrices
+from .matrices_i8 import NEAR_WEIGHTS, is_far, looks_ahead, members_of_matrices
 from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
 from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
 from .tiles_i8 import (
@@ -240,13 +240,14 @@ class ConvI8:
         return choose_tile(*self._tile_sizes)
 
     @property
-    def _tile_sizes(self) -> tuple[Format, int, int, int]:
+    def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
         """What tiles are chosen by."""
         unit = 0
         if self.shares and not self.fmt.matrices:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        return self.fmt, self.vectors, most(self.width), unit
+        near = not self.plus and 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
+        return self.fmt, self.vectors, most(self.width), unit, near
 
     def options(self) -> list[Choice]:
         """The tiles that there are, the estimate's first."""

@@ -141,7 +141,9 @@ SHARED = {
 MATRIX_ROWS = 16  # of a register of matrices
 
 
-def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[int, int]:
+def choose_tile(
+    fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
+) -> tuple[int, int]:
     """(ob, wt) with the fewest estimated cycles.
 
     Parameters
@@ -152,30 +154,34 @@ def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[i
         Pixels in a row.
     unit
         Of how many vectors ``ob`` must be a divisor, the last tile being a whole one; 0 for any.
+    near
+        Whether tiles of matrices better fill lines of the output.
     """
     best, best_cost = (1, 1), float("inf")
-    for cost, tile in _tiles(fmt, vectors, width, unit):
+    for cost, tile in _tiles(fmt, vectors, width, unit, near):
         if cost < best_cost - 1e-9:
             best, best_cost = tile, cost
     return best
 
 
-def tile_options(fmt: Format, vectors: int, width: int, unit: int = 0) -> list[tuple[int, int]]:
+def tile_options(
+    fmt: Format, vectors: int, width: int, unit: int = 0, near: bool = False
+) -> list[tuple[int, int]]:
     """All tiles among which :func:`choose_tile` chooses, its one first, others by their cycles."""
-    best = choose_tile(fmt, vectors, width, unit)
-    others = sorted(_tiles(fmt, vectors, width, unit), key=lambda each: each[0])
+    best = choose_tile(fmt, vectors, width, unit, near)
+    others = sorted(_tiles(fmt, vectors, width, unit, near), key=lambda each: each[0])
     return list(dict.fromkeys([best, *(tile for _, tile in others)]))
 
 
 def _tiles(
-    fmt: Format, vectors: int, width: int, unit: int
+    fmt: Format, vectors: int, width: int, unit: int, near: bool
 ) -> Iterator[tuple[float, tuple[int, int]]]:
     """Those that fit, with their estimated cycles."""
     if fmt.lanes == 1:
         yield 0.0, (min(2, vectors), min(2, width))
         return
     if fmt.matrices:
-        yield from _matrix_tiles(vectors, width, unit)
+        yield from _matrix_tiles(vectors, width, unit, near)
         return
     for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
         if unit % ob:
@@ -193,12 +199,15 @@ def _tiles(
             yield _tile_cost(fmt, counted, width, ob, wt), (ob, wt)
 
 
-def _matrix_tiles(vectors: int, width: int, unit: int) -> Iterator[tuple[float, tuple[int, int]]]:
+def _matrix_tiles(
+    vectors: int, width: int, unit: int, near: bool
+) -> Iterator[tuple[float, tuple[int, int]]]:
     """Tiles of matrices, with their estimated cycles for 64 bytes of a window."""
 
     def tile(o: int, t: int) -> float:
         """A row of pixels takes a cycle a vector, a row that is loaded half of one."""
-        return max(o * t, (o * MATRIX_ROWS + t) * 0.5) + 2.0 if o and t else 0.0
+        filled = 1.0 if near and o < 4 else 0.0
+        return max(o * t, (o * MATRIX_ROWS + t) * 0.5) + 2.0 + filled if o and t else 0.0
 
     for ob in range(1, min(4, vectors) + 1):
         if unit % ob:

@@ -63,69 +63,63 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, const tvmrt_tile_i8_args* a) {
     _tile_loadd(number, (vector).weights + (quad) * (vector).step, (vector).step);        \
   }
 
-/* The products of the quads from `quad` on of all pixels and channels; ob, wt, is_signed
- * and is_far are literals. */
-TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, const uint8_t* x,
-                                    int64_t step, const tvmrt_i8_vector* w, int64_t quad) {
+/* Where the sums of a register's first pixel lie, [pixel][channel]. */
+#define TVMRT_AMX_I8_PLACE(number, vector) \
+  ((vector)*16 + (wt > TVMRT_AMX_ROWS && (number) > 1 ? TVMRT_AMX_ROWS * ob * 16 : 0))
+#define TVMRT_AMX_I8_STORE(number, vector, sums) \
+  _tile_stored(number, (sums) + TVMRT_AMX_I8_PLACE(number, vector), ob * TVMRT_AMX_BYTES);
+
+/* Stores the sums of a tile. */
+TVMRT_INLINE void tvmrt_amx_i8_sums(int ob, int wt, int32_t* sums) {
+  TVMRT_AMX_I8_STORE(0, 0, sums)
+  if (ob > 1) {
+    TVMRT_AMX_I8_STORE(1, 1, sums)
+  }
+  if (ob > 2 || wt > TVMRT_AMX_ROWS) {
+    TVMRT_AMX_I8_STORE(2, ob > 2 ? 2 : 0, sums)
+  }
+  if (ob > 3 || (ob == 2 && wt > TVMRT_AMX_ROWS)) {
+    TVMRT_AMX_I8_STORE(3, ob > 3 ? 3 : 1, sums)
+  }
+}
+
+/* A register's products; in a tile's first step its sums begin with the bias, a row as the other, once
+ * those of the tile before are stored. */
+#define TVMRT_AMX_I8_PRODUCT(number, x, w, vector) \
+  if (is_first) {                                  \
+    if (last != NULL) {                            \
+      TVMRT_AMX_I8_STORE(number, vector, last)     \
+    }                                              \
+    _tile_loadd(number, bias + 16 * (vector), 0);  \
+  }                                                \
+  TVMRT_AMX_I8_DOT(number, x, w)
+
+/* The products of the quads from `quad` on of all pixels and channels; ob, wt, is_signed, is_far and
+ * is_first are literals. */
+TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, int is_first,
+                                    const uint8_t* x, int64_t step, const tvmrt_i8_vector* w,
+                                    int64_t quad, const int32_t* bias, int32_t* last) {
   _tile_loadd(4, x, step);
   TVMRT_AMX_I8_WEIGHTS(6, w[0], quad)
-  TVMRT_AMX_I8_DOT(0, 4, 6)
+  TVMRT_AMX_I8_PRODUCT(0, 4, 6, 0)
   if (wt > TVMRT_AMX_ROWS) {
     _tile_loadd(5, x + TVMRT_AMX_ROWS * step, step);
-    TVMRT_AMX_I8_DOT(2, 5, 6)
+    TVMRT_AMX_I8_PRODUCT(2, 5, 6, 0)
   }
   if (ob > 1) {
     TVMRT_AMX_I8_WEIGHTS(7, w[1], quad)
-    TVMRT_AMX_I8_DOT(1, 4, 7)
+    TVMRT_AMX_I8_PRODUCT(1, 4, 7, 1)
     if (wt > TVMRT_AMX_ROWS) {
-      TVMRT_AMX_I8_DOT(3, 5, 7)
+      TVMRT_AMX_I8_PRODUCT(3, 5, 7, 1)
     }
   }
   if (ob > 2) {
     TVMRT_AMX_I8_WEIGHTS(6, w[2], quad)
-    TVMRT_AMX_I8_DOT(2, 4, 6)
+    TVMRT_AMX_I8_PRODUCT(2, 4, 6, 2)
   }
   if (ob > 3) {
     TVMRT_AMX_I8_WEIGHTS(7, w[3], quad)
-    TVMRT_AMX_I8_DOT(3, 4, 7)
-  }
-}
-
-/* Sums of whole steps of all runs, [pixel][channel]. */
-TVMRT_INLINE void tvmrt_amx_i8_sum(int ob, int wt, int is_signed, int is_far,
-                                   const tvmrt_tile_i8_args* a, int64_t offset, int32_t* sums) {
-  const int64_t step = a->x_step;
-  const int32_t words = a->words, bytes = 4 * words, run = a->run;
-  const int64_t quads = (run + 3) / 4, lines = a->ahead_lines;
-  const intptr_t row = ob * TVMRT_AMX_BYTES;
-  /* sums begin with the bias, a row of the registers as the other */
-  _tile_loadd(0, a->bias, 0);
-  if (ob > 1) _tile_loadd(1, a->bias + 16, 0);
-  if (ob > 2) _tile_loadd(2, a->bias + 32, 0);
-  if (ob > 3) _tile_loadd(3, a->bias + 48, 0);
-  if (wt > TVMRT_AMX_ROWS) {
-    _tile_loadd(2, a->bias, 0);
-    if (ob > 1) _tile_loadd(3, a->bias + 16, 0);
-  }
-  /* each tile fetches what is behind the part of the one before */
-  const int8_t* ahead = a->ahead;
-  if (a->ahead_lines > 0) ahead += offset / step / wt * (run / bytes * a->segments) * lines * 64;
-  for (int32_t s = 0; s < a->segments; s++) {
-    const uint8_t* x = a->segment[s] + offset;
-    int64_t quad = s * quads;
-    for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
-      for (int32_t i = 0; i < lines; i++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
-      tvmrt_amx_i8_step(ob, wt, is_signed, is_far, x + k, step, a->vector, quad);
-    }
-  }
-  _tile_stored(0, sums, row);
-  if (ob > 1) _tile_stored(1, sums + 16, row);
-  if (ob > 2) _tile_stored(2, sums + 32, row);
-  if (ob > 3) _tile_stored(3, sums + 48, row);
-  if (wt > TVMRT_AMX_ROWS) {
-    int32_t* behind = sums + TVMRT_AMX_ROWS * ob * 16;
-    _tile_stored(2, behind, row);
-    if (ob > 1) _tile_stored(3, behind + 16, row);
+    TVMRT_AMX_I8_PRODUCT(3, 4, 7, 3)
   }
 }
 
@@ -188,21 +182,44 @@ TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
   tvmrt_tile_i8_finish(ob, wt, plus, a, y, sums, acc);
 }
 
-/* Which pixels of a tile are stored, and where in the output; returns how many. */
-TVMRT_INLINE int tvmrt_amx_i8_places(int wt, int is_plane, const tvmrt_tile_i8_args* a,
-                                     int64_t offset, int32_t pixel[32], int32_t place[32]) {
-  int count = 0;
-  if (is_plane) {
-    const int32_t first = (int32_t)(offset / a->x_step);
-    int32_t row = first / a->plane, column = first % a->plane;
-    for (int t = 0; t < wt; t++) {
-      pixel[count] = t;
-      place[count] = row * a->valid + column;
-      count += column < a->valid;
-      if (++column == a->plane) column = 0, row++;
-    }
+/* The pixels of a tile that are stored, one after the other, and their places in the output. */
+typedef struct {
+  const int32_t* sums;
+  int32_t pixel, end, place;
+  int32_t column, valid,
+      gap; /* of a row; in images that lie in scratch rows have a gap behind them */
+} tvmrt_amx_i8_places;
+
+/* Those of the tile from the call's pixel `first` on, but `skip` ones. */
+TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
+                                                        const tvmrt_tile_i8_args* a, int64_t offset,
+                                                        int32_t first, int32_t skip,
+                                                        const int32_t* sums) {
+  tvmrt_amx_i8_places p = {sums, skip, wt, first + skip, 0, INT32_MAX, 0};
+  if (!is_plane) return p;
+  const int32_t from = (int32_t)(offset / a->x_step) + first + skip, row = from / a->plane;
+  p.column = from % a->plane;
+  p.valid = a->valid;
+  p.gap = a->plane - a->valid;
+  p.place = row * a->valid + p.column;
+  if (p.column > a->valid) {
+    p.pixel += a->plane - p.column;
+    p.column = 0;
+    p.place = (row + 1) * a->valid;
   }
-  return is_plane ? count : wt;
+  return p;
+}
+
+/* Whether there is one more. */
+TVMRT_INLINE int tvmrt_amx_i8_more(tvmrt_amx_i8_places* p) {
+  if (p->column == p->valid) p->pixel += p->gap, p->column = 0;
+  return p->pixel < p->end;
+}
+
+TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
+  p->pixel++;
+  p->column++;
+  p->place++;
 }
 
 /* Finishes `wt` pixels from pixel t of a tile on, whose place in the output is `at`. */
@@ -218,34 +235,43 @@ TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
 }
 
 /* The same for a tile of which something is unusual: four pixels at a time, or those of a plane one
- * by one. */
+ * by one. y is that of the call, offset and sums are the tile's. */
 TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int is_plane,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int rest,
-                                    const int32_t* from, void* y, const int32_t* sums) {
-  int32_t pixel[32], place[32];
-  const int count = tvmrt_amx_i8_places(wt, is_plane, a, offset, pixel, place);
-  const int whole = is_plane ? 0 : wt / 4 * 4;
-  for (int t = 0; t < whole; t += 4) {
-    tvmrt_amx_i8_part(ob, 4, is_signed, plus, a, offset, t, t, rest, from, y, sums);
+                                    tvmrt_amx_i8_places p, void* y, const int32_t* sums) {
+  for (; !is_plane && p.pixel + 4 <= wt; p.pixel += 4, p.place += 4) {
+    tvmrt_amx_i8_part(ob, 4, is_signed, plus, a, offset, p.pixel, p.place, rest, p.sums, y, sums);
   }
-  for (int i = whole; i < count; i++) {
-    const int t = is_plane ? pixel[i] : i, at = is_plane ? place[i] : i;
-    tvmrt_amx_i8_part(ob, 1, is_signed, plus, a, offset, t, at, rest, from, y, sums);
+  for (; tvmrt_amx_i8_more(&p); tvmrt_amx_i8_next(&p)) {
+    tvmrt_amx_i8_part(ob, 1, is_signed, plus, a, offset, p.pixel, p.place, rest, p.sums, y, sums);
   }
 }
 
-/* What a tile adds, ready for all of its pixels. */
+/* What sums become bytes by, ready for all pixels of a call. */
 typedef struct {
-  __m512 lo, hi, fa, fb, zero;
+  __m512 scale[4], lo, hi, fa, fb, zero;
   __m512i order[4];
-  int is_signed;
-} tvmrt_amx_i8_plus;
+  int is_signed, is_byte;
+  tvmrt_i8_range range;
+  uint8_t* y;
+  int64_t y_step, added_step;
+  const uint8_t* added;
+} tvmrt_amx_i8_out;
 
-TVMRT_INLINE tvmrt_amx_i8_plus tvmrt_amx_i8_plus_of(int plus, const tvmrt_tile_i8_args* a) {
+TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_out_of(int ob, int plus, const tvmrt_tile_i8_args* a,
+                                                  uint8_t* y) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  tvmrt_amx_i8_plus p;
+  tvmrt_amx_i8_out p;
   memset(&p, 0, sizeof(p));
+  if (a->range == NULL) return p;
+  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) p.scale[o] = _mm512_loadu_ps(a->scale + 16 * o);
+  p.range = plus != TVMRT_PLUS_NONE ? a->plus->range : *a->range;
+  p.is_byte = !p.range.is_signed && p.range.lo == 0 && p.range.hi == 255;
+  p.y = y;
+  p.y_step = a->y_step;
   if (plus == TVMRT_PLUS_NONE) return p;
+  p.added = a->added;
+  p.added_step = a->added_step;
   p.is_signed = plus == TVMRT_PLUS_S8;
   p.lo = _mm512_set1_ps((float)(a->range->lo - a->range->zero));
   p.hi = _mm512_set1_ps((float)(a->range->hi - a->range->zero));
@@ -256,10 +282,14 @@ TVMRT_INLINE tvmrt_amx_i8_plus tvmrt_amx_i8_plus_of(int plus, const tvmrt_tile_i
   return p;
 }
 
-/* tvmrt_i8_plus() with vector o of the bytes of a pixel. */
-TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(tvmrt_i8_acc q, const tvmrt_amx_i8_plus* p,
-                                           __m512i bytes, int o) {
-  __m512 u = _mm512_min_ps(_mm512_max_ps(_mm512_cvtepi32_ps(q), p->lo), p->hi);
+/* tvmrt_i8_plus() of rescaled sums with vector o of the bytes of a pixel. Integers are the bounds, so
+ * that numbers may be rounded behind them: by a sum. While matrices are multiplied, one of the two
+ * units for vectors only adds and moves. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(__m512 q, const tvmrt_amx_i8_out* p, __m512i bytes,
+                                           int o) {
+  const __m512 round = _mm512_set1_ps(TVMRT_I8_ROUND);
+  __m512 u = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(q, p->lo), p->hi), round);
+  u = _mm512_sub_ps((__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u), round);
   __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], o));
   u = _mm512_mul_ps(u, p->fa);
   v = _mm512_mul_ps(_mm512_sub_ps(v, p->zero), p->fb);
@@ -269,7 +299,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(tvmrt_i8_acc q, const tvmrt_amx_i8_pl
 }
 
 /* The bytes of `ob` vectors of channels of a pixel. */
-TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_plus* p, const uint8_t* from) {
+TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const uint8_t* from) {
   __m512i v = _mm512_setzero_si512();
   if (ob == 1) v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i*)from));
   if (ob == 2) v = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)from));
@@ -278,75 +308,159 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_plus* p, cons
   return p->is_signed ? _mm512_xor_si512(v, _mm512_set1_epi8((char)-128)) : v;
 }
 
-/* Stores whole vectors of all pixels as bytes: what a tile usually does. */
-TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int wt, int plus, int is_plane,
-                                     const tvmrt_tile_i8_args* a, int64_t offset,
-                                     const int32_t* from, uint8_t* y) {
+/* tvmrt_i8_pack(), where most ranges are those of a byte. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_amx_i8_out* out) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  if (!out->is_byte) return tvmrt_i8_pack(a, b, c, d, &out->range);
+  const __m512i zero = _mm512_set1_epi16((short)out->range.zero);
+  const __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
+  const __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
+}
+
+/* Stores whole vectors of the next pixels as bytes, what a tile usually does: of so many that these
+ * fill a line, or of fewer behind the last such ones. */
+TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, const tvmrt_amx_i8_out* out,
+                                     tvmrt_amx_i8_places* p) {
   const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
-  const int64_t step = a->y_step, added_step = a->added_step;
-  const uint8_t* added = a->added;
-  const tvmrt_i8_range range = plus != TVMRT_PLUS_NONE ? a->plus->range : *a->range;
-  const tvmrt_amx_i8_plus p = tvmrt_amx_i8_plus_of(plus, a);
-  int32_t pixel[32], place[32];
-  const int all = tvmrt_amx_i8_places(wt, is_plane, a, offset, pixel, place);
-  __m512 scale[4];
-  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) { scale[o] = _mm512_loadu_ps(a->scale + 16 * o); }
-  for (int t = 0, count = pixels; t < all; t += count) {
-    tvmrt_i8_acc q[4];
-    int64_t at[4];
-    if (t + pixels > all) count = 1;
-    TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
-      /* behind the last whole ones pixels go one by one: the others of these are not stored */
-      const int one = t + i < all ? t + i : t, own = is_plane ? pixel[one] : one;
-      __m512i bytes = _mm512_setzero_si512();
-      at[i] = is_plane ? place[one] : one;
-      if (plus != TVMRT_PLUS_NONE) bytes = tvmrt_amx_i8_bytes(ob, &p, added + at[i] * added_step);
-      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
-        const __m512 sum = _mm512_cvtepi32_ps(tvmrt_i8_acc_load(from + (own * ob + o) * 16));
-        tvmrt_i8_acc* to = &q[i * ob + o];
-        *to = _mm512_cvtps_epi32(_mm512_mul_ps(sum, scale[o]));
-        if (plus != TVMRT_PLUS_NONE) *to = tvmrt_amx_i8_add(*to, &p, bytes, o);
-      }
+  tvmrt_i8_acc q[4];
+  uint8_t* y[4];
+  /* Pixels that are missing are the last one again: their bytes are stored twice, once all are read. */
+  int32_t pixel = 0, place = 0;
+  TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
+    if (i == 0 || tvmrt_amx_i8_more(p)) {
+      pixel = p->pixel;
+      place = p->place;
+      tvmrt_amx_i8_next(p);
     }
-    if (pixels == 1) {
-      tvmrt_i8_store_bytes(y + at[0] * step, q[0], q[1], q[2], q[ob - 1], &range, 16 * ob);
-    } else if (count == 1) {
-      tvmrt_i8_store_bytes(y + at[0] * step, q[0], q[ob - 1], q[0], q[0], &range, 16 * ob);
-    } else if (is_plane && pixels == 2) {
-      tvmrt_i8_store_pixels(y + at[0] * step, (at[1] - at[0]) * step, 2, q[0], q[1], q[2], q[3],
-                            &range);
-    } else if (is_plane) {
-      TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
-        tvmrt_i8_store_bytes(y + at[i] * step, q[i], q[i], q[i], q[i], &range, 16);
-      }
-    } else {
-      tvmrt_i8_store_pixels(y + t * step, step, pixels, q[0], q[1], q[2], q[3], &range);
+    const int32_t* sums = p->sums + pixel * ob * 16;
+    __m512i bytes = _mm512_setzero_si512();
+    y[i] = out->y + place * out->y_step;
+    if (plus != TVMRT_PLUS_NONE) {
+      bytes = tvmrt_amx_i8_bytes(ob, out, out->added + place * out->added_step);
     }
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+      const __m512 sum = _mm512_cvtepi32_ps(tvmrt_i8_acc_load(sums + o * 16));
+      const __m512 scaled =
+          (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)_mm512_mul_ps(sum, out->scale[o]));
+      q[i * ob + o] = plus != TVMRT_PLUS_NONE ? tvmrt_amx_i8_add(scaled, out, bytes, o)
+                                              : _mm512_cvtps_epi32(scaled);
+    }
+  }
+  const __m512i v = tvmrt_amx_i8_pack(q[0], q[1], q[2], ob == 3 ? q[2] : q[3], out);
+  if (ob == 1) {
+    _mm_storeu_si128((__m128i*)y[0], _mm512_castsi512_si128(v));
+    _mm_storeu_si128((__m128i*)y[1], _mm512_extracti32x4_epi32(v, 1));
+    _mm_storeu_si128((__m128i*)y[2], _mm512_extracti32x4_epi32(v, 2));
+    _mm_storeu_si128((__m128i*)y[3], _mm512_extracti32x4_epi32(v, 3));
+  } else if (ob == 2) {
+    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
+    _mm256_storeu_si256((__m256i*)y[1], _mm512_extracti64x4_epi64(v, 1));
+  } else if (ob == 3) {
+    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
+    _mm_storeu_si128((__m128i*)(y[0] + 32), _mm512_extracti32x4_epi32(v, 2));
+  } else {
+    _mm512_storeu_si512(y[0], v);
   }
 }
 
-/*! \brief The tile; all numbers are literals. */
-TVMRT_INLINE void tvmrt_tile_i8_amx(int ob, int wt, int is_signed, int plus, int is_plane,
-                                    int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
-                                    void* y, const int32_t* sums) {
+/* Tiles of which something is unusual, one after the other. */
+TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, int is_plane,
+                                       int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
+                                       void* y, const int32_t* sums) {
   int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
-  const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
-  tvmrt_amx_i8_ready(wt, a);
-  tvmrt_amx_i8_sum(ob, wt, is_signed, is_far, a, offset, all);
-  if (rest || sums != NULL || a->range == NULL || a->channels < ob * TVMRT_I8_LANES) {
-    tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, offset, rest, all, y, sums);
-  } else {
-    tvmrt_amx_i8_store(ob, wt, plus, is_plane, a, offset, all, (uint8_t*)y);
+  const int32_t words = a->words, bytes = 4 * words, run = a->run;
+  const int64_t quads = (run + 3) / 4;
+  const int rest = a->extras > 0 || run % bytes != 0;
+  const int8_t* ahead = a->ahead;
+  for (int32_t i = 0; i < a->tiles + (a->left > 0); i++) {
+    const int32_t skip = i < a->tiles ? 0 : wt - a->left, first = i * wt - skip;
+    const int64_t from = offset + first * a->x_step;
+    for (int32_t s = 0; s < a->segments; s++) {
+      for (int32_t k = 0; k + bytes <= run; k += bytes) {
+        const uint8_t* x = a->segment[s] + from + k;
+        const int64_t quad = s * quads + k / 4;
+        for (int32_t l = 0; l < a->ahead_lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+        if (s == 0 && k == 0) {
+          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 1, x, a->x_step, a->vector, quad, a->bias,
+                            NULL);
+        } else {
+          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 0, x, a->x_step, a->vector, quad, NULL,
+                            NULL);
+        }
+      }
+    }
+    tvmrt_amx_i8_sums(ob, wt, all);
+    const tvmrt_amx_i8_places places =
+        tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
+    tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
+                      sums != NULL ? sums + first : NULL);
+  }
+}
+
+/* Tiles as they usually are. While one is multiplied the sums of the one before leave the registers,
+ * and those of the one before that, which lie in memory by now, become bytes: vectors and matrices are
+ * units of their own. */
+TVMRT_INLINE void tvmrt_amx_i8_usual(int ob, int wt, int is_signed, int plus, int is_plane,
+                                     int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
+                                     uint8_t* y) {
+  int32_t all[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
+  const int32_t words = a->words, bytes = 4 * words, run = a->run, segments = a->segments;
+  const int32_t steps = segments * (run / bytes), lines = a->ahead_lines;
+  const int32_t pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
+  const int32_t each = steps > (wt + 3) / 4 ? 4 : (wt + steps - 1) / steps;
+  const int32_t tiles = a->tiles + (a->left > 0);
+  const int64_t x_step = a->x_step;
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
+  const tvmrt_amx_i8_places none = {all[0], wt, wt, 0, 0, INT32_MAX, 0};
+  tvmrt_amx_i8_places before = none, last = none;
+  const int8_t* ahead = a->ahead;
+  for (int32_t i = 0; i < tiles + 2; i++) {
+    const int32_t skip = i < a->tiles ? 0 : wt - a->left, first = i * wt - skip;
+    const int64_t from = offset + first * x_step;
+    int32_t* sums = all[(i & 1) ^ 1];
+    int64_t quad = 0;
+    if (i == tiles) tvmrt_amx_i8_sums(ob, wt, sums);
+    for (int32_t s = 0; s < segments && i < tiles; s++) {
+      const uint8_t* x = a->segment[s] + from;
+      for (int32_t k = 0; k < run; k += bytes, x += bytes, quad += words) {
+        for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+        if (quad == 0) {
+          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 1, x, x_step, a->vector, 0, a->bias,
+                            i > 0 ? sums : NULL);
+        } else {
+          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 0, x, x_step, a->vector, quad, NULL, NULL);
+        }
+        for (int32_t n = each; n > 0 && tvmrt_amx_i8_more(&before); n -= pixels) {
+          tvmrt_amx_i8_store(ob, plus, &out, &before);
+        }
+      }
+    }
+    while (tvmrt_amx_i8_more(&before)) tvmrt_amx_i8_store(ob, plus, &out, &before);
+    before = last;
+    last =
+        i < tiles ? tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all[i & 1]) : none;
   }
 }
 
 /*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
  * where y and a->added are those of pixel 0 of an image, see a->plane; is_far where weights are more
  * than the first cache holds. */
-#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)     \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,      \
-                           const int32_t* sums) {                                     \
-    tvmrt_tile_i8_amx(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums); \
+#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)            \
+  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,   \
+                                     const int32_t* sums) {                                  \
+    tvmrt_amx_i8_unusual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums);     \
+  }                                                                                          \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,             \
+                           const int32_t* sums) {                                            \
+    const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;                          \
+    tvmrt_amx_i8_ready(wt, a);                                                               \
+    if (rest || sums != NULL || a->range == NULL || a->channels < (ob)*TVMRT_I8_LANES) {     \
+      name##_unusual(a, offset, y, sums);                                                    \
+    } else {                                                                                 \
+      tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, (uint8_t*)y); \
+    }                                                                                        \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */

@@ -87,6 +87,9 @@ typedef struct tvmrt_tile_i8_args {
   int64_t added_step;   /*!< Bytes of it from one output pixel to the next. */
   int32_t words;        /*!< Quads that tiles of matrices multiply at once; see tile/amx_i8.h. */
   int32_t* configured;  /*!< For them: the pixels that registers are ready for, 0 at first. */
+  int32_t
+      tiles; /*!< For them: tiles of a call, and pixels that are left behind these, which one more */
+  int32_t left;              /*!< tile computes together with pixels in front of them. */
   tvmrt_i8_vector vector[4]; /*!< For them, in place of weights and w_step. */
   const int8_t* ahead;       /*!< For them: weights that are read soon, and how many lines of 64 */
   int32_t ahead_lines;       /*!< bytes of those are fetched for each product; 0: none. */
