@@ -93,14 +93,7 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   return to + groups * step;
 }
 
-/*
- * tvmrt_micro_products_1(sums, bias, x, weights, n) and tvmrt_micro_products_2(): the biases of two
- * channels plus the products of their weights and n elements of one window, or two, to
- * sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for the second window. They return the
- * weights of the next two channels.
- */
 #if TVMRT_MICRO_ASM
-
 /* Weights of a group as pairs: those of channel 0 in e0 and o0, those of channel 1 in e1 and o1. */
 #define TVMRT_MICRO_WEIGHTS         \
   "ldrd %[e0], %[e1], [%[w]], #8\n" \
@@ -126,51 +119,37 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
   "tst %[n], #8\nbne 2f\n"      \
   "1:\n" GROUP GROUP "2:\n" GROUP GROUP "subs %[n], %[n], #16\nbgt 1b\n"
 
-TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* bias,
-                                                  const int16_t* x, const int8_t* weights,
-                                                  int32_t n) {
-  int32_t a0 = bias[0], a1 = bias[1];
-  uint32_t e0, o0, e1, o1, xe, xo;
-  __asm volatile(
-      TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS TVMRT_MICRO_FIRST)
-      : [a0] "+r"(a0), [a1] "+r"(a1), [w] "+r"(weights), [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0),
-        [o0] "=&r"(o0), [e1] "=&r"(e1), [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)
-      :
-      : "cc", "memory");
-  sums[0] = a0;
-  sums[1] = a1;
-  return weights;
-}
-
-TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* bias,
-                                                  const int16_t* x, const int8_t* weights,
-                                                  int32_t n) {
-  int32_t* const second = sums + TVMRT_MICRO_CHUNK;
-  int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
-  uint32_t e0, o0, e1, o1, xe, xo;
-  __asm volatile(TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS TVMRT_MICRO_FIRST TVMRT_MICRO_SECOND)
-                 : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [w] "+r"(weights),
-                   [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0), [o0] "=&r"(o0), [e1] "=&r"(e1),
-                   [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)
-                 :
-                 : "cc", "memory");
-  sums[0] = a0;
-  sums[1] = a1;
-  second[0] = b0;
-  second[1] = b1;
-  return weights;
-}
-
+#define TVMRT_MICRO_SECOND_SUMS , [b0] "+r"(b0), [b1] "+r"(b1)
+#define TVMRT_MICRO_PRODUCTS(GROUP, SUMS)                                                          \
+  __asm volatile(                                                                                  \
+      TVMRT_MICRO_LOOP(TVMRT_MICRO_WEIGHTS GROUP)                                                  \
+      : [a0] "+r"(a0), [a1] "+r"(a1), [w] "+r"(weights), [x] "+r"(x), [n] "+r"(n), [e0] "=&r"(e0), \
+        [o0] "=&r"(o0), [e1] "=&r"(e1), [o1] "=&r"(o1), [xe] "=&r"(xe), [xo] "=&r"(xo)SUMS         \
+      :                                                                                            \
+      : "cc", "memory")
 #else
-
 /* Place of element i of a quad in its weights: quads are in the order 0, 2, 1, 3. */
 TVMRT_INLINE int tvmrt_micro_weight_at(int i) { return i == 1 ? 2 : i == 2 ? 1 : i; }
+#endif
 
+/*!
+ * \brief The biases of two channels plus the products of their weights and n elements of one window,
+ * or two, to sums[channel], and to sums[TVMRT_MICRO_CHUNK + channel] for the second window; returns
+ * the weights of the next two channels.
+ */
 TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bias,
                                                 const tvmrt_micro_element* x, const int8_t* weights,
                                                 int32_t n, int pixels) {
-  const int second = TVMRT_MICRO_GROUP * (pixels - 1);
   int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
+#if TVMRT_MICRO_ASM
+  uint32_t e0, o0, e1, o1, xe, xo;
+  if (pixels == 2) {
+    TVMRT_MICRO_PRODUCTS(TVMRT_MICRO_FIRST TVMRT_MICRO_SECOND, TVMRT_MICRO_SECOND_SUMS);
+  } else {
+    TVMRT_MICRO_PRODUCTS(TVMRT_MICRO_FIRST, );
+  }
+#else
+  const int second = TVMRT_MICRO_GROUP * (pixels - 1);
   for (; n > 0; n -= TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
     TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
       const int at = tvmrt_micro_weight_at(i);
@@ -182,6 +161,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bi
     }
     x += pixels * TVMRT_MICRO_GROUP;
   }
+#endif
   sums[0] = a0;
   sums[1] = a1;
   if (pixels == 2) {
@@ -190,28 +170,22 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products(int32_t* sums, const int32_t* bi
   }
   return weights;
 }
-#define tvmrt_micro_products_1(sums, bias, x, weights, n) \
-  tvmrt_micro_products(sums, bias, x, weights, n, 1)
-#define tvmrt_micro_products_2(sums, bias, x, weights, n) \
-  tvmrt_micro_products(sums, bias, x, weights, n, 2)
-
-#endif
 
 /*
  * tvmrt_micro_tile_1() and _2(): the sums of some channels of one output pixel, and of two neighbouring
  * ones, [pixel][TVMRT_MICRO_CHUNK]. bias and weights are those of the first of the channels; n is the
  * elements of the window.
  */
-#define TVMRT_DEFINE_MICRO_TILE(PIXELS)                                        \
-  TVMRT_NOINLINE void tvmrt_micro_tile_##PIXELS(                               \
-      int32_t* sums, const int32_t* bias, const tvmrt_micro_element* window,   \
-      const int8_t* weights, int32_t n, int32_t channels) {                    \
-    const int32_t* const end = sums + channels;                                \
-    do {                                                                       \
-      weights = tvmrt_micro_products_##PIXELS(sums, bias, window, weights, n); \
-      bias += 2;                                                               \
-      sums += 2;                                                               \
-    } while (sums < end);                                                      \
+#define TVMRT_DEFINE_MICRO_TILE(PIXELS)                                       \
+  TVMRT_NOINLINE void tvmrt_micro_tile_##PIXELS(                              \
+      int32_t* sums, const int32_t* bias, const tvmrt_micro_element* window,  \
+      const int8_t* weights, int32_t n, int32_t channels) {                   \
+    const int32_t* const end = sums + channels;                               \
+    do {                                                                      \
+      weights = tvmrt_micro_products(sums, bias, window, weights, n, PIXELS); \
+      bias += 2;                                                              \
+      sums += 2;                                                              \
+    } while (sums < end);                                                     \
   }
 TVMRT_DEFINE_MICRO_TILE(1)
 TVMRT_DEFINE_MICRO_TILE(2)

@@ -55,13 +55,6 @@ TVMRT_NOINLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element
 #define TVMRT_MICRO_WINDOW_VALUE(at, pixels) \
   (*(at) + ((pixels) == 2 && (uintptr_t)(at) % 4 != 0 && (at)[-1] < 0))
 
-/*! \brief The flags in front of weights. */
-TVMRT_INLINE uint32_t tvmrt_micro_twin_flags(const int8_t* w) {
-  uint32_t flags;
-  memcpy(&flags, TVMRT_ALIGNED(w, 4), sizeof(flags));
-  return flags;
-}
-
 /*! \brief The weights behind those flags, of which there are `left` elements. */
 TVMRT_INLINE const int8_t* tvmrt_micro_twin_end(const int8_t* w, int32_t left) {
   return w + 4 + 4 * (left < TVMRT_MICRO_FLAGGED ? left : TVMRT_MICRO_FLAGGED);
@@ -81,7 +74,8 @@ TVMRT_INLINE const int8_t* tvmrt_micro_twin_quad(int32_t* sums, const int32_t* b
   int32_t u0 = n / 4, u1 = u0, u2 = u0, u3 = u0; /* the second pixel's */
   for (int32_t left = n; left > 0; left -= TVMRT_MICRO_FLAGGED) {
     const int8_t* const end = tvmrt_micro_twin_end(w, left);
-    uint32_t flags = tvmrt_micro_twin_flags(w);
+    uint32_t flags;
+    memcpy(&flags, TVMRT_ALIGNED(w, 4), sizeof(flags));
     w += 4;
     do {
       uint32_t s0 = x[0] * (uint32_t)w[0] + x[1] * (uint32_t)w[4];

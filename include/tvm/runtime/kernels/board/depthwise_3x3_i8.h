@@ -14,10 +14,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
 
-#include "i8.h"
 #include "quad_bytes_i8.h"
-#include "ring.h"
-#include "rows.h"
 
 /*! \brief Where two neighbouring rows are read. */
 typedef struct tvmrt_micro_two_rows {
@@ -228,36 +225,14 @@ TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_layer* d, int32
   } while (sums != end);
 }
 
-/*! \brief The bytes of four channels of an output row. */
-TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_layer* d, uint8_t* y,
-                                          const int32_t* sums, const tvmrt_micro_factor* factors) {
-  tvmrt_micro_quad_bytes(d->conv, y, sums, 8, factors);
-}
-
-/*! \brief What becomes of the sums of some channels of an output row, at most four. */
-TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_layer* d, const int32_t* sums,
-                                         int32_t row, int32_t channel, int32_t channels) {
-  const tvmrt_micro_shape* const s = &d->conv->shape;
-  const tvmrt_micro_data* const data = d->data;
-  const int32_t pixel = row * s->out[1];
-  if (data->epilogue == NULL && channels == 4) {
-    uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
-    tvmrt_micro_3x3_bytes(d, y, sums, (const tvmrt_micro_factor*)data->factors + channel);
-  } else {
-    tvmrt_micro_finish(d->conv, data, sums, 8, pixel, s->out[1], channel, channels);
-  }
-}
-
 /*! \brief The output rows of a step; a slot is a pair. */
 static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t rows,
                                         int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
-  const tvmrt_micro_shape* const s = &d->conv->shape;
-  for (int32_t channel = 0; channel < s->out_c; channel += 4) {
-    const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
+  for (int32_t channel = 0; channel < d->conv->shape.out_c; channel += 4) {
     tvmrt_micro_3x3_quad(d, channel, slot % 2 == 0);
     for (int32_t row = 0; row < rows; row++) {
-      tvmrt_micro_3x3_finish(d, d->sums + 4 * row, top + row, channel, channels);
+      tvmrt_micro_quad_finish(d, d->sums + 4 * row, 8, top + row, channel);
     }
   }
 }

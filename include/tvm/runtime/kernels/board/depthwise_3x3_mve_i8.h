@@ -17,9 +17,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
 
-#include "i8.h"
 #include "quad_bytes_mve_i8.h"
-#include "ring.h"
 #include "rows.h"
 
 /*! \brief Copies all channels of n columns of two rows to their places in the ring. */

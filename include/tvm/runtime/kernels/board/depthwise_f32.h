@@ -35,7 +35,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, i
     pixel = s->x_stride;
     quad = 4;
   }
-  float* row = (float*)d->ring + (slot % ring->slots * ring->columns + tvmrt_micro_padding(s)) * 4;
+  float* row = (float*)d->ring + (tvmrt_micro_ring_row(s, slot) + tvmrt_micro_padding(s)) * 4;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, row += 4 * ring->plane) {
     const int32_t channels = s->in_c - channel;
     const float* of = x;

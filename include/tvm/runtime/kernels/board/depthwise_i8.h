@@ -11,12 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_I8_H_
 
-#include "i8.h"
-#include "ring.h"
 #include "rows.h"
-
-/*! \brief Most rows of a kernel. */
-#define TVMRT_MICRO_MAX_ROWS 16
 
 /*! \brief Quads of one place in neighbouring pixels. */
 TVMRT_INLINE void tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
@@ -34,12 +29,6 @@ static inline void tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t 
   }
 }
 
-/*! \brief Where a row, counted from the first row of padding on, lies in the ring. */
-TVMRT_INLINE int16_t* tvmrt_micro_ring_row(const tvmrt_micro_layer* d, int32_t h) {
-  const tvmrt_micro_ring* const ring = &d->conv->shape.kept.ring;
-  return (int16_t*)d->ring + h % ring->slots * ring->columns * 4;
-}
-
 /*! \brief Copies an input row into the ring; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -49,7 +38,7 @@ TVMRT_NOINLINE void tvmrt_micro_copy_row(const void* layer, int32_t image, int32
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
   const tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
   const uint8_t* x = from.x;
-  int16_t* to = tvmrt_micro_ring_row(d, slot) + tvmrt_micro_padding(s) * 4;
+  int16_t* to = (int16_t*)d->ring + (tvmrt_micro_ring_row(s, slot) + tvmrt_micro_padding(s)) * 4;
   for (int32_t channel = 0; channel < s->in_c;
        channel += 4, x += from.channels, to += 4 * ring->plane) {
     if (channel + 4 > s->in_c) {
@@ -110,7 +99,7 @@ static inline void tvmrt_micro_depthwise_row(const void* layer, int32_t row, int
   tvmrt_micro_block b;
   (void)rows;
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    b.row[kh] = tvmrt_micro_ring_row(d, slot + kh * s->dilation[0]);
+    b.row[kh] = (int16_t*)d->ring + tvmrt_micro_ring_row(s, slot + kh * s->dilation[0]) * 4;
   }
   b.sums = sums;
   b.stride = whole < TVMRT_MICRO_CHUNK ? whole : TVMRT_MICRO_CHUNK;

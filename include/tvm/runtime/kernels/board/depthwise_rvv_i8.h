@@ -12,34 +12,16 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_RVV_I8_H_
 
-#include "i8.h"
-#include "ring.h"
 #include "rows.h"
-
-/*! \brief Most rows of a kernel. */
-#define TVMRT_MICRO_RVV_MAX_ROWS 16
-
-/*! \brief n bytes, moved into int8 by `flip`. */
-TVMRT_INLINE void tvmrt_micro_rvv_move(int8_t* to, const uint8_t* from, int32_t n, int32_t flip) {
-#if TVMRT_MICRO_RVV
-  tvmrt_micro_rvv_copy((uint8_t*)to, from, n, flip);
-#else
-  for (int32_t i = 0; i < n; i++) to[i] = (int8_t)(from[i] ^ flip);
-#endif
-}
-
-/*! \brief Where a row, counted from the first row of padding on, lies in the ring. */
-TVMRT_INLINE int8_t* tvmrt_micro_rvv_row(const tvmrt_micro_layer* d, int32_t h) {
-  const tvmrt_micro_ring* const ring = &d->conv->shape.kept.ring;
-  return (int8_t*)d->ring + h % ring->slots * ring->plane;
-}
+#include "rvv.h"
 
 /*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int32_t at = tvmrt_micro_find_row(s, image, slot), flip = d->conv->x_signed ? 0 : 0x80;
-  int8_t* to = tvmrt_micro_rvv_row(d, slot) + tvmrt_micro_padding(s) * s->in_c;
+  uint8_t* to =
+      (uint8_t*)d->ring + (tvmrt_micro_ring_row(s, slot) + tvmrt_micro_padding(s)) * s->in_c;
   int32_t pixels = s->kept.ring.inside, bytes = s->in_c;
   if (at < 0) {
     memset(to, tvmrt_micro_int8_padding(d->conv), (size_t)(pixels * bytes));
@@ -50,7 +32,7 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_copy_row(const void* layer, int32_t image, i
     pixels = pixels > 0;
   }
   for (const uint8_t* x = (const uint8_t*)d->data->x + at; pixels > 0; pixels--) {
-    tvmrt_micro_rvv_move(to, x, bytes, flip);
+    tvmrt_micro_rvv_copy(to, x, bytes, flip);
     to += bytes;
     x += s->x_stride;
   }
@@ -135,11 +117,11 @@ static inline void tvmrt_micro_rvv_make_row(const void* layer, int32_t row, int3
                                             int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const int8_t* at[TVMRT_MICRO_RVV_MAX_ROWS];
+  const int8_t* at[TVMRT_MICRO_MAX_ROWS];
   int32_t sums[TVMRT_MICRO_SUMS];
   (void)rows;
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    at[kh] = tvmrt_micro_rvv_row(d, slot + kh * s->dilation[0]);
+    at[kh] = (int8_t*)d->ring + tvmrt_micro_ring_row(s, slot + kh * s->dilation[0]) * s->in_c;
   }
   for (int32_t first = 0; first < s->out[1]; first += 2) {
     const int32_t pixel = row * s->out[1] + first, pixels = s->out[1] - first > 1 ? 2 : 1;

@@ -20,10 +20,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_WIDE_I8_H_
 
-#include "i8.h"
 #include "quad_bytes_i8.h"
-#include "ring.h"
-#include "rows.h"
 
 /*! \brief Words of weights of a kernel row. */
 #define TVMRT_MICRO_WIDE_WORDS(taps, stride) ((stride) == 1 ? (taps)-1 : 4)
@@ -109,11 +106,6 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy(tvmrt_micro_wide_columns* at, int32_t 
   tvmrt_micro_wide_some(at, n, 4, is_signed);
 }
 
-/*! \brief Where a row, counted from the first row of padding on, lies in a channel's plane. */
-TVMRT_INLINE int32_t tvmrt_micro_wide_at(const tvmrt_micro_shape* s, int32_t h) {
-  return h % s->kept.ring.slots * s->kept.ring.columns;
-}
-
 /*! \brief Copies an input row into the ring, in which columns of padding are; a slot is a row. */
 TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, int32_t slot) {
   const tvmrt_micro_layer* const d = (const tvmrt_micro_layer*)layer;
@@ -123,7 +115,7 @@ TVMRT_NOINLINE void tvmrt_micro_wide_copy_row(const void* layer, int32_t image, 
   const int32_t pad = tvmrt_micro_padding(s);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
   tvmrt_micro_source from = tvmrt_micro_find_source(d, image, slot, padding, 4);
-  int16_t* to = (int16_t*)d->ring + tvmrt_micro_wide_at(s, slot) + pad;
+  int16_t* to = (int16_t*)d->ring + tvmrt_micro_ring_row(s, slot) + pad;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t left = s->in_c - channel;
     tvmrt_micro_wide_columns at = {from.x, from.pixel, to, ring->plane};
@@ -317,33 +309,20 @@ TVMRT_INLINE void tvmrt_micro_wide_quad(const tvmrt_micro_layer* d, int32_t chan
   }
 }
 
-/*! \brief The bytes of four channels of an output row. */
-TVMRT_NOINLINE void tvmrt_micro_wide_bytes(const tvmrt_micro_layer* d, uint8_t* y,
-                                           const tvmrt_micro_factor* factors) {
-  tvmrt_micro_quad_bytes(d->conv, y, d->sums, 4, factors);
-}
-
 /*! \brief An output row by rows of so many weights, `quad` being the function for four channels. */
 TVMRT_INLINE void tvmrt_micro_wide_row(const tvmrt_micro_layer* d, int32_t row, int32_t slot,
                                        int taps,
                                        void (*quad)(const tvmrt_micro_layer* d, int32_t channel)) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  const tvmrt_micro_data* const data = d->data;
-  const int32_t pixel = row * s->out[1], words = TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
+  const int32_t words = TVMRT_MICRO_WIDE_WORDS(taps, s->stride[1]);
   int32_t* record = tvmrt_micro_wide_record(d);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++, record += 1 + words) {
-    *record = tvmrt_micro_wide_at(s, slot + kh * s->dilation[0]);
+    *record = tvmrt_micro_ring_row(s, slot + kh * s->dilation[0]);
   }
   *record = -1;
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
-    const int32_t left = s->out_c - channel;
     quad(d, channel);
-    if (data->epilogue == NULL && left >= 4) {
-      uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
-      tvmrt_micro_wide_bytes(d, y, (const tvmrt_micro_factor*)data->factors + channel);
-    } else {
-      tvmrt_micro_finish(d->conv, data, d->sums, 4, pixel, s->out[1], channel, left < 4 ? left : 4);
-    }
+    tvmrt_micro_quad_finish(d, d->sums, 4, row, channel);
   }
 }
 

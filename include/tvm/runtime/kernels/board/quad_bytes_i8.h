@@ -5,7 +5,7 @@
 #ifndef TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_QUAD_BYTES_I8_H_
 
-#include "i8.h"
+#include "rows.h"
 
 #if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
 /* r3 to r6 as bytes of a pixel, to the next pixel, and once more. */
@@ -15,35 +15,24 @@
            "\nstrb r3, [%[y]]\nstrb r4, [%[y], #1]\n"                                              \
            "strb r5, [%[y], #2]\nstrb r6, [%[y], #3]\nadd %[y], %[y], %[y_step]\n"                 \
            "subs %[n], %[n], #1\nbne 1b\n"
-/* The bytes of n pixels, of which there is at least one, of floats and fixed; sums by LOAD. */
-#define TVMRT_MICRO_QUAD_FLOATS(LOAD, SATURATE)                                                \
-  __asm volatile(                                                                              \
-      "vldmia %[f], {s4-s7}\n1:\n" LOAD TVMRT_MICRO_ROUND TVMRT_MICRO_QUAD_STORE(SATURATE, "") \
-      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                               \
-      : [f] "r"(factors), [zero] "r"(zero), [y_step] "r"(y_step)                               \
+/* The bytes of n pixels, of which there is at least one, of floats and fixed. */
+#define TVMRT_MICRO_QUAD_FLOATS(SATURATE)                                                \
+  __asm volatile(                                                                        \
+      "vldmia %[f], {s4-s7}\n1:\nvldmia %[s], {s0-s3}\nadd %[s], %[s], "                 \
+      "%[step]\n" TVMRT_MICRO_ROUND TVMRT_MICRO_QUAD_STORE(SATURATE, "")                 \
+      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                         \
+      : [f] "r"(factors), [zero] "r"(zero), [y_step] "r"(y_step), [step] "i"(4 * stride) \
       : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
-#define TVMRT_MICRO_QUAD_FIXED(LOAD, SATURATE)                                                 \
-  __asm volatile("1:\n" LOAD                                                                   \
-                 "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                \
-                 "smmls r5, r5, %[f2], %[half]\n"                                              \
-                 "smmls r6, r6, %[f3], %[half]\n" TVMRT_MICRO_QUAD_STORE(SATURATE, ", asr #4") \
-                 : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                    \
-                 : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]),             \
-                   [half] "r"(half), [y_step] "r"(y_step)                                      \
-                 : "r3", "r4", "r5", "r6", "cc", "memory")
-/* Both for sums that are 4 or 8 apart. */
-#define TVMRT_MICRO_QUAD_ROW_FLOATS(SATURATE)                                         \
-  if (stride == 4) {                                                                  \
-    TVMRT_MICRO_QUAD_FLOATS("vldmia %[s]!, {s0-s3}\n", SATURATE);                     \
-  } else {                                                                            \
-    TVMRT_MICRO_QUAD_FLOATS("vldmia %[s], {s0-s3}\nadd %[s], %[s], #32\n", SATURATE); \
-  }
-#define TVMRT_MICRO_QUAD_ROW_FIXED(SATURATE)                                        \
-  if (stride == 4) {                                                                \
-    TVMRT_MICRO_QUAD_FIXED("ldmia %[s]!, {r3-r6}\n", SATURATE);                     \
-  } else {                                                                          \
-    TVMRT_MICRO_QUAD_FIXED("ldmia %[s], {r3-r6}\nadd %[s], %[s], #32\n", SATURATE); \
-  }
+#define TVMRT_MICRO_QUAD_FIXED(SATURATE)                                                  \
+  __asm volatile(                                                                         \
+      "1:\nldmia %[s], {r3-r6}\nadd %[s], %[s], %[step]\n"                                \
+      "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                      \
+      "smmls r5, r5, %[f2], %[half]\n"                                                    \
+      "smmls r6, r6, %[f3], %[half]\n" TVMRT_MICRO_QUAD_STORE(SATURATE, ", asr #4")       \
+      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                          \
+      : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]), [half] "r"(half), \
+        [y_step] "r"(y_step), [step] "i"(4 * stride)                                      \
+      : "r3", "r4", "r5", "r6", "cc", "memory")
 #endif
 
 /*!
@@ -62,13 +51,13 @@ TVMRT_INLINE void tvmrt_micro_quad_bytes(const tvmrt_micro_conv_i8* c, uint8_t* 
     const int32_t y_step = c->shape.y_stride;
     const int32_t f[4] = {factors[0].fixed, factors[1].fixed, factors[2].fixed, factors[3].fixed};
     if (c->range.whole == 1 && f[0] < 0) {
-      TVMRT_MICRO_QUAD_ROW_FIXED("ssat")
+      TVMRT_MICRO_QUAD_FIXED("ssat");
     } else if (c->range.whole == 1) {
-      TVMRT_MICRO_QUAD_ROW_FLOATS("ssat")
+      TVMRT_MICRO_QUAD_FLOATS("ssat");
     } else if (f[0] < 0) {
-      TVMRT_MICRO_QUAD_ROW_FIXED("usat")
+      TVMRT_MICRO_QUAD_FIXED("usat");
     } else {
-      TVMRT_MICRO_QUAD_ROW_FLOATS("usat")
+      TVMRT_MICRO_QUAD_FLOATS("usat");
     }
     return;
   }
@@ -89,6 +78,38 @@ TVMRT_INLINE void tvmrt_micro_quad_bytes(const tvmrt_micro_conv_i8* c, uint8_t* 
 #endif
   for (; n > 0; n--, sums += stride, y += c->shape.y_stride) {
     tvmrt_micro_requantize(y, sums, factors, 4, &c->range);
+  }
+}
+
+/*! \brief tvmrt_micro_quad_bytes() of one of the two strides. */
+TVMRT_NOINLINE void tvmrt_micro_quad_bytes_4(const tvmrt_micro_conv_i8* c, uint8_t* y,
+                                             const int32_t* sums,
+                                             const tvmrt_micro_factor* factors) {
+  tvmrt_micro_quad_bytes(c, y, sums, 4, factors);
+}
+
+TVMRT_NOINLINE void tvmrt_micro_quad_bytes_8(const tvmrt_micro_conv_i8* c, uint8_t* y,
+                                             const int32_t* sums,
+                                             const tvmrt_micro_factor* factors) {
+  tvmrt_micro_quad_bytes(c, y, sums, 8, factors);
+}
+
+/*! \brief What becomes of the sums of four channels or less of an output row, which are 4 or 8 apart. */
+TVMRT_INLINE void tvmrt_micro_quad_finish(const tvmrt_micro_layer* d, const int32_t* sums,
+                                          int32_t stride, int32_t row, int32_t channel) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const tvmrt_micro_data* const data = d->data;
+  const int32_t pixel = row * s->out[1], left = s->out_c - channel;
+  if (data->epilogue == NULL && left >= 4) {
+    uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
+    const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors + channel;
+    if (stride == 4) {
+      tvmrt_micro_quad_bytes_4(d->conv, y, sums, factors);
+    } else {
+      tvmrt_micro_quad_bytes_8(d->conv, y, sums, factors);
+    }
+  } else {
+    tvmrt_micro_finish(d->conv, data, sums, stride, pixel, s->out[1], channel, left < 4 ? left : 4);
   }
 }
 

@@ -46,6 +46,14 @@ TVMRT_INLINE void tvmrt_micro_walk_ring(const tvmrt_micro_shape* s, tvmrt_micro_
   }
 }
 
+/*! \brief Most rows of a kernel. */
+#define TVMRT_MICRO_MAX_ROWS 16
+
+/*! \brief Columns of a plane in front of row h, counted from the first row of padding on. */
+TVMRT_INLINE int32_t tvmrt_micro_ring_row(const tvmrt_micro_shape* s, int32_t h) {
+  return h % s->kept.ring.slots * s->kept.ring.columns;
+}
+
 /*! \brief Columns of padding in front of those of the input. */
 TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
   return s->pad[1] > 0 ? s->pad[1] : 0;

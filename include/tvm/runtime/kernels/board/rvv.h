@@ -35,10 +35,12 @@
 #define TVMRT_MICRO_RVV_ON ".option push\n.option arch, +zve32x\n"
 #define TVMRT_MICRO_RVV_OFF ".option pop\n"
 #endif
+#endif
 
 /*! \brief Copies n bytes, which are exclusive-ored with `flip`. */
 TVMRT_NOINLINE void tvmrt_micro_rvv_copy(uint8_t* to, const uint8_t* from, int32_t n,
                                          int32_t flip) {
+#if TVMRT_MICRO_RVV
   int32_t some;
   __asm volatile(
       TVMRT_MICRO_RVV_ON
@@ -48,7 +50,9 @@ TVMRT_NOINLINE void tvmrt_micro_rvv_copy(uint8_t* to, const uint8_t* from, int32
       : [to] "+r"(to), [from] "+r"(from), [n] "+r"(n), [some] "=&r"(some)
       : [flip] "r"(flip)
       : TVMRT_MICRO_RVV_CHANGES);
-}
+#else
+  for (; n > 0; n--) *to++ = (uint8_t)(*from++ ^ flip);
 #endif
+}
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_RVV_H_ */
