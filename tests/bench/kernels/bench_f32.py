@@ -320,7 +320,7 @@ def operators(machine: Target) -> dict[str, Operator]:
 #include <tvm/runtime/kernels/pool.h>
 int op(const float* x, const float* w, float* y);
 int op(const float* x, const float* w, float* y) {
-  static const tvmrt_pool_f32_layer layer = {%s};
+  static const tvmrt_pool_layer layer = {%s};
   (void)w;
   return tvmrt_pool_f32(&layer, x, y, NULL, NULL);
 }"""

@@ -54,6 +54,7 @@ int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count
 WARNINGS = "-std=c99 -Wall -Wextra -Werror -Wmissing-prototypes".split()
 PARALLEL = "-DTVMRT_PARALLEL_MIN_MACS=0 -DTVMRT_PARALLEL_MIN_FLOATS=0".split()
 UNDEFINED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
+CHECKED = ["-O1", "-g", *UNDEFINED]
 OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from kernel_build import build, pointer
+from kernel_build import CHECKED, build, pointer
 
 from tvmrt.codegen.window.boards.float32 import KERNELS
 from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
@@ -18,7 +18,6 @@ from tvmrt.codegen.window.boards.layer_f32 import MicroLayer
 from tvmrt.codegen.window.boards.shape import MicroShape
 from tvmrt.codegen.window.plan import Window
 
-CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = "\n".join(
     [
         "#include <math.h>",

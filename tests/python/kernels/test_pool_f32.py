@@ -114,7 +114,7 @@ def function(index: int, case: Case, out: tuple[int, ...]) -> str:
     return f"""
 int run_{index}(const float* x, float* y);
 int run_{index}(const float* x, float* y) {{
-  static const tvmrt_pool_f32_layer layer = {{
+  static const tvmrt_pool_layer layer = {{
       .kind = {kind(case)}, .p = {case.p}, .channels = {case.channels},
       .window = {{.batch = {case.batch}, .in = {dims(case.size, 1)}, .out = {dims(out, 1)},
       .kernel = {dims(case.kernel, 1)},

@@ -56,12 +56,12 @@ void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n);
 void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n) {{
   tvmrt_table_i8_run(t, y, x, n, 0);
 }}
-int max_pool(const tvmrt_pool_i8* p, const void* x, void* y);
-int max_pool(const tvmrt_pool_i8* p, const void* x, void* y) {{
+int max_pool(const tvmrt_pool_layer* p, const void* x, void* y);
+int max_pool(const tvmrt_pool_layer* p, const void* x, void* y) {{
   return tvmrt_max_pool_i8(p, x, y);
 }}
-int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y);
-int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y) {{
+int average_pool(const tvmrt_pool_layer* p, const tvmrt_average_i8* a, const void* x, void* y);
+int average_pool(const tvmrt_pool_layer* p, const tvmrt_average_i8* a, const void* x, void* y) {{
   return tvmrt_average_pool_i8(p, a, x, y);
 }}
 void global_average(int n, int pixels, int c, const void* x, int zero, int is_signed, float scale,
@@ -157,20 +157,23 @@ class Window(ctypes.Structure):
     ]
 
 
-class PoolI8(ctypes.Structure):
-    """tvmrt_pool_i8."""
+class PoolLayer(ctypes.Structure):
+    """tvmrt_pool_layer."""
 
     _fields_ = [
-        ("window", Window),
+        ("kind", ctypes.c_int),
+        ("p", ctypes.c_int32),
         ("channels", ctypes.c_int32),
+        ("window", Window),
         ("pad_end", ctypes.c_int32 * 3),
         ("is_signed", ctypes.c_int32),
-        ("count_pad", ctypes.c_int32),
-        ("threads", ctypes.c_int32),
     ]
 
 
-def pool(s: Shape, signed: bool, count_pad: bool = False) -> PoolI8:
+MAX, AVERAGE, AVERAGE_PADDED = range(3)  # tvmrt_pool_kind
+
+
+def pool(s: Shape, signed: bool, kind: int) -> PoolLayer:
     ends = [three(tuple(p[i] for p in s.pad), 0) for i in range(2)]
     window = Window(
         s.batch,
@@ -183,14 +186,7 @@ def pool(s: Shape, signed: bool, count_pad: bool = False) -> PoolI8:
         s.in_c,
         s.in_c,
     )
-    return PoolI8(
-        window,
-        s.in_c,
-        ends[1],
-        signed,
-        count_pad,
-        0,
-    )
+    return PoolLayer(kind, 0, s.in_c, window, ends[1], signed)
 
 
 def windows(x: np.ndarray, s: Shape, fill: float) -> list[np.ndarray]:
@@ -213,7 +209,7 @@ def test_max_pool_ignores_padding(rows, name, signed):
     s = POOLS[name]
     x = random_bytes(np.random.default_rng(1), signed, (s.batch, *s.size, s.in_c))
     y = np.zeros((s.batch, *s.out, s.in_c), x.dtype)
-    assert rows.max_pool(ctypes.byref(pool(s, signed)), pointer(x), pointer(y)) == 0
+    assert rows.max_pool(ctypes.byref(pool(s, signed, MAX)), pointer(x), pointer(y)) == 0
     np.testing.assert_array_equal(y, np.max(windows(x, s, -1000), axis=0))
 
 
@@ -228,10 +224,8 @@ def test_average_pool_rounds_once(rows, name, count_pad):
         (ctypes.c_int32 * 5)(A.zero, *int8_range(Y.zero, False)),
     )
     packed = ctypes.create_string_buffer(b"".join(bytes(part) for part in average))
-    assert (
-        rows.average_pool(ctypes.byref(pool(s, True, count_pad)), packed, pointer(x), pointer(y))
-        == 0
-    )
+    layer = pool(s, True, AVERAGE_PADDED if count_pad else AVERAGE)
+    assert rows.average_pool(ctypes.byref(layer), packed, pointer(x), pointer(y)) == 0
     total = np.zeros(y.shape, f32)
     for tap in windows(real(x, A), s, 0):
         total += tap.astype(f32)

@@ -12,97 +12,17 @@
 #include <stddef.h>
 
 #include "parallel.h"
+#include "pool_window.h"
 #include "scalar/math.h"
 #include "tile/f32.h"
-#include "window.h"
-
-typedef enum {
-  TVMRT_POOL_MAX,
-  /*! \brief The mean of the elements inside the input. */
-  TVMRT_POOL_AVERAGE,
-  /*! \brief The mean of the elements inside the input and its padding, which counts as zeros. */
-  TVMRT_POOL_AVERAGE_PADDED,
-  /*! \brief The p-th root of the sum of the p-th powers of the absolute values. */
-  TVMRT_POOL_LP
-} tvmrt_pool_kind;
-
-/*! \brief A pooling layer; its elements are floats. */
-typedef struct tvmrt_pool_f32_layer {
-  tvmrt_pool_kind kind;
-  int32_t p;
-  int32_t channels;
-  tvmrt_window window; /*!< Windows may reach beyond the padding behind (ceil_mode). */
-  int32_t pad_end[3];  /*!< Padding behind. */
-} tvmrt_pool_f32_layer;
 
 typedef struct {
-  const tvmrt_pool_f32_layer* layer;
+  const tvmrt_pool_layer* layer;
   const float* x;
   float* y;
   tvmrt_epilogue_f32 epilogue;
   const void* ctx;
 } tvmrt_pool_f32_job;
-
-/*! \brief The elements of one output's window that lie inside the input. */
-typedef struct {
-  /*! \brief First element inside in each dimension, and how many there are. */
-  int32_t first[3];
-  int32_t count[3];
-  /*! \brief How many lie inside the input or its padding. */
-  int32_t padded[3];
-  /*! \brief Distance of the elements in each dimension, in floats. */
-  intptr_t step[3];
-  /*! \brief What an average divides by. */
-  float divisor;
-} tvmrt_pool_f32_window;
-
-/* Elements k of [0, kernel) for which begin + k * dilation lies in [low, high). */
-static inline int tvmrt_pool_inside(int begin, int kernel, int dilation, int low, int high,
-                                    int32_t* first) {
-  int k0 = begin < low ? (low - begin + dilation - 1) / dilation : 0;
-  int k1 = high > begin ? (high - begin + dilation - 1) / dilation : 0;
-  if (k1 > kernel) k1 = kernel;
-  *first = k0;
-  return k1 > k0 ? k1 - k0 : 0;
-}
-
-/* The part of the window in dimension dim under output index at; dimensions are done from 0 to 2.
- */
-static inline void tvmrt_pool_f32_window_dim(const tvmrt_pool_f32_layer* layer, int dim, int at,
-                                             tvmrt_pool_f32_window* window) {
-  const int begin = at * layer->window.stride[dim] - layer->window.pad[dim];
-  const int dilation = layer->window.dilation[dim], kernel = layer->window.kernel[dim];
-  int32_t first;
-  window->count[dim] =
-      tvmrt_pool_inside(begin, kernel, dilation, 0, layer->window.in[dim], &window->first[dim]);
-  window->padded[dim] = tvmrt_pool_inside(begin, kernel, dilation, -layer->window.pad[dim],
-                                          layer->window.in[dim] + layer->pad_end[dim], &first);
-  window->first[dim] = begin + window->first[dim] * dilation;
-}
-
-/* The window of the first pixel of output row (od, oh). */
-static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_row(const tvmrt_pool_f32_layer* layer,
-                                                              int od, int oh) {
-  tvmrt_pool_f32_window window;
-  tvmrt_pool_f32_window_dim(layer, 0, od, &window);
-  tvmrt_pool_f32_window_dim(layer, 1, oh, &window);
-  window.step[2] = (intptr_t)layer->window.x_stride * layer->window.dilation[2];
-  window.step[1] =
-      (intptr_t)layer->window.x_stride * layer->window.in[2] * layer->window.dilation[1];
-  window.step[0] = (intptr_t)layer->window.x_stride * layer->window.in[2] * layer->window.in[1] *
-                   layer->window.dilation[0];
-  window.divisor = 1.0f;
-  return window;
-}
-
-/* Moves the window to column ow of its row. */
-static inline void tvmrt_pool_f32_window_column(const tvmrt_pool_f32_layer* layer, int ow,
-                                                tvmrt_pool_f32_window* window) {
-  tvmrt_pool_f32_window_dim(layer, 2, ow, window);
-  const int32_t* counts = layer->kind == TVMRT_POOL_AVERAGE_PADDED ? window->padded : window->count;
-  const int64_t elements = (int64_t)counts[0] * counts[1] * counts[2];
-  window->divisor = elements > 0 ? (float)elements : 1.0f;
-}
 
 /* `count` vectors over windows, of n channels each and `apart` floats from one to the next: channels
    of a pixel that follow each other, or the same channels of pixels that do. x is the first element.
@@ -112,30 +32,30 @@ enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
 #else
 enum { TVMRT_POOL_VECTORS = 4 };
 #endif
-#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                        \
-  TVMRT_INLINE void NAME(const tvmrt_pool_f32_window* window, const float* x, intptr_t apart, \
-                         int count, int n, tvmrt_f32v* total) {                               \
-    tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                       \
-    TVMRT_UNROLL(4)                                                                           \
-    for (int i = 0; i < count; i++) total[i] = TVMRT_F32V(splat)(START);                      \
-    for (int d = 0; d < window->count[0]; d++) {                                              \
-      for (int h = 0; h < window->count[1]; h++) {                                            \
-        const float* from = x + d * window->step[0] + h * window->step[1];                    \
-        TVMRT_UNROLL(4)                                                                       \
-        for (int i = 0; i < count; i++) row[i] = TVMRT_F32V(splat)(START);                    \
-        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                 \
-          TVMRT_UNROLL(4)                                                                     \
-          for (int i = 0; i < count; i++) {                                                   \
-            const float* p = from + i * apart;                                                \
-            const tvmrt_f32v each =                                                           \
-                n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);   \
-            row[i] = STEP(each, row[i]);                                                      \
-          }                                                                                   \
-        }                                                                                     \
-        TVMRT_UNROLL(4)                                                                       \
-        for (int i = 0; i < count; i++) total[i] = JOIN(row[i], total[i]);                    \
-      }                                                                                       \
-    }                                                                                         \
+#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                      \
+  TVMRT_INLINE void NAME(const tvmrt_pool_window* window, const float* x, intptr_t apart,   \
+                         int count, int n, tvmrt_f32v* total) {                             \
+    tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                     \
+    TVMRT_UNROLL(4)                                                                         \
+    for (int i = 0; i < count; i++) total[i] = TVMRT_F32V(splat)(START);                    \
+    for (int d = 0; d < window->count[0]; d++) {                                            \
+      for (int h = 0; h < window->count[1]; h++) {                                          \
+        const float* from = x + d * window->step[0] + h * window->step[1];                  \
+        TVMRT_UNROLL(4)                                                                     \
+        for (int i = 0; i < count; i++) row[i] = TVMRT_F32V(splat)(START);                  \
+        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {               \
+          TVMRT_UNROLL(4)                                                                   \
+          for (int i = 0; i < count; i++) {                                                 \
+            const float* p = from + i * apart;                                              \
+            const tvmrt_f32v each =                                                         \
+                n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n); \
+            row[i] = STEP(each, row[i]);                                                    \
+          }                                                                                 \
+        }                                                                                   \
+        TVMRT_UNROLL(4)                                                                     \
+        for (int i = 0; i < count; i++) total[i] = JOIN(row[i], total[i]);                  \
+      }                                                                                     \
+    }                                                                                       \
   }
 #define TVMRT_POOL_F32_ADD(each, sum) ((sum) + (each))
 #define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
@@ -146,7 +66,7 @@ TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l1, 0.0f, TVMRT_POOL_F32_ADD_SIZE, TVMRT_PO
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l2, 0.0f, TVMRT_POOL_F32_ADD_SQUARE, TVMRT_POOL_F32_ADD)
 
 /* The maximum of one channel over the window; NaN where there is one. */
-static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_f32_window* window, const float* x) {
+static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_window* window, const float* x) {
   float best = -INFINITY;
   for (int d = 0; d < window->count[0]; d++) {
     for (int h = 0; h < window->count[1]; h++) {
@@ -160,7 +80,7 @@ static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_f32_window* window, c
 }
 
 #if TVMRT_SIMD_LANES_F32 == 1
-TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x,
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const float* x,
                                      intptr_t apart, int count, int n, tvmrt_f32v* total) {
   (void)n; /* 1 */
   for (int i = 0; i < count; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i * apart);
@@ -169,7 +89,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const 
 /* The maximum of `count` vectors. The vectors' maximum passes over a NaN on most processors, so
    products of the elements are added up beside it: a sum that NaN went into is NaN, and so are few
    others. One multiply-add for two elements is less work than to compare each with itself. */
-TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x,
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_window* window, const float* x,
                                      intptr_t apart, int count, int n, tvmrt_f32v* total) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   tvmrt_f32v each[TVMRT_POOL_VECTORS], sum[TVMRT_POOL_VECTORS];
@@ -208,7 +128,7 @@ TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const 
 #endif
 
 /* Any p, one channel at a time. */
-static inline float tvmrt_pool_f32_lp(const tvmrt_pool_f32_window* window, const float* x, int p) {
+static inline float tvmrt_pool_f32_lp(const tvmrt_pool_window* window, const float* x, int p) {
   float total = 0.0f;
   for (int d = 0; d < window->count[0]; d++) {
     for (int h = 0; h < window->count[1]; h++) {
@@ -230,8 +150,8 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
 }
 
 /* `count` vectors of n channels, as they are reduced; those of y are y_apart floats from each other. */
-TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_f32_layer* layer,
-                                         const tvmrt_pool_f32_window* window, const float* x,
+TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_layer* layer,
+                                         const tvmrt_pool_window* window, const float* x,
                                          intptr_t apart, float* y, intptr_t y_apart, int count,
                                          int n) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
@@ -264,9 +184,9 @@ TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_f32_layer* layer,
 }
 
 /* One vector of n channels of each of `pixels` pixels, 1 or TVMRT_POOL_VECTORS of them. */
-TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
-                                        const tvmrt_pool_f32_window* window, const float* x,
-                                        float* y, int pixels, int n) {
+TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_layer* layer,
+                                        const tvmrt_pool_window* window, const float* x, float* y,
+                                        int pixels, int n) {
   const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
   if (TVMRT_POOL_VECTORS == 1 || pixels == 1) {
     tvmrt_pool_f32_vectors(layer, window, x, 0, y, 0, 1, n);
@@ -277,14 +197,13 @@ TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
 }
 
 /* Output pixels from `pixel` on, 1 or TVMRT_POOL_VECTORS of them, of whose windows several are
-   whole, for channels [c_begin, c_end); x is the image that the windows lie in. */
+   whole, for channels [c_begin, c_end). */
 static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
-                                         const tvmrt_pool_f32_window* window, const float* x,
-                                         int64_t pixel, int pixels, int c_begin, int c_end) {
+                                         const tvmrt_pool_window* window, int64_t pixel, int pixels,
+                                         int c_begin, int c_end) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  const tvmrt_pool_f32_layer* layer = job->layer;
-  const int64_t row = (int64_t)window->first[0] * layer->window.in[1] + window->first[1];
-  const float* from = x + (row * layer->window.in[2] + window->first[2]) * layer->window.x_stride;
+  const tvmrt_pool_layer* layer = job->layer;
+  const float* from = job->x + window->at;
   float* y = job->y + pixel * layer->window.y_stride;
   int c = c_begin;
 #ifndef TVMRT_FREESTANDING
@@ -315,19 +234,14 @@ static inline int tvmrt_pool_f32_whole(const tvmrt_window* window, int begin, in
    computed at once: of few channels one would take longer to find than to compute. */
 static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row, int begin,
                                       int end, int c_begin, int c_end) {
-  const tvmrt_pool_f32_layer* layer = job->layer;
-  const int64_t image = row / layer->window.out[1] / layer->window.out[0];
-  const int64_t image_floats = (int64_t)layer->window.in[0] * layer->window.in[1] *
-                               layer->window.in[2] * layer->window.x_stride;
-  tvmrt_pool_f32_window window =
-      tvmrt_pool_f32_window_row(layer, (int)(row / layer->window.out[1] % layer->window.out[0]),
-                                (int)(row % layer->window.out[1]));
+  const tvmrt_pool_layer* layer = job->layer;
+  tvmrt_pool_window window;
+  tvmrt_pool_row(layer, row, &window);
   for (int ow = begin, pixels = 1; ow < end; ow += pixels) {
     const int stop = ow + TVMRT_POOL_VECTORS;
     pixels = stop <= end && tvmrt_pool_f32_whole(&layer->window, ow, stop) ? TVMRT_POOL_VECTORS : 1;
-    tvmrt_pool_f32_window_column(layer, ow, &window);
-    tvmrt_pool_f32_pixels(job, &window, job->x + image * image_floats,
-                          row * layer->window.out[2] + ow, pixels, c_begin, c_end);
+    tvmrt_pool_column(layer, ow, &window);
+    tvmrt_pool_f32_pixels(job, &window, row * layer->window.out[2] + ow, pixels, c_begin, c_end);
   }
 }
 
@@ -346,7 +260,7 @@ static inline void tvmrt_pool_f32_part(const tvmrt_pool_f32_job* job, int64_t be
 /* Pixels are shared, or the channels where there are few pixels (global pooling). */
 static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_f32_job* job = (const tvmrt_pool_f32_job*)closure;
-  const tvmrt_pool_f32_layer* layer = job->layer;
+  const tvmrt_pool_layer* layer = job->layer;
   const int count = env->num_task, by_channels = job->epilogue == NULL;
   const int64_t pixels = tvmrt_window_rows(&layer->window) * layer->window.out[2];
   int64_t begin = 0, end = pixels, c_begin = 0, c_end = layer->channels;
@@ -373,7 +287,7 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
  * A window without any element inside the input gives -INFINITY for the maximum and 0 otherwise.
  * Needs no scratch memory. The result does not depend on the number of threads.
  */
-static inline int tvmrt_pool_f32(const tvmrt_pool_f32_layer* layer, const float* x, float* y,
+static inline int tvmrt_pool_f32(const tvmrt_pool_layer* layer, const float* x, float* y,
                                  tvmrt_epilogue_f32 epilogue, const void* ctx) {
   tvmrt_pool_f32_job job = {layer, x, y, epilogue, ctx};
   int64_t taps = 1; /* a window may be far larger than the input */

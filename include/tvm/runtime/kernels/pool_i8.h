@@ -11,18 +11,8 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "parallel.h"
+#include "pool_window.h"
 #include "tile/simd_i8.h"
-#include "window.h"
-
-/*! \brief A pooling layer. */
-typedef struct tvmrt_pool_i8 {
-  tvmrt_window window; /*!< Its elements are bytes. */
-  int32_t channels;
-  int32_t pad_end[3]; /*!< Padding at the end; only for counts that include padding. */
-  int32_t is_signed;  /*!< 1: int8, 0: uint8; of the input. */
-  int32_t count_pad;  /*!< Average: 1 if padding counts as values of 0. */
-  int32_t threads;    /*!< 1: on the caller only; 0: on all workers where the work is worth it. */
-} tvmrt_pool_i8;
 
 /*! \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale) + zero). */
 typedef struct tvmrt_average_i8 {
@@ -31,61 +21,35 @@ typedef struct tvmrt_average_i8 {
   tvmrt_i8_range range;
 } tvmrt_average_i8;
 
-/*! \brief Input positions [begin, end) in steps of `step` that a window meets on one axis. */
-typedef struct tvmrt_pool_i8_axis {
-  int32_t begin, end, step;
-  int32_t full; /* positions if padding counts */
-} tvmrt_pool_i8_axis;
-
-TVMRT_INLINE tvmrt_pool_i8_axis tvmrt_pool_i8_window(const tvmrt_pool_i8* p, int axis, int32_t o) {
-  tvmrt_pool_i8_axis w;
-  const int32_t first = o * p->window.stride[axis] - p->window.pad[axis];
-  const int32_t padded_end = p->window.in[axis] + p->pad_end[axis];
-  w.step = p->window.dilation[axis];
-  w.begin = first;
-  w.end = first + (p->window.kernel[axis] - 1) * w.step + 1;
-  w.full = (w.end < padded_end ? w.end : padded_end) - first;
-  w.full = (w.full + w.step - 1) / w.step;
-  if (w.begin < 0) w.begin += (-w.begin + w.step - 1) / w.step * w.step;
-  if (w.end > p->window.in[axis]) w.end = p->window.in[axis];
-  return w;
-}
-
-TVMRT_INLINE int32_t tvmrt_pool_i8_positions(const tvmrt_pool_i8_axis* w) {
-  return w->end > w->begin ? (w->end - w->begin + w->step - 1) / w->step : 0;
-}
-
 /*! \brief y = max(y, x) for n channels. */
 TVMRT_INLINE void tvmrt_max_i8_row(uint8_t* y, const uint8_t* x, int32_t n, int is_signed) {
   if (is_signed) {
     int8_t* b = (int8_t*)y;
     const int8_t* a = (const int8_t*)x;
+    TVMRT_INDEPENDENT
     for (int32_t i = 0; i < n; i++) b[i] = a[i] > b[i] ? a[i] : b[i];
   } else {
+    TVMRT_INDEPENDENT
     for (int32_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
   }
 }
 
-/*! \brief The windows of one output pixel: calls nothing for empty ones. */
-typedef struct tvmrt_pool_i8_place {
-  const uint8_t* plane; /* first pixel of the batch entry */
-  tvmrt_pool_i8_axis d, h, w;
-} tvmrt_pool_i8_place;
+/*! \brief A layer and its tensors; elements of windows are counted from x on. */
+typedef struct tvmrt_pool_i8_job {
+  const tvmrt_pool_layer* layer;
+  const tvmrt_average_i8* average; /* NULL: maximum */
+  const uint8_t* x;
+  uint8_t* y;
+} tvmrt_pool_i8_job;
 
-TVMRT_INLINE const uint8_t* tvmrt_pool_i8_pixel(const tvmrt_pool_i8* p,
-                                                const tvmrt_pool_i8_place* at, int32_t d, int32_t h,
-                                                int32_t w) {
-  return at->plane +
-         (((int64_t)d * p->window.in[1] + h) * p->window.in[2] + w) * p->window.x_stride;
-}
-
-TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_pool_i8_place* at,
+TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8_job* job, const tvmrt_pool_window* at,
                                           uint8_t* y) {
+  const tvmrt_pool_layer* p = job->layer;
   int first = 1;
-  for (int32_t d = at->d.begin; d < at->d.end; d += at->d.step) {
-    for (int32_t h = at->h.begin; h < at->h.end; h += at->h.step) {
-      for (int32_t w = at->w.begin; w < at->w.end; w += at->w.step) {
-        const uint8_t* x = tvmrt_pool_i8_pixel(p, at, d, h, w);
+  for (int32_t d = 0; d < at->count[0]; d++) {
+    for (int32_t h = 0; h < at->count[1]; h++) {
+      const uint8_t* x = job->x + at->at + d * at->step[0] + h * at->step[1];
+      for (int32_t w = 0; w < at->count[2]; w++, x += at->step[2]) {
         if (first) {
           memcpy(y, x, (size_t)p->channels);
         } else {
@@ -99,23 +63,24 @@ TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_po
 }
 
 /*! \brief LANES channels, of which n exist, of the mean of a window. */
-TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8* p, const tvmrt_average_i8* a,
-                                              const tvmrt_pool_i8_place* at, int32_t channel,
-                                              int32_t n, float count, uint8_t* y) {
+TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
+                                              const tvmrt_pool_window* at, int32_t channel,
+                                              int32_t n, uint8_t* y) {
+  const tvmrt_average_i8* a = job->average;
   uint8_t some[TVMRT_I8_LANES] = {0};
   const int partly = TVMRT_I8_LANES > 1 && n < TVMRT_I8_LANES;
   tvmrt_i8_floats sum = tvmrt_i8_floats_splat(0.0f);
-  for (int32_t d = at->d.begin; d < at->d.end; d += at->d.step) {
-    for (int32_t h = at->h.begin; h < at->h.end; h += at->h.step) {
-      for (int32_t w = at->w.begin; w < at->w.end; w += at->w.step) {
-        const uint8_t* x = tvmrt_pool_i8_pixel(p, at, d, h, w) + channel;
-        if (partly) x = (const uint8_t*)memcpy(some, x, (size_t)n);
-        sum = sum + tvmrt_i8_floats_product(tvmrt_i8_floats_load(x, a->x_zero, p->is_signed) *
-                                            a->x_scale);
+  for (int32_t d = 0; d < at->count[0]; d++) {
+    for (int32_t h = 0; h < at->count[1]; h++) {
+      const uint8_t* from = job->x + at->at + d * at->step[0] + h * at->step[1] + channel;
+      for (int32_t w = 0; w < at->count[2]; w++, from += at->step[2]) {
+        const uint8_t* x = partly ? (const uint8_t*)memcpy(some, from, (size_t)n) : from;
+        sum = sum + tvmrt_i8_floats_product(
+                        tvmrt_i8_floats_load(x, a->x_zero, job->layer->is_signed) * a->x_scale);
       }
     }
   }
-  sum = sum / count / a->y_scale;
+  sum = sum / at->divisor / a->y_scale;
   if (partly) {
     tvmrt_i8_floats_store(some, sum, &a->range);
     memcpy(y, some, (size_t)n);
@@ -124,59 +89,37 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8* p, const tvmr
   }
 }
 
-TVMRT_INLINE void tvmrt_average_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_average_i8* a,
-                                              const tvmrt_pool_i8_place* at, uint8_t* y) {
-  int32_t count = tvmrt_pool_i8_positions(&at->d) * tvmrt_pool_i8_positions(&at->h) *
-                  tvmrt_pool_i8_positions(&at->w);
-  if (p->count_pad) count = at->d.full * at->h.full * at->w.full;
-  if (count < 1) count = 1;
-  for (int32_t c = 0; c < p->channels; c += TVMRT_I8_LANES) {
-    int32_t n = p->channels - c < TVMRT_I8_LANES ? p->channels - c : TVMRT_I8_LANES;
-    tvmrt_average_pool_i8_lanes(p, a, at, c, n, (float)count, y + c);
-  }
-}
-
-typedef struct tvmrt_pool_i8_job {
-  const tvmrt_pool_i8* shape;
-  const tvmrt_average_i8* average; /* NULL: maximum */
-  const uint8_t* x;
-  uint8_t* y;
-} tvmrt_pool_i8_job;
-
 /*! \brief One task: its share of the output rows. */
 static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_i8_job* job = (const tvmrt_pool_i8_job*)closure;
-  const tvmrt_pool_i8* p = job->shape;
+  const tvmrt_pool_layer* p = job->layer;
   const int64_t rows = tvmrt_window_rows(&p->window);
   const int64_t end = rows * (task + 1) / env->num_task;
   for (int64_t row = rows * task / env->num_task; row < end; row++) {
-    tvmrt_pool_i8_place at;
+    tvmrt_pool_window at;
     uint8_t* y = job->y + row * p->window.out[2] * p->window.y_stride;
-    at.plane = job->x + row / p->window.out[1] / p->window.out[0] * p->window.in[0] *
-                            p->window.in[1] * p->window.in[2] * p->window.x_stride;
-    at.d = tvmrt_pool_i8_window(p, 0, (int32_t)(row / p->window.out[1] % p->window.out[0]));
-    at.h = tvmrt_pool_i8_window(p, 1, (int32_t)(row % p->window.out[1]));
+    tvmrt_pool_row(p, row, &at);
     for (int32_t w = 0; w < p->window.out[2]; w++, y += p->window.y_stride) {
-      at.w = tvmrt_pool_i8_window(p, 2, w);
-      if (job->average != NULL) {
-        tvmrt_average_pool_i8_pixel(p, job->average, &at, y);
-      } else {
-        tvmrt_max_pool_i8_pixel(p, &at, y);
+      tvmrt_pool_column(p, w, &at);
+      if (job->average == NULL) tvmrt_max_pool_i8_pixel(job, &at, y);
+      for (int32_t c = 0; c < p->channels && job->average != NULL; c += TVMRT_I8_LANES) {
+        const int32_t n = p->channels - c < TVMRT_I8_LANES ? p->channels - c : TVMRT_I8_LANES;
+        tvmrt_average_pool_i8_lanes(job, &at, c, n, y + c);
       }
     }
   }
   return 0;
 }
 
-TVMRT_INLINE int tvmrt_pool_i8_run(const tvmrt_pool_i8_job* job) {
-  tvmrt_pool_i8_job copy = *job;
-  TVMParallelGroupEnv alone = {NULL, 1};
-  if (job->shape->threads == 1) return tvmrt_pool_i8_task(0, &alone, &copy);
-  const tvmrt_pool_i8* p = job->shape;
-  const int64_t bytes = (int64_t)p->window.batch * p->window.out[0] * p->window.out[1] *
-                        p->window.out[2] * p->channels * p->window.kernel[0] * p->window.kernel[1] *
-                        p->window.kernel[2];
-  return tvmrt_launch(tvmrt_pool_i8_task, &copy, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
+TVMRT_INLINE int tvmrt_pool_i8_run(tvmrt_pool_i8_job job) {
+  const tvmrt_window* w = &job.layer->window;
+  const int64_t taps = (int64_t)w->kernel[0] * w->kernel[1] * w->kernel[2];
+  const int64_t bytes = tvmrt_window_rows(w) * w->out[2] * job.layer->channels * taps;
+  if (bytes / 4 >= TVMRT_PARALLEL_MIN_FLOATS) {
+    return tvmrt_launch(tvmrt_pool_i8_task, &job, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
+  }
+  TVMParallelGroupEnv alone = {NULL, 1}; /* called by its name it is inlined and knows its layer */
+  return tvmrt_pool_i8_task(0, &alone, &job);
 }
 
 /*!
@@ -184,9 +127,9 @@ TVMRT_INLINE int tvmrt_pool_i8_run(const tvmrt_pool_i8_job* job) {
  *
  * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
  */
-static inline int tvmrt_max_pool_i8(const tvmrt_pool_i8* shape, const void* x, void* y) {
-  tvmrt_pool_i8_job job = {shape, NULL, (const uint8_t*)x, (uint8_t*)y};
-  return tvmrt_pool_i8_run(&job);
+static inline int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x, void* y) {
+  const tvmrt_pool_i8_job job = {layer, NULL, (const uint8_t*)x, (uint8_t*)y};
+  return tvmrt_pool_i8_run(job);
 }
 
 /*!
@@ -195,10 +138,10 @@ static inline int tvmrt_max_pool_i8(const tvmrt_pool_i8* shape, const void* x, v
  *
  * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
  */
-static inline int tvmrt_average_pool_i8(const tvmrt_pool_i8* shape, const tvmrt_average_i8* average,
-                                        const void* x, void* y) {
-  tvmrt_pool_i8_job job = {shape, average, (const uint8_t*)x, (uint8_t*)y};
-  return tvmrt_pool_i8_run(&job);
+static inline int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
+                                        const tvmrt_average_i8* average, const void* x, void* y) {
+  const tvmrt_pool_i8_job job = {layer, average, (const uint8_t*)x, (uint8_t*)y};
+  return tvmrt_pool_i8_run(job);
 }
 
 /*!

@@ -9,10 +9,10 @@
 #include "slabs_f32.h"
 
 /*! \brief As tvmrt_slab_pool_fn says. */
-static inline void tvmrt_pool_f32_slab(const struct tvmrt_pool_f32_layer* pool,
+static inline void tvmrt_pool_f32_slab(const struct tvmrt_pool_layer* pool,
                                        const tvmrt_layer_f32* part, int32_t behind,
                                        const tvmrt_data_f32* data, int c_begin, int c_end) {
-  tvmrt_pool_f32_layer layer = *pool;
+  tvmrt_pool_layer layer = *pool;
   const tvmrt_pool_f32_job job = {&layer, data->x, data->y, data->epilogue, data->ctx};
   layer.window = part->window;
   layer.pad_end[1] += behind; /* where padding ends, counted from the last row that is there */

@@ -22,17 +22,17 @@
 
 /* Generated code defines TVMRT_SLAB_LAYERS: the most layers of a chain. */
 
-struct tvmrt_pool_f32_layer;
+struct tvmrt_pool_layer;
 
 /*! \brief Pools rows of an image, on this thread: the windows of `part` in channels [c_begin, c_end);
  * `behind` rows of the image follow on those that it reads. */
-typedef void (*tvmrt_slab_pool_fn)(const struct tvmrt_pool_f32_layer* pool,
-                                   const tvmrt_layer_f32* part, int32_t behind,
-                                   const tvmrt_data_f32* data, int c_begin, int c_end);
+typedef void (*tvmrt_slab_pool_fn)(const struct tvmrt_pool_layer* pool, const tvmrt_layer_f32* part,
+                                   int32_t behind, const tvmrt_data_f32* data, int c_begin,
+                                   int c_end);
 
 /*! \brief How a layer of a chain pools. */
 typedef struct tvmrt_slab_pool_f32 {
-  const struct tvmrt_pool_f32_layer* layer; /*!< Its windows are those of the chain's layer. */
+  const struct tvmrt_pool_layer* layer; /*!< Its windows are those of the chain's layer. */
   tvmrt_slab_pool_fn run; /*!< tvmrt_pool_f32_slab(), which only chains that pool include. */
 } tvmrt_slab_pool_f32;
 

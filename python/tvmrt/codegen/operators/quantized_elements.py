@@ -10,7 +10,7 @@ from tvmrt.ir.extent import Extent, Whole, most, symbols_of
 from tvmrt.ir.program import Step, pixel_stride
 from tvmrt.planner.row_chains import RowLayer
 
-from ..c.initializers import number, print_layer, print_struct, range_initializer, triple
+from ..c.initializers import number, print_layer, print_struct, range_initializer
 from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
@@ -20,7 +20,7 @@ from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, w
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..target import Target
 from ..window.boards import row_layers
-from ..window.pool import pool_window, window_of
+from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
@@ -158,16 +158,15 @@ class QPoolLowering(ImageLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         node, attrs = self.node, self.node.attrs
-        x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         f.include("pool_i8.h")
         name_format(f, self.target)
         if node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
             if self._sums_images(step):
-                self._emit_whole(f, x)
+                self._emit_whole(f, pixel_stride(step.reads[0].at))
                 return
-        self._emit_shape(f, x, y)
-        self._emit_call(f, "&shape")
+        self._emit_shape(step, f)
+        self._emit_call(f, "&layer")
 
     def row_layer(self, step: Step) -> RowLayer | None:
         x, y = step.reads[0], step.writes[0]
@@ -193,20 +192,20 @@ class QPoolLowering(ImageLowering):
             return
         if self.node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
-        self._emit_shape(f, pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at))
-        self._emit_call(f, row_layers.print_part(f, "tvmrt_pool_i8", "shape"))
+        self._emit_shape(step, f)
+        self._emit_call(f, row_layers.print_part(f))
 
-    def _emit_call(self, f: FunctionWriter, shape: str) -> None:
+    def _emit_call(self, f: FunctionWriter, layer: str) -> None:
         attrs = self.node.attrs
         if self.node.op == "qmax_pool":
-            f.line(f"return tvmrt_max_pool_i8({shape}, {f.read(0)}, {f.write()});")
+            f.line(f"return tvmrt_max_pool_i8({layer}, {f.read(0)}, {f.write()});")
             return
         average = [
             f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
             f".x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
-        f.line(f"return tvmrt_average_pool_i8({shape}, &average, {f.read(0)}, {f.write()});")
+        f.line(f"return tvmrt_average_pool_i8({layer}, &average, {f.read(0)}, {f.write()});")
 
     def _whole_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
@@ -251,19 +250,7 @@ class QPoolLowering(ImageLowering):
             return f"(float)({x!r} / ({y!r} * {pixels}))"
         return number(x / (y * pixels))
 
-    def _emit_shape(self, f: FunctionWriter, x_stride: int, y_stride: int) -> None:
-        node = self.node
-        size = node.output.type.size * prod(node.attrs["kernel"])
-        threads = _threads(self.target, size)
-        print_layer(
-            f,
-            "tvmrt_pool_i8 shape",
-            {
-                **pool_window(node, node.output.shape[0], x_stride, y_stride),
-                "channels": node.output.shape[1],
-                "pad_end": triple(node.attrs["pads_after"], 0),
-                "is_signed": int(node.inputs[0].dtype.is_signed),
-                "count_pad": int(bool(node.attrs.get("count_pads", 0))),
-                "threads": threads,
-            },
-        )
+    def _emit_shape(self, step: Step, f: FunctionWriter) -> None:
+        x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        window = window_of(self.node, self.node.output.shape[0], x, y)
+        print_layer(f, "tvmrt_pool_layer layer", pool_members(self.node, window))

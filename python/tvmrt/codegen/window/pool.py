@@ -86,7 +86,7 @@ class PoolLowering(ChannelsLastLowering):
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
         print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
-        print_layer(f, f"tvmrt_pool_f32_layer {pooled}", self._kind())
+        print_layer(f, f"tvmrt_pool_layer {pooled}", pool_members(self.node))
         members = braces([f"&{pooled}", "tvmrt_pool_f32_slab"])
         f.line(f"const tvmrt_slab_pool_f32 {pool} = {members};")
         print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
@@ -94,7 +94,7 @@ class PoolLowering(ChannelsLastLowering):
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         row, context = self._print_layer(step, f)
-        part = row_layers.print_part(f, "tvmrt_pool_f32_layer", "layer")
+        part = row_layers.print_part(f)
         self._print_call(step, f, part, row, context)
 
     def _window(self, step: Step) -> Window:
@@ -107,9 +107,7 @@ class PoolLowering(ChannelsLastLowering):
         window = self._window(step)
         f.include("pool.h")
         epilogue = self._row_epilogue(step, f, window)
-        kind = self._kind()
-        behind = {"window": window.members(), "pad_end": kind.pop("pad_end")}  # C++ has an order
-        print_layer(f, "tvmrt_pool_f32_layer layer", {**kind, **behind})
+        print_layer(f, "tvmrt_pool_layer layer", pool_members(self.node, window))
         return epilogue
 
     def _row_epilogue(
@@ -125,17 +123,20 @@ class PoolLowering(ChannelsLastLowering):
         x = f.read(step.read_values.index(self.node.inputs[0]))
         f.line(f"return {call('tvmrt_pool_f32', layer, x, f.write(), row, context)};")
 
-    def _kind(self) -> dict[str, object]:
-        """The members of a ``tvmrt_pool_f32_layer`` but its window."""
-        attrs, kind = self.node.attrs, self.node.op.removesuffix("_pool").upper()
-        if kind == "AVG":
-            kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
-        return {
-            "kind": f"TVMRT_POOL_{kind}",
-            "p": attrs.get("p", 0),
-            "channels": self.node.output.shape[1],
-            "pad_end": triple(attrs["pads_after"], 0),
-        }
+
+def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
+    """The members of a ``tvmrt_pool_layer`` in the order that C++ wants; no window for None."""
+    attrs, kind = node.attrs, node.op.removeprefix("q").removesuffix("_pool").upper()
+    if kind == "AVG":
+        kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
+    return {
+        "kind": f"TVMRT_POOL_{kind}",
+        "p": attrs.get("p", 0),
+        "channels": node.output.shape[1],
+        **({"window": window.members()} if window else {}),
+        "pad_end": triple(attrs["pads_after"], 0),
+        "is_signed": int(node.inputs[0].dtype.name == "int8"),
+    }
 
 
 def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
@@ -143,11 +144,6 @@ def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
     x, out = node.inputs[0].shape, (batch, 1, *node.attrs["out_spatial"])
     shapes = (batch, *x[1:]), out, node.attrs["kernel"]
     return Window.of(*shapes, node.attrs, x_stride, y_stride)
-
-
-def pool_window(node: Node, batch: int, x_stride: int, y_stride: int) -> dict[str, object]:
-    """The same, as a member of its struct."""
-    return {"window": window_of(node, batch, x_stride, y_stride).members()}
 
 
 @lowers("max_pool_index")
@@ -173,10 +169,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
     print_layer(
         f,
         "tvmrt_pool_index_layer layer",
-        {
-            **pool_window(node, prod(x.shape[:2]), 1, 1),
-            "place": distance,
-        },
+        {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
     )
     f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../window.h"
+#include "../pool_window.h"
 #include "indexing.h"
 
 /*! \brief A pooling layer. */
@@ -21,16 +21,6 @@ typedef struct {
   /*! \brief Distance, in places, of neighbours along each dimension of the input. */
   int64_t place[3];
 } tvmrt_pool_index_layer;
-
-/* Taps [first, last) of one dimension that lie inside the input. */
-static inline void tvmrt_pool_index_taps(const tvmrt_pool_index_layer* layer, int dim, int at,
-                                         int* first, int* last) {
-  const int step = layer->window.dilation[dim],
-            begin = at * layer->window.stride[dim] - layer->window.pad[dim];
-  *first = begin < 0 ? (-begin + step - 1) / step : 0;
-  *last = layer->window.kernel[dim];
-  while (*last > *first && begin + (*last - 1) * step >= layer->window.in[dim]) --*last;
-}
 
 /*!
  * \brief Defines int NAME(layer, x, y, places): the first largest element of each window.
@@ -53,8 +43,10 @@ static inline void tvmrt_pool_index_taps(const tvmrt_pool_index_layer* layer, in
             TYPE best = LOWEST;                                                                  \
             int64_t place = -1;                                                                  \
             for (int dim = 0; dim < 3; dim++) {                                                  \
-              tvmrt_pool_index_taps(layer, dim, at[dim], &first[dim], &last[dim]);               \
               start[dim] = at[dim] * s->stride[dim] - s->pad[dim];                               \
+              last[dim] = tvmrt_pool_inside(start[dim], s->kernel[dim], s->dilation[dim], 0,     \
+                                            s->in[dim], &first[dim]);                            \
+              last[dim] += first[dim];                                                           \
             }                                                                                    \
             for (int i = first[0]; i < last[0]; i++) {                                           \
               const int64_t id = start[0] + (int64_t)i * s->dilation[0];                         \

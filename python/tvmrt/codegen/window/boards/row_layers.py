@@ -161,11 +161,10 @@ def with_ring(step: Step, layer: Shaped, kernel: MicroKernel) -> Step:
     return replace(step, scratch=ring, scratch_bytes=nbytes, kernel_bytes=0)
 
 
-def print_part(f: FunctionWriter, kind: str, name: str) -> str:
-    """Print the layer ``name`` of a pool, a struct of that ``kind``, as it is for some rows; its
-    address."""
+def print_part(f: FunctionWriter) -> str:
+    """Print the ``layer`` of a pool as it is for some rows; its address."""
     print_rows(f)
-    f.line(f"{kind} part = {name};")
+    f.line("tvmrt_pool_layer part = layer;")
     f.line("tvmrt_window_cut(&part.window, &part.pad_end[1], &at);")
     return "&part"
 
