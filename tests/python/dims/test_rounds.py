@@ -109,6 +109,28 @@ def nested():
     return draft.model({"x": (FLOAT, ["n", 3])}, {"y": FLOAT})
 
 
+def found():
+    """As many rounds as there are positive elements, of which there may be none: the squares of as
+    many of the first ones, and their sum."""
+    inner = Draft(0, "in_")
+    one = inner.node("Gather", ["flat", "i"], axis=0)
+    square = inner.node("Mul", [one, one])
+    more = inner.node("Add", ["s", square])
+    given = [("i", INT64, []), ("go", BOOL, []), ("s", FLOAT, [])]
+    made = [("go", BOOL, []), (more, FLOAT, []), (square, FLOAT, [])]
+    draft = Draft()
+    zero = draft.constant(0, np.float32)
+    places = draft.node("NonZero", [draft.node("Greater", ["x", zero])])
+    count = draft.node("Squeeze", [draft.extent(places, 1)])
+    flat = draft.node("Reshape", ["x", draft.constant([-1], np.int64)])
+    draft.nodes.append(helper.make_node("Identity", [flat], ["flat"]))
+    draft.nodes.append(
+        helper.make_node("Loop", [count, "", zero], ["sum", "squares"], "each",
+                         body=body(inner, given, made))
+    )  # fmt: skip
+    return draft.model({"x": (FLOAT, ["n", 3])}, {"sum": FLOAT, "squares": FLOAT})
+
+
 @dataclass(frozen=True)
 class Case:
     make: Callable[[], Any]
@@ -144,6 +166,14 @@ CASES = {
         lambda rng: [
             search_inputs(rng, *each)
             for each in ((5, True, 3, 100), (12, True, 2, 4), (20, True, 1, 99), (1, True, 3, 9))
+        ],
+    ),
+    "found": Case(
+        found,
+        {"n": 4},
+        lambda rng: [
+            {"x": (rng.normal(size=(n, 3)) + by).astype(np.float32)}
+            for n, by in ((4, 0), (2, 0.5), (3, -9), (4, 9))
         ],
     ),
     "scan": Case(scanning, {"n": 3, "length": 20}, scan_inputs(0)),

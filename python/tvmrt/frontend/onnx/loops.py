@@ -165,7 +165,7 @@ def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]
 
 def _number(ctx: NodeContext, bound: Whole | None) -> Value:
     """The number of the round, as the extent that it is in the body where it has a bound."""
-    if not bound:
+    if bound is None or most(bound) == 0:
         return ctx.const(0, np.int64)
     dims = ctx.importer.dims
     name = dims.fresh(f"{ctx.name}_round")
