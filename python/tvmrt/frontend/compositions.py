@@ -32,3 +32,12 @@ class Compositions:
         if tuple(sizes) == x.shape and step == 1:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+    def fitted(self, x: Value, axis: int, length: int) -> Value:
+        """x with so many elements along an axis: the first ones, or zeros behind."""
+        missing = length - x.shape[axis]
+        if missing <= 0:
+            return self.slice_axis(x, axis, 0, length)
+        rank = len(x.shape)
+        after = tuple(missing if d == axis else 0 for d in range(rank))
+        return self.emit("pad", [x], before=(0,) * rank, after=after, mode="constant")

@@ -34,7 +34,7 @@ def _inside(data: TensorType, indices: TensorType, axis: int) -> bool:
 _INSIDE = holds("indices are no longer than data but along axis", _inside)
 
 
-def _between(array: np.ndarray, low: int, end: int) -> bool:
+def between(array: np.ndarray, low: int, end: int) -> bool:
     """Whether all elements are at least ``low`` and less than ``end``."""
     return not array.size or bool(low <= array.min() and array.max() < end)
 
@@ -167,7 +167,7 @@ class SumInto(Op):
         rules=[
             holds(
                 "places are from -1 to size - 1",
-                lambda places_data, size: _between(places_data, -1, size),
+                lambda places_data, size: between(places_data, -1, size),
             )
         ],
         example={"size": 3},

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .contract import Contract, holds
+from .indexing import between
 from .op import Op, register
-
-
-def _between(array: np.ndarray, low: int, end: int) -> bool:
-    """Whether all elements are at least ``low`` and less than ``end``."""
-    return not array.size or bool(low <= array.min() and array.max() < end)
 
 
 def links_fit(features: np.ndarray, left: np.ndarray, bits: int) -> bool:
@@ -48,18 +44,18 @@ class Forest(Op):
         "aggregate: sum|average|min|max",
         rules=[
             holds(
-                "features are columns of x", lambda features_data, F: _between(features_data, 0, F)
+                "features are columns of x", lambda features_data, F: between(features_data, 0, F)
             ),
             holds("nodes lead on to nodes behind them", _lead_on),
             holds(
                 "a column and a step are one number",
                 lambda features_data, left_data, E: links_fit(features_data, left_data, E.bits),
             ),
-            holds("leaves are rows of values", lambda leaves_data, L: _between(leaves_data, 0, L)),
-            holds("roots are nodes", lambda roots_data, M: _between(roots_data, 0, M)),
+            holds("leaves are rows of values", lambda leaves_data, L: between(leaves_data, 0, L)),
+            holds("roots are nodes", lambda roots_data, M: between(roots_data, 0, M)),
             holds(
                 "targets have places for C numbers",
-                lambda targets_data, C, T: _between(targets_data, 0, T - C + 1),
+                lambda targets_data, C, T: between(targets_data, 0, T - C + 1),
             ),
         ],
         example={"M": 1, "C": 2, "T": 2},

@@ -48,6 +48,15 @@ def avg_pool(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     return (total / number.sum(axis=inner)).astype(x.dtype)
 
 
+def inside(spatial: Sizes, kernel: Sizes, strides: Sizes, before: Sizes, out: Sizes) -> np.ndarray:
+    """[*out]: how many elements of each window over an image [H, W] lie inside it."""
+    counts = []
+    for n, k, s, b, count in zip(spatial, kernel, strides, before, out):
+        first = np.arange(count) * s - b
+        counts.append(np.minimum(first + k, n) - np.maximum(first, 0))
+    return np.outer(*counts)
+
+
 def windows(
     x: np.ndarray, kernel: Sizes, out: Sizes, attrs: Mapping[str, Any], fill: float
 ) -> np.ndarray:

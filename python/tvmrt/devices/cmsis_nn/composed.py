@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Node, Value
+from tvmrt.ir import Node, Value, windows
 
 from .exponentials import multiplier_of
 from .layers import GREATEST, LEAST, Layer, Pool, Softmax, Window, softmax_by, window_of
@@ -56,7 +56,8 @@ def _mean(found: Found, x: Value, y: Value) -> Pool:
     else:
         window = _whole(found.node("reduce_sum"), x)
     _check(found.values, {"nothing": 0})
-    taps = _taps(window)
+    source, result = window.source[1:3], window.result[1:3]
+    taps = windows.inside(source, window.kernel, window.strides, window.pads, result)
     told = [("count", taps), ("half", taps // 2), ("less", -(taps // 2))]
     for name, numbers in told:
         data = found.values[name].data
@@ -72,17 +73,6 @@ def _whole(node: Node, x: Value) -> Window:
     one = (1, 1)
     result = (batch, 1, 1, channels)
     return Window((batch, high, wide, channels), result, (high, wide), one, (0, 0), one)
-
-
-def _taps(window: Window) -> np.ndarray:
-    """How many elements of each window lie inside, [height, width] of the result."""
-    counts = []
-    for n, out, k, s, before in zip(
-        window.source[1:3], window.result[1:3], window.kernel, window.strides, window.pads
-    ):
-        first = np.arange(out) * s - before
-        counts.append(np.minimum(first + k, n) - np.maximum(first, 0))
-    return np.outer(*counts)
 
 
 def _over(numbers: np.ndarray, y: Value) -> np.ndarray:

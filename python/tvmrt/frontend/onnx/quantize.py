@@ -7,13 +7,12 @@ kernels at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, Value
+from tvmrt.ir import DTYPES, Value, windows
 
 from .context import NodeContext
 from .convolution import convolution, cropped, window_attrs
@@ -222,11 +221,12 @@ def conv_integer(ctx: NodeContext) -> Value:
     if fixed:
         return out
     # what the zero point adds to each place: the weights there, fewer at padded borders
-    ones = np.ones(x.shape[1:], np.float64)[None]
+    ones = np.ones((1, 1, *x.shape[2:]))
     centred = w.data.astype(np.float64)
     if w_zero is not None:
         centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
-    sums = ctx.const(convolved(ones, centred, attrs, out.shape[2:]), np.int32)
+    taps = centred.sum(axis=1, keepdims=True)
+    sums = ctx.const(windows.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32)
     zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
     return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
 
@@ -256,26 +256,6 @@ def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs:
 
 def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:
     return None if zero is None else ctx.reshape(ctx.cast(zero, "int32"), (zero.type.size,))
-
-
-def convolved(x: np.ndarray, w: np.ndarray, attrs: dict, spatial: Sequence[int]) -> np.ndarray:
-    """Convolution in numpy, zeros around x [N, C, *spatial]."""
-    pads = list(zip(attrs["pads_before"], attrs["pads_after"]))
-    x = np.pad(x, [(0, 0), (0, 0), *pads])
-    groups = attrs["groups"]
-    of_in, of_out = w.shape[1], w.shape[0] // groups
-    y = np.zeros((x.shape[0], w.shape[0], *spatial), x.dtype)
-    for tap in np.ndindex(*w.shape[2:]):
-        window = tuple(
-            slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, d, n, s in zip(tap, attrs["dilations"], spatial, attrs["strides"])
-        )
-        part = x[(slice(None), slice(None), *window)]
-        for g in range(groups):
-            kernel = w[(slice(g * of_out, (g + 1) * of_out), slice(None), *tap)]
-            inputs = part[:, g * of_in : (g + 1) * of_in]
-            y[:, g * of_out : (g + 1) * of_out] += np.einsum("oc,nc...->no...", kernel, inputs)
-    return y
 
 
 def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:

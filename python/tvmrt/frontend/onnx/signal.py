@@ -57,7 +57,7 @@ def dft(ctx: NodeContext) -> Value:
     length = wanted[0] if wanted else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
     if full:
         moved = _mirrored(ctx, moved, length)
-    moved = _fitted(ctx, moved, rank - 2, length)
+    moved = ctx.fitted(moved, rank - 2, length)
     bins = length // 2 + 1 if onesided and not inverse else length
     matrix = fourier(length, bins, numbers, inverse, complex_out=not full)
     outputs = 1 if full else 2
@@ -67,20 +67,10 @@ def dft(ctx: NodeContext) -> Value:
     return ctx.transpose(y, np.argsort(order).tolist())
 
 
-def _fitted(ctx: NodeContext, x: Value, axis: int, length: int) -> Value:
-    """Cut the axis off, or fill it up with zeros."""
-    missing = length - x.shape[axis]
-    if missing <= 0:
-        return ctx.slice_axis(x, axis, 0, length)
-    rank = len(x.shape)
-    after = tuple(missing if d == axis else 0 for d in range(rank))
-    return ctx.emit("pad", [x], before=(0,) * rank, after=after, mode="constant")
-
-
 def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
     """The conjugated second half of a spectrum of real numbers, behind the first."""
     axis = len(x.shape) - 2
-    x = _fitted(ctx, x, axis, length // 2 + 1)
+    x = ctx.fitted(x, axis, length // 2 + 1)
     rest = length - x.shape[axis]
     if rest <= 0 or x.shape[-1] == 1:
         return x

@@ -23,11 +23,11 @@ def non_max_suppression(ctx: OpContext) -> list[Value]:
     # what overlaps by just as much goes, too
     smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
     places, there, kept = best_boxes(ctx, boxes, scores, limit, smaller, least)
-    results = [filled(ctx, ctx.cast(places, "int32"), limit)]
+    results = [ctx.fitted(ctx.cast(places, "int32"), 0, limit)]
     if ctx.op.name.endswith("5"):
         taken = ctx.emit("gather", [scores, places], axis=0)
         taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
-        results.append(filled(ctx, taken, limit))
+        results.append(ctx.fitted(taken, 0, limit))
     return [*results, ctx.cast(kept, "int32")]
 
 
@@ -47,13 +47,3 @@ def best_boxes(
     there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
     places = ctx.reshape(ctx.slice_axis(selected, 1, 2, 1), (rows,))
     return ctx.emit("where", [there, places, ctx.like(0, places)]), there, kept
-
-
-def filled(ctx: OpContext, x: Value, count: int) -> Value:
-    """x with zeros behind along its first axis, of ``count`` rows."""
-    if x.shape[0] == count:
-        return x
-    before, after = [0] * x.type.rank, [0] * x.type.rank
-    after[0] = count - x.shape[0]
-    pads = {"before": tuple(before), "after": tuple(after)}
-    return ctx.emit("pad", [x, ctx.like(0, x)], mode="constant", **pads)

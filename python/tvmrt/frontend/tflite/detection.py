@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
-from .boxes import best_boxes, filled
+from .boxes import best_boxes
 from .context import OpContext
 from .flexbuffer import read_map
 from .registry import tflite_op
@@ -81,5 +81,5 @@ def _taken(ctx: OpContext, table: Value, places: Value, there: Value, most: int)
     """The rows of a table at places, zeros where there are none, one image and a row a class."""
     rows = ctx.emit("gather", [table, places], axis=0)
     mask = ctx.reshape(there, (*there.shape, *[1] * (table.type.rank - 1)))
-    rows = filled(ctx, ctx.emit("where", [mask, rows, ctx.like(0, rows)]), most)
+    rows = ctx.fitted(ctx.emit("where", [mask, rows, ctx.like(0, rows)]), 0, most)
     return ctx.reshape(rows, (1, most * table.shape[1], *table.shape[2:]))

@@ -24,7 +24,7 @@ def rfft2d(ctx: OpContext) -> list:
     if x.type.rank < 2 or len(lengths) != 2 or min(lengths) < 1:
         raise ValueError(f"no transform of {x.type} over {lengths}")
     for axis, length in enumerate(lengths, x.type.rank - 2):
-        x = _fitted(ctx, x, axis, length)
+        x = ctx.fitted(x, axis, length)
     real, imaginary = _along_rows(ctx, x, lengths[1])
     if lengths[0] == 1:
         return [Complex(real, imaginary)]
@@ -58,17 +58,6 @@ def _checked(length: int) -> int:
 def _angles(length: int) -> np.ndarray:
     steps = np.outer(np.arange(length), np.arange(length)) % length
     return 2 * np.pi * steps / length
-
-
-def _fitted(ctx: OpContext, x: Value, axis: int, length: int) -> Value:
-    """x with so many elements along an axis: the first ones, or zeros behind."""
-    given = x.shape[axis]
-    if given >= length:
-        return ctx.slice_axis(x, axis, 0, length)
-    before, after = [0] * x.type.rank, [0] * x.type.rank
-    after[axis] = length - given
-    pads = {"before": tuple(before), "after": tuple(after)}
-    return ctx.emit("pad", [x, ctx.like(0, x)], mode="constant", **pads)
 
 
 @tflite_op(REAL=1, IMAG=1, COMPLEX_ABS=1)

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.ir import Value
+from tvmrt.ir import Value, windows
 
 from .activation import activated
 from .arithmetic import is_quantized
@@ -90,13 +90,8 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
 
 def _taps(spatial: tuple[int, ...], attrs: dict) -> np.ndarray | int:
     """How many elements of each window lie inside: [H, W], or one number for all."""
-    counts = []
-    for n, k, s, b, out in zip(
-        spatial, attrs["kernel"], attrs["strides"], attrs["pads_before"], attrs["out_spatial"]
-    ):
-        first = np.arange(out) * s - b
-        counts.append(np.minimum(first + k, n) - np.maximum(first, 0))
-    table = np.outer(*counts)
+    names = ("kernel", "strides", "pads_before", "out_spatial")
+    table = windows.inside(spatial, *(attrs[name] for name in names))
     return int(table.flat[0]) if (table == prod(attrs["kernel"])).all() else table
 
 

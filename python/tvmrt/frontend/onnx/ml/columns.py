@@ -42,12 +42,7 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
             x = ctx.reshape(x, (1, *x.shape))
         if len(x.shape) != 2:
             raise ValueError(f"input {i} has {len(x.shape)} axes, expected rows of columns")
-        if width < x.shape[1]:
-            x = ctx.slice_axis(x, 1, 0, width)
-        elif width > x.shape[1]:
-            more = (0, width - x.shape[1])
-            x = ctx.emit("pad", [x], before=(0, 0), after=more, mode="constant")
-        parts.append(x)
+        parts.append(ctx.fitted(x, 1, width))
     return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=1)
 
 
