@@ -45,6 +45,9 @@ CASES = [
         dilation=(1, 1, 10),
         pads=((0, 0), (0, 0), (5, 5)),
     ),
+    # many groups over few rows, which threads share by groups
+    Case("groups-few-rows", (1, 7, 7), (100, 200), groups=25, residual=True, epilogue=True),
+    Case("groups-few-rows-batch", (1, 3, 5), (48, 24), groups=24, batch=3, slices=(2, 3)),
     # one long row, which threads share by tiles
     Case(
         "1d-dilated",

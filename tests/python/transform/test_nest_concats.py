@@ -66,3 +66,26 @@ def test_the_same_concatenation_twice_is_one(tmp_path):
     )
     one = np.concatenate([np.maximum(X, 0), -X], 1)
     assert np.array_equal(found, np.concatenate([one] * 3, 1))
+
+
+@pytest.mark.parametrize(("order", "copies"), [("ab", 0), ("ba", 2)])
+def test_both_halves_of_a_result_are_the_result(order, copies, tmp_path):
+    rng = np.random.default_rng(7)
+    weights = {
+        f"w{i}": rng.standard_normal((n, m, 1, 1), np.float32) / 4
+        for i, n, m in ((1, 32, 16), (2, 16, 16), (3, 8, 48))
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c"]),
+        helper.make_node("Split", ["c"], ["a", "b"], axis=1),
+        helper.make_node("Conv", ["b", "w2"], ["m"]),
+        helper.make_node("Concat", [*order, "m"], ["all"], axis=1),
+        helper.make_node("Conv", ["all", "w3"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": X}, ["y"], weights)
+    library = tvmrt.compile(model, executor="aot")
+    names = [op.name for op in library.summary.operators]
+    assert len([name for name in names if "_part" in name]) == copies
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": X})[0]
+    found = run(library, tmp_path / "net.so")
+    assert np.abs(found - right).max() < 1e-5 * np.abs(right).max()

@@ -162,16 +162,19 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Whether a layer's channels are shared; of so many units of rows, tiles of them. */
+/* Whether a layer's channels are shared; of so many units of rows, tiles of them. Tasks that share
+   many groups read their own channels alone, as those of a depthwise layer do. */
 static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t units,
                                              int64_t tiles, int num_task) {
+  const float by_channels = tvmrt_task_imbalance(units * tiles, num_task);
+  const float by_rows = tvmrt_task_imbalance(tiles, num_task);
+  if (layer->groups >= 4 * num_task) return by_channels + TVMRT_OWN_ROWS_FIRST < by_rows;
   const tvmrt_window* w = &layer->window;
   const float in = (float)((int64_t)w->batch * w->in[0] * w->in[1]) * (float)w->in[2];
   const float out = (float)tvmrt_window_rows(w) * (float)w->out[2];
   const float products = out * (float)layer->weights * (float)layer->out_channels;
-  return tvmrt_by_channels(tvmrt_task_imbalance(units * tiles, num_task),
-                           tvmrt_task_imbalance(tiles, num_task),
-                           products / (in * (float)layer->in_channels), out, num_task);
+  return tvmrt_by_channels(by_channels, by_rows, products / (in * (float)layer->in_channels), out,
+                           num_task);
 }
 
 /* Whether the rows that tasks share are the pixels of the one long row of a 1x1 convolution; runs are

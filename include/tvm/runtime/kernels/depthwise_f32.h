@@ -335,11 +335,6 @@ static inline void tvmrt_depthwise_f32_part(const tvmrt_depthwise_f32_job* whole
   for (int64_t r = begin; r < end; r++) tvmrt_depthwise_f32_window(&job, &reader, r);
 }
 
-/* How much longer the largest task may take by rows than by channels, as a part of the ideal time. The
-   layers around this one share pixels: by channels half of what they leave comes from another
-   processor's cache, which takes several times as long as the nine products of a line. */
-#define TVMRT_DEPTHWISE_ROWS_FIRST 0.1f
-
 /* Tasks share rows, which lie together in memory, or few of them by channels. */
 static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_depthwise_f32_job* job = (const tvmrt_depthwise_f32_job*)closure;
@@ -347,7 +342,7 @@ static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, v
   const int64_t rows = tvmrt_window_rows(&job->layer->window);
   const float by_channels = tvmrt_task_imbalance((channels + unit - 1) / unit, n);
   const float by_rows = tvmrt_task_imbalance(rows, n);
-  if (n > 1 && by_channels + TVMRT_DEPTHWISE_ROWS_FIRST < by_rows) {
+  if (n > 1 && by_channels + TVMRT_OWN_ROWS_FIRST < by_rows) {
     tvmrt_depthwise_f32_part(job, (int)tvmrt_task_begin(channels, unit, task, n),
                              (int)tvmrt_task_begin(channels, unit, task + 1, n), 0, rows);
   } else {

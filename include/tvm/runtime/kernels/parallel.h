@@ -82,6 +82,15 @@ static inline int tvmrt_by_channels(float channels, float pixels, float products
 }
 
 /*!
+ * \brief How much longer the largest task may take by rows than by channels, as a part of the ideal
+ * time, where channels read their own alone: in depthwise layers, and where tasks have whole groups.
+ *
+ * The layers around such a one share pixels: by channels half of what they leave comes from another
+ * processor's cache, which takes several times as long as the nine products of a line.
+ */
+#define TVMRT_OWN_ROWS_FIRST 0.1f
+
+/*!
  * \brief Tells the C compiler between which numbers a size of the run is, so that it decides what all
  * of them decide: work that is never worth a thread is computed in place.
  */

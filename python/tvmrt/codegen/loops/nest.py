@@ -24,7 +24,7 @@ from .row_steps import layer_of_elements, step_of_a_row
 SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
 SHORT_RUN = 64  # bytes that a few instructions copy
 MOST_THREADS = 256  # of the runtime
-PARALLEL_ELEMENTS = 1 << 15  # below this, waking a thread costs more than it saves
+PARALLEL_ELEMENTS = 1 << 14  # below this, waking a thread costs more than it saves
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
 
