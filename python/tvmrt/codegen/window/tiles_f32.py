@@ -257,24 +257,6 @@ def tile_choices(options: list[tuple[float, Tiles]]) -> list[Choice]:
     ]
 
 
-def _shared_block(
-    row_pixels: Whole | tuple[Whole, ...],
-    out_channels: Whole,
-    window: Whole,
-    machine: VectorMachine,
-    x_stride: int,
-    kind: TileKind,
-    of_widest: Choice | None,
-) -> int:
-    """Channels of a block of weights that are packed for a wider level; 0 where there is none."""
-    widest = getattr(machine, "widest", None)
-    if widest is None:
-        return 0
-    own = bf16_kind(widest) if kind.words else kind
-    sizes = (row_pixels, out_channels, window, widest, x_stride, own)
-    return choose_tiles(*sizes, chosen=of_widest).packed
-
-
 @dataclass(frozen=True)
 class _Candidate:
     """Tiles, their estimated cycles, and whether rows of all sizes leave the same rest."""
@@ -309,8 +291,11 @@ class _Sizes:
         of_widest: Choice | None,
     ) -> _Sizes:
         lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
-        all_sizes = (row_pixels, out_channels, window)
-        shared = _shared_block(*all_sizes, machine, x_stride, kind, of_widest)
+        widest, shared = getattr(machine, "widest", None), 0
+        if widest is not None:  # for which weights are packed
+            own = bf16_kind(widest) if kind.words else kind
+            all_sizes = (row_pixels, out_channels, window, widest, x_stride, own)
+            shared = choose_tiles(*all_sizes, chosen=of_widest).packed
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(most(length), 1) for length in lengths)
         sizes = (max(most(out_channels), 1), max(most(window), 1))

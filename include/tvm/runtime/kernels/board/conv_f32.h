@@ -43,18 +43,11 @@ TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const flo
   }
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    const int32_t h = at.top + kh * s->dilation[0];
     for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns) {
-      const int32_t w = at.left + kw * s->dilation[1];
-      int32_t begin = w < 0 ? -w : 0;
-      int32_t end = s->in[1] - w < win->columns ? s->in[1] - w : win->columns;
-      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = win->columns;
-      to = tvmrt_micro_place_f32(to, step, NULL, begin * s->in_c);
-      if (end > begin) {
-        const float* from = x + at.image + (h * s->in[1] + w + begin) * s->x_stride;
-        to = tvmrt_micro_place_f32(to, step, from, (end - begin) * s->in_c);
-      }
-      to = tvmrt_micro_place_f32(to, step, NULL, (win->columns - end) * s->in_c);
+      const tvmrt_micro_run run = tvmrt_micro_find_run(s, &at, kh, kw);
+      to = tvmrt_micro_place_f32(to, step, NULL, run.begin * s->in_c);
+      to = tvmrt_micro_place_f32(to, step, x + run.from, (run.end - run.begin) * s->in_c);
+      to = tvmrt_micro_place_f32(to, step, NULL, (win->columns - run.end) * s->in_c);
     }
   }
 }

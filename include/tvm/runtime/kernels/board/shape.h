@@ -69,4 +69,21 @@ static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int
   return at;
 }
 
+/*! \brief Columns [begin, end) of a window's run that lie in the input, of which the first is `from`. */
+typedef struct tvmrt_micro_run {
+  int32_t begin, end, from;
+} tvmrt_micro_run;
+
+/*! \brief The run from a column of the kernel on, which is all padding where begin is end. */
+TVMRT_INLINE tvmrt_micro_run tvmrt_micro_find_run(const tvmrt_micro_shape* s,
+                                                  const tvmrt_micro_place* at, int32_t kh,
+                                                  int32_t kw) {
+  const int32_t h = at->top + kh * s->dilation[0], w = at->left + kw * s->dilation[1];
+  const int32_t columns = s->kept.windows.columns, left = s->in[1] - w;
+  tvmrt_micro_run run = {w < 0 ? -w : 0, left < columns ? left : columns, 0};
+  if (h < 0 || h >= s->in[0] || run.end <= run.begin) run.begin = run.end = columns;
+  run.from = at->image + (h * s->in[1] + w + run.begin) * s->x_stride;
+  return run;
+}
+
 #endif /* TVM_RUNTIME_KERNELS_BOARD_SHAPE_H_ */

@@ -26,7 +26,7 @@ void tvmrt_micro_copy_run(uint8_t* to, const uint8_t* from, int32_t n) {
 }
 
 /*! \brief Copies a window that is partly padding, as bytes. */
-static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
+static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_windows* const win = &s->kept.windows;
@@ -39,16 +39,10 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
     memcpy(TVMRT_ALIGNED(last + 4, 4), &zeros, 4);
   }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-    const int32_t h = at->top + kh * s->dilation[0];
-    const int inside = h >= 0 && h < s->in[0];
     for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns, to += bytes) {
-      const int32_t w = at->left + kw * s->dilation[1];
-      const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
-      const int32_t end = left < win->columns ? left : win->columns;
-      if (inside && end > begin) {
-        const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
-        tvmrt_micro_copy_run(to + begin * channels, from, (end - begin) * channels);
-      }
+      const tvmrt_micro_run run = tvmrt_micro_find_run(s, at, kh, kw);
+      const int32_t n = (run.end - run.begin) * channels;
+      if (n > 0) tvmrt_micro_copy_run(to + run.begin * channels, x + run.from, n);
     }
   }
 }
@@ -69,7 +63,7 @@ TVMRT_INLINE void tvmrt_micro_end_window(const tvmrt_micro_conv_i8* c, uint8_t* 
 TVMRT_INLINE void tvmrt_micro_window_bytes(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
-  tvmrt_micro_copy_padded(c, x + at->image, at, to);
+  tvmrt_micro_copy_padded(c, x, at, to);
   for (int32_t i = s->kernel[0] * s->kernel[1] * s->in_c; i < s->kept.windows.length; i++) {
     to[i] = tvmrt_micro_none(c);
   }
