@@ -31,7 +31,7 @@ def absorb_constants(
     for node in graph.nodes:
         for read, operand in sides(node):
             result = replaced.get(read, read)
-            product = _absorber(result, users, outputs)
+            product = find_absorber(result, users, outputs)
             row = None if product is None else _row(node, product, operand)
             if row is None or not absorb(node, product, row):
                 continue
@@ -53,7 +53,7 @@ def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
     return None if row is None else row.astype(np.float64)
 
 
-def _absorber(value: Value, users: dict[Value, list[Node]], outputs: set[Value]) -> Node | None:
+def find_absorber(value: Value, users: dict[Value, list[Node]], outputs: set[Value]) -> Node | None:
     """The convolution or product that makes ``value`` for this one reader, if it is in floats
     and its weights and bias are constant."""
     node = value.producer

@@ -20,6 +20,7 @@ from .fold_pad import fold_pad
 from .fold_phases import fold_phases
 from .fold_scale import fold_scale
 from .gather_narrow import gather_narrow
+from .join_factors import join_factors
 from .layouts import infer_layouts
 from .quantize import form_quantized, separate_dequantize
 from .simplify import simplify
@@ -39,6 +40,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("crop-windows", crop_windows),
     ("drop-channels", drop_channels),
     ("fold-bias", fold_bias),
+    ("join-factors", join_factors),
     ("fold-scale", fold_scale),
     ("fold-bias-again", fold_bias),
     ("fold-phases", fold_phases),
