@@ -221,6 +221,11 @@ def test_no_rounds_and_too_many(executor, tmp_path):
 def test_rounds_that_nothing_bounds_are_refused_by_name():
     with pytest.raises(UnsupportedError, match=r"search \(Loop: how many rounds .* by --dim"):
         tvmrt.compile(searching(), dims={"n": 3})
+    model = searching()  # as many as it takes
+    model.graph.input.remove(next(each for each in model.graph.input if each.name == "M"))
+    model.graph.initializer.append(helper.make_tensor("M", INT64, [], [2**63 - 1]))
+    with pytest.raises(UnsupportedError, match=r"search \(Loop: how many rounds .* by --dim"):
+        tvmrt.compile(model, dims={"n": 3})
 
 
 def test_what_only_carries_needs_no_bound(tmp_path):

@@ -56,6 +56,28 @@ def scan_network(reverse: int, out_axis: int) -> onnx.ModelProto:
     return model([node], inputs, ["last", "sums"])
 
 
+def vector_network(rounds: int) -> onnx.ModelProto:
+    """The number of the round is declared as a vector, and cuts out a row: so torch has it."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["i", "one"], ["behind"]),
+            helper.make_node("Slice", ["x", "i", "behind", "zero"], ["row"]),
+            helper.make_node("Add", ["s", "row"], ["s_out"]),
+            helper.make_node("Identity", ["c"], ["c_out"]),
+            helper.make_node("Cast", ["i"], ["number"], to=TensorProto.FLOAT),
+        ],
+        "body",
+        [info("i", [1], TensorProto.INT64), info("c", [], TensorProto.BOOL), info("s", [1, 2])],
+        [info("c_out", [], TensorProto.BOOL), info("s_out", [1, 2]), info("number", [1])],
+    )
+    node = helper.make_node("Loop", ["n", "go", "s0"], ["y", "all"], "rows", body=body)
+    weights = {
+        "n": np.array(rounds), "go": np.array(True), "s0": np.ones((1, 2), np.float32),
+        "one": np.array([1]), "zero": np.array([0]),
+    }  # fmt: skip
+    return model([node], {"x": np.zeros((12, 2), np.float32)}, ["y", "all"], weights)
+
+
 def typed(network: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the element types of its outputs, which onnxruntime wants."""
     for value in network.graph.output:
@@ -67,6 +89,8 @@ def typed(network: onnx.ModelProto) -> onnx.ModelProto:
     "network",
     [
         pytest.param(loop_network(), id="loop"),
+        pytest.param(vector_network(3), id="loop of vectors"),
+        pytest.param(vector_network(12), id="loop of the run of vectors"),
         pytest.param(scan_network(0, 0), id="scan"),
         pytest.param(scan_network(1, 1), id="scan-backwards-into-axis-1"),
     ],

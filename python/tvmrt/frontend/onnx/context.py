@@ -75,6 +75,10 @@ class NodeContext(Compositions):
             return value
         return list(value)
 
+    def set_attr(self, name: str, value: Any) -> None:
+        """Have the node this attribute in place of its own, which stays as it is in the file."""
+        self._attrs[name] = helper.make_attribute(name, value)
+
     def constant_of(self, index: int, what: str) -> np.ndarray | None:
         """The elements of an input that must be known at compile time; None if left out.
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Graph, TensorType, Value
 from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
+from tvmrt.ir.limits import MAX_ROUNDS as MOST_WRITTEN
 from tvmrt.ir.op import normalize_axis
 
 from .apart import Apart, import_apart
@@ -33,6 +35,9 @@ INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 
 @onnx_op("Loop")
 def loop(ctx: NodeContext) -> list[Value | None]:
+    body = ctx.attr("body")
+    if any(info.type.tensor_type.shape.dim for info in body.input[:2]):
+        ctx.set_attr("body", _with_scalars(body))
     limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
     rounds = limit[0] if limit else None
     most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
@@ -44,6 +49,24 @@ def loop(ctx: NodeContext) -> list[Value | None]:
             raise
         del ctx.importer.graph.nodes[count:]
         return rounds_up_to(ctx, max(most_))
+
+
+def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
+    """The body as one that takes the number of the round and the condition as scalars, which ONNX
+    has them be: torch declares vectors of one element, and counts on getting such."""
+    ranks = [len(info.type.tensor_type.shape.dim) for info in body.input[:2]]
+    found = onnx.GraphProto()
+    found.CopyFrom(body)
+    for info, rank in zip(found.input, ranks):
+        if rank:
+            scalar, shape = f"{info.name}_scalar", f"{info.name}_shape"
+            ones = helper.make_tensor(shape, onnx.TensorProto.INT64, [rank], [1] * rank)
+            found.initializer.append(ones)
+            node = helper.make_node("Reshape", [scalar, shape], [info.name], name=info.name)
+            found.node.insert(0, node)
+            del info.type.tensor_type.shape.dim[:]
+            info.name = scalar
+    return found
 
 
 @onnx_op("Scan")
@@ -67,7 +90,7 @@ def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]
         return looped()
     except (UnsupportedError, Undecided):
         del graph.nodes[count:]
-        if not isinstance(rounds, int):
+        if not isinstance(rounds, int) or rounds > MOST_WRITTEN:
             raise
         return unrolled()
 
