@@ -235,9 +235,11 @@ static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t blocks = (layer->n + block - 1) / block, tiles = (layer->m + width - 1) / width;
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
+#ifndef TVMRT_FREESTANDING /* where one task has all: what is called twice would not be left out */
   if (batch > 1 && batch * layer->m >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
     return tvmrt_share_batch(batch, blocks, layer->m, width, task, num_task);
   }
+#endif
   const float by_rows = tvmrt_task_imbalance(tiles, num_task);
   const float by_units = tvmrt_task_imbalance(units * tiles, num_task);
   /* products of a batch have factors of their own, and tasks with rows would each pack all of b */
