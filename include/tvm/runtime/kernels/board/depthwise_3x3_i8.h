@@ -16,36 +16,29 @@
 
 #include "quad_bytes_i8.h"
 
-/*! \brief Where two neighbouring rows are read. */
-typedef struct tvmrt_micro_two_rows {
-  const uint8_t* above;
-  const uint8_t* below;
-  int32_t above_step, below_step; /* from one pixel to the next */
-} tvmrt_micro_two_rows;
-
 #if TVMRT_MICRO_ASM
 /* Columns of four channels; the processor's order of bytes gives channels 0 and 2, then 1 and 3. */
-#define TVMRT_MICRO_3X3_COPY(WIDEN)                                                          \
-  __asm volatile(                                                                            \
-      "1:\nldr %[e], [%[above]]\nldr %[f], [%[below]]\n"                                     \
-      "add %[above], %[above], %[above_step]\nadd %[below], %[below], %[below_step]\n" WIDEN \
-      " %[g], %[e], ror #8\n" WIDEN " %[e], %[e]\n" WIDEN " %[h], %[f], ror #8\n" WIDEN      \
-      " %[f], %[f]\n"                                                                        \
-      "pkhbt %[t], %[e], %[f], lsl #16\npkhtb %[f], %[f], %[e], asr #16\n"                   \
-      "str %[t], [%[to]]\nstr %[f], [%[to], %[plane], lsl #1]\n"                             \
-      "pkhbt %[t], %[g], %[h], lsl #16\npkhtb %[h], %[h], %[g], asr #16\n"                   \
-      "str %[t], [%[to], %[plane]]\nstr %[h], [%[to], %[planes]]\n"                          \
-      "add %[to], %[to], #8\nsubs %[n], %[n], #1\nbne 1b\n"                                  \
-      : [e] "=&r"(e), [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [t] "=&r"(t),                \
-        [above] "+r"(from.above), [below] "+r"(from.below), [to] "+r"(to), [n] "+r"(n)       \
-      : [above_step] "r"(from.above_step), [below_step] "r"(from.below_step),                \
-        [plane] "r"(2 * plane), [planes] "r"(6 * plane)                                      \
+#define TVMRT_MICRO_3X3_COPY(WIDEN)                                                           \
+  __asm volatile(                                                                             \
+      "1:\nldr %[e], [%[above]]\nldr %[f], [%[below]]\n"                                      \
+      "add %[above], %[above], %[above_step]\nadd %[below], %[below], %[below_step]\n" WIDEN  \
+      " %[g], %[e], ror #8\n" WIDEN " %[e], %[e]\n" WIDEN " %[h], %[f], ror #8\n" WIDEN       \
+      " %[f], %[f]\n"                                                                         \
+      "pkhbt %[t], %[e], %[f], lsl #16\npkhtb %[f], %[f], %[e], asr #16\n"                    \
+      "str %[t], [%[to]]\nstr %[f], [%[to], %[plane], lsl #1]\n"                              \
+      "pkhbt %[t], %[g], %[h], lsl #16\npkhtb %[h], %[h], %[g], asr #16\n"                    \
+      "str %[t], [%[to], %[plane]]\nstr %[h], [%[to], %[planes]]\n"                           \
+      "add %[to], %[to], #8\nsubs %[n], %[n], #1\nbne 1b\n"                                   \
+      : [e] "=&r"(e), [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [t] "=&r"(t),                 \
+        [above] "+r"(above.x), [below] "+r"(below.x), [to] "+r"(to), [n] "+r"(n)              \
+      : [above_step] "r"(above.pixel), [below_step] "r"(below.pixel), [plane] "r"(2 * plane), \
+        [planes] "r"(6 * plane)                                                               \
       : "cc", "memory")
 #endif
 
 /*! \brief Copies four channels of n columns of a pair of rows to the channels' places. */
-TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
-                                         int32_t n, int is_signed) {
+TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_source above,
+                                         tvmrt_micro_source below, int32_t n, int is_signed) {
 #if TVMRT_MICRO_ASM
   uint32_t e, f, g, h, t;
   if (n <= 0) return;
@@ -56,30 +49,27 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro
   }
 #else
   const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
-  for (; n > 0; n--, to += 4) {
+  for (; n > 0; n--, to += 4, above.x += above.pixel, below.x += below.pixel) {
     for (int i = 0; i < 4; i++) {
-      to[i * plane] = (int16_t)((from.above[i] ^ flip) - flip);
-      to[i * plane + 1] = (int16_t)((from.below[i] ^ flip) - flip);
+      to[i * plane] = (int16_t)((above.x[i] ^ flip) - flip);
+      to[i * plane + 1] = (int16_t)((below.x[i] ^ flip) - flip);
     }
-    from.above += from.above_step;
-    from.below += from.below_step;
   }
 #endif
 }
 
 /*! \brief The same of the last channels, of which there are fewer than four. */
-static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
-                                             int32_t n, int32_t channels, int is_signed) {
-  uint8_t above[4] = {0, 0, 0, 0}, below[4] = {0, 0, 0, 0};
-  const tvmrt_micro_two_rows four = {above, below, 0, 0};
-  for (; n > 0; n--, to += 4) {
+static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_micro_source above,
+                                             tvmrt_micro_source below, int32_t n, int32_t channels,
+                                             int is_signed) {
+  uint8_t first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
+  const tvmrt_micro_source four = {first, 0, 0}, next = {second, 0, 0};
+  for (; n > 0; n--, to += 4, above.x += above.pixel, below.x += below.pixel) {
     for (int32_t i = 0; i < channels; i++) {
-      above[i] = from.above[i];
-      below[i] = from.below[i];
+      first[i] = above.x[i];
+      second[i] = below.x[i];
     }
-    tvmrt_micro_3x3_copy(to, plane, four, 1, is_signed);
-    from.above += from.above_step;
-    from.below += from.below_step;
+    tvmrt_micro_3x3_copy(to, plane, four, next, 1, is_signed);
   }
 }
 
@@ -90,19 +80,18 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
   const tvmrt_micro_shape* const s = &c->shape;
   const tvmrt_micro_ring* const ring = &s->kept.ring;
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
-  const tvmrt_micro_source above = tvmrt_micro_find_source(d, image, 2 * pair, padding, 4);
-  const tvmrt_micro_source below = tvmrt_micro_find_source(d, image, 2 * pair + 1, padding, 4);
-  tvmrt_micro_two_rows from = {above.x, below.x, above.pixel, below.pixel};
+  tvmrt_micro_source above = tvmrt_micro_find_source(d, image, 2 * pair, padding, 4);
+  tvmrt_micro_source below = tvmrt_micro_find_source(d, image, 2 * pair + 1, padding, 4);
   int16_t* to = (int16_t*)d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t rest = s->in_c - channel;
     if (rest < 4) {
-      tvmrt_micro_3x3_copy_rest(to, ring->plane, from, ring->inside, rest, c->x_signed);
+      tvmrt_micro_3x3_copy_rest(to, ring->plane, above, below, ring->inside, rest, c->x_signed);
     } else {
-      tvmrt_micro_3x3_copy(to, ring->plane, from, ring->inside, c->x_signed);
+      tvmrt_micro_3x3_copy(to, ring->plane, above, below, ring->inside, c->x_signed);
     }
-    from.above += above.channels;
-    from.below += below.channels;
+    above.x += above.channels;
+    below.x += below.channels;
   }
 }
 
