@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dynamic_networks import FLOAT, Draft
+from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
 from test_any_size import EXECUTORS, assert_close, loaded, results
 
@@ -55,6 +55,25 @@ def test_parts_have_the_extents_of_the_run(executor, tmp_path):
     for n in (12, 2, 3, 5, 6, 7, 9, 12):
         x = rng.normal(size=(1 + n % 2, n, 3)).astype(np.float32)
         assert_close(results(network, {"x": x}), session.run(None, {"x": x}))
+
+
+def test_a_shape_of_which_one_extent_is_replaced(tmp_path):
+    """As torch does to repeat places along the axes that a tensor is not indexed by."""
+    draft = Draft(5)
+    one = draft.constant([1], np.int64)
+    shape = draft.node("Shape", ["x"])
+    wanted = draft.node("ScatterElements", [shape, one, draft.extent("i", 0)], axis=0)
+    places = draft.node("Reshape", ["i", draft.constant([1, -1, 1], np.int64)])
+    y = draft.node("GatherElements", ["x", draft.node("Expand", [places, wanted])], axis=1)
+    inputs = {"x": (FLOAT, ["batch", "n", 3]), "i": (INT64, ["k"])}
+    model, rng = draft.model(inputs, {y: FLOAT}), np.random.default_rng(8)
+    library = tvmrt.compile(model, dims={"batch": 2, "n": 9, "k": 5})
+    network = loaded(library, tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    for batch, n, k in ((2, 9, 5), (1, 4, 1), (2, 3, 3)):
+        x = rng.normal(size=(batch, n, 3)).astype(np.float32)
+        feed = {"x": x, "i": rng.integers(0, n, k)}
+        assert_close(results(network, feed), session.run(None, feed))
 
 
 @pytest.mark.parametrize("name", ["((h//4))**2 + 1", "-(-h)//4 + Max(1, h)"])

@@ -131,6 +131,18 @@ def _power(ctx: NodeContext, x: Elements, by: Elements) -> Elements | None:
     return np.asarray(np.frompyfunc(lambda n: prod([n] * times), 1, 1)(x), object)
 
 
+def _scattered(
+    ctx: NodeContext, x: Elements, indices: Elements, updates: Elements
+) -> Elements | None:
+    """Of a vector, as ``index_copy`` of torch replaces one extent of a shape."""
+    if x.ndim != 1 or indices.size != updates.size or ctx.attr("reduction", "none") != "none":
+        return None
+    found = x.copy()
+    for index, update in zip(indices.reshape(-1).tolist(), updates.reshape(-1).tolist()):
+        found[int(index)] = update
+    return found
+
+
 _RULES: dict[str, Callable] = {
     "Add": each(lambda a, b: a + b),
     "Cast": _cast,
@@ -148,6 +160,7 @@ _RULES: dict[str, Callable] = {
     "ReduceProd": _reduced(prod),
     "ReduceSum": _reduced(sum),
     "Reshape": _reshaped,
+    "ScatterElements": _scattered,
     "Slice": _sliced,
     "Split": _split,
     "Squeeze": _squeezed,
