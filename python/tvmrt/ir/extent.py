@@ -265,7 +265,7 @@ class Extent:
         low, high = bounds(self)
         if low > 0 or high < 0:
             return True
-        raise Undecided(f"whether {self!r} is 0 {_asked(self)}")
+        raise Undecided(f"whether {self!r} is 0 {_asked(self, True)}")
 
     def __index__(self) -> int:
         raise Undecided(f"the number {self!r} {_asked(self)}")
@@ -287,8 +287,11 @@ def named(places: Sequence[str]) -> Iterator[None]:
         raise UnsupportedError(f"{', '.join(places)}: {problem}") from problem
 
 
-def _asked(extent: Extent) -> str:
-    return f"is known only when the network runs ({listed(extent.symbols())}); fix it with --shape"
+def _asked(extent: Extent, by_bounds: bool = False) -> str:
+    """What is told of a question: whether bounds could answer it, too."""
+    help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
+    names = listed(extent.symbols())
+    return f"is known only when the network runs ({names}); {help_} it with --shape"
 
 
 def listed(symbols: Iterable[Symbol]) -> str:
@@ -303,7 +306,7 @@ def _below(difference: Whole, words: str) -> bool:
         return True
     if low >= 0:
         return False
-    raise Undecided(f"whether {words} {_asked(difference)}")  # type: ignore[arg-type]
+    raise Undecided(f"whether {words} {_asked(difference, True)}")  # type: ignore[arg-type]
 
 
 def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
