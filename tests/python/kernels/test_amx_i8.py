@@ -48,6 +48,7 @@ CASES = {
     ),
     "flat-groups": ("flat", Shape(in_c=16, out_c=40, size=(6, 6), groups=2)),
     "flat-dilated": ("flat", Shape(in_c=8, out_c=24, size=(11, 9), dilation=TWO)),
+    "flat-deep": ("flat", Shape(in_c=256, out_c=112, size=(5, 9), stride=TWO)),
     "rounded-first-layer": (
         "rounded",
         Shape(in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
@@ -89,7 +90,7 @@ def test_bytes_are_numpys(tmp_path_factory, name, signed, w_zero):
 
 def test_layers_look_ahead_where_weights_are_many():
     ahead = [name for name in CASES if looks_ahead(made(name, False, _zeros(name), 0))]
-    assert ahead == ["plane-ahead", "ahead"]
+    assert ahead == ["plane-ahead", "flat-deep", "ahead"]
 
 
 def _zeros(name: str) -> np.ndarray:
@@ -102,6 +103,7 @@ def _zeros(name: str) -> np.ndarray:
     [
         (Shape(in_c=512, out_c=512, size=(7, 7)), "plane"),
         (Shape(in_c=1024, out_c=2048, size=(14, 14), kernel=ONE, pad=NONE, stride=TWO), "flat"),
+        (Shape(in_c=512, out_c=512, size=(14, 14), stride=TWO), "flat"),
         (Shape(in_c=64, out_c=256, size=(56, 56), kernel=ONE, pad=NONE), "matrices"),
         (
             Shape(in_c=3, out_c=64, size=(224, 224), kernel=(7, 7), pad=THREE, stride=TWO),
@@ -114,6 +116,7 @@ def _zeros(name: str) -> np.ndarray:
     ids=[
         "few columns",
         "few columns apart",
+        "few windows, many weights",
         "many pixels",
         "colours",
         "one pixel",

@@ -19,7 +19,9 @@ LINE = 64  # bytes
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
 NEAR_WEIGHTS = 24 * 1024  # bytes
 MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
+SECOND_LEVEL_CYCLES = 16.0  # in which a register of weights comes from the second-level cache
 FIRST_CYCLES = 2000.0  # in which a task makes the registers ready, and gives them back
+GATHERED_IMAGE = 256 * 1024  # bytes of all windows, beside which weights are many
 MOST_GATHERED = 1024  # bytes of a window: those of a tile stay in the first-level cache
 PLANE_BYTES = 96 * 1024
 FEW_WEIGHTS = 64 * 1024  # bytes, which may lie in an order of their own
@@ -56,7 +58,15 @@ def _can_be_flat(layer: ConvI8) -> bool:
     same = layer.plan.run % 4 == 0 and round_run(taps) == taps
     few = taps * layer.out_c <= FEW_WEIGHTS
     usual = _is_fixed(layer) and not layer.window.is_pixels
-    return usual and taps <= MOST_GATHERED and (same or few)
+    small = taps <= MOST_GATHERED or _has_few_windows(layer)
+    return usual and small and (same or few)
+
+
+def _has_few_windows(layer: ConvI8) -> bool:
+    """Whether all windows of a layer are far less than its weights, which are read once then."""
+    taps = layer.window.taps * layer.in_c // layer.groups
+    windows = most(layer.window.pixels) * taps
+    return windows <= GATHERED_IMAGE and 4 * windows <= layer.weight_bytes
 
 
 def _can_be_rounded(layer: ConvI8) -> bool:
@@ -83,7 +93,8 @@ def looks_ahead(layer: ConvI8) -> bool:
         return False
     image = layer.width * layer.plan.run if layer.flat else prod(layer.window.in_) * layer.in_c
     one = most(layer.rows) == 1 and layer.groups == 1
-    return one and most(image) <= SMALL_IMAGE and layer.weight_bytes > MANY_WEIGHTS
+    small = most(image) <= SMALL_IMAGE or (layer.flat and _has_few_windows(layer))
+    return one and small and layer.weight_bytes > MANY_WEIGHTS
 
 
 def is_far(layer: ConvI8) -> bool:
@@ -118,9 +129,11 @@ def cycles_of_matrices(layer: ConvI8) -> float:
     words = words_at_once(run)
     steps = segments * (run // 4 // words)
     left = segments * (ceil_div(run, 4) - run // 4 // words * words) + len(layer.extra)
+    at_hand = layer.block * layer.channel_bytes if looks_ahead(layer) else layer.weight_bytes
+    load = SECOND_LEVEL_CYCLES if at_hand > NEAR_WEIGHTS else 0.0
 
     def tile(o: int, t: int) -> float:
-        products = steps * MATRIX_ROWS * o * ceil_div(t, MATRIX_ROWS) * 1.4
+        products = steps * o * (MATRIX_ROWS * ceil_div(t, MATRIX_ROWS) * 1.4 + load)
         return products + 60.0 + o * t * (1.5 + 0.6 * left) if o and t else 0.0
 
     return FIRST_CYCLES + most(layer.rows) * row_cycles(

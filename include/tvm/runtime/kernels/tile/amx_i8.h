@@ -83,43 +83,43 @@ TVMRT_INLINE void tvmrt_amx_i8_sums(int ob, int wt, int32_t* sums) {
   }
 }
 
-/* A register's products; in a tile's first step its sums begin with the bias, a row as the other, once
- * those of the tile before are stored. */
-#define TVMRT_AMX_I8_PRODUCT(number, x, w, vector) \
-  if (is_first) {                                  \
-    if (last != NULL) {                            \
-      TVMRT_AMX_I8_STORE(number, vector, last)     \
-    }                                              \
-    _tile_loadd(number, bias + 16 * (vector), 0);  \
-  }                                                \
-  TVMRT_AMX_I8_DOT(number, x, w)
+/* Sums begin with the bias, a row of the registers as the other. */
+TVMRT_INLINE void tvmrt_amx_i8_begin(int ob, int wt, const int32_t* bias) {
+  _tile_loadd(0, bias, 0);
+  if (ob > 1) _tile_loadd(1, bias + 16, 0);
+  if (ob > 2) _tile_loadd(2, bias + 32, 0);
+  if (ob > 3) _tile_loadd(3, bias + 48, 0);
+  if (wt > TVMRT_AMX_ROWS) {
+    _tile_loadd(2, bias, 0);
+    if (ob > 1) _tile_loadd(3, bias + 16, 0);
+  }
+}
 
-/* The products of the quads from `quad` on of all pixels and channels; ob, wt, is_signed, is_far and
- * is_first are literals. */
-TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, int is_first,
-                                    const uint8_t* x, int64_t step, const tvmrt_i8_vector* w,
-                                    int64_t quad, const int32_t* bias, int32_t* last) {
+/* The products of the quads from `quad` on of all pixels and channels; ob, wt, is_signed
+ * and is_far are literals. */
+TVMRT_INLINE void tvmrt_amx_i8_step(int ob, int wt, int is_signed, int is_far, const uint8_t* x,
+                                    int64_t step, const tvmrt_i8_vector* w, int64_t quad) {
   _tile_loadd(4, x, step);
   TVMRT_AMX_I8_WEIGHTS(6, w[0], quad)
-  TVMRT_AMX_I8_PRODUCT(0, 4, 6, 0)
+  TVMRT_AMX_I8_DOT(0, 4, 6)
   if (wt > TVMRT_AMX_ROWS) {
     _tile_loadd(5, x + TVMRT_AMX_ROWS * step, step);
-    TVMRT_AMX_I8_PRODUCT(2, 5, 6, 0)
+    TVMRT_AMX_I8_DOT(2, 5, 6)
   }
   if (ob > 1) {
     TVMRT_AMX_I8_WEIGHTS(7, w[1], quad)
-    TVMRT_AMX_I8_PRODUCT(1, 4, 7, 1)
+    TVMRT_AMX_I8_DOT(1, 4, 7)
     if (wt > TVMRT_AMX_ROWS) {
-      TVMRT_AMX_I8_PRODUCT(3, 5, 7, 1)
+      TVMRT_AMX_I8_DOT(3, 5, 7)
     }
   }
   if (ob > 2) {
     TVMRT_AMX_I8_WEIGHTS(6, w[2], quad)
-    TVMRT_AMX_I8_PRODUCT(2, 4, 6, 2)
+    TVMRT_AMX_I8_DOT(2, 4, 6)
   }
   if (ob > 3) {
     TVMRT_AMX_I8_WEIGHTS(7, w[3], quad)
-    TVMRT_AMX_I8_PRODUCT(3, 4, 7, 3)
+    TVMRT_AMX_I8_DOT(3, 4, 7)
   }
 }
 
@@ -365,102 +365,58 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, const tvmrt_amx_i8_out* o
   }
 }
 
-/* Tiles of which something is unusual, one after the other. */
-TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, int is_plane,
-                                       int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
-                                       void* y, const int32_t* sums) {
+/*! \brief The tiles of a call; all numbers and is_usual are literals. To finish a tile while the next
+ * one is multiplied gains nothing: registers are stored by as many operations as wait for one another,
+ * and the two share one of the units for vectors. */
+TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, int is_plane,
+                                     int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
+                                     void* y, const int32_t* sums, int is_usual) {
   int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
-  const int32_t words = a->words, bytes = 4 * words, run = a->run;
-  const int64_t quads = (run + 3) / 4;
+  const int32_t words = a->words, bytes = 4 * words, run = a->run, lines = a->ahead_lines;
+  const int64_t quads = (run + 3) / 4, x_step = a->x_step;
   const int rest = a->extras > 0 || run % bytes != 0;
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, (uint8_t*)y);
   const int8_t* ahead = a->ahead;
   for (int32_t i = 0; i < a->tiles + (a->left > 0); i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - a->left, first = i * wt - skip;
-    const int64_t from = offset + first * a->x_step;
+    const int64_t from = offset + first * x_step;
+    tvmrt_amx_i8_begin(ob, wt, a->bias);
     for (int32_t s = 0; s < a->segments; s++) {
-      for (int32_t k = 0; k + bytes <= run; k += bytes) {
-        const uint8_t* x = a->segment[s] + from + k;
-        const int64_t quad = s * quads + k / 4;
-        for (int32_t l = 0; l < a->ahead_lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
-        if (s == 0 && k == 0) {
-          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 1, x, a->x_step, a->vector, quad, a->bias,
-                            NULL);
-        } else {
-          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 0, x, a->x_step, a->vector, quad, NULL,
-                            NULL);
-        }
+      const uint8_t* x = a->segment[s] + from;
+      int64_t quad = s * quads;
+      for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
+        for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+        tvmrt_amx_i8_step(ob, wt, is_signed, is_far, x + k, x_step, a->vector, quad);
       }
     }
     tvmrt_amx_i8_sums(ob, wt, all);
-    const tvmrt_amx_i8_places places =
-        tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
-    tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
-                      sums != NULL ? sums + first : NULL);
-  }
-}
-
-/* Tiles as they usually are. While one is multiplied the sums of the one before leave the registers,
- * and those of the one before that, which lie in memory by now, become bytes: vectors and matrices are
- * units of their own. */
-TVMRT_INLINE void tvmrt_amx_i8_usual(int ob, int wt, int is_signed, int plus, int is_plane,
-                                     int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
-                                     uint8_t* y) {
-  int32_t all[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
-  const int32_t words = a->words, bytes = 4 * words, run = a->run, segments = a->segments;
-  const int32_t steps = segments * (run / bytes), lines = a->ahead_lines;
-  const int32_t pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
-  const int32_t each = steps > (wt + 3) / 4 ? 4 : (wt + steps - 1) / steps;
-  const int32_t tiles = a->tiles + (a->left > 0);
-  const int64_t x_step = a->x_step;
-  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
-  const tvmrt_amx_i8_places none = {all[0], wt, wt, 0, 0, INT32_MAX, 0};
-  tvmrt_amx_i8_places before = none, last = none;
-  const int8_t* ahead = a->ahead;
-  for (int32_t i = 0; i < tiles + 2; i++) {
-    const int32_t skip = i < a->tiles ? 0 : wt - a->left, first = i * wt - skip;
-    const int64_t from = offset + first * x_step;
-    int32_t* sums = all[(i & 1) ^ 1];
-    int64_t quad = 0;
-    if (i == tiles) tvmrt_amx_i8_sums(ob, wt, sums);
-    for (int32_t s = 0; s < segments && i < tiles; s++) {
-      const uint8_t* x = a->segment[s] + from;
-      for (int32_t k = 0; k < run; k += bytes, x += bytes, quad += words) {
-        for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
-        if (quad == 0) {
-          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 1, x, x_step, a->vector, 0, a->bias,
-                            i > 0 ? sums : NULL);
-        } else {
-          tvmrt_amx_i8_step(ob, wt, is_signed, is_far, 0, x, x_step, a->vector, quad, NULL, NULL);
-        }
-        for (int32_t n = each; n > 0 && tvmrt_amx_i8_more(&before); n -= pixels) {
-          tvmrt_amx_i8_store(ob, plus, &out, &before);
-        }
-      }
+    tvmrt_amx_i8_places places = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
+    if (is_usual) {
+      while (tvmrt_amx_i8_more(&places)) tvmrt_amx_i8_store(ob, plus, &out, &places);
+    } else {
+      tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
+                        sums != NULL ? sums + first : NULL);
     }
-    while (tvmrt_amx_i8_more(&before)) tvmrt_amx_i8_store(ob, plus, &out, &before);
-    before = last;
-    last =
-        i < tiles ? tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all[i & 1]) : none;
   }
 }
 
 /*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
  * where y and a->added are those of pixel 0 of an image, see a->plane; is_far where weights are more
  * than the first cache holds. */
-#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)            \
-  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,   \
-                                     const int32_t* sums) {                                  \
-    tvmrt_amx_i8_unusual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums);     \
-  }                                                                                          \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,             \
-                           const int32_t* sums) {                                            \
-    const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;                          \
-    tvmrt_amx_i8_ready(wt, a);                                                               \
-    if (rest || sums != NULL || a->range == NULL || a->channels < (ob)*TVMRT_I8_LANES) {     \
-      name##_unusual(a, offset, y, sums);                                                    \
-    } else {                                                                                 \
-      tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, (uint8_t*)y); \
-    }                                                                                        \
+#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)           \
+  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,  \
+                                     const int32_t* sums) {                                 \
+    tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums, 0);   \
+  }                                                                                         \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,            \
+                           const int32_t* sums) {                                           \
+    const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;                         \
+    tvmrt_amx_i8_ready(wt, a);                                                              \
+    if (rest || sums != NULL || a->range == NULL || a->channels < (ob)*TVMRT_I8_LANES) {    \
+      name##_unusual(a, offset, y, sums);                                                   \
+    } else {                                                                                \
+      tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, NULL, 1); \
+    }                                                                                       \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */
