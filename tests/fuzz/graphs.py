@@ -4,7 +4,7 @@
     graphs.py --first 0 --count 5000     these
     graphs.py FILE.onnx ...              single networks, the findings of a campaign
 
-A graph grows node by node (growing.py, families.py, families_nn.py). Each is compiled twice: by
+A graph grows node by node (growing.py, families.py and its sisters). Each is compiled twice: by
 the graph and by the AOT executor, one of them for this machine's wide vectors (``native``), the
 other for narrow ones (``host``), in turns. Several share a library; most are compiled by C with
 -O0, one batch in ``--default-share`` with the flags of a user. Compared by the rule of judge.py.
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import batch
 import families
+import families_moves
 import families_nn
 import growing
 import numpy as np
@@ -33,7 +34,7 @@ from mutants import judged, place_of
 from tvmrt.export.toolchain import OPTIMISE
 
 AT_ONCE = 40  # graphs in a library
-ALL = (families, families_nn)  # they have entered themselves into the table
+ALL = (families, families_moves, families_nn)  # they have entered themselves into the table
 BUILDS = [
     (batch.Build("graph", "native"), batch.Build("aot", "host")),
     (batch.Build("aot", "native"), batch.Build("graph", "host")),
