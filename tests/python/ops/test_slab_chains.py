@@ -215,7 +215,8 @@ def few_rows(x: np.ndarray):
 
 
 def test_few_rows_are_shared_by_channels(tmp_path, threads):
-    """With the bits of whole layers, by any number of threads."""
+    """With the bits of whole layers, by any number of threads: blocks of channels on the border of
+    two tasks are cut by rows."""
     x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
     model = few_rows(x)
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
@@ -227,7 +228,7 @@ def test_few_rows_are_shared_by_channels(tmp_path, threads):
         executor = AotModule(
             tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
         )
-        for count in (1, 2, 3, 7):
+        for count in (1, 2, 3, 4, 7, 8):
             threads(count)
             executor.set_input(0, x)
             executor.run()
