@@ -201,16 +201,18 @@ def test_a_result_that_others_read_stays_whole():
 
 
 def few_rows(x: np.ndarray):
-    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means."""
+    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means, by
+    which one of them is scaled."""
     made = Blocks()
-    deep = made.act(made.conv("x", (401, 8, 1, 1)), "HardSwish")
+    deep = made.act(made.conv("x", (701, 8, 1, 1)), "HardSwish")
     for size, stride in ((5, 1), (3, 2)):
-        windows = (401, 1, size, size)
-        wide = made.act(made.conv("x", (401, 8, 1, 1)), "Relu")
+        windows = (701, 1, size, size)
+        wide = made.act(made.conv("x", (701, 8, 1, 1)), "Relu")
         pads = [size // 2] * 4
-        made.outputs.append(made.act(made.conv(wide, windows, stride, pads, 401), "HardSwish"))
+        made.outputs.append(made.act(made.conv(wide, windows, stride, pads, 701), "HardSwish"))
     made.outputs.append(made.op("GlobalAveragePool", made.outputs[0]))
     made.outputs.append(made.op("GlobalAveragePool", deep))
+    made.outputs.append(made.op("Mul", made.outputs[0], made.outputs[-2]))
     return made.model(x)
 
 
