@@ -376,9 +376,10 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, in
   const int64_t quads = (run + 3) / 4, x_step = a->x_step;
   const int rest = a->extras > 0 || run % bytes != 0;
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, (uint8_t*)y);
+  const int32_t left = a->left < wt ? a->left : 0; /* always less, which compilers cannot know */
   const int8_t* ahead = a->ahead;
-  for (int32_t i = 0; i < a->tiles + (a->left > 0); i++) {
-    const int32_t skip = i < a->tiles ? 0 : wt - a->left, first = i * wt - skip;
+  for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
+    const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
     const int64_t from = offset + first * x_step;
     tvmrt_amx_i8_begin(ob, wt, a->bias);
     for (int32_t s = 0; s < a->segments; s++) {
