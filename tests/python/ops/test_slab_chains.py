@@ -201,24 +201,21 @@ def test_a_result_that_others_read_stays_whole():
 
 
 def few_rows(x: np.ndarray):
-    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means, by
-    which one of them is scaled."""
+    """Blocks of 7 x 7, as at the end of networks, whose channels fill no vector; their means."""
     made = Blocks()
-    deep = made.act(made.conv("x", (701, 8, 1, 1)), "HardSwish")
+    deep = made.act(made.conv("x", (401, 8, 1, 1)), "HardSwish")
     for size, stride in ((5, 1), (3, 2)):
-        windows = (701, 1, size, size)
-        wide = made.act(made.conv("x", (701, 8, 1, 1)), "Relu")
+        windows = (401, 1, size, size)
+        wide = made.act(made.conv("x", (401, 8, 1, 1)), "Relu")
         pads = [size // 2] * 4
-        made.outputs.append(made.act(made.conv(wide, windows, stride, pads, 701), "HardSwish"))
+        made.outputs.append(made.act(made.conv(wide, windows, stride, pads, 401), "HardSwish"))
     made.outputs.append(made.op("GlobalAveragePool", made.outputs[0]))
     made.outputs.append(made.op("GlobalAveragePool", deep))
-    made.outputs.append(made.op("Mul", made.outputs[0], made.outputs[-2]))
     return made.model(x)
 
 
 def test_few_rows_are_shared_by_channels(tmp_path, threads):
-    """With the bits of whole layers, by any number of threads: blocks of channels on the border of
-    two tasks are cut by rows."""
+    """With the bits of whole layers, by any number of threads."""
     x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
     model = few_rows(x)
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
@@ -230,7 +227,7 @@ def test_few_rows_are_shared_by_channels(tmp_path, threads):
         executor = AotModule(
             tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
         )
-        for count in (1, 2, 3, 4, 7, 8):
+        for count in (1, 2, 3, 7):
             threads(count)
             executor.set_input(0, x)
             executor.run()

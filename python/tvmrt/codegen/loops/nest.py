@@ -12,7 +12,6 @@ import numpy as np
 from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.program import Access, Step
-from tvmrt.ir.rounding import ceil_div
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.text import GAP, bytes_of, call, plus, times
@@ -26,8 +25,6 @@ SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by eleme
 SHORT_RUN = 64  # bytes that a few instructions copy
 MOST_THREADS = 256  # of the runtime
 PARALLEL_ELEMENTS = 1 << 14  # below this, waking a thread costs more than it saves
-SHARED_CHANNELS = 16  # of a part that tasks share: a line of floats
-FEW_PIXELS = 49  # of an image of which tasks share channels in the layers around
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
 
@@ -167,9 +164,6 @@ class PointwiseLowering(Lowering):
             f.threads = False  # two of them would write to one byte
         else:
             loops = _inner_last(loops)
-        if f.threads and self._scales_few_pixels(operands, loops):
-            _share_channels(f, loops, lambda names: self._body(f, operands, loops, names))
-            return
         far = f.fresh("far") if self._angles else None
         emit_nest(
             f,
@@ -178,24 +172,6 @@ class PointwiseLowering(Lowering):
             sum_size(loops),
             None if far is None else (far, lambda n: self._body(f, operands, loops, n)),
             self._compares_pointers(loops),
-        )
-
-    def _scales_few_pixels(self, operands: Operands, loops: Sequence[Loop]) -> bool:
-        """Whether so few pixels that layers share channels meet a computed number for each."""
-        if len(loops) != 2 or self._angles or self._packs:
-            return False
-        pixels, channels = loops
-        return (
-            not symbols_of(pixels.extent, channels.extent)
-            and pixels.extent <= FEW_PIXELS
-            and sum_size(loops) >= 2 * PARALLEL_ELEMENTS  # fewer gain nothing
-            and channels.extent > pixels.extent * 4
-            and all(stride == 1 for stride in channels.strides)
-            and any(
-                stride == 0 and value.type.rank == 4
-                for stride, value in zip(pixels.strides, operands.values)
-                if not value.is_constant
-            )
         )
 
     @property
@@ -300,21 +276,6 @@ def worth(size: int) -> int:
     waking for; 0 for all that there can be."""
     threads = size // (PARALLEL_ELEMENTS // 2)
     return threads if threads < MOST_THREADS else 0
-
-
-def _share_channels(f: FunctionWriter, loops: Sequence[Loop], body) -> None:
-    """Print two loops of which tasks share the inner one, by lines of memory."""
-    pixels, channels = loops
-    f.parallel_extent = ceil_div(channels.extent, SHARED_CHANNELS)
-    f.parallel_most = worth(sum_size(loops))
-    last, pixel, channel = f.fresh("last"), f.fresh("i0"), f.fresh("i1")
-    part, extent = SHARED_CHANNELS, channels.extent
-    f.line(f"const int {last} = end * {part} < {extent} ? end * {part} : {extent};")
-    with (
-        f.block(f"for (int {pixel} = 0; {pixel} < {pixels.extent}; ++{pixel})"),
-        f.block(f"for (int {channel} = begin * {part}; {channel} < {last}; ++{channel})"),
-    ):
-        body([pixel, channel])
 
 
 def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, str]:
