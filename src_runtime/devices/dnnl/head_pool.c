@@ -5,18 +5,19 @@
 
 /* The node's result from `src`, with the extents `dims` and in the same element type: averages and sums
  * of floats are floats. Its layout is whatever suits the primitive. */
-static int add_unary(plan* p, const tvmrt_region_node* node, api_op* op, const view* src,
+static int add_unary(plan* p, const tvmrt_region_node* node, const api_op* kind, const view* src,
                      const int64_t* dims, const post* posts, int num_posts) {
   plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
   dnnl_primitive_desc_t pd = NULL;
+  api_op op = *kind;
   layout dst;
   fused f;
   int rc;
-  op->src = &src->md;
-  op->dst = &dst;
+  op.src = &src->md;
+  op.dst = &dst;
   PLAN_TRY(layout_any(p, src->md.ndims, dims, src->md.data_type, &dst));
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, false, &f));
-  rc = fused_desc(p, op, &f, num_posts, &pd);
+  rc = fused_desc(p, &op, &f, num_posts, &pd);
   if (rc == 0) rc = fused_finish(p, pd, &f, args, 2);
   fused_free(&f);
   return rc;
