@@ -268,8 +268,10 @@ int fused_finish(plan* p, dnnl_primitive_desc_t pd, const fused* f, plan_arg* ar
       dst = v;
     }
   }
-  if (rc == 0 && dst == NULL) rc = plan_fail(p, "the primitive has no place for a result");
-  if (rc == 0) rc = fused_place(p, f, pd, args, num_args, dst);
+  if (rc == 0) {
+    rc = dst == NULL ? plan_fail(p, "the primitive has no place for a result")
+                     : fused_place(p, f, pd, args, num_args, dst);
+  }
   if (rc == 0) return fused_add(p, pd, f, args, num_args, dst);
   dnnl_primitive_desc_destroy(pd);
   return rc;
