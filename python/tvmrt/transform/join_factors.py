@@ -37,7 +37,7 @@ class _Scaled(NamedTuple):
 
 def join_factors(graph: Graph) -> None:
     users, outputs = graph.consumers(), set(graph.outputs)
-    scales: dict[Node, Value] = {}  # what such nodes multiply by instead, or
+    scales: dict[Node, _Scaled] = {}  # nodes that scale by another number instead, or
     gone: dict[Node, int] = {}  # which input takes their place
     behind: dict[Node, _Scaled] = {}  # the first view of a chain, and what goes in front of it
     for node in graph.nodes:
@@ -50,7 +50,8 @@ def join_factors(graph: Graph) -> None:
             kept, other = sorted(factors, key=lambda f: most(f.source.type.size))
             joined = _joined(kept.scale, other.scale)
             if joined is not None:
-                scales[kept.node], gone[other.node] = joined, other.side
+                scales[kept.node] = kept._replace(scale=joined)
+                gone[other.node] = other.side
         for factor, first in zip(factors, firsts):
             if first is not None:
                 gone[factor.node], behind[first] = factor.side, factor
@@ -61,21 +62,21 @@ def join_factors(graph: Graph) -> None:
 def _rewritten(
     b: Builder,
     node: Node,
-    scales: dict[Node, Value],
+    scales: dict[Node, _Scaled],
     gone: dict[Node, int],
     behind: dict[Node, _Scaled],
 ) -> Value | None:
     if node in gone:
         return node.inputs[gone[node]]
     if node in scales:
-        side = next(i for i, v in enumerate(node.inputs) if not v.is_constant)
-        return b.emit("mul", [node.inputs[side], scales[node]], node.name)
+        scaled = scales[node]
+        return b.emit("mul", [node.inputs[scaled.side], scaled.scale], node.name)
     if node in behind:
         factor, sources = behind[node].node, b.sources
         b.sources = factor.sources
-        scaled = b.emit("mul", [node.inputs[0], behind[node].scale], factor.name)
+        product = b.emit("mul", [node.inputs[0], behind[node].scale], factor.name)
         b.sources = sources
-        return b.emit(node.op, [scaled], node.name, **node.attrs)
+        return b.emit(node.op, [product], node.name, **node.attrs)
     return None
 
 
