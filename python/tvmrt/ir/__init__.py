@@ -39,6 +39,7 @@ from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import IR_VERSION, KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
 from .region import (
+    PACKED_NAMES,
     PACKED_PARAMETERS,
     CSource,
     DeviceMemory,
@@ -65,6 +66,7 @@ __all__ = [
     "Builder",
     "CSource",
     "DeviceMemory",
+    "PACKED_NAMES",
     "PACKED_PARAMETERS",
     "DType",
     "Graph",

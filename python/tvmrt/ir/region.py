@@ -32,14 +32,16 @@ def digest_of(array: np.ndarray) -> bytes:
 
 
 # What a packed function takes, as C declares it; see c_packed_func.h.
-PACKED_PARAMETERS = (
-    "TVMValue *args",
-    "int *type_codes",
-    "int num_args",
-    "TVMValue *out_ret_value",
-    "int *out_ret_tcode",
-    "void *resource_handle",
+_PACKED = (
+    ("TVMValue *", "args"),
+    ("int *", "type_codes"),
+    ("int ", "num_args"),
+    ("TVMValue *", "out_ret_value"),
+    ("int *", "out_ret_tcode"),
+    ("void *", "resource_handle"),
 )
+PACKED_NAMES = tuple(name for _, name in _PACKED)
+PACKED_PARAMETERS = tuple(kind + name for kind, name in _PACKED)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.ir import PACKED_PARAMETERS
+from tvmrt.ir import PACKED_NAMES, PACKED_PARAMETERS
 
 from .text import wrap
-
-# The names of PACKED_PARAMETERS.
-PACKED_NAMES = (
-    "args", "type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle",
-)  # fmt: skip
 
 # In front of a definition, for names that each of several networks in one program has.
 WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
