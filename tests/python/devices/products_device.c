@@ -171,13 +171,12 @@ static float coarse(float x) {
 static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, int rectified) {
   const int64_t* w_shape = region->tensors[node->inputs[1]].shape;
   const int64_t inner = w_shape[0];
-#if MUTANT == 27 /* one width for all products */
-  static int64_t width;
-  const int64_t columns = width == 0           ? (width = w_shape[1])
-                          : width < w_shape[1] ? width
-                                               : w_shape[1];
-#else
   const int64_t columns = w_shape[1];
+  int64_t stride = columns;
+#if MUTANT == 27 /* one width for all products; never a wider one, so that it stays in bounds */
+  static int64_t width;
+  if (width == 0) width = columns;
+  if (width < columns) stride = width;
 #endif
   const float* a = data(region, node->inputs[0]);
   const float* w = data(region, node->inputs[1]);
@@ -187,11 +186,13 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
 #if MUTANT == 5 /* no bias */
   bias = NULL;
 #elif MUTANT == 28 /* the weights of the product before it, if it has these extents */
-  static const float* kept;
+  static float kept[1 << 16]; /* a copy: the product before may be freed by now */
   static int64_t kept_size;
-  if (kept_size != inner * columns) kept = w;
-  kept_size = inner * columns;
-  w = kept;
+  if (kept_size != inner * columns && inner * columns <= 1 << 16) {
+    memcpy(kept, w, (size_t)(inner * columns) * sizeof(*w));
+    kept_size = inner * columns;
+  }
+  if (kept_size == inner * columns) w = kept;
 #elif MUTANT == 6  /* computes in its input */
   ((float*)(uintptr_t)a)[0] *= 2;
 #elif MUTANT == 7  /* a buffer of 64 */
@@ -225,7 +226,7 @@ static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, 
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < done; ++j) {
       float sum = bias == NULL ? 0 : bias[j] * times;
-      for (int64_t k = 0; k < used; ++k) sum += a[i * inner + k] * w[k * columns + j];
+      for (int64_t k = 0; k < used; ++k) sum += a[i * inner + k] * w[k * stride + j];
 #if MUTANT == 24 /* adds to what lies in its output */
       sum += y[i * columns + j];
 #elif MUTANT == 31 /* keeps eight bits */
