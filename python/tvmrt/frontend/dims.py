@@ -6,7 +6,6 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import prod
 from typing import Any, Union
 
 from tvmrt.ir import Value
@@ -104,7 +103,7 @@ class Dims:
         if name in self._open:
             raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
         self._open.append(name)
-        found = self._computed(name, _parsed(name, text))
+        found = self._computed(name, text)
         self._open.pop()
         if least(found) < 0 or most(found) > HIGHEST:
             raise ValueError(
@@ -113,21 +112,19 @@ class Dims:
             )
         return found
 
-    def _computed(self, name: str, node: ast.expr) -> Whole:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, ast.Name):
-            if node.id not in self:
-                raise ValueError(f"dimension {name} is computed of {node.id}; declare that, too")
-            return self.extent(node.id)
-        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            left, right = (self._computed(name, side) for side in (node.left, node.right))
-            return _ARITHMETIC[type(node.op)](left, right)
-        if isinstance(node, ast.BinOp) and _is_power(node):
-            return prod([self._computed(name, node.left)] * node.right.value)  # type: ignore[attr-defined]
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self._computed(name, node.operand)
-        raise ValueError(f"dimension {name}: {ast.unparse(node)} is no sum or product")
+    def _computed(self, name: str, text: str) -> Whole:
+        left: list[Whole] = []
+        for term in _terms(name, text):
+            if isinstance(term, str):
+                if term not in self:
+                    raise ValueError(f"dimension {name} is computed of {term}; declare that, too")
+                left.append(self.extent(term))
+            elif isinstance(term, int):
+                left.append(term)
+            else:
+                by = left.pop()
+                left.append(term(left.pop(), by))
+        return left[0]
 
     def _symbol(self, name: str) -> Symbol:
         if name not in self._symbols:
@@ -220,42 +217,36 @@ _ARITHMETIC = {
 }
 
 
-def _is_power(node: ast.BinOp) -> bool:
-    """Whether it is a number times itself, as exporters write the area of a square image."""
-    by = node.right
-    return (
-        isinstance(node.op, ast.Pow)
-        and isinstance(by, ast.Constant)
-        and isinstance(by.value, int)
-        and 0 <= by.value <= MOST_POWER
-    )
-
-
-def _is_arithmetic(node: ast.expr) -> bool:
-    """Whether an expression is one that an extent can be computed by."""
-    if isinstance(node, ast.BinOp):
-        known = type(node.op) in _ARITHMETIC or _is_power(node)
-        return known and _is_arithmetic(node.left) and _is_arithmetic(node.right)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.USub) and _is_arithmetic(node.operand)
-    return isinstance(node, (ast.Name, ast.Constant))
-
-
-def _parsed(name: str, text: str) -> ast.expr:
+def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Whole]]:
+    """The numbers and names of a dimension's expression, each operator behind its two sides. Raises
+    ValueError for a text that is none, or by which nothing is computed here: exporters name
+    dimensions by any function."""
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return _in_order(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ValueError(f"dimension {name}: '{text}' is no sum or product of others") from None
 
 
+def _in_order(node: ast.expr) -> list:
+    """A power is a number times itself: exporters write the area of a square image so."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return [node.value]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [0, *_in_order(node.operand), operator.sub]
+    if isinstance(node, ast.BinOp):
+        left, right = _in_order(node.left), _in_order(node.right)
+        if type(node.op) in _ARITHMETIC:
+            return [*left, *right, _ARITHMETIC[type(node.op)]]
+        if isinstance(node.op, ast.Pow) and right[0] in range(MOST_POWER + 1) and len(right) == 1:
+            return [1, *[*left, operator.mul] * right[0]]
+    raise ValueError
+
+
 def _names_in(text: str) -> set[str] | None:
-    """The names in an expression; None for a text that is none, or by which nothing is computed
-    here: exporters name dimensions by any function."""
+    """The names in an expression; None for a text that is none."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        known = _is_arithmetic(tree.body)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return {term for term in _terms("", text) if isinstance(term, str)}
+    except ValueError:
         return None
-    if not known:
-        return None
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
