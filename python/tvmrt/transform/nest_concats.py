@@ -14,38 +14,41 @@ from tvmrt.ir import Builder, Graph, Node, Value
 
 from .rewrite import rewrite
 
+_Parts = tuple[Value, ...]
+_Known = dict[tuple[int, Value], dict[_Parts, Value]]  # by the axis and the first part
+
 
 def nest_concats(graph: Graph) -> None:
     """Longest runs of inputs first."""
-    known: dict[tuple[int, tuple[Value, ...]], Value] = {}
+    known: _Known = {}
 
     def nested(b: Builder, node: Node) -> Value | None:
         if node.op != "concat" or node.guard is not None:
             return None
         axis, parts = node.attrs["axis"], _uncut(tuple(node.inputs), node.attrs["axis"])
-        left, run = parts, _run(known, axis, parts)
+        left, run = parts, _longest(known, axis, parts)
         if run is not None:
-            begin, end = run
-            left = (*parts[:begin], known[axis, parts[begin:end]], *parts[end:])
+            begin, inner, value = run
+            left = (*parts[:begin], value, *parts[begin + len(inner) :])
         result = None
         if len(left) < len(node.inputs):
             result = left[0] if len(left) == 1 else b.emit("concat", left, node.name, axis=axis)
-        known[axis, parts] = node.output if result is None else result
+        known.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
         return result
 
     rewrite(graph, nested)
 
 
-def _run(
-    known: dict[tuple[int, tuple[Value, ...]], Value], axis: int, parts: tuple[Value, ...]
-) -> tuple[int, int] | None:
-    """Where the longest run of inputs lies that are concatenated already; None without one."""
-    lengths = sorted({len(inputs) for a, inputs in known if a == axis}, reverse=True)
-    for length in lengths:
-        for begin in range(len(parts) - length + 1):
-            if (axis, parts[begin : begin + length]) in known:
-                return begin, begin + length
-    return None
+def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:
+    """The longest run of inputs that are concatenated already, the first of several: where it
+    begins, and as what; None without one."""
+    runs = [
+        (begin, inner, value)
+        for begin, part in enumerate(parts)
+        for inner, value in known.get((axis, part), {}).items()
+        if parts[begin : begin + len(inner)] == inner
+    ]
+    return max(runs, key=lambda run: len(run[1]), default=None)
 
 
 def _uncut(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
