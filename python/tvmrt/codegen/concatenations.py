@@ -21,7 +21,7 @@ def join_concatenations(program: Program, hosted: bool = False) -> None:
 
     A copy into a slice of a larger buffer vanishes when every step that touches the source
     buffer can work with the slice's strides. No join takes more memory than what is found; on
-    hosts, whose memory is cheaper than copies, more than an eighth beyond what all of them took.
+    hosts, whose memory is cheaper than copies, all of them may take an eighth more.
     """
     copies = [step for step in program.steps if _is_plain_copy(step)]
     if program.states:  # what a run leaves takes its place when nobody reads what it has found
@@ -58,7 +58,7 @@ class _Memory:
         self.live = np.zeros(len(program.steps), np.int64)
         for buffer, (first, last) in lifetimes(program).items():
             self.live[first : last + 1] += buffer.nbytes
-        self.most = self.live.max() * 9 // 8 if hosted else None
+        self.spare = self.live.max() // 8 if hosted else 0  # bytes that joins may add in all
 
     def life(self, steps: list[Step]) -> slice:
         """From the first to the last of some steps."""
@@ -74,8 +74,10 @@ class _Memory:
         for buffer in (source, target):
             live[self.life(self.touching[buffer])] -= buffer.nbytes
         live[self.life(list(steps))] += target.nbytes
-        if live.max() > (self.live.max() if self.most is None else self.most):
+        more = live.max() - self.live.max()
+        if more > self.spare:
             return None
+        self.spare -= max(more, 0)
         self.live = live
         return list(steps)
 
