@@ -61,7 +61,7 @@ typedef struct {
   int num_args;
   int32_t result; /* the tensor after the last post, or that of the head */
   bool may_sum;
-  bool sums; /* the primitive adds to what `sum` holds, see fused_place() */
+  bool sums; /* the primitive adds to what `sum` holds, see fused_finish() */
   view sum;
 } fused;
 
@@ -79,16 +79,12 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out);
 /* Whether it is one of oneDNN's products of blocks of channels last, its quickest. */
 bool fused_is_blockwise(const_dnnl_primitive_desc_t pd);
-/* Where the primitive writes, in the layout that it has chosen: a new store, or what it adds to.
- * UNSUITABLE if one of its arguments `args`, DNNL_ARG_DST left out, is read from there. */
-int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* args,
-                int num_args, view* out);
 /* Append the primitive and set the resulting tensor from `dst`, in the shape of the region; pd is taken
  * over, also on failure. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst);
 /* The same for a primitive whose operands (DNNL_ARG_SRC and DNNL_ARG_WEIGHTS) are not in the layouts that
- * it has chosen yet, and whose result (DNNL_ARG_DST) has no place. */
+ * it has chosen yet, and whose result has no place: it is the first argument. */
 int fused_finish(plan* p, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args, int num_args);
 
 /* A tensor's value if it is a constant of one float. */

@@ -51,7 +51,7 @@ static int set_steps(plan* p, const step* steps, int count, fused* f) {
  * the new view only on success; operands of steps must live until this returns. */
 static int add(plan* p, const api_op* op, const view* src, const view* other, const step* steps,
                int count, view* out) {
-  plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {DNNL_ARG_SRC_1, *src}};
+  plan_arg args[3] = {{DNNL_ARG_DST, *src}, {DNNL_ARG_SRC, *src}, {DNNL_ARG_SRC_1, *src}};
   dnnl_primitive_desc_t pd = NULL;
   fused f;
   int rc;
@@ -61,7 +61,7 @@ static int add(plan* p, const api_op* op, const view* src, const view* other, co
   if (rc == 0) rc = fused_desc(p, op, &f, 0, &pd);
   if (rc == 0) rc = fused_finish(p, pd, &f, args, other == NULL ? 2 : 3);
   fused_free(&f);
-  *out = args[1].v;
+  *out = args[0].v;
   return rc;
 }
 

@@ -126,9 +126,9 @@ static int read_operands(plan* p, const tvmrt_region_node* node, const extents* 
 
 /* pd is taken over, also where this fails. */
 static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
-  plan_arg args[4] = {{DNNL_ARG_SRC, o->x},
+  plan_arg args[4] = {{DNNL_ARG_DST, o->x},
+                      {DNNL_ARG_SRC, o->x},
                       {DNNL_ARG_WEIGHTS, o->w},
-                      {DNNL_ARG_DST, o->x},
                       {DNNL_ARG_BIAS, o->bias}};
   return fused_finish(p, pd, f, args, o->bias_used == NULL ? 3 : 4);
 }
@@ -179,7 +179,7 @@ static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primi
   return fused_desc(p, op, f, num_posts, out);
 }
 
-/* The primitive, with what follows the node. Posts may sum into memory: fused_place() looks at
+/* The primitive, with what follows the node. Posts may sum into memory: fused_finish() looks at
  * what the layer reads. */
 static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
                      api_kind kind, const char* what, const layer* l) {

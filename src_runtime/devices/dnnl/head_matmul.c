@@ -119,9 +119,9 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
 
 /* pd is taken over, also where this fails. a has its layout already; b may still be packed. */
 static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
-  plan_arg args[4] = {{DNNL_ARG_SRC, o->a},
+  plan_arg args[4] = {{DNNL_ARG_DST, o->a},
+                      {DNNL_ARG_SRC, o->a},
                       {DNNL_ARG_WEIGHTS, o->b},
-                      {DNNL_ARG_DST, o->a},
                       {DNNL_ARG_BIAS, o->bias}};
   return fused_finish(p, pd, f, args, o->has_bias ? 4 : 3);
 }

@@ -7,7 +7,7 @@
  * of floats are floats. Its layout is whatever suits the primitive. */
 static int add_unary(plan* p, const tvmrt_region_node* node, const api_op* kind, const view* src,
                      const int64_t* dims, const post* posts, int num_posts) {
-  plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
+  plan_arg args[2] = {{DNNL_ARG_DST, *src}, {DNNL_ARG_SRC, *src}};
   dnnl_primitive_desc_t pd = NULL;
   api_op op = *kind;
   layout dst;

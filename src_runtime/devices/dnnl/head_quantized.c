@@ -184,11 +184,11 @@ static int read_bias(plan* p, int32_t tensor, int ndims, int axis, view* out) {
   return layout_reshape(p, out, ndims, dims, out);
 }
 
-/* The result's layout is the primitive's choice, too; fused_place() makes room for it. */
+/* The result's layout is the primitive's choice, too; fused_finish() makes room for it. */
 static int add_product(plan* p, const api_op* op, const fused* f, view x, view w,
                        const view* bias) {
   plan_arg args[4] = {
-      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, x}, {DNNL_ARG_BIAS, x}};
+      {DNNL_ARG_DST, x}, {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, x}};
   dnnl_primitive_desc_t pd = NULL;
   /* the last argument, so that it can be left out by its number */
   if (bias != NULL) args[3].v = *bias;

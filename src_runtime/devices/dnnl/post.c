@@ -226,17 +226,17 @@ int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
   return DNNL_PLAN_UNSUITABLE;
 }
 
-/* What is summed into must have the primitive's layout; a conversion of it is written to instead.
- * Products read their operands again and again: they must not write there. */
-int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* args,
-                int num_args, view* out) {
+/* Where the primitive writes, in the layout that it has chosen: a new store, or what it adds to, or
+ * a conversion of that. Products read their operands again and again: UNSUITABLE if one lies there. */
+static int place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, const plan_arg* operands,
+                 int num_operands, view* out) {
   layout md;
   int i;
   PLAN_TRY(layout_chosen(p, pd, dnnl_query_dst_md, 0, &md));
   if (!f->sums) return plan_new_view(p, &md, out);
   PLAN_TRY(layout_convert(p, &f->sum, &md, out));
-  for (i = 0; i < num_args; ++i) {
-    if (args[i].arg != DNNL_ARG_DST && args[i].v.store == out->store) return DNNL_PLAN_UNSUITABLE;
+  for (i = 0; i < num_operands; ++i) {
+    if (operands[i].v.store == out->store) return DNNL_PLAN_UNSUITABLE;
   }
   plan_overwrite(p, out->store);
   return 0;
@@ -254,24 +254,19 @@ int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg*
   return f->result < 0 ? 0 : build_set(p, f->result, dst);
 }
 
-/* The place comes last, as it must not be where an operand lies. */
+/* The place is found last, as it must not be where an operand lies. */
 int fused_finish(plan* p, dnnl_primitive_desc_t pd, const fused* f, plan_arg* args, int num_args) {
-  view* dst = NULL;
+  view* dst = &args[0].v;
   int i, rc = 0;
-  for (i = 0; rc == 0 && i < num_args; ++i) {
+  for (i = 1; rc == 0 && i < num_args; ++i) {
     view* v = &args[i].v;
     if (args[i].arg == DNNL_ARG_SRC) {
       rc = layout_as_chosen(p, v, pd, dnnl_query_src_md, 0, v);
     } else if (args[i].arg == DNNL_ARG_WEIGHTS) {
       rc = layout_as_chosen(p, v, pd, dnnl_query_weights_md, 0, v);
-    } else if (args[i].arg == DNNL_ARG_DST) {
-      dst = v;
     }
   }
-  if (rc == 0) {
-    rc = dst == NULL ? plan_fail(p, "the primitive has no place for a result")
-                     : fused_place(p, f, pd, args, num_args, dst);
-  }
+  if (rc == 0) rc = place(p, f, pd, args + 1, num_args - 1, dst);
   if (rc == 0) return fused_add(p, pd, f, args, num_args, dst);
   dnnl_primitive_desc_destroy(pd);
   return rc;
