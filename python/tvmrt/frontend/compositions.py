@@ -16,6 +16,22 @@ class Compositions:
     def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
         raise NotImplementedError
 
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        raise NotImplementedError
+
+    def like(self, number: float, value: Value) -> Value:
+        """A constant number of a value's element type."""
+        return self.const(number, value.dtype.numpy)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        perm = tuple(perm)
+        return x if perm == tuple(range(len(perm))) else self.emit("transpose", [x], perm=perm)
+
+    def swapped(self, x: Value) -> Value:
+        """A matrix, or a batch of them, transposed."""
+        rank = len(x.shape)
+        return self.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
     def reshape(self, x: Value, shape: Sequence[Whole]) -> Value:
         shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("reshape", [x], shape=shape)

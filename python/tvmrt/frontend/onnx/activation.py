@@ -17,31 +17,31 @@ _SELU_GAMMA = 1.05070102214813232421875
 
 
 def _scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
-    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.scalar_like(factor, x)])
+    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.like(factor, x)])
 
 
 def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
-    return x if amount == 0.0 else ctx.emit("add", [x, ctx.scalar_like(amount, x)])
+    return x if amount == 0.0 else ctx.emit("add", [x, ctx.like(amount, x)])
 
 
 @onnx_op("LeakyRelu")
 def leaky_relu(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return ctx.emit("prelu", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
+    return ctx.emit("prelu", [x, ctx.like(ctx.attr("alpha", 0.01), x)])
 
 
 @onnx_op("ThresholdedRelu")
 def thresholded_relu(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    above = ctx.emit("greater", [x, ctx.scalar_like(ctx.attr("alpha", 1.0), x)])
-    return ctx.emit("where", [above, x, ctx.scalar_like(0, x)])
+    above = ctx.emit("greater", [x, ctx.like(ctx.attr("alpha", 1.0), x)])
+    return ctx.emit("where", [above, x, ctx.like(0, x)])
 
 
 def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
     """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
-    below = ctx.emit("min", [x, ctx.scalar_like(0, x)])
+    below = ctx.emit("min", [x, ctx.like(0, x)])
     curve = _scaled(ctx, ctx.emit("expm1", [_scaled(ctx, below, 1.0 / slope)]), alpha)
-    positive = ctx.emit("greater", [x, ctx.scalar_like(0, x)])
+    positive = ctx.emit("greater", [x, ctx.like(0, x)])
     return ctx.emit("where", [positive, x, curve])
 
 
@@ -66,8 +66,8 @@ def selu(ctx: NodeContext) -> Value:
 def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
     """alpha * x + beta, held between 0 and 1."""
     line = _shifted(ctx, _scaled(ctx, x, alpha), beta)
-    line = ctx.emit("max", [line, ctx.scalar_like(0, x)])
-    return ctx.emit("min", [line, ctx.scalar_like(1, x)])
+    line = ctx.emit("max", [line, ctx.like(0, x)])
+    return ctx.emit("min", [line, ctx.like(1, x)])
 
 
 @onnx_op("HardSigmoid")
@@ -130,9 +130,9 @@ def gelu(ctx: NodeContext) -> Value:
 def shrink(ctx: NodeContext) -> Value:
     x, bias = ctx.required(0), ctx.attr("bias", 0.0)
     limit = ctx.attr("lambd", 0.5)
-    zero = ctx.scalar_like(0, x)
-    above = ctx.emit("greater", [x, ctx.scalar_like(limit, x)])
-    below = ctx.emit("less", [x, ctx.scalar_like(-limit, x)])
+    zero = ctx.like(0, x)
+    above = ctx.emit("greater", [x, ctx.like(limit, x)])
+    below = ctx.emit("less", [x, ctx.like(-limit, x)])
     lifted = ctx.emit("where", [below, _shifted(ctx, x, bias), zero])
     return ctx.emit("where", [above, _shifted(ctx, x, -bias), lifted])
 

@@ -14,7 +14,7 @@ from tvmrt.ir.extent import Whole
 from .activation import softmax_along
 from .context import NodeContext
 from .indexing import checked_indices
-from .linear import product, scaled, scaled_product, swapped
+from .linear import product, scaled, scaled_product
 from .registry import onnx_op
 
 
@@ -43,7 +43,7 @@ class Heads:
         # the query heads of a key head are further rows of one product
         rows = (batch, shared, heads // shared * steps)
         query = ctx.reshape(self.query, (*rows, self.query.shape[3]))
-        key = swapped(ctx, self.key)
+        key = ctx.swapped(self.key)
         if self.scaled_last:
             raw = scaled(ctx, product(ctx, query, key), self.scale)
         else:
@@ -68,7 +68,7 @@ class Heads:
         blocked = self._blocked_rows(ctx)
         if blocked is None:
             return chances
-        return ctx.emit("where", [blocked, ctx.scalar_like(0, chances), chances])
+        return ctx.emit("where", [blocked, ctx.like(0, chances), chances])
 
     def _blocked_rows(self, ctx: NodeContext) -> Value | None:
         """Which queries may attend to nothing at all; None if there cannot be any."""
@@ -78,14 +78,14 @@ class Heads:
         for bias in self.biases[1:]:
             total = ctx.emit("add", [total, bias])
         best = ctx.emit("reduce_max", [total], axes=(len(total.shape) - 1,), keepdims=1)
-        blocked = ctx.emit("equal", [best, ctx.scalar_like(-np.inf, best)])
+        blocked = ctx.emit("equal", [best, ctx.like(-np.inf, best)])
         return None if blocked.data is not None and not blocked.data.any() else blocked
 
 
 def bias_of(ctx: NodeContext, allowed: Value, kind: Value, blocked: float = -np.inf) -> Value:
     """0 where the mask allows attention, else ``blocked``."""
-    zero = ctx.scalar_like(0, kind)
-    return ctx.emit("where", [allowed, zero, ctx.scalar_like(blocked, kind)])
+    zero = ctx.like(0, kind)
+    return ctx.emit("where", [allowed, zero, ctx.like(blocked, kind)])
 
 
 def split_heads(ctx: NodeContext, x: Value, heads: int) -> Value:
@@ -166,7 +166,7 @@ def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
     rank = len(mask.shape)
     return ctx.emit(
         "pad",
-        [mask, ctx.scalar_like(-np.inf, mask)],
+        [mask, ctx.like(-np.inf, mask)],
         before=(0,) * rank,
         after=(*[0] * (rank - 1), missing),
         mode="constant",
@@ -274,9 +274,9 @@ def _next_state(
     """The state [B, heads, D, E] after step t: decayed, then corrected or just added to."""
     key, value = ctx.slice_axis(key, 2, t, 1), ctx.slice_axis(value, 2, t, 1)
     if decay is not None:
-        factor = swapped(ctx, ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
+        factor = ctx.swapped(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
         state = ctx.emit("mul", [state, factor])
     if rate is not None:
         error = ctx.emit("sub", [value, product(ctx, key, state)])
         value = ctx.emit("mul", [error, ctx.slice_axis(rate, 2, t, 1)])
-    return ctx.emit("add", [state, ctx.emit("mul", [swapped(ctx, key), value])])
+    return ctx.emit("add", [state, ctx.emit("mul", [ctx.swapped(key), value])])

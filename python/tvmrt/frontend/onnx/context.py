@@ -205,10 +205,6 @@ class NodeContext(Compositions):
             self.importer.halves[x] = to
         return x
 
-    def scalar_like(self, number: float, like: Value) -> Value:
-        """A rank-0 constant with the element type of another value."""
-        return self.const(number, like.dtype.numpy)
-
     def only_float32(self, *values: Value) -> None:
         """Raise UnsupportedError unless all of them are float32, for which alone kernels exist."""
         for value in values:
@@ -216,12 +212,6 @@ class NodeContext(Compositions):
                 raise UnsupportedError(f"{value.dtype} elements; only float32 has a kernel")
 
     # Small compositions that many importers share.
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        perm = tuple(perm)
-        if perm == tuple(range(len(perm))):
-            return x
-        return self.emit("transpose", [x], perm=perm)
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         shape = tuple(map(as_extent, shape))

@@ -92,7 +92,7 @@ def variadic(ctx: NodeContext) -> Value:
 @onnx_op("Mean")
 def mean(ctx: NodeContext) -> Value:
     total = variadic(ctx)
-    return ctx.emit("div", [total, ctx.scalar_like(len(ctx.inputs), total)])
+    return ctx.emit("div", [total, ctx.like(len(ctx.inputs), total)])
 
 
 @onnx_op("Clip")
@@ -100,8 +100,8 @@ def clip(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     low, high = ctx.input(1), ctx.input(2)
     if ctx.opset < 11:
-        low = None if ctx.attr("min") is None else ctx.scalar_like(ctx.attr("min"), x)
-        high = None if ctx.attr("max") is None else ctx.scalar_like(ctx.attr("max"), x)
+        low = None if ctx.attr("min") is None else ctx.like(ctx.attr("min"), x)
+        high = None if ctx.attr("max") is None else ctx.like(ctx.attr("max"), x)
     if low is not None:
         x = ctx.emit("max", [x, ctx.reshape(low, ())])
     if high is not None:

@@ -30,7 +30,7 @@ def flex_attention(ctx: NodeContext) -> Value:
     # the heads of a group read the same keys, so their queries are rows of one matrix
     rows = ctx.reshape(q, (batch, shared, heads // shared * length, width))
     scores = product(ctx, rows, ctx.transpose(k, (0, 1, 3, 2)))
-    scores = ctx.emit("mul", [scores, ctx.scalar_like(scale, scores)])
+    scores = ctx.emit("mul", [scores, ctx.like(scale, scores)])
     scores = ctx.reshape(scores, (batch, heads, length, k.shape[2]))
     code = ctx.attr("softmax_precision", 0)
     wide = "float64" if q.dtype.name == "float64" else "float32"

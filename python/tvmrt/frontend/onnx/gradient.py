@@ -10,7 +10,7 @@ from tvmrt.ir import Node, Value
 
 from .arithmetic import Numbers
 from .context import NodeContext
-from .linear import product, swapped
+from .linear import product
 from .registry import onnx_op
 
 # for each operand of a node, its part of the derivative; None for one that has none
@@ -35,7 +35,7 @@ def gradient(ctx: NodeContext) -> list[Value]:
 
 def _of(ctx: NodeContext, found: dict[Value, Numbers], x: Value) -> Numbers:
     """What is collected for a value; nothing is 0."""
-    return found.get(x) or Numbers(ctx, ctx.expand(ctx.scalar_like(0, x), x.shape))
+    return found.get(x) or Numbers(ctx, ctx.expand(ctx.like(0, x), x.shape))
 
 
 def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, Numbers]:
@@ -45,7 +45,7 @@ def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, N
     for node in before:
         if any(v in depends for v in node.inputs):
             depends.update(node.outputs)
-    found = {y: Numbers(ctx, ctx.expand(ctx.scalar_like(1, y), y.shape))}
+    found = {y: Numbers(ctx, ctx.expand(ctx.like(1, y), y.shape))}
     for node in reversed(before):
         (result, *others) = node.outputs or [None]
         if result not in found or result not in depends or result in wanted:
@@ -85,7 +85,7 @@ def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("derivatives of products of vectors are not known")
 
-    pairs = ((g.value, swapped(ctx, b)), (swapped(ctx, a), g.value))
+    pairs = ((g.value, ctx.swapped(b)), (ctx.swapped(a), g.value))
     return [Numbers(ctx, product(ctx, *pair)) for pair in pairs]
 
 

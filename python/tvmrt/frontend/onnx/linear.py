@@ -30,14 +30,8 @@ def product(ctx: NodeContext, a: Value, b: Value) -> Value:
     return ctx.emit("reduce_sum", [terms], axes=(len(terms.shape) - 2,), keepdims=0)
 
 
-def swapped(ctx: NodeContext, x: Value) -> Value:
-    """A matrix, or a batch of them, transposed."""
-    rank = len(x.shape)
-    return ctx.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-
-
 def scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
-    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.scalar_like(factor, x)])
+    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.like(factor, x)])
 
 
 def scaled_product(ctx: NodeContext, a: Value, b: Value, alpha: float) -> Value:
@@ -77,8 +71,8 @@ def vector_product(ctx: NodeContext, a: Value, b: Value, alpha: float = 1.0) -> 
 @onnx_op("Gemm")
 def gemm(ctx: NodeContext) -> Value:
     a, b, c = ctx.required(0), ctx.required(1), ctx.input(2)
-    a = swapped(ctx, a) if ctx.attr("transA", 0) else a
-    b = swapped(ctx, b) if ctx.attr("transB", 0) else b
+    a = ctx.swapped(a) if ctx.attr("transA", 0) else a
+    b = ctx.swapped(b) if ctx.attr("transB", 0) else b
     out = scaled_product(ctx, a, b, ctx.attr("alpha", 1.0))
     beta = ctx.attr("beta", 1.0)
     if c is not None and beta != 0.0:

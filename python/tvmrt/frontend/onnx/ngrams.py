@@ -101,6 +101,6 @@ def _weighted(ctx: NodeContext, counts: Value, mode: str, width: int) -> Value:
             raise ValueError(f"there are {len(weights)} weights for {len(columns)} grams")
         row[np.asarray(columns, np.int64)] = weights
     if mode == "IDF":
-        there = ctx.emit("greater", [counts, ctx.scalar_like(0, counts)])
-        return ctx.emit("where", [there, ctx.const(row), ctx.scalar_like(0, counts)])
+        there = ctx.emit("greater", [counts, ctx.like(0, counts)])
+        return ctx.emit("where", [there, ctx.const(row), ctx.like(0, counts)])
     return ctx.emit("mul", [counts, ctx.const(row)])

@@ -24,7 +24,7 @@ def variance(ctx: NodeContext, x: Value, centre: Value, axes: Sequence[int]) -> 
 
 def inverse_deviation(ctx: NodeContext, variance: Value, epsilon: float) -> Value:
     """1 / sqrt(variance + epsilon)."""
-    shifted = ctx.emit("add", [variance, ctx.scalar_like(epsilon, variance)])
+    shifted = ctx.emit("add", [variance, ctx.like(epsilon, variance)])
     return ctx.emit("reciprocal", [ctx.emit("sqrt", [shifted])])
 
 
@@ -77,8 +77,8 @@ def batch_normalization(ctx: NodeContext) -> Value | list[Value]:
 
 
 def _blend(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
-    kept = ctx.emit("mul", [old, ctx.scalar_like(keep, old)])
-    return ctx.emit("add", [kept, ctx.emit("mul", [new, ctx.scalar_like(1 - keep, new)])])
+    kept = ctx.emit("mul", [old, ctx.like(keep, old)])
+    return ctx.emit("add", [kept, ctx.emit("mul", [new, ctx.like(1 - keep, new)])])
 
 
 @onnx_op("InstanceNormalization")
@@ -181,7 +181,7 @@ def mean_variance_normalization(ctx: NodeContext) -> Value:
     axes = sorted({normalize_axis(a, rank) for a in ctx.attr("axes", [0, 2, 3])})
     centre = mean(ctx, x, axes)
     deviation = ctx.emit("sqrt", [variance(ctx, x, centre, axes)])
-    divisor = ctx.emit("add", [deviation, ctx.scalar_like(1e-9, x)])
+    divisor = ctx.emit("add", [deviation, ctx.like(1e-9, x)])
     return ctx.emit("mul", [ctx.emit("sub", [x, centre]), ctx.emit("reciprocal", [divisor])])
 
 
@@ -200,8 +200,8 @@ def lp_normalization(ctx: NodeContext) -> Value:
     if power == 2:
         norm = ctx.emit("sqrt", [norm])
     # a zero vector stays one
-    empty = ctx.emit("equal", [norm, ctx.scalar_like(0, x)])
-    norm = ctx.emit("where", [empty, ctx.scalar_like(1, x), norm])
+    empty = ctx.emit("equal", [norm, ctx.like(0, x)])
+    norm = ctx.emit("where", [empty, ctx.like(1, x), norm])
     return ctx.emit("mul", [x, ctx.emit("reciprocal", [norm])])
 
 

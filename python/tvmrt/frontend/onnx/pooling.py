@@ -97,8 +97,8 @@ def global_lp_pool(ctx: NodeContext) -> Value:
     size = ctx.emit("abs", [x])
     if p == 1:
         return _over_image(ctx, "reduce_sum", size)
-    total = _over_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.scalar_like(p, x)]))
-    return ctx.emit("pow", [total, ctx.scalar_like(1.0 / p, x)])
+    total = _over_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.like(p, x)]))
+    return ctx.emit("pow", [total, ctx.like(1.0 / p, x)])
 
 
 @onnx_op("MaxUnpool")

@@ -121,9 +121,9 @@ def dropout(ctx: NodeContext) -> list[Value]:
     given = ctx.const(np.float32(0.5)) if ratio is None else ctx.reshape(ratio, ())
     given = ctx.cast(given, x.dtype.name)
     kept = ctx.emit("greater_equal", [_unit(ctx, x.shape, x.dtype.name), given])
-    one = ctx.scalar_like(1, x)
+    one = ctx.like(1, x)
     grown = ctx.emit("div", [x, ctx.emit("sub", [one, given])])
-    y = ctx.emit("where", [kept, grown, ctx.scalar_like(0, x)])
+    y = ctx.emit("where", [kept, grown, ctx.like(0, x)])
     if mode is None:
         idle = ctx.emit("logical_not", [ctx.reshape(training, ())])
         kept = ctx.emit("logical_or", [kept, idle])

@@ -77,8 +77,8 @@ def reduce_log_sum_exp(ctx: NodeContext) -> Value:
     work = x if x.dtype.is_float else ctx.cast(x, "float64")
     top = ctx.emit("reduce_max", [work], axes=tuple(axes), keepdims=1)
     # a largest element of infinity would give infinity minus infinity
-    finite = ctx.emit("less", [ctx.emit("abs", [top]), ctx.scalar_like(float("inf"), top)])
-    top = ctx.emit("where", [finite, top, ctx.scalar_like(0, top)])
+    finite = ctx.emit("less", [ctx.emit("abs", [top]), ctx.like(float("inf"), top)])
+    top = ctx.emit("where", [finite, top, ctx.like(0, top)])
     powers = ctx.emit("exp", [ctx.emit("sub", [work, top])])
     total = ctx.emit("reduce_sum", [powers], axes=tuple(axes), keepdims=1)
     result = ctx.emit("add", [ctx.emit("log", [total]), top])

@@ -367,4 +367,4 @@ def _outside(ctx: NodeContext, y: Value, rows, positions, number: float) -> Valu
         inside = inside & ok.reshape(shape)
     if inside.all():
         return y
-    return ctx.emit("where", [ctx.const(inside), y, ctx.scalar_like(number, y)])
+    return ctx.emit("where", [ctx.const(inside), y, ctx.like(number, y)])

@@ -80,7 +80,7 @@ def resized(
         for row, position in zip(rows, positions):
             inside = (position >= 0).both(position <= row.extent - 1)
             kept = ctx.reshape(inside.value, _column(row, len(x.shape)))
-            y = ctx.emit("where", [kept, y, ctx.scalar_like(outside, y)])
+            y = ctx.emit("where", [kept, y, ctx.like(outside, y)])
     return y
 
 

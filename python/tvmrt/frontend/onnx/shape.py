@@ -278,7 +278,7 @@ def pad(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
     if is_given(ctx, 1, 3):
-        value = ctx.input(2) or ctx.scalar_like(0, x)
+        value = ctx.input(2) or ctx.like(0, x)
         return run_places.padded(ctx, ctx.attr("mode", "constant"), value)
     pads = ctx.attr_or_input("pads", 1)
     axes = ctx.ints_of(3, "axes")
@@ -290,7 +290,7 @@ def pad(ctx: NodeContext) -> Value:
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
     value = ctx.input(2)
     if value is None:
-        value = ctx.scalar_like(ctx.attr("value", 0.0), x)
+        value = ctx.like(ctx.attr("value", 0.0), x)
     return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
 
 
@@ -329,7 +329,7 @@ def center_crop_pad(ctx: NodeContext) -> Value:
         # of an odd number, the one more goes to the end when padding and when cutting
         before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)
         after[axis] = extra - before[axis]
-    return pad_with(ctx, x, before, after, "constant", ctx.scalar_like(0, x))
+    return pad_with(ctx, x, before, after, "constant", ctx.like(0, x))
 
 
 @onnx_op("Trilu")
@@ -341,4 +341,4 @@ def trilu(ctx: NodeContext) -> Value:
     first = ctx.emit("add", [ctx.reshape(ctx.counted(rows), (rows, 1)), k])
     side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
     kept = ctx.emit(side, [ctx.reshape(ctx.counted(columns), (1, columns)), first])
-    return ctx.emit("where", [kept, x, ctx.scalar_like(0, x)])
+    return ctx.emit("where", [kept, x, ctx.like(0, x)])

@@ -259,7 +259,7 @@ def _without(ctx: NodeContext, x: Value, stops: list[str]) -> Value:
         asked = _made(ctx, "text_case", x, to="lower")
     _check_plain(stops)
     place = ctx.emit("text_find", [asked], keys=tuple(stops))
-    kept = ctx.emit("less", [place, ctx.scalar_like(0, place)])
+    kept = ctx.emit("less", [place, ctx.like(0, place)])
     number = ctx.emit("count_nonzero", [kept])
     number = ctx.emit("max", [number, ctx.const(1, np.int64)])
     limit = x.shape[0] if most(x.shape[0]) else 1

@@ -46,7 +46,7 @@ def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
     if weights is not None:
         share = Numbers(ctx, ctx.emit("gather", [weights, labels], axis=0))
     elif skipped is not None:
-        share = Numbers(ctx, ctx.expand(ctx.scalar_like(1, x), labels.shape))
+        share = Numbers(ctx, ctx.expand(ctx.like(1, x), labels.shape))
     if share is not None:
         loss = loss * share
     if skipped is not None:

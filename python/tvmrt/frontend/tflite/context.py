@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .importer import GraphImporter
     from .model_file import Operator
 
-CHANNELS_SECOND = (0, 3, 1, 2)
-CHANNELS_LAST = (0, 2, 3, 1)
 QUANTIZED = ("int8", "uint8", "int16")
 
 
@@ -137,27 +135,23 @@ class OpContext(Compositions):
         """A constant named after this operator."""
         return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
 
-    def like(self, number: float, value: Value) -> Value:
-        """A constant number of a value's element type."""
-        return self.const(number, value.dtype.numpy)
-
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """x with its axes in another order; of two transposes behind each other, one is left."""
         perm = tuple(int(p) for p in perm)
         if x.producer is not None and x.producer.op == "transpose":
             first = x.producer.attrs["perm"]
             x, perm = x.producer.inputs[0], tuple(first[p] for p in perm)
-        return x if perm == tuple(range(len(perm))) else self.emit("transpose", [x], perm=perm)
+        return super().transpose(x, perm)
 
-    def channels_second(self, x: Value) -> Value:
+    def channels_second(self, x: Value, rank: int = 4) -> Value:
         """[N, H, W, C] as [N, C, H, W]."""
-        if len(x.shape) != 4:
-            raise ValueError(f"its operand has {len(x.shape)} dimensions, not 4")
-        return self.transpose(x, CHANNELS_SECOND)
+        if len(x.shape) != rank:
+            raise ValueError(f"its operand has {len(x.shape)} dimensions, not {rank}")
+        return self.transpose(x, (0, rank - 1, *range(1, rank - 1)))
 
     def channels_last(self, x: Value) -> Value:
         """[N, C, H, W] as [N, H, W, C]."""
-        return self.transpose(x, CHANNELS_LAST)
+        return self.transpose(x, (0, *range(2, x.type.rank), 1))
 
     def reduce(self, op: str, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
         """Fold axes; of a transposed operand in front of the transpose, where pointwise work on it

@@ -47,18 +47,13 @@ def fully_connected(ctx: OpContext) -> Value:
     return ctx.reshape(finish(ctx, sums, by_float=not ctx.micro), shape)
 
 
-def _last_two_swapped(ctx: OpContext, x: Value) -> Value:
-    rank = x.type.rank
-    return ctx.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-
-
 @tflite_op(BATCH_MATMUL=4)
 def batch_matmul(ctx: OpContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
     if min(a.type.rank, b.type.rank) < 2:
         raise ValueError(f"{a.type} and {b.type} are no matrices")
-    a = _last_two_swapped(ctx, a) if ctx.options["adj_x"] else a
-    b = _last_two_swapped(ctx, b) if ctx.options["adj_y"] else b
+    a = ctx.swapped(a) if ctx.options["adj_x"] else a
+    b = ctx.swapped(b) if ctx.options["adj_y"] else b
     if a.dtype.name == "float32" and b.dtype.name == "float32":
         return ctx.emit("matmul", [a, b])
     if a.dtype.name == "float32":

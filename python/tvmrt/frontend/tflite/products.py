@@ -89,14 +89,18 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
         return ctx.emit("qconv", operands, groups=groups, **attrs, **extra)
 
     if x.dtype.name == "float32" and w.dtype.name == "float32":
-        y, bias = ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2)
-        if bias is not None:
-            y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1))])
-        return ctx.channels_last(activated(ctx, y))
+        return _finished(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), ctx.input(2))
     if x.dtype.name == "float32":
         return ctx.channels_last(activated(ctx, hybrid_convolution(ctx, x, w, groups, attrs)))
     sums = integer_sums(ctx, x, w, product, (-1, 1, 1), axis)
     return ctx.channels_last(finish(ctx, sums))
+
+
+def _finished(ctx: OpContext, y: Value, bias: Value | None) -> Value:
+    """[N, OC, ...] with what follows a product of floats, channels last."""
+    if bias is not None:
+        y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (y.type.rank - 2)))])
+    return ctx.channels_last(activated(ctx, y))
 
 
 @tflite_op(TRANSPOSE_CONV=5)
@@ -111,7 +115,6 @@ def transpose_conv(ctx: OpContext) -> Value:
         raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
     out, kernel = tuple(extents[1:3]), w.shape[1:3]
     attrs = window(ctx, out, kernel)
-    bias = ctx.input(3)
     if x.dtype.name == "float32" and w.dtype.name == "float32":
         y = ctx.emit(
             "conv_transpose",
@@ -120,9 +123,7 @@ def transpose_conv(ctx: OpContext) -> Value:
             out_spatial=out,
             **{k: v for k, v in attrs.items() if k != "pads_after"},
         )
-        if bias is not None:
-            y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1))])
-        return ctx.channels_last(activated(ctx, y))
+        return _finished(ctx, y, ctx.input(3))
     flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
     plain = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
     plain |= {"pads_before": (0, 0), "pads_after": (0, 0)}
@@ -171,19 +172,12 @@ def conv_3d(ctx: OpContext) -> Value:
         raise ValueError(f"weights {w.type} do not fit {x.type}")
     if x.dtype.name != "float32":
         raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
-    volume = ctx.transpose(x, (0, 4, 1, 2, 3))
+    volume = ctx.channels_second(x, 5)
     steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
     attrs = window_of(volume.shape[2:], w.shape[:3], *steps, o["padding"])
     kernel = ctx.const(w.data.transpose(4, 3, 0, 1, 2))
     y = ctx.emit("conv", [volume, kernel], groups=x.shape[4] // w.shape[3], **attrs)
-    return _volumes(ctx, y, ctx.input(2))
-
-
-def _volumes(ctx: OpContext, y: Value, bias: Value | None) -> Value:
-    """[N, OC, D, H, W] with what follows the product, channels last."""
-    if bias is not None:
-        y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1, 1))])
-    return ctx.transpose(activated(ctx, y), (0, 2, 3, 4, 1))
+    return _finished(ctx, y, ctx.input(2))
 
 
 @tflite_op(CONV_3D_TRANSPOSE=1)
@@ -199,7 +193,7 @@ def conv_3d_transpose(ctx: OpContext) -> Value:
     steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
     attrs = window_of(extents[1:4], w.shape[:3], *steps, o["padding"])
     del attrs["pads_after"]
-    volume, kernel = ctx.transpose(x, (0, 4, 1, 2, 3)), ctx.const(w.data.transpose(4, 3, 0, 1, 2))
+    volume, kernel = ctx.channels_second(x, 5), ctx.const(w.data.transpose(4, 3, 0, 1, 2))
     out = tuple(extents[1:4])
     y = ctx.emit("conv_transpose", [volume, kernel], groups=1, out_spatial=out, **attrs)
-    return _volumes(ctx, y, ctx.input(3))
+    return _finished(ctx, y, ctx.input(3))

@@ -10,6 +10,7 @@ from tvmrt.ir.multiplier import multiplier
 from tvmrt.ir.quantized import storage_range
 
 from .context import QUANTIZED, OpContext
+from .model_file import Tensor
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import scale_array, table
@@ -38,18 +39,18 @@ def quantize(ctx: OpContext) -> Value:
 
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
-    q = ctx.quantization(ctx.result())
-    low, high = storage_range(DTYPES[to])
-    spread = [1] * x.type.rank
-    if q.per_axis:
-        spread[q.axis] = q.scale.size
-    shape = tuple(spread) if q.per_axis else ()
-    zero = q.zero if q.per_axis else q.zero[:1]
-    steps = ctx.emit("div", [x, ctx.const(q.scale.reshape(shape), np.float32)])
+    scale, zero = _spread(ctx, ctx.result(), x)
+    steps = ctx.emit("div", [x, ctx.const(scale, np.float32)])
     whole = ctx.emit("round_away", [steps])
-    zeros = ctx.const(zero.reshape(shape), np.float32)
-    moved = ctx.emit("add", [whole, zeros]) if zero.any() else whole
-    return ctx.cast(ctx.clamp(moved, low, high), to)
+    moved = ctx.emit("add", [whole, ctx.const(zero, np.float32)]) if zero.any() else whole
+    return ctx.cast(ctx.clamp(moved, *storage_range(DTYPES[to])), to)
+
+
+def _spread(ctx: OpContext, tensor: Tensor, x: Value) -> tuple[np.ndarray, np.ndarray]:
+    """The scales and zero points of a tensor with the axes of x."""
+    q = ctx.quantization(tensor)
+    shape = [q.scale.size if d == q.axis else 1 for d in range(x.type.rank)] if q.per_axis else ()
+    return q.scale.reshape(shape), q.zero[: q.scale.size].reshape(shape)
 
 
 @tflite_op(DEQUANTIZE=9)
@@ -57,16 +58,11 @@ def dequantize(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.dtype.is_half:
         return ctx.cast(x, "float32")
-    q = ctx.quantization(ctx.tensor(0))
-    shape = [1] * x.type.rank
-    if q.per_axis:
-        shape[q.axis] = q.scale.size
-    spread = tuple(shape) if q.per_axis else ()
+    scale, zero = _spread(ctx, ctx.tensor(0), x)
     steps = ctx.cast(x, "int32")
-    if q.zero.any():
-        steps = ctx.emit("sub", [steps, ctx.const(q.zero.reshape(spread), np.int32)])
-    real = ctx.cast(steps, "float32")
-    return ctx.emit("mul", [real, ctx.const(q.scale.reshape(spread), np.float32)])
+    if zero.any():
+        steps = ctx.emit("sub", [steps, ctx.const(zero, np.int32)])
+    return ctx.emit("mul", [ctx.cast(steps, "float32"), ctx.const(scale, np.float32)])
 
 
 @tflite_op(FAKE_QUANT=2)

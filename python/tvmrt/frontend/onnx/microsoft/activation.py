@@ -17,7 +17,7 @@ _BIASED = "x: E=float[*X], bias?: E[_]"
 
 def _halved(ctx: NodeContext, x: Value, curve: Value) -> Value:
     """x / 2 * (1 + curve)"""
-    return ctx.emit("mul", [scaled(ctx, x, 0.5), ctx.emit("add", [curve, ctx.scalar_like(1, x)])])
+    return ctx.emit("mul", [scaled(ctx, x, 0.5), ctx.emit("add", [curve, ctx.like(1, x)])])
 
 
 def _biased(ctx: NodeContext) -> Value:

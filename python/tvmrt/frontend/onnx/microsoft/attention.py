@@ -161,7 +161,7 @@ def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
     if missing < 0:
         raise ValueError(f"{x.type} tells of more keys than the {length} there are")
     after = (*[0] * (rank - 1), missing)
-    zero = ctx.scalar_like(0, x)
+    zero = ctx.like(0, x)
     return ctx.emit("pad", [x, zero], before=(0,) * rank, after=after, mode="constant")
 
 

@@ -124,7 +124,7 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
         point = _spread(ctx, ctx.slice_axis(point, place, 0, blocks), place, block, extent)
         point = ctx.cast(point, scale.dtype.name)
     else:
-        point = ctx.scalar_like(1 << (bits - 1) if kind is None else 0, scale)
+        point = ctx.like(1 << (bits - 1) if kind is None else 0, scale)
     shifted = ctx.emit("sub", [ctx.cast(numbers, scale.dtype.name), point])
     return ctx.emit("mul", [shifted, scale])
 

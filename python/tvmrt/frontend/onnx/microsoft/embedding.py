@@ -53,7 +53,7 @@ def _counted(ctx: NodeContext, ids: Value, mask: Value | None) -> Value:
     """How many ones each row of the mask has."""
     if mask is None:
         return ctx.expand(ctx.const(np.zeros(1, np.int32)), ids.shape[:1])
-    ones = ctx.emit("equal", [mask, ctx.scalar_like(1, mask)])
+    ones = ctx.emit("equal", [mask, ctx.like(1, mask)])
     return ctx.emit("reduce_sum", [ctx.cast(ones, "int32")], axes=(1,), keepdims=0)
 
 

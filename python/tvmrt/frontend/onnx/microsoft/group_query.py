@@ -228,4 +228,4 @@ def _biases(
 def _sink(ctx: NodeContext, query: Value) -> Value | None:
     if ctx.input(11) is not None:
         return ctx.required(11)
-    return ctx.scalar_like(0, query) if ctx.attr("smooth_softmax", 0) > 0 else None
+    return ctx.like(0, query) if ctx.attr("smooth_softmax", 0) > 0 else None

@@ -29,7 +29,7 @@ def range_(ctx: NodeContext) -> Value:
     while len(ctx.inputs) < 3:
         ctx.inputs.append(None)
     if ctx.inputs[2] is None:
-        ctx.inputs[2] = ctx.scalar_like(1, ctx.required(0))
+        ctx.inputs[2] = ctx.like(1, ctx.required(0))
     return shape.range_(ctx)
 
 

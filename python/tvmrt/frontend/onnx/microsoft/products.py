@@ -7,7 +7,7 @@ from tvmrt.ir import Value
 
 from .. import activation as curves
 from ..context import NodeContext
-from ..linear import gemm, product, scaled, swapped, vector_product
+from ..linear import gemm, product, scaled, vector_product
 from .activation import fast_gelu_of
 from .domain import ms_op
 
@@ -26,7 +26,7 @@ def fused_matmul(ctx: NodeContext) -> Value:
             # the batch stands between the two axes of the matrix
             x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
         if ctx.attr(f"trans{side}", 0) and rank > 1:
-            x = swapped(ctx, x)
+            x = ctx.swapped(x)
         factors.append(x)
     return vector_product(ctx, *factors, ctx.attr("alpha", 1.0))
 
@@ -89,8 +89,8 @@ def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float 
         return default if given is None else float(given)
 
     def bounded(y: Value, low: float, high: float) -> Value:
-        low_end = ctx.emit("max", [y, ctx.scalar_like(low, x)])
-        return ctx.emit("min", [low_end, ctx.scalar_like(high, x)])
+        low_end = ctx.emit("max", [y, ctx.like(low, x)])
+        return ctx.emit("min", [low_end, ctx.like(high, x)])
 
     if not name:
         return x
@@ -99,7 +99,7 @@ def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float 
     if name == "Clip":
         return bounded(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
     if name == "LeakyRelu":
-        return ctx.emit("prelu", [x, ctx.scalar_like(number(0, 0.01), x)])
+        return ctx.emit("prelu", [x, ctx.like(number(0, 0.01), x)])
     if name == "HardSigmoid":
         return curves.hard_gate(ctx, x, number(0, 0.2), number(1, 0.5))
     if name == "HardSwish":
@@ -113,9 +113,9 @@ def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float 
         unit = curves.exponential_unit(ctx, x, number(0, 1.67326319217681884765625))
         return scaled(ctx, unit, number(2, 1.05070102214813232421875))
     if name == "Softsign":
-        below = ctx.emit("add", [ctx.emit("abs", [x]), ctx.scalar_like(1, x)])
+        below = ctx.emit("add", [ctx.emit("abs", [x]), ctx.like(1, x)])
         return ctx.emit("div", [x, below])
     if name == "ThresholdedRelu":
-        above = ctx.emit("greater", [x, ctx.scalar_like(number(0, 1.0), x)])
-        return ctx.emit("where", [above, x, ctx.scalar_like(0, x)])
+        above = ctx.emit("greater", [x, ctx.like(number(0, 1.0), x)])
+        return ctx.emit("where", [above, x, ctx.like(0, x)])
     raise UnsupportedError(f"fused activation {name}")

@@ -122,8 +122,8 @@ def qlinear_sigmoid(ctx: NodeContext) -> Value:
 @ms_op("QLinearLeakyRelu", takes=f"{_bytes('x')}, {_RESULT}", attributes="alpha?: float")
 def qlinear_leaky_relu(ctx: NodeContext) -> Value:
     x = _operand(ctx, 0)
-    scaled = ctx.emit("mul", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
-    negative = ctx.emit("less", [x, ctx.scalar_like(0, x)])
+    scaled = ctx.emit("mul", [x, ctx.like(ctx.attr("alpha", 0.01), x)])
+    negative = ctx.emit("less", [x, ctx.like(0, x)])
     return _result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
 
 

@@ -72,21 +72,21 @@ def _greatest(ctx: NodeContext, scores: Value) -> Value:
 def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
     """Softmax in which what is next to zero stays so."""
     greatest = _greatest(ctx, scores)
-    far = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.scalar_like(1e-7, scores)])
+    far = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.like(1e-7, scores)])
     grown = ctx.emit("exp", [ctx.emit("sub", [scores, greatest])])
     near = ctx.emit("mul", [scores, ctx.emit("exp", [ctx.emit("neg", [greatest])])])
     x = ctx.emit("where", [far, grown, near])
     total = ctx.emit("reduce_sum", [x], axes=(1,), keepdims=1)
-    none = ctx.emit("equal", [total, ctx.scalar_like(0.0, total)])
-    share = ctx.emit("div", [x, ctx.emit("where", [none, ctx.scalar_like(1.0, total), total])])
-    return ctx.emit("where", [none, ctx.scalar_like(0.5, total), share])
+    none = ctx.emit("equal", [total, ctx.like(0.0, total)])
+    share = ctx.emit("div", [x, ctx.emit("where", [none, ctx.like(1.0, total), total])])
+    return ctx.emit("where", [none, ctx.like(0.5, total), share])
 
 
 def _probit(ctx: NodeContext, p: Value) -> Value:
     """The inverse of the normal distribution by the approximation that runtimes agree on."""
 
     def scalar(number: float) -> Value:
-        return ctx.scalar_like(number, p)
+        return ctx.like(number, p)
 
     x = ctx.emit("sub", [ctx.emit("mul", [scalar(2.0), p]), scalar(1.0)])
     square = ctx.emit("sub", [scalar(1.0), ctx.emit("mul", [x, x])])
@@ -105,7 +105,7 @@ def paired(ctx: NodeContext, first: Value, second: Value) -> Value:
 
 def complement(ctx: NodeContext, p: Value) -> Value:
     """1 - p"""
-    return ctx.emit("sub", [ctx.scalar_like(1.0, p), p])
+    return ctx.emit("sub", [ctx.like(1.0, p), p])
 
 
 def in_floats(ctx: NodeContext, x: Value) -> Value:

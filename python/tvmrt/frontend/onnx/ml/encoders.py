@@ -99,9 +99,9 @@ def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) 
     table = np.full(last - first + 3, values[-1], values.dtype)
     table[keys.astype(np.int64) - first + 1] = values[:-1]
     x = ctx.cast(x, "int64")
-    x = ctx.emit("min", [x, ctx.scalar_like(last + 1, x)])
-    x = ctx.emit("max", [x, ctx.scalar_like(first - 1, x)])
-    place = ctx.emit("sub", [x, ctx.scalar_like(first - 1, x)])
+    x = ctx.emit("min", [x, ctx.like(last + 1, x)])
+    x = ctx.emit("max", [x, ctx.like(first - 1, x)])
+    place = ctx.emit("sub", [x, ctx.like(first - 1, x)])
     return ctx.emit("gather", [ctx.const(table), place], axis=0)
 
 

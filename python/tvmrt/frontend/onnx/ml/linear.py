@@ -68,7 +68,7 @@ def linear_classifier(ctx: NodeContext) -> list[Value]:
 
 def _of_one_score(ctx: NodeContext, score: Value, labels, names, how: str) -> list[Value]:
     flat = ctx.reshape(score, (score.shape[0],))
-    place = ctx.cast(ctx.emit("greater", [flat, ctx.scalar_like(0.0, flat)]), "int64")
+    place = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
     if labels.size < 2:  # the one label, or none
         return [place, classes.transformed(ctx, score, how)]
     second = classes.transformed(ctx, score, how) if how == "LOGISTIC" else score

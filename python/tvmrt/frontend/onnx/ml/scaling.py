@@ -44,8 +44,8 @@ def normalizer(ctx: NodeContext) -> Value:
         size = ctx.emit("sqrt", [squares])
     else:
         raise ValueError(f"norm {norm} is not known; MAX, L1 or L2 expected")
-    none = ctx.emit("equal", [size, ctx.scalar_like(0.0, size)])
-    return ctx.emit("div", [x, ctx.emit("where", [none, ctx.scalar_like(1.0, size), size])])
+    none = ctx.emit("equal", [size, ctx.like(0.0, size)])
+    return ctx.emit("div", [x, ctx.emit("where", [none, ctx.like(1.0, size), size])])
 
 
 @onnx_op("Imputer", domain=DOMAIN)
@@ -64,7 +64,7 @@ def imputer(ctx: NodeContext) -> Value:
     if x.dtype.is_float and math.isnan(replaced):
         gap = ctx.emit("is_nan", [x])
     else:
-        gap = ctx.emit("equal", [x, ctx.scalar_like(replaced, x)])
+        gap = ctx.emit("equal", [x, ctx.like(replaced, x)])
     return ctx.emit("where", [gap, _by_column(ctx, values, x, "the imputed values"), x])
 
 
@@ -74,4 +74,4 @@ def binarizer(ctx: NodeContext) -> Value:
     border = np.asarray(ctx.attr("threshold", 0.0), np.float32)
     if x.dtype.is_int:
         border = np.floor(np.clip(border, -(2.0**31), 2.0**31 - 1))  # x > 1.5 is x > 1
-    return ctx.cast(ctx.emit("greater", [x, ctx.scalar_like(border, x)]), x.dtype.name)
+    return ctx.cast(ctx.emit("greater", [x, ctx.like(border, x)]), x.dtype.name)

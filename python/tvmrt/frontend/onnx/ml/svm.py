@@ -32,7 +32,7 @@ def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
     scaled = affine(ctx, x, vectors * np.float32(gamma), np.full(len(vectors), offset))
     if kind == "SIGMOID":
         return ctx.emit("tanh", [scaled])
-    return ctx.emit("pow", [scaled, ctx.scalar_like(degree, scaled)])
+    return ctx.emit("pow", [scaled, ctx.like(degree, scaled)])
 
 
 def decisions(
@@ -53,7 +53,7 @@ def _radial(ctx: NodeContext, x: Value, vectors: np.ndarray, gamma: float) -> Va
     rows = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
     apart = ctx.emit("sub", [rows, ctx.const(vectors[None], np.float32)])
     squares = ctx.emit("reduce_sum_square", [apart], axes=(2,), keepdims=0)
-    return ctx.emit("exp", [ctx.emit("mul", [squares, ctx.scalar_like(-gamma, squares)])])
+    return ctx.emit("exp", [ctx.emit("mul", [squares, ctx.like(-gamma, squares)])])
 
 
 def _vectors(ctx: NodeContext, count: int, columns: int) -> np.ndarray:
@@ -80,8 +80,8 @@ def svm_regressor(ctx: NodeContext) -> Value:
     else:
         y = affine(ctx, x, coefficients[None], rho[:1])
     if ctx.attr("one_class", 0):
-        inside = ctx.emit("greater", [y, ctx.scalar_like(0.0, y)])
-        return ctx.emit("where", [inside, ctx.scalar_like(1.0, y), ctx.scalar_like(-1.0, y)])
+        inside = ctx.emit("greater", [y, ctx.like(0.0, y)])
+        return ctx.emit("where", [inside, ctx.like(1.0, y), ctx.like(-1.0, y)])
     return classes.transformed(ctx, y, ctx.attr("post_transform", "NONE"))
 
 
@@ -109,7 +109,7 @@ def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
 
 def _votes(ctx: NodeContext, scores: Value, pairs: _Pairs, count: int) -> Value:
     """How often each class wins: [N, count]."""
-    wins = ctx.emit("greater", [scores, ctx.scalar_like(0.0, scores)])
+    wins = ctx.emit("greater", [scores, ctx.like(0.0, scores)])
     won = ctx.cast(wins, "float32")
     lost = ctx.cast(ctx.emit("logical_not", [wins]), "float32")
     votes = [
@@ -154,7 +154,7 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
 def _of_one_score(ctx: NodeContext, score: Value, labels, names, how: str) -> list[Value]:
     """Two classes of which the first wins where the score is positive."""
     flat = ctx.reshape(score, (score.shape[0],))
-    place = ctx.cast(ctx.emit("less_equal", [flat, ctx.scalar_like(0.0, flat)]), "int64")
+    place = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
     pair = classes.paired(ctx, ctx.emit("neg", [score]), score)
     return [classes.label(ctx, place, labels, names), classes.transformed(ctx, pair, how)]
 
@@ -178,6 +178,6 @@ def _probabilities(ctx: NodeContext, scores: Value, a, b, count: int) -> Value:
     """Those of pairs by Platt's sigmoids, then those of classes that fit them best."""
     x = ctx.emit("mul", [scores, ctx.const(-a[None], np.float32)])
     x = ctx.emit("sigmoid", [ctx.emit("sub", [x, ctx.const(b[None], np.float32)])])
-    x = ctx.emit("max", [x, ctx.scalar_like(1e-7, x)])
-    x = ctx.emit("min", [x, ctx.scalar_like(1 - 1e-7, x)])
+    x = ctx.emit("max", [x, ctx.like(1e-7, x)])
+    x = ctx.emit("min", [x, ctx.like(1 - 1e-7, x)])
     return ctx.emit("couple_pairs", [x], classes=count)

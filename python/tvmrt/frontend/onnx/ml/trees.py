@@ -183,7 +183,7 @@ def _of_one_score(ctx: NodeContext, p: Value, how: str, positive: bool) -> tuple
     """Label's place and scores of two classes by the score of the second. Where all weights are
     ``positive``, it is a probability, unless it becomes one by the post transform."""
     positive = positive and how != "LOGISTIC"
-    border = ctx.scalar_like(0.5 if positive else 0.0, p)
+    border = ctx.like(0.5 if positive else 0.0, p)
     above = ctx.emit("greater", [ctx.emit("reshape", [p], shape=(p.shape[0],)), border])
     place = ctx.cast(above, "int64")
     if how == "PROBIT":
