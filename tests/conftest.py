@@ -14,8 +14,15 @@ import hypothesis
 import left_out
 import pytest
 
-# a machine that does other things as well may take any time for one example
-hypothesis.settings.register_profile("tvmrt", deadline=None)
+# A machine that does other things as well may take any time for one example, or to draw it. The
+# examples are the same each time: whoever changes something else is not who has to find why a new
+# one fails. TVMRT_FUZZ_EXAMPLES, by which more damaged files are tried, draws new ones here, too.
+hypothesis.settings.register_profile(
+    "tvmrt",
+    deadline=None,
+    derandomize=os.environ.get("TVMRT_FUZZ_EXAMPLES") is None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("tvmrt")
 
 try:
