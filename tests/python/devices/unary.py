@@ -31,6 +31,17 @@ def plugin(folder: Path, source: str, name: str, *macros: str, flags: tuple[str,
     return path
 
 
+def at_once(log: Path) -> int:
+    """How many runs were under way at the same time, by what UNARY_LOG names. Times would tell as
+    much only on a machine that does nothing else."""
+    now, most = 0, 0
+    for line in log.read_text().split():
+        now += {"begins": 1, "ends": -1}.get(line, 0)
+        most = max(most, now)
+    assert now == 0
+    return most
+
+
 def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:
     """Each operator reads the result of the one before: x, then t0, t1, ..., then y."""
     names = ["x", *(f"t{i}" for i in range(len(operators) - 1)), "y"]

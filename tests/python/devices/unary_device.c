@@ -9,7 +9,7 @@
  *   QUEUES       as many runs may be under way at once, by async_run and async_wait
  *   ABSENT       it needs a function that no library has
  * UNARY_INIT and UNARY_RUN in the environment let init and run fail; UNARY_LOG names a file that gets
- * a line for each pre_run, post_run and release_graph. */
+ * a line for each pre_run, post_run and release_graph, and where a run begins and ends. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <pthread.h>
@@ -150,6 +150,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
 #ifdef ALONE
   if (region->num_nodes != 1) return fail("asked for one node a region");
 #endif
+  note("begins");
   for (i = 0; i < region->num_nodes; ++i) compute(region, &region->nodes[i]);
   if (SLEEP_MS != 0) (void)nanosleep(&pause, NULL);
   for (i = 0; i < region->num_outputs; ++i) {
@@ -157,6 +158,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
     memcpy(tvmrt_region_data(region, t), place(region, t),
            (size_t)tvmrt_region_size(region, t) * sizeof(float));
   }
+  note("ends");
   return 0;
 }
 

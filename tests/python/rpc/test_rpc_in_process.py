@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from rpc_case import KEY, VOID, Raw, packet, texts
+from rpc_case import KEY, VOID, Raw, begun, packet, texts
 
 import tvmrt
 from tvmrt import rpc
@@ -80,21 +80,26 @@ def test_sessions_wait_for_each_other_and_end_with_the_server():
 
 
 def test_times_end_sessions():
-    with listening(session_seconds=0.2, greet_seconds=0.1) as (listener, _):
+    with listening(greet_seconds=0.1) as (listener, _):
         silent = socket.create_connection(("127.0.0.1", listener.port), timeout=10)
         assert silent.recv(1) == b""
-        with Raw(listener.port) as client:
-            client.begin()
-            assert b"RPCSessionTimeoutError" in client.read(60)
+
+    def end(seconds):
+        with listening(session_seconds=seconds) as (listener, _), Raw(listener.port) as client:
+            return client.begin().read(60)
+
+    assert b"RPCSessionTimeoutError" in begun(end)
     with listening(idle_seconds=0.1) as (listener, _), Raw(listener.port) as client:
         assert client.begin().socket.recv(1) == b""
 
 
 def test_a_time_has_a_point_where_the_server_writes_commas(decimal_comma):
+    def end(seconds):
+        with Raw(listener.port, f"{KEY} -timeout={seconds + 0.1:.1f}") as client:
+            return client.begin().read(60)
+
     with decimal_comma(), listening() as (listener, _):
-        with Raw(listener.port, f"{KEY} -timeout=0.2") as client:
-            client.begin()
-            assert b"RPCSessionTimeoutError" in client.read(60)
+        assert b"RPCSessionTimeoutError" in begun(end)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from rpc_case import KEY, Raw, packet, texts
+from rpc_case import KEY, Raw, begun, packet, texts
 
 import tvmrt
 from tvmrt import rpc
@@ -173,9 +173,13 @@ def test_many_threads_share_a_session(session):
 
 
 def test_the_time_of_a_session_ends(server):
-    remote = rpc.connect("127.0.0.1", server.port, KEY, session_timeout=0.3)
-    assert remote.get_function("test_rpc.add_one")(1) == 2
-    add = remote.get_function("test_rpc.add_one")
+    def begin(seconds):
+        remote = rpc.connect("127.0.0.1", server.port, KEY, session_timeout=seconds)
+        add = remote.get_function("test_rpc.add_one")
+        assert add(1) == 2
+        return add
+
+    add = begun(begin)
     with pytest.raises(TVMError, match="RPCSessionTimeoutError"):
         for _ in range(1000):
             time.sleep(0.01)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,11 +16,34 @@ from tvmrt.runtime.executor import GraphModule
 SHAPE = (4,)
 
 
-def add_device(name: str, seconds: float) -> None:
-    """A device whose runs take that long; results are the sum of the inputs and 1."""
+class Crowd:
+    """How many runs of devices are under way at once, at most. Times would tell as much only on a
+    machine that does nothing else."""
+
+    def __init__(self) -> None:
+        self._lock, self._now, self.most = threading.Lock(), 0, 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._now -= 1
+
+
+def add_device(
+    name: str, seconds: float, crowd: Crowd | None = None, until: Callable[[], object] | None = None
+) -> None:
+    """A device whose runs take that long, or until a call returns; results are the sum of the
+    inputs and 1."""
 
     def run(_symbol, *tensors):
-        time.sleep(seconds)
+        with crowd or Crowd():
+            time.sleep(seconds)
+            if until is not None:
+                until()
         *inputs, output = tensors
         output.copyfrom(sum((t.numpy() for t in inputs), np.float32(1)))
 

@@ -258,13 +258,16 @@ def test_exception_on_a_foreign_thread_is_freed(toolbox):
 
 def test_gil_is_released_while_c_runs(toolbox):
     sleep = toolbox["sleep_ms"]
-    threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(4)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert time.perf_counter() - start < 0.9  # one after the other would take 1.2
+    for _ in range(5):  # a machine that does other things may delay a thread
+        threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(4)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if time.perf_counter() - start < 0.9:  # one after the other would take 1.2
+            return
+    pytest.fail("they slept one after the other")
 
 
 def test_calls_from_many_threads(toolbox):
