@@ -14,6 +14,8 @@
  * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
  * TVM_THREAD_POOL_SPIN_COUNT; TVM_THREAD_POOL_TRUCE=0 has all launches use all threads.
  */
+#include "thread_pool.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +64,7 @@ static struct {
 } job;
 
 static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no thread */
-static int num_started = 1;         /* slots with a running thread, and slot 0 */
+static _Atomic int num_started = 1; /* slots with a running thread, and slot 0 */
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
 static _Atomic int wanted_workers; /* 0: not yet read from the environment */
 static _Atomic long spin_count;    /* looks; 0: by the clock */
@@ -280,6 +282,11 @@ static int start_workers(int count) {
   if (count > MAX_WORKERS) count = MAX_WORKERS;
   while (num_started < count && start_worker(&workers[num_started])) ++num_started;
   return num_started < count ? num_started : count;
+}
+
+/* Any thread may ask, while another one's launch starts them. */
+bool tvmrt__has_workers(void) {
+  return atomic_load_explicit(&num_started, memory_order_relaxed) > 1;
 }
 
 /* On this thread: one task gets all the work. Its barrier is its own, since the pool's slots are in

@@ -255,6 +255,55 @@ static void test_error_text_belongs_to_its_thread(void** state) {
   assert_string_equal(TVMGetLastError(), "of this thread");
 }
 
+/* Memory of this many bytes is copied by all threads, which cut it where lines end. */
+enum { LARGE = 300 << 10 };
+
+/* So many bytes as a tensor; `count` must outlive it. */
+static DLTensor bytes_at(unsigned char* at, int64_t* count) {
+  const DLTensor bytes = {
+      .data = at, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = count};
+  return bytes;
+}
+
+static unsigned char pattern(int i) { return (unsigned char)(i * 37 + (i >> 8)); }
+
+static void test_large_memory_is_copied_by_any_number_of_threads(void** state) {
+  static unsigned char from[LARGE], to[LARGE + 1];
+  tally t = {0};
+  (void)state;
+  for (int i = 0; i < LARGE; ++i) from[i] = pattern(i);
+  for (int workers = 1; workers <= 4; ++workers) {
+    use_workers(workers);
+    assert_ok(TVMBackendParallelLaunch(count_runs, &t, 0)); /* starts them */
+    for (int less = 0; less < 130; less += 43) {
+      int64_t count = LARGE - less;
+      DLTensor source = bytes_at(from, &count), target = bytes_at(to, &count);
+      memset(to, 0xee, sizeof(to));
+      assert_ok(TVMDeviceCopyDataFromTo(&source, &target, NULL));
+      assert_memory_equal(to, from, (size_t)count);
+      assert_int_equal(to[count], 0xee);
+    }
+  }
+}
+
+static void test_large_memory_moves_within_itself(void** state) {
+  static unsigned char bytes[LARGE];
+  int64_t count = LARGE - 64;
+  tally t = {0};
+  (void)state;
+  use_workers(2);
+  assert_ok(TVMBackendParallelLaunch(count_runs, &t, 0));
+  for (int up = 0; up < 2; ++up) {
+    DLTensor source = bytes_at(bytes + (up ? 0 : 64), &count);
+    DLTensor target = bytes_at(bytes + (up ? 64 : 0), &count);
+    for (int i = 0; i < LARGE; ++i) bytes[i] = pattern(i);
+    assert_ok(TVMDeviceCopyDataFromTo(&source, &target, NULL));
+    for (int i = 0; i < count; ++i) {
+      if (bytes[i + (up ? 64 : 0)] != pattern(i + (up ? 0 : 64))) fail_msg("byte %d", i);
+    }
+  }
+}
+
 int main(void) {
   /* a busy machine takes no threads from launches here: their numbers are what is tested */
   if (setenv("TVM_THREAD_POOL_TRUCE", "0", 1) != 0) return 1;
@@ -271,6 +320,8 @@ int main(void) {
       cmocka_unit_test(test_forked_child_has_workers_of_its_own),
       cmocka_unit_test(test_run_once_runs_once),
       cmocka_unit_test(test_error_text_belongs_to_its_thread),
+      cmocka_unit_test(test_large_memory_is_copied_by_any_number_of_threads),
+      cmocka_unit_test(test_large_memory_moves_within_itself),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
