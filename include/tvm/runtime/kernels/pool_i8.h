@@ -90,7 +90,7 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
 }
 
 /*! \brief One task: its share of the output rows. */
-static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
+TVMRT_INLINE int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_i8_job* job = (const tvmrt_pool_i8_job*)closure;
   const tvmrt_pool_layer* p = job->layer;
   const int64_t rows = tvmrt_window_rows(&p->window);
@@ -127,7 +127,7 @@ TVMRT_INLINE int tvmrt_pool_i8_run(tvmrt_pool_i8_job job) {
  *
  * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
  */
-static inline int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x, void* y) {
+TVMRT_INLINE int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x, void* y) {
   const tvmrt_pool_i8_job job = {layer, NULL, (const uint8_t*)x, (uint8_t*)y};
   return tvmrt_pool_i8_run(job);
 }
@@ -138,8 +138,8 @@ static inline int tvmrt_max_pool_i8(const tvmrt_pool_layer* layer, const void* x
  *
  * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
  */
-static inline int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
-                                        const tvmrt_average_i8* average, const void* x, void* y) {
+TVMRT_INLINE int tvmrt_average_pool_i8(const tvmrt_pool_layer* layer,
+                                       const tvmrt_average_i8* average, const void* x, void* y) {
   const tvmrt_pool_i8_job job = {layer, average, (const uint8_t*)x, (uint8_t*)y};
   return tvmrt_pool_i8_run(job);
 }
