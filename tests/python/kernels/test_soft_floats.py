@@ -1,4 +1,5 @@
-"""Floats by integers (``scalar/soft.h``) and what integer networks do with them, against numpy."""
+"""Floats by integers (``scalar/soft.h``, their order in ``scalar/math.h``) and what integer networks do
+with them, against numpy."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from kernel_build import build
 
 SOURCE = """
 #define TVMRT_SOFT_FLOATS 1
+#define TVMRT_ORDER_BY_BITS 1
 #define TVMRT_FREESTANDING 1
 #include <tvm/runtime/kernels/op/softmax.h>
 #include <tvm/runtime/kernels/scalar/quant.h>
@@ -20,6 +22,8 @@ SOURCE = """
 EACH(plus, float, tvmrt_plus_f32(x[i], y[i]))
 EACH(times, float, tvmrt_times_f32(x[i], y[i]))
 EACH(over, float, tvmrt_over_f32(x[i], y[i]))
+EACH(larger, float, tvmrt_max_f32(x[i], y[i]))
+EACH(smaller, float, tvmrt_min_f32(x[i], y[i]))
 EACH(less, int32_t, tvmrt_less_f32(x[i], y[i]))
 EACH(nearest, int32_t, ((void)y, tvmrt_nearest_f32(x[i])))
 EACH(quantised, int32_t, tvmrt_quantize_int8(x[i], y[i], 3))
@@ -71,6 +75,14 @@ def test_bits_are_those_of_a_float_unit(name, library):
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(z), nan)
     np.testing.assert_array_equal(z.view(np.uint32)[~nan], expected.view(np.uint32)[~nan])
+
+
+@pytest.mark.parametrize("name, exact", [("larger", np.maximum), ("smaller", np.minimum)])
+def test_ends_of_pairs_are_numpys(name, exact, library):
+    x, y = pairs(np.random.default_rng(18))
+    z = np.zeros_like(x)
+    library[name](pointer(x), pointer(y), pointer(z), x.size)
+    np.testing.assert_array_equal(z, exact(x, y))
 
 
 def test_order_and_integers(library):

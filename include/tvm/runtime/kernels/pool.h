@@ -72,7 +72,7 @@ static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_window* window, const
     for (int h = 0; h < window->count[1]; h++) {
       const float* from = x + d * window->step[0] + h * window->step[1];
       for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {
-        if (!(*from <= best) && best == best) best = *from;
+        best = tvmrt_max_f32(best, *from);
       }
     }
   }

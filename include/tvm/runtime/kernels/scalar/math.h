@@ -39,11 +39,24 @@ TVMRT_INLINE float tvmrt_copysign_f32(float size, float sign) {
                              (tvmrt_bits_f32(sign) & 0x80000000u));
 }
 
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen)) || \
+    defined(TVMRT_ORDER_BY_BITS)
+/* Integers in the order of the floats, behind them NaN of both signs: where nothing else compares
+   floats, each comparison is a call. */
+TVMRT_INLINE uint32_t tvmrt_order_f32(float x) {
+  const uint32_t bits = tvmrt_bits_f32(x);
+  return (bits ^ (0u - (bits >> 31)) >> 1) - 0x807FFFFFu;
+}
+#define TVMRT_ABOVE_F32(a, b) (tvmrt_order_f32(a) > tvmrt_order_f32(b))
+#else
+#define TVMRT_ABOVE_F32(a, b) ((a) > (b) || (a) != (a))
+#endif
+
 /*! \brief Larger of both; NaN if either is. */
-TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return a > b || a != a ? a : b; }
+TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return TVMRT_ABOVE_F32(a, b) ? a : b; }
 
 /*! \brief Smaller of both; NaN if either is. */
-TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return a < b || a != a ? a : b; }
+TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return TVMRT_ABOVE_F32(-a, -b) ? a : b; }
 
 /*! \brief x brought between lo and hi; NaN stays. */
 TVMRT_INLINE float tvmrt_clamp_f32(float x, float lo, float hi) {
