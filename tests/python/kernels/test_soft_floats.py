@@ -1,5 +1,5 @@
-"""Floats by integers (``scalar/soft.h``, their order in ``scalar/math.h``) and what integer networks do
-with them, against numpy."""
+"""Floats by integers (``scalar/soft.h``; their order in ``scalar/math.h``) and what integer
+networks do with them, against numpy."""
 
 from __future__ import annotations
 
