@@ -119,6 +119,15 @@ def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
     assert packing.merge_rests([rest, other]) == ["TVMRT_DEFINE_REST_F32(8, 1, 5)", lines[1]]
 
 
+@pytest.mark.parametrize(("channels", "window"), [(240, 960), (168, 672), (48, 1152), (400, 512)])
+def test_two_threads_get_about_as_many_channels_of_one_pixel(channels: int, window: int) -> None:
+    (machine,) = get_target("x86-64", ["v4"]).levels
+    block = packing.choose_tiles(1, channels, window, machine).block
+    blocks = -(-channels // block)
+    vectors = -(-channels // machine.lanes)  # which no tile cuts
+    assert -(-blocks // 2) * block <= 1.25 * -(-vectors // 2) * machine.lanes
+
+
 def test_few_channels_take_half_vectors() -> None:
     """Which cost as much, and less where the processor splits full ones."""
     for channels in (1, 8):

@@ -43,7 +43,7 @@ static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t 
           : kind == ROWS ? tvmrt_share_rows(units, rows, width, task, tasks)
                          : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
       const int64_t area = take(&share, n, block, rows), most = kind == BATCH ? n * width : slack;
-      if (kind != ROWS && rows > 1 && area * tasks > batch * n * rows + most * tasks) return 1;
+      if (kind != ROWS && area * tasks > batch * n * rows + most * tasks) return 1;
       if (share.begin.row % width != 0) return 2;
     }
     for (int64_t i = 0; i < units * rows; i++) {
@@ -70,9 +70,17 @@ static int check_batch(void) {
          tvmrt_share_end(&two) != 21;
 }
 
+/* A pixel of 240 channels in blocks of 128, and in blocks of 80: two tasks have a block each; two
+   blocks and one. */
+static int check_pixel(void) {
+  const tvmrt_share one = tvmrt_share_units(1, 240, 128, 1, 1, 0, 2);
+  const tvmrt_share two = tvmrt_share_units(1, 240, 80, 1, 1, 0, 2);
+  return tvmrt_share_is_empty(&one) || tvmrt_share_end(&one) != 1 || tvmrt_share_end(&two) != 2;
+}
+
 int main(void) {
-  if (check_batch() != 0) {
-    puts("batch");
+  if (check_batch() != 0 || check_pixel() != 0) {
+    puts("batch or pixel");
     return 1;
   }
   static const int64_t batches[] = {1, 3, 12}, columns[] = {1, 5, 64, 197, 960};

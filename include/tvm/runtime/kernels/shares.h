@@ -32,7 +32,8 @@ static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, 
   const int64_t number = inside / (block * (rows > 0 ? rows : 1));
   const int64_t left = n - number * block, columns = left < block ? left : block;
   const int64_t over = inside - number * block * rows;
-  const int64_t row = columns > 0 ? (over / columns + width / 2) / width * width : 0;
+  const int64_t apart = width < rows ? width : rows; /* cuts, of which the nearest one is taken */
+  const int64_t step = columns * apart, row = step > 0 ? (over + step / 2) / step * apart : 0;
   const int after = row > 0 && row >= rows;
   const tvmrt_cut cut = {image * blocks + number + after, after ? 0 : row};
   return cut;

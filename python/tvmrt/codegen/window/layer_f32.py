@@ -27,7 +27,7 @@ WEIGHT_BYTES = 512 << 10  # of a group in bfloat16, above which blocks of channe
 # Fifths of the work of a layer that are worth sharing: a weight that is used once comes from the
 # cache while nothing else is done; layers of few pixels stand alone in networks of microseconds.
 FEW_USES = 4
-ONE_USE = 8
+ONE_USE = 16
 SOME_USES = 2
 MOVED_WORK = 36  # multiply-adds in which half of a float moves to another core, twice
 MOST_MOVED = 5 * PARALLEL_WORK  # TVMRT_PARALLEL_MIN_PRODUCT

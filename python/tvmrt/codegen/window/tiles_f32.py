@@ -30,6 +30,8 @@ LINE_BYTES = 64  # of a line of the cache
 NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what passes through it
 FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
 FAR_STEP = 0.4  # and for the rest of a step, however many lines
+FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
+UNEVEN = 1.25  # times as long as could be a thread's part may be
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
@@ -306,12 +308,28 @@ class _Sizes:
         them faster."""
         full = machine.lanes
         most = self.kind.most_vectors
+        most_share = self._most_share(machine)
         for lanes in [full // 2, full] if full >= 8 and self.kind.half_vectors else [full]:
             fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
             for vectors in range(1, min(most, ceil_div(self.out_channels, lanes)) + 1):
                 block = lanes * vectors
+                if self._share(block) > most_share:
+                    continue
                 if not self.shared % block or round_up(self.out_channels, block) <= self.shared:
                     yield from self._of_block(machine, lanes, vectors, fma)
+
+    def _share(self, block: int) -> int:
+        """Channels of the longer part where two threads have whole blocks."""
+        return min(ceil_div(ceil_div(self.out_channels, block), 2) * block, self.out_channels)
+
+    def _most_share(self, machine: VectorMachine) -> float:
+        """As many channels as one of two threads may have where a pixel alone reads weights that
+        are worth a thread, so that the other one has about as many."""
+        alone = self.rows != (1,) or self.kind.words or not getattr(machine, "threads", False)
+        if alone or self.window * self.out_channels < FAR_WEIGHTS:
+            return self.out_channels
+        vectors = range(1, self.kind.most_vectors + 1)
+        return UNEVEN * min(self._share(machine.lanes * count) for count in vectors)
 
     def _of_block(
         self, machine: VectorMachine, lanes: int, vectors: int, fma: float
