@@ -42,11 +42,17 @@ enum {
  * by its worker. QUIT ends the thread. */
 typedef enum { IDLE, POSTED, RUNNING, DONE, QUIT } worker_state;
 
+/* What a launch tells a worker lies in one line with the state: it comes with it from the caller's
+ * cache. */
 typedef struct worker {
   _Alignas(CACHE_LINE) _Atomic int state;
   _Atomic bool asleep;
+  bool watched;        /* whether the task tells for how long it was off a processor */
   _Atomic int barrier; /* number of barriers that this slot's task has reached */
   int task_id;
+  FTVMParallelLambda lambda;
+  void* cdata;
+  TVMParallelGroupEnv env;
   int rc;
   double off; /* seconds of a watched task during which its thread had no processor */
   char error[ERROR_BYTES];
@@ -54,14 +60,6 @@ typedef struct worker {
   tvmrt_mutex lock;
   tvmrt_cond wake;
 } worker;
-
-/* What the tasks of the running launch share; written before they are posted. */
-static struct {
-  FTVMParallelLambda lambda;
-  void* cdata;
-  TVMParallelGroupEnv env;
-  bool watched; /* whether tasks tell for how long they were off a processor */
-} job;
 
 static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no thread */
 static _Atomic int num_started = 1; /* slots with a running thread, and slot 0 */
@@ -145,10 +143,10 @@ static double seconds_off(void) { return tvmrt__seconds() - tvmrt__thread_second
 /* The error text is the thread's own: it goes along in the slot, from which collect_errors() takes
  * it. */
 static void run_task(worker* w) {
-  const bool watched = job.watched;
+  const bool watched = w->watched;
   const double before = watched ? seconds_off() : 0.0;
   tvmrt__forget_error(); /* of an earlier task on this thread */
-  w->rc = job.lambda(w->task_id, &job.env, job.cdata);
+  w->rc = w->lambda(w->task_id, &w->env, w->cdata);
   if (w->rc != 0) (void)snprintf(w->error, sizeof(w->error), "%s", TVMGetLastError());
   w->off = watched ? seconds_off() - before : 0.0;
 }
@@ -187,10 +185,12 @@ static void wait_for_post(worker* w) {
   sleep_until_woken(w);
 }
 
-/* Take a posted task; false if somebody else did, or there is none. */
+/* Take a posted task; false if somebody else did, or there is none. The look in front leaves the line
+ * where it is: an exchange that fails takes it from the worker that will write there. */
 static bool claim(worker* w) {
   int expected = POSTED;
-  return atomic_compare_exchange_strong(&w->state, &expected, RUNNING);
+  return atomic_load_explicit(&w->state, memory_order_relaxed) == POSTED &&
+         atomic_compare_exchange_strong(&w->state, &expected, RUNNING);
 }
 
 /* Between the look at the state and the claim the caller may have taken the task over: then wait
@@ -300,12 +300,19 @@ static int run_alone(FTVMParallelLambda flambda, void* cdata) {
 }
 
 /* Tasks go to `count` slots from `first` on, task i to the i-th of them. */
-static void post_tasks(int first, int count) {
+static void post_tasks(FTVMParallelLambda flambda, void* cdata, bool watched, int first,
+                       int count) {
   int i;
   for (i = 0; i < count; ++i) {
-    workers[first + i].task_id = i;
-    workers[first + i].rc = 0;
-    atomic_store_explicit(&workers[first + i].barrier, 0, memory_order_relaxed);
+    worker* w = &workers[first + i];
+    w->watched = watched;
+    w->task_id = i;
+    w->lambda = flambda;
+    w->cdata = cdata;
+    w->env.sync_handle = &workers[first];
+    w->env.num_task = count;
+    w->rc = 0;
+    atomic_store_explicit(&w->barrier, 0, memory_order_relaxed);
   }
   for (i = first == 0 ? 1 : first; i < first + count; ++i) {
     atomic_store(&workers[i].state, POSTED); /* ordered before the look at `asleep` */
@@ -313,8 +320,8 @@ static void post_tasks(int first, int count) {
   }
 }
 
-/* Ends when all workers are through with this launch, so that `job` and the slots may be written
- * again. Where the caller does no work of its own, it takes over none either. */
+/* Ends when all workers are through with this launch, so that the slots may be written again. Where
+ * the caller does no work of its own, it takes over none either. */
 static void finish_tasks(int first, int count) {
   int i;
   for (i = first + count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
@@ -372,12 +379,7 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
   double own;
   count = start_workers(first + count) - first;
   if (count == 0) return run_alone(flambda, cdata);
-  job.lambda = flambda;
-  job.cdata = cdata;
-  job.env.num_task = count;
-  job.env.sync_handle = &workers[first];
-  job.watched = makes_truces && tvmrt__is_watched(begin);
-  post_tasks(first, count);
+  post_tasks(flambda, cdata, makes_truces && tvmrt__is_watched(begin), first, count);
   if (caller_works) run_task(&workers[0]);
   own = makes_truces ? tvmrt__seconds() : 0.0;
   finish_tasks(first, count);
