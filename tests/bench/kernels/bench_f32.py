@@ -308,7 +308,8 @@ int op(const float* x, const float* w, float* y) {{
       .batch = {{1, {batch}}}, .m = {m}, .n = {n}, .k = {k}, .a_batch = {{0, {m * k}}},
       .b_batch = {{0, {k * n}}}, .y_batch = {{0, {m * n}}}, .a_stride = {k}, .b_stride = {stride},
       .y_stride = {n}, .lo = -INFINITY, .hi = INFINITY, .b_order = TVMRT_B_{order}}};
-  return tvmrt_matmul_f32(&layer, &tiles, x, w, NULL, NULL, y, NULL, NULL);
+  const tvmrt_data_f32 data = {{x, w, NULL, NULL, y, NULL, NULL}};
+  return tvmrt_matmul_f32(&layer, &tiles, &data);
 }}""",
         tiles,
     )

@@ -94,8 +94,9 @@ int run_{index}({arguments}) {{
       {r_stride},
       .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])},
       .b_order = TVMRT_B_{case.order}}};
-  return tvmrt_matmul_f32(&layer, &tiles, a, b, bias, r, y,
-      {f"add_index_{index}" if case.epilogue else "NULL"}, ctx);
+  const tvmrt_data_f32 data = {{a, b, bias, r, y,
+      {f"add_index_{index}" if case.epilogue else "NULL"}, ctx}};
+  return tvmrt_matmul_f32(&layer, &tiles, &data);
 }}
 """
 

@@ -70,8 +70,8 @@ static inline int tvmrt_matmul_bf16_block(const tvmrt_matmul_f32_job* job, int64
   const int block = job->tiles->block, pairs = (layer->k + 1) / 2;
   const int count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
-  const float* a = job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1];
-  const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  const float* a = job->data->x + outer * layer->a_batch[0] + inner * layer->a_batch[1];
+  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
   tvmrt_segment_f32 segment = {(const float*)(const void*)scratch->rows, 0};
   tvmrt_tile_row_f32_args row;
   int rc = 0;
@@ -153,10 +153,8 @@ static inline int tvmrt_matmul_bf16_task(int task, TVMParallelGroupEnv* env, voi
 /*! \brief y = clamp(a * b + bias + residual), then the epilogue; as tvmrt_matmul_f32() but for the
  * rounding of a and b to bfloat16. The tiles are those of pairs. */
 static inline int tvmrt_matmul_bf16(const tvmrt_matmul_f32_layer* layer,
-                                    const tvmrt_tiles_f32* tiles, const float* a, const float* b,
-                                    const float* bias, const float* residual, float* y,
-                                    tvmrt_epilogue_f32 epilogue, const void* ctx) {
-  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
+                                    const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
+  tvmrt_matmul_f32_job job = {layer, tiles, data};
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
   const int64_t work = batch * layer->m * layer->n * (((int64_t)layer->k + 1) / 2);
   return tvmrt_launch(tvmrt_matmul_bf16_task, &job, work,

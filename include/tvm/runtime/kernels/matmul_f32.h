@@ -52,13 +52,7 @@ enum { TVMRT_MATMUL_MANY_ROWS = 64 };
 typedef struct {
   const tvmrt_matmul_f32_layer* layer;
   const tvmrt_tiles_f32* tiles;
-  const float* a;
-  const float* b;
-  const float* bias;
-  const float* residual;
-  float* y;
-  tvmrt_epilogue_f32 epilogue;
-  const void* ctx;
+  const tvmrt_data_f32* data;
 } tvmrt_matmul_f32_job;
 
 /*! \brief Bytes of scratch memory that each task of the layer takes, 0 for none. */
@@ -167,6 +161,7 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
                                         int64_t run, int64_t x_stride,
                                         tvmrt_tile_row_f32_args* row) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
+  const tvmrt_data_f32* data = job->data;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
   memset(row, 0, sizeof(*row));
   row->tiles = job->tiles;
@@ -179,15 +174,15 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->tile.residual_stride = layer->residual_stride;
   row->tile.lo = layer->lo;
   row->tile.hi = layer->hi;
-  row->bias = job->bias ? job->bias + c : NULL;
-  row->out = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
-  row->residual = job->residual ? job->residual + outer * layer->residual_batch[0] +
-                                      inner * layer->residual_batch[1] + c
-                                : NULL;
+  row->bias = data->bias ? data->bias + c : NULL;
+  row->out = data->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
+  row->residual = data->residual ? data->residual + outer * layer->residual_batch[0] +
+                                       inner * layer->residual_batch[1] + c
+                                 : NULL;
   row->pixel = batch * layer->m;
   row->channel = c;
-  row->epilogue = job->epilogue;
-  row->ctx = job->ctx;
+  row->epilogue = data->epilogue;
+  row->ctx = data->ctx;
 }
 
 /* Rows [begin, end) of one block of columns of one product of the batch. `more`: whether another one
@@ -197,8 +192,9 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
-  const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
-  tvmrt_segment_f32 segment = {job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1], 0};
+  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  tvmrt_segment_f32 segment = {job->data->x + outer * layer->a_batch[0] + inner * layer->a_batch[1],
+                               0};
   tvmrt_tile_row_f32_args row;
   tvmrt_matmul_f32_row(job, batch, c, layer->k, layer->a_stride, &row);
   row.tile.segments = &segment;
@@ -277,24 +273,16 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
  * \brief y = clamp(a * b + bias + residual), then the epilogue.
  * \param layer Sizes, strides, bounds and the order of b.
  * \param tiles Register tiles whose widths cover m rows.
- * \param a Left factor, rows of k contiguous floats.
- * \param b Right factor in the order that the layer says.
- * \param bias One float a column, filled up with zeros to whole blocks, or NULL for none.
- * \param residual Added before the bounds, rows of n floats, or NULL; may be y.
- * \param y Product; must not overlap a or b.
- * \param epilogue Called on finished parts of y, or NULL; a row of the batch is a pixel, a column
- *        a channel.
- * \param ctx Given to the epilogue.
+ * \param data x is a, rows of k contiguous floats; w is b, in the order that the layer says. To the
+ *        epilogue a row of the batch is a pixel, a column a channel.
  * \return 0; -1 if there is no scratch memory or a thread failed.
  *
  * Uses the threads of the runtime where the product is large enough. The result does not depend on
  * their number.
  */
 static inline int tvmrt_matmul_f32(const tvmrt_matmul_f32_layer* layer,
-                                   const tvmrt_tiles_f32* tiles, const float* a, const float* b,
-                                   const float* bias, const float* residual, float* y,
-                                   tvmrt_epilogue_f32 epilogue, const void* ctx) {
-  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
+                                   const tvmrt_tiles_f32* tiles, const tvmrt_data_f32* data) {
+  tvmrt_matmul_f32_job job = {layer, tiles, data};
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
   return tvmrt_launch(tvmrt_matmul_f32_task, &job, batch * layer->m * layer->n * layer->k,
                       TVMRT_PARALLEL_MIN_PRODUCT);

@@ -14,7 +14,6 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
-from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
@@ -253,23 +252,23 @@ class _MatMulPrinter(_Product):
             return
         f, tiles, residual = self.f, self._tiles(), self.epilogue.residual
         a, b = self.node.inputs[:2]
-        names = {
-            "a": self._pointer(a, "a"),
-            "b": self._b_pointer(b, tiles),
+        y_stride = self.row.strides[self.Y]
+        data = {
+            "x": self._pointer(a, "a"),
+            "w": self._b_pointer(b, tiles),
             "bias": self._bias(tiles),
             "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
             "y": f.write(),
         }
-        y_stride = self.row.strides[self.Y]
-        row_function, context = emit_row_epilogue(
+        data["epilogue"], data["ctx"] = emit_row_epilogue(
             f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
         )
         if self.is_layer:
-            self._print_conv(tiles, {**names, "epilogue": row_function, "ctx": context})
+            self._print_conv(tiles, data)
             return
         outer, inner = self.batches[:-2], self.batches[-2:]
         self._print_layer(tiles, inner, tiles.block)
-        self._print_calls(outer, names, row_function, context)
+        self._print_calls(outer, data)
 
     def _emit_board(self, layer: MicroLayer) -> None:
         """Print a call of the microcontrollers' kernel."""
@@ -297,7 +296,7 @@ class _MatMulPrinter(_Product):
             return "NULL"
         return self.f.constant("bias", packing.pad_channels(bias.data, tiles.packed))
 
-    def _print_conv(self, tiles, operands: dict[str, str]) -> None:
+    def _print_conv(self, tiles, data: dict[str, str]) -> None:
         """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
         in cache."""
         f, row = self.f, self.row
@@ -308,7 +307,7 @@ class _MatMulPrinter(_Product):
         f.include(f"{kernel}.h")
         print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
         print_tiles(f, tiles)
-        print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
+        print_data_f32(f, data)
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
 
     def _print_layer(self, tiles, batches, block: int) -> None:
@@ -355,7 +354,7 @@ class _MatMulPrinter(_Product):
         )
         print_tiles(f, tiles)
 
-    def _print_calls(self, outer, names, row_function: str, context: str) -> None:
+    def _print_calls(self, outer, data: dict[str, str]) -> None:
         f = self.f
         variables = [f.fresh(f"i{k}") for k in range(len(outer))]
         with ExitStack() as stack:
@@ -364,19 +363,18 @@ class _MatMulPrinter(_Product):
                     f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})")
                 )
 
-            def place(key: str, operand: int, scale: int = 1) -> str:
-                if names[key] == "NULL" or not outer:
-                    return names[key]
+            def place(key: str, operand: int) -> str:
+                if data[key] == "NULL" or not outer:
+                    return data[key]
+                scale = self.scale if key == "w" else 1
                 scaled = [
                     Loop(loop.extent, tuple(s * scale for s in loop.strides)) for loop in outer
                 ]
-                return f"{names[key]} + {index(scaled, variables, operand)}"
+                return f"{data[key]} + {index(scaled, variables, operand)}"
 
-            product = call(
-                f"tvmrt_matmul_{self.kind.driver}", "&layer", "&tiles",
-                place("a", self.A), place("b", self.B, self.scale), names["bias"],
-                place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
-            )  # fmt: skip
+            operands = {"x": self.A, "w": self.B, "residual": self.RESIDUAL, "y": self.Y}
+            print_data_f32(f, {**data, **{key: place(key, at) for key, at in operands.items()}})
+            product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")
         f.line("return 0;" if outer else f"return {product};")
