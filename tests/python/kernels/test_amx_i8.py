@@ -23,7 +23,7 @@ from i8_case import (
 from kernel_build import PARALLEL
 
 from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.matrices_i8 import looks_ahead, suited
+from tvmrt.codegen.window.matrices_i8 import FETCHED_AHEAD, bytes_ahead, looks_ahead, suited
 
 pytestmark = pytest.mark.skipif("amx" not in usable_formats(), reason="no AVX512_VNNI here")
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
@@ -91,6 +91,14 @@ def test_bytes_are_numpys(tmp_path_factory, name, signed, w_zero):
 def test_layers_look_ahead_where_weights_are_many():
     ahead = [name for name in CASES if looks_ahead(made(name, False, _zeros(name), 0))]
     assert ahead == ["plane-ahead", "flat-deep", "ahead"]
+
+
+def test_weights_of_a_run_are_fetched_no_further_than_they_go():
+    """Behind those of a library lie the next layer's."""
+    for name in CASES:
+        conv = made(name, False, _zeros(name), 0)
+        assert bytes_ahead(conv) == FETCHED_AHEAD
+        assert bytes_ahead(replace(conv, widest=None)) <= conv.weight_bytes
 
 
 def _zeros(name: str) -> np.ndarray:

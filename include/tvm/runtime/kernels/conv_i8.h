@@ -61,7 +61,8 @@ typedef struct tvmrt_conv_i8 {
   int32_t
       threads;   /*!< 1: on the caller only; so many at most where the work is worth it; 0: any. */
   int32_t flat;  /*!< 1: windows are gathered across rows, so that all pixels are one. */
-  int32_t ahead; /*!< 1: the weights of the next block are fetched while one is multiplied. */
+  int32_t ahead; /*!< Tiles of matrices fetch weights so many bytes before they are multiplied,
+                      those of the layers behind too; 0: they do not. */
   int32_t plane; /*!< Pixels from one row to the next of an image that lies in scratch with its
                       padding, all of it a row for tiles of matrices; else 0. */
   int32_t words; /*!< Quads that tiles of matrices multiply at once. */
@@ -98,8 +99,10 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: sums of the windows of a chunk */
   int32_t* acc;            /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
-  int32_t image;      /* the one that lies in scratch */
-  int32_t configured; /* pixels that tiles of matrices are ready for */
+  const int8_t* ahead_end; /* of the weights that this task fetches */
+  int32_t products;        /* of registers, in a tile */
+  int32_t image;           /* the one that lies in scratch */
+  int32_t configured;      /* pixels that tiles of matrices are ready for */
 } tvmrt_conv_i8_walk;
 
 /*!
@@ -285,16 +288,24 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
   }
 }
 
-/*! \brief What tiles of matrices fetch while the block from `channel` on is multiplied, in as many
- * equal parts as there are products. */
-static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int64_t padded, int32_t pixels) {
+/*! \brief What tiles of matrices fetch while a task multiplies `blocks` of weights from `block` on, in
+ * as many equal parts as there are products: as many bytes as these blocks have, c->ahead bytes
+ * behind them, so that what layers with little to read fetch is there for those with much. Who
+ * has a share of the blocks fetches the next one of it alone. */
+static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block, int32_t blocks,
+                                            int64_t chunks) {
   const tvmrt_conv_i8* c = w->conv;
-  const int32_t tiles = (pixels + c->wt - 1) / c->wt;
-  const int32_t steps = c->rows.segments * (c->rows.run / (4 * c->words)) * tiles;
-  const int32_t packed = c->packed > 0 ? c->packed : c->block;
-  const int64_t lines = c->block * c->channel_bytes / 64;
-  w->args.ahead = w->data->weights + (padded + packed) * c->channel_bytes;
-  w->args.ahead_lines = (int32_t)((lines + steps - 1) / steps);
+  const int32_t packed = c->packed > 0 ? c->packed : c->block, all = c->groups * c->blocks;
+  const int64_t one = packed * c->channel_bytes, tiles = (c->chunk + c->wt - 1) / c->wt;
+  const int64_t from = (int64_t)(block / c->blocks) * c->padded + block % c->blocks * c->block;
+  const int64_t numbers = blocks == all ? 8 * (int64_t)c->groups * c->padded : 0;
+  const int64_t bytes = (int64_t)blocks * c->block * c->channel_bytes + numbers;
+  w->products = c->rows.segments * (c->rows.run / (4 * c->words));
+  w->args.ahead = w->data->weights + from * c->channel_bytes +
+                  (blocks < all && one < c->ahead ? one : c->ahead);
+  w->ahead_end = w->args.ahead + bytes;
+  const int64_t parts = chunks * tiles * blocks * w->products;
+  w->args.ahead_lines = (int32_t)((bytes / 64 + parts - 1) / parts);
 }
 
 /*! \brief All pixels of a chunk by tiles of matrices. */
@@ -306,6 +317,10 @@ static inline void tvmrt_conv_i8_matrices(tvmrt_conv_i8_walk* w, const tvmrt_til
   w->args.tiles = !some ? pixels / c->wt : c->rest > 0 ? pixels / c->rest : 1;
   w->args.left = some ? 0 : pixels % c->wt;
   tile[some](&w->args, offset, y, sums);
+  if (w->args.ahead_lines == 0) return;
+  w->args.ahead +=
+      64 * (int64_t)w->args.ahead_lines * (w->args.tiles + (w->args.left > 0)) * w->products;
+  if (w->args.ahead >= w->ahead_end) w->args.ahead_lines = 0;
 }
 
 /*! \brief All pixels of a chunk for one block of channels. */
@@ -326,7 +341,6 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
   w->args.w_step = 4 * (behind < c->packed ? behind : c->packed);
   if (c->words > 0) tvmrt_conv_i8_vectors(w, group, channel);
-  if (c->ahead) tvmrt_conv_i8_look_ahead(w, padded, pixels);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
@@ -429,6 +443,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
   }
   if (chunk0 == chunk1 || block0 == block1) return 0;
   if (tvmrt_conv_i8_begin(&w, c, data, &scratch) != 0) return -1;
+  if (c->ahead > 0) tvmrt_conv_i8_look_ahead(&w, block0, block1 - block0, chunk1 - chunk0);
   for (int32_t b = block0; b < block1; b += c->blocks_at_once) {
     const int32_t end = block1 - b < c->blocks_at_once ? block1 : b + c->blocks_at_once;
     int32_t row = -1;

@@ -19,6 +19,10 @@ LINE = 64  # bytes
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
 NEAR_WEIGHTS = 24 * 1024  # bytes
 MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
+# Bytes by which weights are fetched before they are multiplied. Memory takes twice the time for the
+# last layers of a network that their products take, so that those in front fetch for them; a
+# second-level cache of 2 MiB holds them beside a layer's tensors.
+FETCHED_AHEAD = 256 * 1024
 SECOND_LEVEL_CYCLES = 16.0  # in which a register of weights comes from the second-level cache
 FIRST_CYCLES = 2000.0  # in which a task makes the registers ready, and gives them back
 GATHERED_IMAGE = 256 * 1024  # bytes of all windows, beside which weights are many
@@ -102,13 +106,21 @@ def is_far(layer: ConvI8) -> bool:
     return layer.weight_bytes > NEAR_WEIGHTS
 
 
+def bytes_ahead(layer: ConvI8) -> int:
+    """By how many bytes tiles fetch weights before they are multiplied: past the layer's end those
+    of the layers behind, which lie there in a library; not where a run has packed them."""
+    if layer.shares:
+        return FETCHED_AHEAD
+    return layer.block * layer.channel_bytes if looks_ahead(layer) else 0
+
+
 def members_of_matrices(layer: ConvI8) -> dict[str, object]:
     """The members of a layer's ``tvmrt_conv_i8`` for tiles of matrices."""
     if layer.depthwise or not layer.fmt.matrices:
         return {}
     return {
         "flat": int(layer.flat),
-        "ahead": int(looks_ahead(layer)),
+        "ahead": bytes_ahead(layer),
         "plane": layer.window.reach(2) if layer.plane else 0,
         "words": words_at_once(layer.plan.run),
         "end": "tvmrt_amx_i8_end",
