@@ -266,19 +266,32 @@ TVMRT_INLINE void tvmrt_winograd_write_square(int size, const tvmrt_winograd_job
 
 /* ---- all squares ---- */
 
-/* Tasks begin with whole tiles. Few squares are shared by channels, which also reads each weight only
-   once; every task then transforms the input, beside out_channels products an instruction or two for
-   each of seven. */
+/* Time of the largest task where tasks share squares by whole tiles, of which the last may be narrow: 1 is
+   ideal. */
+static inline float tvmrt_winograd_imbalance(int64_t count, int64_t width, int num_task) {
+  int64_t most = 0;
+  for (int task = 0; task < num_task; task++) {
+    const int64_t own = tvmrt_task_begin(count, width, task + 1, num_task) -
+                        tvmrt_task_begin(count, width, task, num_task);
+    if (own > most) most = own;
+  }
+  return (float)(most * num_task) / (float)(count > 0 ? count : 1);
+}
+
+/* Few squares are shared by channels, which also reads each weight only once; every task then transforms
+   all of the input, which takes as long as TVMRT_WINOGRAD_READING products of each of it. */
+#define TVMRT_WINOGRAD_READING 40.0f
 static inline tvmrt_winograd_part tvmrt_winograd_part_of(const tvmrt_winograd_job* job, int task,
                                                          int num_task) {
   const tvmrt_winograd_f32* layer = job->layer;
   const int channels = layer->out_channels, block = job->tiles->block;
   const int64_t width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t count = (int64_t)layer->window.batch * layer->down * layer->across;
-  const float by_squares = tvmrt_task_imbalance((count + width - 1) / width, num_task);
-  const float by_channels = tvmrt_task_imbalance((channels + block - 1) / block, num_task);
+  const float by_squares = tvmrt_winograd_imbalance(count, width, num_task);
+  const float by_channels = tvmrt_task_imbalance((channels + block - 1) / block, num_task) +
+                            TVMRT_WINOGRAD_READING * (float)(num_task - 1) / (float)channels;
   tvmrt_winograd_part part = {0, count, 0, channels};
-  if (by_channels + 7.0f / (float)channels < by_squares) {
+  if (tvmrt_by_channels(by_channels, by_squares, INFINITY, (float)count, num_task)) {
     part.c_begin = (int)tvmrt_task_begin(channels, block, task, num_task);
     part.c_end = (int)tvmrt_task_begin(channels, block, task + 1, num_task);
   } else {
