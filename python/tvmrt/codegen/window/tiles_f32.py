@@ -31,7 +31,7 @@ NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what p
 FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
 FAR_STEP = 0.4  # and for the rest of a step, however many lines
 FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
-UNEVEN = 1.25  # times as long as could be a thread's part may be
+UNEVEN = 1.2  # times as long as could be a thread's part may be
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
