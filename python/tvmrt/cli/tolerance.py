@@ -1,8 +1,9 @@
 """How far a result may be from the right one, by the kind of its elements.
 
 - floats: ``|error| <= 1e-3 |right| + max(1e-4 max|right|, 10 noise, 1e-6)``, element by element
-- what is made of products in bfloat16: ``|error| <= 2**-6 max|right|`` behind one layer; behind a
-  network, which may make it larger, half of max|right|: what that means for results, data tell
+- what is made of products in bfloat16, or by a DynamicQuantizeLSTM, whose state has 8 bits as well
+  in onnxruntime: ``|error| <= 2**-6 max|right|`` behind one layer; behind a network, which may make
+  it larger, half of max|right|: what that means for results, data tell
 - 8-bit integers: at most 1 step, or the noise if that is more
 - other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
 
