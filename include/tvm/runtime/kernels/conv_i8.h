@@ -99,10 +99,10 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: sums of the windows of a chunk */
   int32_t* acc;            /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
-  const int8_t* ahead_end; /* of the weights that this task fetches */
-  int32_t products;        /* of registers, in a tile */
-  int32_t image;           /* the one that lies in scratch */
-  int32_t configured;      /* pixels that tiles of matrices are ready for */
+  const int8_t* ahead; /* weights that this task fetches next, and their end */
+  const int8_t* ahead_end;
+  int32_t image;      /* the one that lies in scratch */
+  int32_t configured; /* pixels that tiles of matrices are ready for */
 } tvmrt_conv_i8_walk;
 
 /*!
@@ -141,6 +141,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.added_step = data->added_stride;
   w->args.words = c->words;
   w->args.configured = &w->configured;
+  w->args.ahead = &w->ahead;
   w->configured = 0;
   w->args.plane = c->plane;
   w->args.valid = c->window.out[2];
@@ -300,12 +301,12 @@ static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block
   const int64_t from = (int64_t)(block / c->blocks) * c->padded + block % c->blocks * c->block;
   const int64_t numbers = blocks == all ? 8 * (int64_t)c->groups * c->padded : 0;
   const int64_t bytes = (int64_t)blocks * c->block * c->channel_bytes + numbers;
-  w->products = c->rows.segments * (c->rows.run / (4 * c->words));
-  w->args.ahead = w->data->weights + from * c->channel_bytes +
-                  (blocks < all && one < c->ahead ? one : c->ahead);
-  w->ahead_end = w->args.ahead + bytes;
-  const int64_t parts = chunks * tiles * blocks * w->products;
-  w->args.ahead_lines = (int32_t)((bytes / 64 + parts - 1) / parts);
+  w->ahead = w->data->weights + from * c->channel_bytes +
+             (blocks < all && one < c->ahead ? one : c->ahead);
+  w->ahead_end = w->ahead + bytes;
+  const int32_t products = c->rows.segments * (c->rows.run / (4 * c->words));
+  const int64_t parts = chunks * tiles * blocks * (2 * products + c->wt * c->block / 64);
+  w->args.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);
 }
 
 /*! \brief All pixels of a chunk by tiles of matrices. */
@@ -317,10 +318,7 @@ static inline void tvmrt_conv_i8_matrices(tvmrt_conv_i8_walk* w, const tvmrt_til
   w->args.tiles = !some ? pixels / c->wt : c->rest > 0 ? pixels / c->rest : 1;
   w->args.left = some ? 0 : pixels % c->wt;
   tile[some](&w->args, offset, y, sums);
-  if (w->args.ahead_lines == 0) return;
-  w->args.ahead +=
-      64 * (int64_t)w->args.ahead_lines * (w->args.tiles + (w->args.left > 0)) * w->products;
-  if (w->args.ahead >= w->ahead_end) w->args.ahead_lines = 0;
+  if (w->ahead >= w->ahead_end) w->args.ahead_lines = 0;
 }
 
 /*! \brief All pixels of a chunk for one block of channels. */

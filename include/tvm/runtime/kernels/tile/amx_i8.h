@@ -365,6 +365,12 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, const tvmrt_amx_i8_out* o
   }
 }
 
+/* Fetches lines of weights into the second-level cache. */
+TVMRT_INLINE const int8_t* tvmrt_amx_i8_fetch(const int8_t* ahead, int32_t lines) {
+  for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+  return ahead;
+}
+
 /*! \brief The tiles of a call; all numbers and is_usual are literals. To finish a tile while the next
  * one is multiplied gains nothing: registers are stored by as many operations as wait for one another,
  * and the two share one of the units for vectors. */
@@ -377,7 +383,7 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, in
   const int rest = a->extras > 0 || run % bytes != 0;
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, (uint8_t*)y);
   const int32_t left = a->left < wt ? a->left : 0; /* always less, which compilers cannot know */
-  const int8_t* ahead = a->ahead;
+  const int8_t* ahead = lines > 0 ? *a->ahead : NULL;
   for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
     const int64_t from = offset + first * x_step;
@@ -386,19 +392,23 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, in
       const uint8_t* x = a->segment[s] + from;
       int64_t quad = s * quads;
       for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
-        for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+        ahead = tvmrt_amx_i8_fetch(ahead, lines);
         tvmrt_amx_i8_step(ob, wt, is_signed, is_far, x + k, x_step, a->vector, quad);
       }
     }
     tvmrt_amx_i8_sums(ob, wt, all);
     tvmrt_amx_i8_places places = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
     if (is_usual) {
-      while (tvmrt_amx_i8_more(&places)) tvmrt_amx_i8_store(ob, plus, &out, &places);
+      while (tvmrt_amx_i8_more(&places)) {
+        ahead = tvmrt_amx_i8_fetch(ahead, (lines + 1) / 2);
+        tvmrt_amx_i8_store(ob, plus, &out, &places);
+      }
     } else {
       tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
                         sums != NULL ? sums + first : NULL);
     }
   }
+  if (lines > 0) *a->ahead = ahead;
 }
 
 /*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
