@@ -15,6 +15,19 @@ from ..lowering import ImageLowering, Lowering, lowers, same_place
 class _NormLowering(Lowering):
     """Scale and shift may be missing, constant or computed; the result may replace the operand."""
 
+    kernel: str
+    factors: tuple[str, ...] = ("scale", "shift")
+
+    def members(self, step: Step) -> dict[str, object]:
+        """Those of the kernel's layer."""
+        raise NotImplementedError
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/norm.h")
+        print_layer(f, f"{self.kernel}_layer layer", self.members(step))
+        factors = self.pointers(step, f, *self.factors, first=1)
+        f.line(f"return {call(self.kernel, '&layer', f.read(0), *factors, f.write())};")
+
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
             return []
@@ -25,29 +38,19 @@ class _NormLowering(Lowering):
 class LayerNormLowering(_NormLowering):
     """Rows without gaps."""
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    kernel = "tvmrt_layer_norm_f32"
+
+    def members(self, step: Step) -> dict[str, object]:
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         width = prod(shape[axis:])
-        f.include("op/norm.h")
-        print_layer(
-            f,
-            "tvmrt_layer_norm_f32_layer layer",
-            {
-                "rows": prod(shape[:axis]),
-                "n": width,
-                "x_stride": width,
-                "y_stride": width,
-                "epsilon": number(self.node.attrs["epsilon"]),
-                "centre": int(self.node.attrs["centre"]),
-            },
-        )
-        passed = (
-            "&layer",
-            f.read(0),
-            *self.pointers(step, f, "scale", "shift", first=1),
-            f.write(),
-        )
-        f.line(f"return {call('tvmrt_layer_norm_f32', *passed)};")
+        return {
+            "rows": prod(shape[:axis]),
+            "n": width,
+            "x_stride": width,
+            "y_stride": width,
+            "epsilon": number(self.node.attrs["epsilon"]),
+            "centre": int(self.node.attrs["centre"]),
+        }
 
 
 class _ImageNormLowering(_NormLowering, ImageLowering):
@@ -64,54 +67,41 @@ class _ImageNormLowering(_NormLowering, ImageLowering):
 class GroupNormLowering(_ImageNormLowering):
     """Instance norm too."""
 
+    kernel = "tvmrt_group_norm_f32"
+
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return (3 * self.node.output.shape[1] * 4,)
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def members(self, step: Step) -> dict[str, object]:
         shape = self.node.output.shape
-        f.include("op/norm.h")
-        print_layer(
-            f,
-            "tvmrt_group_norm_f32_layer layer",
-            {
-                "batch": shape[0],
-                "pixels": prod(shape[2:]),
-                "channels": shape[1],
-                "groups": self.node.attrs["groups"],
-                **self.strides(step),
-                "epsilon": number(self.node.attrs["epsilon"]),
-            },
-        )
-        passed = (
-            "&layer",
-            f.read(0),
-            *self.pointers(step, f, "scale", "shift", first=1),
-            f.write(),
-        )
-        f.line(f"return {call('tvmrt_group_norm_f32', *passed)};")
+        return {
+            "batch": shape[0],
+            "pixels": prod(shape[2:]),
+            "channels": shape[1],
+            "groups": self.node.attrs["groups"],
+            **self.strides(step),
+            "epsilon": number(self.node.attrs["epsilon"]),
+        }
 
 
 @lowers("lrn")
 class LocalResponseNormLowering(_ImageNormLowering):
     """Across neighbouring channels of a pixel."""
 
+    kernel = "tvmrt_lrn_f32"
+    factors = ()
+
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return ((2 * self.node.output.shape[1] + self.node.attrs["size"]) * 4,)
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def members(self, step: Step) -> dict[str, object]:
         shape, attrs = self.node.output.shape, self.node.attrs
-        f.include("op/norm.h")
-        print_layer(
-            f,
-            "tvmrt_lrn_f32_layer layer",
-            {
-                "pixels": shape[0] * prod(shape[2:]),
-                "channels": shape[1],
-                **self.strides(step),
-                "size": attrs["size"],
-                "alpha": number(attrs["alpha"]),
-                "beta": number(attrs["beta"]),
-                "bias": number(attrs["bias"]),
-            },
-        )
-        f.line(f"return tvmrt_lrn_f32(&layer, {f.read(0)}, {f.write()});")
+        return {
+            "pixels": shape[0] * prod(shape[2:]),
+            "channels": shape[1],
+            **self.strides(step),
+            "size": attrs["size"],
+            "alpha": number(attrs["alpha"]),
+            "beta": number(attrs["beta"]),
+            "bias": number(attrs["bias"]),
+        }
