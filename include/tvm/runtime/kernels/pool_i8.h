@@ -89,13 +89,12 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
   }
 }
 
-/*! \brief One task: its share of the output rows. */
-TVMRT_INLINE int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  const tvmrt_pool_i8_job* job = (const tvmrt_pool_i8_job*)closure;
+/*! \brief One task's share of the output rows. */
+TVMRT_INLINE void tvmrt_pool_i8_rows(const tvmrt_pool_i8_job* job, int task, int count) {
   const tvmrt_pool_layer* p = job->layer;
   const int64_t rows = tvmrt_window_rows(&p->window);
-  const int64_t end = rows * (task + 1) / env->num_task;
-  for (int64_t row = rows * task / env->num_task; row < end; row++) {
+  const int64_t end = rows * (task + 1) / count;
+  for (int64_t row = rows * task / count; row < end; row++) {
     tvmrt_pool_window at;
     uint8_t* y = job->y + row * p->window.out[2] * p->window.y_stride;
     tvmrt_pool_row(p, row, &at);
@@ -108,6 +107,11 @@ TVMRT_INLINE int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* cl
       }
     }
   }
+}
+
+/* One of several threads calls it by its address, which compilers need not inline. */
+static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  tvmrt_pool_i8_rows((const tvmrt_pool_i8_job*)closure, task, env->num_task);
   return 0;
 }
 
@@ -118,8 +122,8 @@ TVMRT_INLINE int tvmrt_pool_i8_run(tvmrt_pool_i8_job job) {
   if (bytes / 4 >= TVMRT_PARALLEL_MIN_FLOATS) {
     return tvmrt_launch(tvmrt_pool_i8_task, &job, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
   }
-  TVMParallelGroupEnv alone = {NULL, 1}; /* called by its name it is inlined and knows its layer */
-  return tvmrt_pool_i8_task(0, &alone, &job);
+  tvmrt_pool_i8_rows(&job, 0, 1); /* inlined, it knows its layer */
+  return 0;
 }
 
 /*!

@@ -1,0 +1,31 @@
+"""Pooling of bytes compiles by whatever flags a user has, and gives the same bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import tvmrt
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
+TEXT = """g (float[N, 8, 16, 16] x) => (float[N, 8, 8, 8] y)
+<float s = {0.5}, uint8 z = {128}> {
+  a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z)
+  c = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(b)
+  d = QuantizeLinear(c, s, z) y = DequantizeLinear(d, s, z) }"""
+
+
+@pytest.mark.everyday(1)
+@pytest.mark.parametrize("flags", ["-O1", "-O0", "-Os"])
+def test_a_pool_of_bytes_compiles_by_any_flags(tmp_path, monkeypatch, flags):
+    monkeypatch.setenv("TVMRT_CFLAGS", flags)
+    model = onnx.parser.parse_model(HEADER + TEXT)
+    tvmrt.compile(model, executor="aot", dims={"N": (1, 5)}).export_library(tmp_path / "n.so")
+    module = tvmrt.runtime.load_module(tmp_path / "n.so")["default"](tvmrt.cpu(0))
+    network = tvmrt.runtime.executor.AotModule(module)
+    x = np.random.default_rng(1).integers(-60, 60, (3, 8, 16, 16)).astype(np.float32) / 2
+    network.set_input("x", x)
+    network.run()
+    right = x.reshape(3, 8, 8, 2, 8, 2).max((3, 5))
+    np.testing.assert_array_equal(network.get_output(0).numpy(), right)
