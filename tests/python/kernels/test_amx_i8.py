@@ -55,6 +55,7 @@ CASES = {
     ),
     "rounded-odd": ("rounded", Shape(batch=2, in_c=13, out_c=37, size=(7, 11))),
     "ahead": ("", Shape(in_c=512, out_c=300, size=(5, 7), kernel=ONE, pad=NONE)),
+    "single-products": ("", Shape(in_c=64, out_c=150, size=(3, 43), kernel=ONE, pad=NONE)),
     "three-vectors": ("", Shape(in_c=40, out_c=144, size=(3, 40), kernel=ONE, pad=NONE)),
     "five-vectors": ("", Shape(in_c=132, out_c=73, size=(2, 7))),
 }

@@ -246,7 +246,7 @@ class ConvI8:
         if self.shares and not self.fmt.matrices:
             wide = self.order
             unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
-        near = not self.plus and 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
+        near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
         return self.fmt, self.vectors, most(self.width), unit, near
 
     def options(self) -> list[Choice]:

@@ -38,4 +38,13 @@ static inline void tvmrt_amx_configure(int first, int more, int words) {
   _tile_loadconfig(&config);
 }
 
+/*! \brief Registers 0 to 3 of so many rows, 4 to 7 of 16, all of 16 words. */
+static inline void tvmrt_amx_configure_singles(int rows) {
+  const uint8_t a = (uint8_t)rows;
+  const tvmrt_amx_config config = {
+      1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {a, a, a, a, 16, 16, 16, 16}};
+  __asm__ volatile("" : : "r"(&config) : "memory");
+  _tile_loadconfig(&config);
+}
+
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_H_ */

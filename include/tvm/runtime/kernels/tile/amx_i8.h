@@ -15,26 +15,12 @@
 #define TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_
 
 #include "amx.h"
-#include "i8.h"
+#include "amx_bytes_i8.h"
 
-/* Where the last byte of a float is a number's, the float is that much more than 2 ^ 23. */
-#define TVMRT_AMX_I8_FLOAT 8388608
-
-/* Vector o of bytes as such floats, of which `order` has the places. */
-TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, int o) {
-  const __m512i high = _mm512_set1_epi32(0x4B000000);
-#if defined(__AVX512VBMI__)
-  (void)o;
-  return _mm512_mask_permutexvar_epi8(high, 0x1111111111111111u, order, bytes);
-#else
-  (void)order;
-  const __m128i own = o == 0   ? _mm512_extracti32x4_epi32(bytes, 0)
-                      : o == 1 ? _mm512_extracti32x4_epi32(bytes, 1)
-                      : o == 2 ? _mm512_extracti32x4_epi32(bytes, 2)
-                               : _mm512_extracti32x4_epi32(bytes, 3);
-  return _mm512_or_si512(_mm512_cvtepu8_epi32(own), high);
-#endif
-}
+enum {
+  TVMRT_AMX_I8_FEW = 7,      /* products of a window beside which a tile is finished */
+  TVMRT_AMX_I8_SINGLES = 64, /* by which pixels are more that registers are ready for */
+};
 
 /*! \brief Gives the registers back, so that the system need not save them. */
 static inline void tvmrt_amx_i8_end(void) { _tile_release(); }
@@ -45,6 +31,13 @@ TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, const tvmrt_tile_i8_args* a) {
   const int first = wt < TVMRT_AMX_ROWS ? wt : TVMRT_AMX_ROWS;
   tvmrt_amx_configure(first, wt > TVMRT_AMX_ROWS ? wt - TVMRT_AMX_ROWS : first, a->words);
   *a->configured = wt;
+}
+
+/* The same for single products, see below: pixels and sums, and weights. */
+TVMRT_INLINE void tvmrt_amx_i8_ready_singles(int wt, const tvmrt_tile_i8_args* a) {
+  if (*a->configured == TVMRT_AMX_I8_SINGLES + wt) return;
+  tvmrt_amx_configure_singles(wt);
+  *a->configured = TVMRT_AMX_I8_SINGLES + wt;
 }
 
 /* sums += x * w by registers of these numbers */
@@ -182,46 +175,6 @@ TVMRT_INLINE void tvmrt_amx_i8_finish(int ob, int wt, int is_signed, int plus,
   tvmrt_tile_i8_finish(ob, wt, plus, a, y, sums, acc);
 }
 
-/* The pixels of a tile that are stored, one after the other, and their places in the output. */
-typedef struct {
-  const int32_t* sums;
-  int32_t pixel, end, place;
-  int32_t column, valid,
-      gap; /* of a row; in images that lie in scratch rows have a gap behind them */
-} tvmrt_amx_i8_places;
-
-/* Those of the tile from the call's pixel `first` on, but `skip` ones. */
-TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
-                                                        const tvmrt_tile_i8_args* a, int64_t offset,
-                                                        int32_t first, int32_t skip,
-                                                        const int32_t* sums) {
-  tvmrt_amx_i8_places p = {sums, skip, wt, first + skip, 0, INT32_MAX, 0};
-  if (!is_plane) return p;
-  const int32_t from = (int32_t)(offset / a->x_step) + first + skip, row = from / a->plane;
-  p.column = from % a->plane;
-  p.valid = a->valid;
-  p.gap = a->plane - a->valid;
-  p.place = row * a->valid + p.column;
-  if (p.column > a->valid) {
-    p.pixel += a->plane - p.column;
-    p.column = 0;
-    p.place = (row + 1) * a->valid;
-  }
-  return p;
-}
-
-/* Whether there is one more. */
-TVMRT_INLINE int tvmrt_amx_i8_more(tvmrt_amx_i8_places* p) {
-  if (p->column == p->valid) p->pixel += p->gap, p->column = 0;
-  return p->pixel < p->end;
-}
-
-TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
-  p->pixel++;
-  p->column++;
-  p->place++;
-}
-
 /* Finishes `wt` pixels from pixel t of a tile on, whose place in the output is `at`. */
 TVMRT_INLINE void tvmrt_amx_i8_part(int ob, int wt, int is_signed, int plus,
                                     const tvmrt_tile_i8_args* a, int64_t offset, int t, int at,
@@ -247,187 +200,182 @@ TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int
   }
 }
 
-/* What sums become bytes by, ready for all pixels of a call. */
-typedef struct {
-  __m512 scale[4], lo, hi, fa, fb, zero;
-  __m512i order[4];
-  int is_signed, is_byte;
-  tvmrt_i8_range range;
-  uint8_t* y;
-  int64_t y_step, added_step;
-  const uint8_t* added;
-} tvmrt_amx_i8_out;
-
-TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_out_of(int ob, int plus, const tvmrt_tile_i8_args* a,
-                                                  uint8_t* y) {
-  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  tvmrt_amx_i8_out p;
-  memset(&p, 0, sizeof(p));
-  if (a->range == NULL) return p;
-  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) p.scale[o] = _mm512_loadu_ps(a->scale + 16 * o);
-  p.range = plus != TVMRT_PLUS_NONE ? a->plus->range : *a->range;
-  p.is_byte = !p.range.is_signed && p.range.lo == 0 && p.range.hi == 255;
-  p.y = y;
-  p.y_step = a->y_step;
-  if (plus == TVMRT_PLUS_NONE) return p;
-  p.added = a->added;
-  p.added_step = a->added_step;
-  p.is_signed = plus == TVMRT_PLUS_S8;
-  p.lo = _mm512_set1_ps((float)(a->range->lo - a->range->zero));
-  p.hi = _mm512_set1_ps((float)(a->range->hi - a->range->zero));
-  p.fa = _mm512_set1_ps(a->plus->fa);
-  p.fb = _mm512_set1_ps(a->plus->fb);
-  p.zero = _mm512_set1_ps((float)(TVMRT_AMX_I8_FLOAT + 128 * p.is_signed + a->plus->b_zero));
-  for (int o = 0; o < 4; o++) p.order[o] = _mm512_add_epi32(lanes, _mm512_set1_epi32(16 * o));
-  return p;
-}
-
-/* tvmrt_i8_plus() of rescaled sums with vector o of the bytes of a pixel. Integers are the bounds, so
- * that numbers may be rounded behind them: by a sum. While matrices are multiplied, one of the two
- * units for vectors only adds and moves. */
-TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(__m512 q, const tvmrt_amx_i8_out* p, __m512i bytes,
-                                           int o) {
-  const __m512 round = _mm512_set1_ps(TVMRT_I8_ROUND);
-  __m512 u = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(q, p->lo), p->hi), round);
-  u = _mm512_sub_ps((__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u), round);
-  __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], o));
-  u = _mm512_mul_ps(u, p->fa);
-  v = _mm512_mul_ps(_mm512_sub_ps(v, p->zero), p->fb);
-  u = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u);
-  v = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)v);
-  return _mm512_cvtps_epi32(_mm512_add_ps(u, v));
-}
-
-/* The bytes of `ob` vectors of channels of a pixel. */
-TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const uint8_t* from) {
-  __m512i v = _mm512_setzero_si512();
-  if (ob == 1) v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i*)from));
-  if (ob == 2) v = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)from));
-  if (ob == 3) v = _mm512_maskz_loadu_epi32(0xfff, from);
-  if (ob == 4) v = _mm512_loadu_si512(from);
-  return p->is_signed ? _mm512_xor_si512(v, _mm512_set1_epi8((char)-128)) : v;
-}
-
-/* tvmrt_i8_pack(), where most ranges are those of a byte. */
-TVMRT_INLINE __m512i tvmrt_amx_i8_pack(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
-                                       tvmrt_i8_acc d, const tvmrt_amx_i8_out* out) {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  if (!out->is_byte) return tvmrt_i8_pack(a, b, c, d, &out->range);
-  const __m512i zero = _mm512_set1_epi16((short)out->range.zero);
-  const __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
-  const __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
-  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
-}
-
-/* Stores whole vectors of the next pixels as bytes, what a tile usually does: of so many that these
- * fill a line, or of fewer behind the last such ones. */
-TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, const tvmrt_amx_i8_out* out,
-                                     tvmrt_amx_i8_places* p) {
-  const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
-  tvmrt_i8_acc q[4];
-  uint8_t* y[4];
-  /* Pixels that are missing are the last one again: their bytes are stored twice, once all are read. */
-  int32_t pixel = 0, place = 0;
-  TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
-    if (i == 0 || tvmrt_amx_i8_more(p)) {
-      pixel = p->pixel;
-      place = p->place;
-      tvmrt_amx_i8_next(p);
-    }
-    const int32_t* sums = p->sums + pixel * ob * 16;
-    __m512i bytes = _mm512_setzero_si512();
-    y[i] = out->y + place * out->y_step;
-    if (plus != TVMRT_PLUS_NONE) {
-      bytes = tvmrt_amx_i8_bytes(ob, out, out->added + place * out->added_step);
-    }
-    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
-      const __m512 sum = _mm512_cvtepi32_ps(tvmrt_i8_acc_load(sums + o * 16));
-      const __m512 scaled =
-          (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)_mm512_mul_ps(sum, out->scale[o]));
-      q[i * ob + o] = plus != TVMRT_PLUS_NONE ? tvmrt_amx_i8_add(scaled, out, bytes, o)
-                                              : _mm512_cvtps_epi32(scaled);
-    }
-  }
-  const __m512i v = tvmrt_amx_i8_pack(q[0], q[1], q[2], ob == 3 ? q[2] : q[3], out);
-  if (ob == 1) {
-    _mm_storeu_si128((__m128i*)y[0], _mm512_castsi512_si128(v));
-    _mm_storeu_si128((__m128i*)y[1], _mm512_extracti32x4_epi32(v, 1));
-    _mm_storeu_si128((__m128i*)y[2], _mm512_extracti32x4_epi32(v, 2));
-    _mm_storeu_si128((__m128i*)y[3], _mm512_extracti32x4_epi32(v, 3));
-  } else if (ob == 2) {
-    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
-    _mm256_storeu_si256((__m256i*)y[1], _mm512_extracti64x4_epi64(v, 1));
-  } else if (ob == 3) {
-    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
-    _mm_storeu_si128((__m128i*)(y[0] + 32), _mm512_extracti32x4_epi32(v, 2));
-  } else {
-    _mm512_storeu_si512(y[0], v);
-  }
-}
-
 /* Fetches lines of weights into the second-level cache. */
 TVMRT_INLINE const int8_t* tvmrt_amx_i8_fetch(const int8_t* ahead, int32_t lines) {
   for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
   return ahead;
 }
 
-/*! \brief The tiles of a call; all numbers and is_usual are literals. To finish a tile while the next
- * one is multiplied gains nothing: registers are stored by as many operations as wait for one another,
- * and the two share one of the units for vectors. */
-TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, int is_plane,
-                                     int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
-                                     void* y, const int32_t* sums, int is_usual) {
-  int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
+/* The sums of a tile of a call, in registers; `from` is that of its first pixel, ahead what is fetched
+ * meanwhile. */
+TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_far,
+                                        const tvmrt_tile_i8_args* a, int64_t from,
+                                        const int8_t** ahead) {
   const int32_t words = a->words, bytes = 4 * words, run = a->run, lines = a->ahead_lines;
-  const int64_t quads = (run + 3) / 4, x_step = a->x_step;
-  const int rest = a->extras > 0 || run % bytes != 0;
-  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, (uint8_t*)y);
+  const int64_t quads = (run + 3) / 4;
+  const int8_t* line = *ahead;
+  tvmrt_amx_i8_begin(ob, wt, a->bias);
+  for (int32_t s = 0; s < a->segments; s++) {
+    const uint8_t* x = a->segment[s] + from;
+    int64_t quad = s * quads;
+    for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
+      line = tvmrt_amx_i8_fetch(line, lines);
+      tvmrt_amx_i8_step(ob, wt, is_signed, is_far, x + k, a->x_step, a->vector, quad);
+    }
+  }
+  *ahead = line;
+}
+
+/* The tiles of a call of which something is unusual; all numbers are literals. */
+TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, int is_plane,
+                                       int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
+                                       void* y, const int32_t* sums) {
+  int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
+  const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
   const int32_t left = a->left < wt ? a->left : 0; /* always less, which compilers cannot know */
-  const int8_t* ahead = lines > 0 ? *a->ahead : NULL;
+  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
+  tvmrt_amx_i8_ready(wt, a);
   for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
-    const int64_t from = offset + first * x_step;
-    tvmrt_amx_i8_begin(ob, wt, a->bias);
-    for (int32_t s = 0; s < a->segments; s++) {
-      const uint8_t* x = a->segment[s] + from;
-      int64_t quad = s * quads;
-      for (int32_t k = 0; k + bytes <= run; k += bytes, quad += words) {
-        ahead = tvmrt_amx_i8_fetch(ahead, lines);
-        tvmrt_amx_i8_step(ob, wt, is_signed, is_far, x + k, x_step, a->vector, quad);
-      }
-    }
+    const int64_t from = offset + first * a->x_step;
+    tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, from, &ahead);
     tvmrt_amx_i8_sums(ob, wt, all);
     tvmrt_amx_i8_places places = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
-    if (is_usual) {
-      while (tvmrt_amx_i8_more(&places)) {
-        ahead = tvmrt_amx_i8_fetch(ahead, (lines + 1) / 2);
-        tvmrt_amx_i8_store(ob, plus, &out, &places);
-      }
-    } else {
-      tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
-                        sums != NULL ? sums + first : NULL);
+    tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
+                      sums != NULL ? sums + first : NULL);
+  }
+  if (a->ahead_lines > 0) *a->ahead = ahead;
+}
+
+/* Stores up to `most` lines of bytes; weights are fetched meanwhile, too. */
+#define TVMRT_AMX_I8_LINES(most, with_bias)                         \
+  for (int n = 0; n < (most) && tvmrt_amx_i8_more(&last); n++) {    \
+    ahead = tvmrt_amx_i8_fetch(ahead, (lines + 1) / 2);             \
+    tvmrt_amx_i8_store(ob, plus, is_plain, with_bias, &out, &last); \
+  }
+
+/* Usual tiles; all numbers and is_plain are literals. Of few products a tile is finished while the next
+ * one is multiplied; of many this gains nothing, since the two share one of the units for vectors, and
+ * with another tensor added neither. */
+TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, int is_plane,
+                                     int is_far, int is_plain, const tvmrt_tile_i8_args* a,
+                                     int64_t offset, uint8_t* y) {
+  int32_t both[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
+  const int32_t left = a->left < wt ? a->left : 0;
+  const int32_t lines = a->ahead_lines;
+  const int32_t tiles = a->tiles + (left > 0), steps = a->segments * (a->run / (4 * a->words));
+  const int is_late =
+      plus == TVMRT_PLUS_NONE && !is_plane && steps <= TVMRT_AMX_I8_FEW && tiles > 2;
+  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
+  tvmrt_amx_i8_places last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
+  tvmrt_amx_i8_ready(wt, a);
+  for (int32_t i = 0; i < tiles + is_late; i++) {
+    const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
+    if (i < tiles) {
+      tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, offset + first * a->x_step, &ahead);
+    }
+    if (!is_late) {
+      tvmrt_amx_i8_sums(ob, wt, both[0]);
+      last = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, both[0]);
+    }
+    TVMRT_AMX_I8_LINES(INT32_MAX, 0)
+    if (is_late && i < tiles) {
+      tvmrt_amx_i8_sums(ob, wt, both[i & 1]);
+      last = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, both[i & 1]);
     }
   }
   if (lines > 0) *a->ahead = ahead;
 }
 
+/* Whether a window is a single product of whole registers, whose weights stay in registers. */
+TVMRT_INLINE int tvmrt_amx_i8_is_single(int ob, int is_plane, const tvmrt_tile_i8_args* a) {
+  return ob == 4 && !is_plane && a->segments == 1 && a->run == TVMRT_AMX_BYTES;
+}
+
+/* sums = x * w */
+#define TVMRT_AMX_I8_PRODUCT(sums, w) \
+  _tile_zero(sums);                   \
+  TVMRT_AMX_I8_DOT(sums, 3, w)
+#define TVMRT_AMX_I8_TILE(number, vector) \
+  _tile_stored(number, all + (vector)*16, 4 * TVMRT_AMX_BYTES);
+
+/* Usual tiles of four vectors and single products: pixels in register 3, weights from 4 on, sums in the
+ * others, which lack the bias. The sums of a tile leave the registers, each of which takes as long as
+ * five lines, between lines of the tile before. */
+TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_plain,
+                                       const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y) {
+  enum { ob = 4 };
+  int32_t both[2][TVMRT_AMX_ROWS * ob * 16] __attribute__((aligned(64)));
+  const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
+  const int32_t left = a->left < wt ? a->left : 0;
+  const int32_t tiles = a->tiles + (left > 0), lines = a->ahead_lines;
+  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
+  tvmrt_amx_i8_places last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
+  tvmrt_amx_i8_ready_singles(wt, a);
+  _tile_loadd(4, a->vector[0].weights, a->vector[0].step);
+  _tile_loadd(5, a->vector[1].weights, a->vector[1].step);
+  _tile_loadd(6, a->vector[2].weights, a->vector[2].step);
+  _tile_loadd(7, a->vector[3].weights, a->vector[3].step);
+  for (int32_t i = 0; i < tiles; i++) {
+    const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
+    int32_t* all = both[i & 1];
+    ahead = tvmrt_amx_i8_fetch(ahead, lines);
+    _tile_loadd(3, a->segment[0] + offset + first * a->x_step, a->x_step);
+    TVMRT_AMX_I8_PRODUCT(0, 4)
+    TVMRT_AMX_I8_PRODUCT(1, 5)
+    TVMRT_AMX_I8_PRODUCT(2, 6)
+    TVMRT_AMX_I8_TILE(0, 0)
+    TVMRT_AMX_I8_PRODUCT(0, 7)
+    TVMRT_AMX_I8_LINES(wt / 3, 1)
+    TVMRT_AMX_I8_TILE(1, 1)
+    TVMRT_AMX_I8_LINES(wt / 3, 1)
+    TVMRT_AMX_I8_TILE(2, 2)
+    TVMRT_AMX_I8_LINES(INT32_MAX, 1)
+    TVMRT_AMX_I8_TILE(0, 3)
+    last = tvmrt_amx_i8_places_of(wt, 0, a, offset, first, skip, all);
+  }
+  TVMRT_AMX_I8_LINES(INT32_MAX, 1)
+  if (lines > 0) *a->ahead = ahead;
+}
+
+/* A usual call. */
+TVMRT_INLINE void tvmrt_amx_i8_usual(int ob, int wt, int is_signed, int plus, int is_plane,
+                                     int is_far, int is_plain, const tvmrt_tile_i8_args* a,
+                                     int64_t offset, uint8_t* y) {
+  if (tvmrt_amx_i8_is_single(ob, is_plane, a)) {
+    tvmrt_amx_i8_singles(wt, is_signed, plus, is_plain, a, offset, y);
+  } else {
+    tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, is_plain, a, offset, y);
+  }
+}
+
+/* Whether what a call computes is bytes of whole vectors, and by whole products alone. */
+TVMRT_INLINE int tvmrt_amx_i8_is_usual(int ob, const tvmrt_tile_i8_args* a, const int32_t* sums) {
+  const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
+  return !rest && sums == NULL && a->range != NULL && a->channels >= ob * TVMRT_I8_LANES;
+}
+
 /*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
  * where y and a->added are those of pixel 0 of an image, see a->plane; is_far where weights are more
  * than the first cache holds. */
-#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)           \
-  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,  \
-                                     const int32_t* sums) {                                 \
-    tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums, 0);   \
-  }                                                                                         \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,            \
-                           const int32_t* sums) {                                           \
-    const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;                         \
-    tvmrt_amx_i8_ready(wt, a);                                                              \
-    if (rest || sums != NULL || a->range == NULL || a->channels < (ob)*TVMRT_I8_LANES) {    \
-      name##_unusual(a, offset, y, sums);                                                   \
-    } else {                                                                                \
-      tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, NULL, 1); \
-    }                                                                                       \
+#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)               \
+  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,      \
+                                     const int32_t* sums) {                                     \
+    tvmrt_amx_i8_unusual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums);        \
+  }                                                                                             \
+  TVMRT_NOINLINE void name##_plain(const tvmrt_tile_i8_args* a, int64_t offset, void* y) {      \
+    tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, 1, a, offset, (uint8_t*)y);   \
+  }                                                                                             \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                \
+                           const int32_t* sums) {                                               \
+    if (!tvmrt_amx_i8_is_usual(ob, a, sums)) {                                                  \
+      name##_unusual(a, offset, y, sums);                                                       \
+    } else if (tvmrt_amx_i8_is_plain(plus, a)) {                                                \
+      name##_plain(a, offset, y);                                                               \
+    } else {                                                                                    \
+      tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, 0, a, offset, (uint8_t*)y); \
+    }                                                                                           \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */

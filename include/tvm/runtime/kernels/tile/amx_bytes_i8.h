@@ -1,0 +1,240 @@
+/*!
+ * \file tile/amx_bytes_i8.h
+ * \brief What tiles of AMX do with their sums, which lie in memory: bytes, with those of another tensor
+ * added to them.
+ *
+ * While matrices are multiplied, one of the two units for vectors only adds and moves. Sums of the usual
+ * layers take fewer operations than tvmrt_tile_i8_finish() has, with the same bytes: "plain" ones, whose
+ * range is 0 to 255 with the zero point 0, as after a ReLU, and to which bytes with the zero point 0 are
+ * added, if any are.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_
+
+#include "amx.h"
+#include "i8.h"
+
+/* Where the last byte of a float is a number's, the float is that much more than 2 ^ 23. */
+#define TVMRT_AMX_I8_FLOAT 8388608
+
+/* Vector o of bytes as such floats, of which `order` has the places. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, int o) {
+  const __m512i high = _mm512_set1_epi32(0x4B000000);
+#if defined(__AVX512VBMI__)
+  (void)o;
+  return _mm512_mask_permutexvar_epi8(high, 0x1111111111111111u, order, bytes);
+#else
+  (void)order;
+  const __m128i own = o == 0   ? _mm512_extracti32x4_epi32(bytes, 0)
+                      : o == 1 ? _mm512_extracti32x4_epi32(bytes, 1)
+                      : o == 2 ? _mm512_extracti32x4_epi32(bytes, 2)
+                               : _mm512_extracti32x4_epi32(bytes, 3);
+  return _mm512_or_si512(_mm512_cvtepu8_epi32(own), high);
+#endif
+}
+
+/* The pixels of a tile that are stored, one after the other, and their places in the output. */
+typedef struct {
+  const int32_t* sums;
+  int32_t pixel, end, place;
+  int32_t column, valid,
+      gap; /* of a row; in images that lie in scratch rows have a gap behind them */
+} tvmrt_amx_i8_places;
+
+/* Those of the tile from the call's pixel `first` on, but `skip` ones. */
+TVMRT_INLINE tvmrt_amx_i8_places tvmrt_amx_i8_places_of(int wt, int is_plane,
+                                                        const tvmrt_tile_i8_args* a, int64_t offset,
+                                                        int32_t first, int32_t skip,
+                                                        const int32_t* sums) {
+  tvmrt_amx_i8_places p = {sums, skip, wt, first + skip, 0, INT32_MAX, 0};
+  if (!is_plane) return p;
+  const int32_t from = (int32_t)(offset / a->x_step) + first + skip, row = from / a->plane;
+  p.column = from % a->plane;
+  p.valid = a->valid;
+  p.gap = a->plane - a->valid;
+  p.place = row * a->valid + p.column;
+  if (p.column > a->valid) {
+    p.pixel += a->plane - p.column;
+    p.column = 0;
+    p.place = (row + 1) * a->valid;
+  }
+  return p;
+}
+
+/* Whether there is one more. */
+TVMRT_INLINE int tvmrt_amx_i8_more(tvmrt_amx_i8_places* p) {
+  if (p->column == p->valid) p->pixel += p->gap, p->column = 0;
+  return p->pixel < p->end;
+}
+
+TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
+  p->pixel++;
+  p->column++;
+  p->place++;
+}
+
+/* What sums become bytes by, ready for all pixels of a call. */
+typedef struct {
+  __m512 scale[4], lo, hi, fa, fb, zero, low;
+  __m512i order[4], bias[4];
+  int is_signed, is_byte;
+  tvmrt_i8_range range;
+  uint8_t* y;
+  int64_t y_step, added_step;
+  const uint8_t* added;
+} tvmrt_amx_i8_out;
+
+/* Whether a call is a plain one; plus is a literal. What is added up then is a number of 16 bits. */
+TVMRT_INLINE int tvmrt_amx_i8_is_plain(int plus, const tvmrt_tile_i8_args* a) {
+  const tvmrt_i8_range* range = plus != TVMRT_PLUS_NONE ? &a->plus->range : a->range;
+  if (range->is_signed || range->lo != 0 || range->hi != 255 || range->zero != 0) return 0;
+  if (plus == TVMRT_PLUS_NONE) return 1;
+  const float most = 255.0f * (__builtin_fabsf(a->plus->fa) + __builtin_fabsf(a->plus->fb));
+  return a->plus->b_zero + (plus == TVMRT_PLUS_S8 ? 128 : 0) == 0 && most < 32000.0f;
+}
+
+TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_out_of(int ob, int plus, const tvmrt_tile_i8_args* a,
+                                                  uint8_t* y) {
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  tvmrt_amx_i8_out p;
+  memset(&p, 0, sizeof(p));
+  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+    p.scale[o] = _mm512_loadu_ps(a->scale + 16 * o);
+    p.bias[o] = _mm512_loadu_si512(a->bias + 16 * o);
+  }
+  p.range = plus != TVMRT_PLUS_NONE ? a->plus->range : *a->range;
+  p.is_byte = !p.range.is_signed && p.range.lo == 0 && p.range.hi == 255;
+  p.y = y;
+  p.y_step = a->y_step;
+  if (plus == TVMRT_PLUS_NONE) return p;
+  p.added = a->added;
+  p.added_step = a->added_step;
+  p.is_signed = plus == TVMRT_PLUS_S8;
+  p.lo = _mm512_set1_ps((float)(a->range->lo - a->range->zero));
+  p.hi = _mm512_set1_ps((float)(a->range->hi - a->range->zero));
+  p.fa = _mm512_set1_ps(a->plus->fa);
+  p.fb = _mm512_set1_ps(a->plus->fb);
+  p.zero = _mm512_set1_ps((float)(TVMRT_AMX_I8_FLOAT + 128 * p.is_signed + a->plus->b_zero));
+  p.low = _mm512_set1_ps(-(float)TVMRT_AMX_I8_FLOAT * a->plus->fb);
+  for (int o = 0; o < 4; o++) p.order[o] = _mm512_add_epi32(lanes, _mm512_set1_epi32(16 * o));
+  return p;
+}
+
+/* tvmrt_i8_plus() of rescaled sums with vector o of the bytes of a pixel. Integers are the bounds, so
+ * that numbers may be rounded behind them: by a sum. Plain bytes are multiplied together with 2 ^ 23,
+ * whose product is exact and taken off before anything is rounded; of plain results the floats remain
+ * that have them in the lower 16 bits. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_amx_i8_out* p,
+                                           __m512i bytes, int o) {
+  const __m512 round = _mm512_set1_ps(TVMRT_I8_ROUND);
+  __m512 u = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(q, p->lo), p->hi), round);
+  u = _mm512_sub_ps((__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u), round);
+  __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], o));
+  u = _mm512_mul_ps(u, p->fa);
+  u = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u);
+  v = is_plain ? _mm512_fmadd_ps(v, p->fb, p->low)
+               : _mm512_mul_ps(_mm512_sub_ps(v, p->zero), p->fb);
+  v = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)v);
+  u = _mm512_add_ps(u, v);
+  return is_plain ? _mm512_castps_si512(_mm512_add_ps(u, round)) : _mm512_cvtps_epi32(u);
+}
+
+/* The bytes of `ob` vectors of channels of a pixel. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_bytes(int ob, const tvmrt_amx_i8_out* p, const uint8_t* from) {
+  __m512i v = _mm512_setzero_si512();
+  if (ob == 1) v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i*)from));
+  if (ob == 2) v = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i*)from));
+  if (ob == 3) v = _mm512_maskz_loadu_epi32(0xfff, from);
+  if (ob == 4) v = _mm512_loadu_si512(from);
+  return p->is_signed ? _mm512_xor_si512(v, _mm512_set1_epi8((char)-128)) : v;
+}
+
+/* Bytes of 16 bits each, bounded, of which every other is one of the results: those, in their order. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_pack_words(tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                             tvmrt_i8_acc d) {
+  const __m512i ab = _mm512_packus_epi16(a, b), cd = _mm512_packus_epi16(c, d);
+#if defined(__AVX512VBMI__)
+  const __m512i even = _mm512_broadcast_i64x4(
+      _mm256_setr_epi8(0, 2, 4, 6, 16, 18, 20, 22, 32, 34, 36, 38, 48, 50, 52, 54, 8, 10, 12, 14,
+                       24, 26, 28, 30, 40, 42, 44, 46, 56, 58, 60, 62));
+  const __m512i first = _mm512_permutexvar_epi8(even, ab);
+  return _mm512_mask_permutexvar_epi8(first, 0xFFFFFFFF00000000u, even, cd);
+#else
+  const __m512i low = _mm512_set1_epi16(255);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i v = _mm512_packus_epi16(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low));
+  return _mm512_permutexvar_epi32(order, v);
+#endif
+}
+
+/* tvmrt_i8_pack(), where most ranges are those of a byte. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_pack(int is_plain, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_amx_i8_out* out) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  if (!is_plain && !out->is_byte) return tvmrt_i8_pack(a, b, c, d, &out->range);
+  __m512i ab = _mm512_packs_epi32(a, b), cd = _mm512_packs_epi32(c, d);
+  if (!is_plain) {
+    const __m512i zero = _mm512_set1_epi16((short)out->range.zero);
+    ab = _mm512_adds_epi16(ab, zero);
+    cd = _mm512_adds_epi16(cd, zero);
+  }
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
+}
+
+/* Stores a line of bytes, which are those of up to four pixels. */
+TVMRT_INLINE void tvmrt_amx_i8_store_line(int ob, uint8_t* const* y, __m512i v) {
+  if (ob == 1) {
+    _mm_storeu_si128((__m128i*)y[0], _mm512_castsi512_si128(v));
+    _mm_storeu_si128((__m128i*)y[1], _mm512_extracti32x4_epi32(v, 1));
+    _mm_storeu_si128((__m128i*)y[2], _mm512_extracti32x4_epi32(v, 2));
+    _mm_storeu_si128((__m128i*)y[3], _mm512_extracti32x4_epi32(v, 3));
+  } else if (ob == 2) {
+    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
+    _mm256_storeu_si256((__m256i*)y[1], _mm512_extracti64x4_epi64(v, 1));
+  } else if (ob == 3) {
+    _mm256_storeu_si256((__m256i*)y[0], _mm512_castsi512_si256(v));
+    _mm_storeu_si128((__m128i*)(y[0] + 32), _mm512_extracti32x4_epi32(v, 2));
+  } else {
+    _mm512_storeu_si512(y[0], v);
+  }
+}
+
+/* Stores whole vectors of the next pixels as bytes, what a tile usually does: of so many that these
+ * fill a line, or of fewer behind the last such ones. with_bias where the sums lack it; both that and
+ * is_plain are literals. */
+TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bias,
+                                     const tvmrt_amx_i8_out* out, tvmrt_amx_i8_places* p) {
+  const int pixels = ob == 1 ? 4 : ob == 2 ? 2 : 1;
+  tvmrt_i8_acc q[4];
+  uint8_t* y[4];
+  /* Pixels that are missing are the last one again: their bytes are stored twice, once all are read. */
+  int32_t pixel = 0, place = 0;
+  TVMRT_UNROLL_ALL for (int i = 0; i < pixels; i++) {
+    if (i == 0 || tvmrt_amx_i8_more(p)) {
+      pixel = p->pixel;
+      place = p->place;
+      tvmrt_amx_i8_next(p);
+    }
+    const int32_t* sums = p->sums + pixel * ob * 16;
+    __m512i bytes = _mm512_setzero_si512();
+    y[i] = out->y + place * out->y_step;
+    if (plus != TVMRT_PLUS_NONE) {
+      bytes = tvmrt_amx_i8_bytes(ob, out, out->added + place * out->added_step);
+    }
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+      tvmrt_i8_acc whole = tvmrt_i8_acc_load(sums + o * 16);
+      if (with_bias) whole = _mm512_add_epi32(whole, out->bias[o]);
+      const __m512 scaled = (__m512)tvmrt_i8_floats_product(
+          (tvmrt_i8_floats)_mm512_mul_ps(_mm512_cvtepi32_ps(whole), out->scale[o]));
+      q[i * ob + o] = plus != TVMRT_PLUS_NONE ? tvmrt_amx_i8_add(is_plain, scaled, out, bytes, o)
+                                              : _mm512_cvtps_epi32(scaled);
+    }
+  }
+  const tvmrt_i8_acc last = ob == 3 ? q[2] : q[3];
+  tvmrt_amx_i8_store_line(ob, y,
+                          is_plain && plus != TVMRT_PLUS_NONE
+                              ? tvmrt_amx_i8_pack_words(q[0], q[1], q[2], last)
+                              : tvmrt_amx_i8_pack(is_plain, q[0], q[1], q[2], last, out));
+}
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_ */
