@@ -6,6 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, Union
 
 from tvmrt.ir import Value
@@ -227,8 +228,12 @@ def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Wh
         raise ValueError(f"dimension {name}: '{text}' is no sum or product of others") from None
 
 
+def _power(base: Whole, times: int) -> Whole:
+    """A number times itself: exporters write the area of a square image so."""
+    return prod([base] * times)
+
+
 def _in_order(node: ast.expr) -> list:
-    """A power is a number times itself: exporters write the area of a square image so."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
@@ -240,7 +245,7 @@ def _in_order(node: ast.expr) -> list:
         if type(node.op) in _ARITHMETIC:
             return [*left, *right, _ARITHMETIC[type(node.op)]]
         if isinstance(node.op, ast.Pow) and right[0] in range(MOST_POWER + 1) and len(right) == 1:
-            return [1, *[*left, operator.mul] * right[0]]
+            return [*left, *right, _power]
     raise ValueError
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
 from onnx import helper
 
 import tvmrt
+from tvmrt.frontend.dims import _names_in
 from tvmrt.runtime.executor import AotModule, GraphModule
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
@@ -175,3 +178,16 @@ def test_results_are_held_to_the_bounds_that_are_declared_for_them(executor, tmp
     assert run([0], [0, 0])[1].shape == (0, 1)  # none is within any bound
     with pytest.raises(ValueError, match=r"has 2 elements along axis 0, .* declared up to"):
         tvmrt.compile(model, shapes={"a": (1,), "b": (1,)}, dims={"total": 1, "found": 3})
+
+
+def test_a_name_of_powers_of_powers_takes_little_memory():
+    """Written out as products, a name of a hundred letters would fill any machine."""
+    name = "h"
+    for _ in range(7):
+        name = f"({name}**8)"
+    tracemalloc.start()
+    try:
+        assert _names_in(name) == {"h"}
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
