@@ -17,13 +17,13 @@ import bf16_network
 import numpy as np
 import onnxruntime
 import pytest
+from level_runs import check, load
 from onnx import helper
 
 import tvmrt
 from tvmrt import processor
 from tvmrt.codegen import target
 from tvmrt.codegen.entries import levels
-from tvmrt.runtime.executor import AotModule
 
 AMX = "amx_bf16" in processor.flags()
 pytestmark = pytest.mark.skipif(
@@ -88,19 +88,6 @@ def modelled(network, tmp_path_factory) -> Path:
         patch.setitem(levels._DEFINED, "v4amx", "__AVX512BF16__")
         patch.setenv("TVMRT_CFLAGS", f"-O1 -include {folder / 'fake.h'}")
         return compiled(network, folder / "net.so")
-
-
-def load(path: Path, copy: Path):
-    """A mapping of its own, since a level is chosen when a library is loaded."""
-    shutil.copy(path, copy)
-    return tvmrt.runtime.load_module(copy)
-
-
-def check(module, network) -> None:
-    runner = AotModule(module["default"](tvmrt.cpu(0)))
-    runner.run(**network[1])
-    for i, wanted in enumerate(network[2]):
-        np.testing.assert_array_equal(runner.get_output(i).numpy(), wanted)
 
 
 @pytest.mark.skipif(not AMX, reason="this processor has no AMX")

@@ -3,17 +3,15 @@ tests/python/kernels on processors that lack it, too, by a model of the register
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import onnxruntime
 import pytest
+from level_runs import check, load_at
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt import processor
 from tvmrt.codegen import target
-from tvmrt.runtime.executor import AotModule
 
 AMX = target._AMX <= processor.flags()
 FLAGS = frozenset({*target._AMX, "cx16", "popcnt", "sse4_2"})
@@ -86,14 +84,9 @@ def library(network, tmp_path_factory):
 def test_levels_give_the_same_bytes(network, library, level, monkeypatch, tmp_path):
     if level == "v4amx" and not AMX:
         pytest.skip("this processor has no AMX")
-    monkeypatch.setenv("TVMRT_LEVEL", level)
-    shutil.copy(library, tmp_path / "net.so")  # a level is chosen when a library is loaded
-    module = tvmrt.runtime.load_module(tmp_path / "net.so")
+    module = load_at(library, level, monkeypatch, tmp_path / "net.so")
     assert module.level == level
-    runner = AotModule(module["default"](tvmrt.cpu(0)))
-    runner.run(**network[1])
-    for i, wanted in enumerate(network[2]):
-        np.testing.assert_array_equal(runner.get_output(i).numpy(), wanted)
+    check(module, network)
 
 
 @pytest.mark.skipif(not AMX, reason="this processor has no AMX")

@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from level_networks import quantised
+from level_runs import load_at
 from onnx import helper
 from onnx_graph import model
 
@@ -48,13 +49,6 @@ def fat(network, tmp_path_factory) -> Path:
     return path
 
 
-def _open(path: Path, level: str, monkeypatch, copy: Path):
-    """A mapping of its own, since a level is chosen when a library is loaded."""
-    monkeypatch.setenv("TVMRT_LEVEL", level)
-    shutil.copy(path, copy)
-    return tvmrt.runtime.load_module(copy)
-
-
 @pytest.mark.parametrize("level", [x for all_of in LEVELS.values() for x in all_of])
 def test_flags_are_whole_in_the_head_of_a_level(level):
     """Whoever builds the files by hand copies them from there; lines broke at their hyphens."""
@@ -66,7 +60,7 @@ def test_flags_are_whole_in_the_head_of_a_level(level):
 def test_every_level_computes_the_network(fat, network, level, monkeypatch, tmp_path):
     if level not in HERE:
         pytest.skip(f"this processor has no {level}")
-    module = _open(fat, level, monkeypatch, tmp_path / "net.so")
+    module = load_at(fat, level, monkeypatch, tmp_path / "net.so")
     assert module.level == level
     runner = GraphModule(module["default"](tvmrt.cpu(0)))
     _, inputs, expected = network
@@ -88,7 +82,7 @@ def test_a_network_ahead_of_time_with_weights_in_a_file_has_levels_too(monkeypat
     tvmrt.compile(made, target="x86-64", **options).export_library(path)
     session = onnxruntime.InferenceSession(made.SerializeToString())
     for level in dict.fromkeys(("v2", HERE[-1])):
-        module = _open(path, level, monkeypatch, tmp_path / f"{level}.so")
+        module = load_at(path, level, monkeypatch, tmp_path / f"{level}.so")
         runner = AotModule(module["default"](tvmrt.cpu(0)))
         runner.load_params(path.with_suffix(".params").read_bytes())
         runner.run(x=x)
@@ -174,7 +168,7 @@ def test_bodies_of_custom_operators_are_compiled_for_every_level(monkeypatch, tm
     tvmrt.compile(made, operators=[operator]).export_library(path)
     for number, level in enumerate(NEEDS, 1):
         if level in HERE:
-            module = _open(path, level, monkeypatch, tmp_path / f"{level}.so")
+            module = load_at(path, level, monkeypatch, tmp_path / f"{level}.so")
             runner = GraphModule(module["default"](tvmrt.cpu(0)))
             runner.run(x=np.zeros(4, np.float32))
             assert runner.get_output(0).numpy().tolist() == [number] * 4
@@ -227,7 +221,7 @@ def test_members_of_a_level_are_within_the_columns_of_generated_c():
 
 
 def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):
-    assert _open(fat, "", monkeypatch, tmp_path / "net.so").level == WIDEST
+    assert load_at(fat, "", monkeypatch, tmp_path / "net.so").level == WIDEST
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +242,8 @@ def small(tmp_path_factory) -> dict[str, Path]:
 def test_a_forced_level_that_is_not_there_is_refused(small, monkeypatch, tmp_path):
     with pytest.raises(tvmrt.error.TVMError, match="demands v4, which is not there: this library "
                        r"has code for v2, v3, and this processor .* has v2"):  # fmt: skip
-        _open(small["v3_v2"], "v4", monkeypatch, tmp_path / "net.so")
-    assert _open(small["v3_v2"], "v2", monkeypatch, tmp_path / "other.so").level == "v2"
+        load_at(small["v3_v2"], "v4", monkeypatch, tmp_path / "net.so")
+    assert load_at(small["v3_v2"], "v2", monkeypatch, tmp_path / "other.so").level == "v2"
 
 
 def test_inspect_lists_the_levels(small):
@@ -334,7 +328,7 @@ def test_another_processor_takes_its_level(small, cpu, level, monkeypatch, tmp_p
             refusal,
         )
     assert last.split()[0] == level
-    runner = GraphModule(_open(small["v3_v2"], "v2", monkeypatch, tmp_path / "net.so")["default"](
+    runner = GraphModule(load_at(small["v3_v2"], "v2", monkeypatch, tmp_path / "net.so")["default"](
         tvmrt.cpu(0)))  # fmt: skip
     runner.run(x=np.ones((1, 20, 9, 11), np.float32))
     here = float(np.nansum(runner.get_output(0).numpy()))
