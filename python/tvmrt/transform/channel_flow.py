@@ -123,11 +123,12 @@ def _product(node: Node, facts: Facts) -> Flow | None:
     if not isinstance(count, int) or not count or not np.isfinite(weights.data).all():
         return None
     given = facts.get(x)
-    if given is None or given.axis != in_axis:
-        given = nothing_known(x, in_axis)
+    elsewhere = given is not None and given.axis != in_axis
     depthwise = is_depthwise(node)
-    if node.attrs.get("groups", 1) > 1 and not depthwise:
-        return Flow(nothing_known(y, axis))
+    if node.attrs.get("groups", 1) > 1 and (elsewhere or not depthwise):
+        return None  # fewer channels would have to be as many of each group
+    if given is None or elsewhere:
+        given = nothing_known(x, in_axis)
     w = terms(node)
     used, steady = w.any(axis=2), quiet(node, given)
     links = []

@@ -130,6 +130,18 @@ def unread(net: Forms, x: str) -> None:
     net.output("unread", net.step(net.conv(y, (5, 16, 3, 3), unread=range(1, 16, 2))))
 
 
+def grouped(net: Forms, x: str) -> None:
+    """Channels of a few groups, and rows that a product makes, where a layer has other channels."""
+    y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
+    y = net.step(net.add("Relu", net.conv(y, (8, 4, 3, 3), group=2)))
+    net.output("groups", net.step(net.conv(y, (5, 8, 1, 1), unread=range(4))))
+    for width in (6, 5):  # as many as channels, and fewer
+        rows = net.parameters(net.rng.standard_normal((8, width)) / 3, np.zeros(width), 1)[0]
+        y = net.step(net.add("MatMul", x, rows))
+        y = net.step(net.conv(y, (6, 1, 3, 3), group=6))
+        net.output(f"rows{width}", net.step(net.conv(y, (5, 6, 1, 1), unread=range(4))))
+
+
 def paddings(net: Forms, x: str) -> None:
     y = net.step(net.add("Relu", net.conv(x, (8, 6, 1, 1))))
     net.output("conv", net.step(net.conv(net.pad(y, 1, 2), (5, 8, 3, 3), strides=[2, 2])))
@@ -195,8 +207,8 @@ def reference(model, feeds) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, feeds)))
 
 
-def on_host(model, feeds, folder) -> dict[str, np.ndarray]:
-    library = tvmrt.compile(model, executor="aot")
+def on_host(model, feeds, folder, **options) -> dict[str, np.ndarray]:
+    library = tvmrt.compile(model, executor="aot", **options)
     library.export_library(str(folder / "net.so"))
     module = tvmrt.runtime.load_module(str(folder / "net.so"))
     executor = tvmrt.runtime.executor.AotModule(module["default"](tvmrt.cpu(0)))
@@ -246,6 +258,12 @@ def test_this_machine_gets_the_numbers_of_onnxruntime(tmp_path):
     compare(on_host(model, feeds, tmp_path), reference(model, feeds))
 
 
+@pytest.mark.slow
+def test_groups_get_the_numbers_of_onnxruntime(tmp_path):
+    model, feeds = network(grouped)
+    compare(on_host(model, feeds, tmp_path, target="native"), reference(model, feeds))
+
+
 def layers(form) -> dict[str, list]:
     """Weights' shapes of each kind's products, and how many paddings are left of it."""
     graph = import_model(network(form)[0])
@@ -275,6 +293,15 @@ def test_channels_that_nobody_needs_are_gone():
     # four still channels of the sum are 0; of integers all eight are in the biases
     assert sorted(layers(joined)["f32"])[-2:] == [(96, 9), (96, 9)]
     assert sorted(layers(joined)["i8"])[-2:] == [(64, 9), (64, 9)]
+
+
+def test_channels_of_groups_and_of_other_axes_stay():
+    found = layers(grouped)
+    rows = [(8, 6), (6, 1, 3, 3), (5, 6, 1, 1)]
+    for kind in ("i8", "f32"):
+        assert sorted(found[kind]) == sorted(
+            [(8, 6, 1, 1), (8, 4, 3, 3), (5, 8, 1, 1), *rows, (8, 5), *rows[1:]]
+        )
 
 
 def test_paddings_are_folded_where_the_window_has_the_same():
