@@ -29,3 +29,35 @@ def test_a_pool_of_bytes_compiles_by_any_flags(tmp_path, monkeypatch, flags):
     network.run()
     right = x.reshape(3, 8, 8, 2, 8, 2).max((3, 5))
     np.testing.assert_array_equal(network.get_output(0).numpy(), right)
+
+
+LARGE = """g (float[4, 64, 48, 48] x) => (float[4, 64, 24, 24] y)
+<float s = {0.5}, uint8 z = {128}> {
+  a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z)
+  c = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(b)
+  d = QuantizeLinear(c, s, z) y = DequantizeLinear(d, s, z) }"""
+
+
+def large_pool(kind: str):
+    """A layer that is worth two threads, its library, its input and what pooling is by numpy."""
+    model = onnx.parser.parse_model(HEADER + LARGE.replace("MaxPool", kind))
+    x = np.random.default_rng(2).integers(-30, 30, (4, 64, 48, 48)).astype(np.float32) * 2
+    windows = x.reshape(4, 64, 24, 2, 24, 2)
+    right = windows.max((3, 5)) if kind == "MaxPool" else windows.mean((3, 5))
+    return tvmrt.compile(model, executor="aot"), x, right
+
+
+@pytest.mark.everyday(1)
+@pytest.mark.parametrize("flags", ["-O1", "-O3"])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_large_pools_have_tasks_that_know_their_layer(tmp_path, monkeypatch, kind, flags):
+    monkeypatch.setenv("TVMRT_CFLAGS", flags)
+    library, x, right = large_pool(kind)
+    text = "".join(f.text for f in library.sources.functions)
+    assert "tvmrt_pool_i8_part(&layer" in text
+    library.export_library(tmp_path / "n.so")
+    module = tvmrt.runtime.load_module(tmp_path / "n.so")["default"](tvmrt.cpu(0))
+    network = tvmrt.runtime.executor.AotModule(module)
+    network.set_input("x", x)
+    network.run()
+    np.testing.assert_array_equal(network.get_output(0).numpy(), right)

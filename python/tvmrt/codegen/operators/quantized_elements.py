@@ -11,7 +11,7 @@ from tvmrt.ir.program import Step, pixel_stride
 from tvmrt.planner.row_chains import RowLayer
 
 from ..c.initializers import number, print_layer, print_struct, range_initializer
-from ..c.text import plus
+from ..c.text import call, plus, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, merge_loops, pointwise_order
@@ -24,6 +24,8 @@ from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
+PARALLEL_FLOATS = 100000  # the same of pooling, in moved floats: TVMRT_PARALLEL_MIN_FLOATS
+FLOAT_BYTES = 4
 SUM_BYTES = 4  # of a channel's sum over an image
 
 
@@ -160,6 +162,10 @@ class QPoolLowering(ImageLowering):
         node, attrs = self.node, self.node.attrs
         f.include("pool_i8.h")
         name_format(f, self.target)
+        work = 0 if self._sums_images(step) else self._shared_work(step)
+        if work:
+            self._emit_task(step, f, work)
+            return
         if node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
             if self._sums_images(step):
@@ -167,6 +173,31 @@ class QPoolLowering(ImageLowering):
                 return
         self._emit_shape(step, f)
         self._emit_call(f, "&layer")
+
+    def _shared_work(self, step: Step) -> int:
+        """Floats as launches count them, where that is worth threads and no run changes the layer:
+        then its task is a function of its own, which knows it; else 0."""
+        if self.target.board is not None or symbols_of(*step.reads[0].shape, *step.writes[0].shape):
+            return 0
+        taps = prod(self.node.attrs["kernel"])
+        work = int(prod(self.node.output.shape)) * taps // FLOAT_BYTES
+        return work if work >= PARALLEL_FLOATS else 0
+
+    def _emit_task(self, step: Step, f: FunctionWriter, work: int) -> None:
+        before, f.lines = f.lines, []
+        if self.node.op == "qavg_pool":
+            f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
+        self._emit_shape(step, f)
+        average = self._print_average(f)
+        f.line(f"return tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task);")
+        body, f.lines = f.lines, before
+        task = f"{f.symbol}_task"
+        parameters = "int task", "TVMParallelGroupEnv *env", "void *tensors"
+        head = wrap(f"static int {task}", parameters, " {")
+        f.helper("\n".join([*head, *body, "}", ""]))
+        f.line(f"tvmrt_pool_i8_tensors tensors = {{{f.read(0)}, {f.write()}}};")
+        threshold = "TVMRT_PARALLEL_MIN_FLOATS"
+        f.line(f"return {call('tvmrt_launch', task, '&tensors', work, threshold)};")
 
     def row_layer(self, step: Step) -> RowLayer | None:
         x, y = step.reads[0], step.writes[0]
@@ -196,16 +227,23 @@ class QPoolLowering(ImageLowering):
         self._emit_call(f, row_layers.print_part(f))
 
     def _emit_call(self, f: FunctionWriter, layer: str) -> None:
-        attrs = self.node.attrs
-        if self.node.op == "qmax_pool":
+        average = self._print_average(f)
+        if average == "NULL":
             f.line(f"return tvmrt_max_pool_i8({layer}, {f.read(0)}, {f.write()});")
             return
+        f.line(f"return tvmrt_average_pool_i8({layer}, {average}, {f.read(0)}, {f.write()});")
+
+    def _print_average(self, f: FunctionWriter) -> str:
+        """Print the scales of an average; the pointer to them."""
+        attrs = self.node.attrs
+        if self.node.op == "qmax_pool":
+            return "NULL"
         average = [
             f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
             f".x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
-        f.line(f"return tvmrt_average_pool_i8({layer}, &average, {f.read(0)}, {f.write()});")
+        return "&average"
 
     def _whole_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
