@@ -99,10 +99,10 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t* sums;           /* scratch: sums of the windows of a chunk */
   int32_t* acc;            /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
-  const int8_t* ahead; /* weights that this task fetches next, and their end */
-  const int8_t* ahead_end;
-  int32_t image;      /* the one that lies in scratch */
-  int32_t configured; /* pixels that tiles of matrices are ready for */
+  uintptr_t ahead;     /* where weights lie that are fetched next, in other layers' arrays, too */
+  uintptr_t ahead_end; /* and where they end */
+  int32_t image;       /* the one that lies in scratch */
+  int32_t configured;  /* pixels that tiles of matrices are ready for */
 } tvmrt_conv_i8_walk;
 
 /*!
@@ -142,6 +142,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.words = c->words;
   w->args.configured = &w->configured;
   w->args.ahead = &w->ahead;
+  w->ahead = w->ahead_end = 0;
   w->configured = 0;
   w->args.plane = c->plane;
   w->args.valid = c->window.out[2];
@@ -292,18 +293,20 @@ static inline void tvmrt_conv_i8_vectors(tvmrt_conv_i8_walk* w, int32_t group, i
 /*! \brief What tiles of matrices fetch while a task multiplies `blocks` of weights from `block` on, in
  * as many equal parts as there are products: as many bytes as these blocks have, c->ahead bytes
  * behind them, so that what layers with little to read fetch is there for those with much. Who
- * has a share of the blocks fetches the next one of it alone. */
+ * has a share of the blocks fetches those of it alone, each a block before. */
 static inline void tvmrt_conv_i8_look_ahead(tvmrt_conv_i8_walk* w, int32_t block, int32_t blocks,
                                             int64_t chunks) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t packed = c->packed > 0 ? c->packed : c->block, all = c->groups * c->blocks;
   const int64_t one = packed * c->channel_bytes, tiles = (c->chunk + c->wt - 1) / c->wt;
   const int64_t from = (int64_t)(block / c->blocks) * c->padded + block % c->blocks * c->block;
-  const int64_t numbers = blocks == all ? 8 * (int64_t)c->groups * c->padded : 0;
-  const int64_t bytes = (int64_t)blocks * c->block * c->channel_bytes + numbers;
-  w->ahead = w->data->weights + from * c->channel_bytes +
-             (blocks < all && one < c->ahead ? one : c->ahead);
-  w->ahead_end = w->ahead + bytes;
+  const int64_t numbers = 8 * (int64_t)c->groups * c->padded;
+  const int64_t by = blocks < all && one < c->ahead ? one : c->ahead;
+  const int64_t bytes =
+      (int64_t)blocks * c->block * c->channel_bytes + (blocks < all ? -by : numbers);
+  if (bytes <= 0) return;
+  w->ahead = (uintptr_t)w->data->weights + (uintptr_t)(from * c->channel_bytes + by);
+  w->ahead_end = w->ahead + (uintptr_t)bytes;
   const int32_t products = c->rows.segments * (c->rows.run / (4 * c->words));
   const int64_t parts = chunks * tiles * blocks * (2 * products + c->wt * c->block / 64);
   w->args.ahead_lines = (int32_t)((bytes / 32 + parts - 1) / parts);

@@ -336,7 +336,7 @@ static inline int tvmrt_winograd_products(const tvmrt_winograd_job* job,
     segment.x = inputs + p * layer->x_position;
     row.out = sums + p * layer->y_position;
     const int64_t ahead = p + 1 < positions ? layer->w_position : then;
-    row.tile.fetch = NULL;
+    row.tile.fetch = 0;
     if (ahead) tvmrt_fetch_f32(&row.tile, row.w + ahead, floats, places * layer->in_channels);
     rc = tvmrt_tile_row_f32(&row, 0, squares, 0, some->c_end - some->c_begin);
     row.w += layer->w_position;

@@ -49,13 +49,6 @@ typedef struct {
   float* y;
 } tvmrt_matmul_blocks_job;
 
-/*! \brief Asks for the line of the cache at p, which need not exist. */
-#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
-#define TVMRT_PREFETCH(p) __builtin_prefetch(p)
-#else
-#define TVMRT_PREFETCH(p) (void)(p)
-#endif
-
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
 typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
 typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
@@ -160,6 +153,7 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const int bytes = block * bits / 8;
   const int64_t first = (int64_t)c * blocks + g;
+  const uintptr_t behind = (uintptr_t)columns * (uintptr_t)blocks; /* the next columns */
   tvmrt_f32v found[TVMRT_BLOCK_COLUMNS], point[TVMRT_BLOCK_COLUMNS];
   x += (int64_t)g * block;
   TVMRT_UNROLL(4)
@@ -176,7 +170,7 @@ TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const 
       for (int j = 0; j < columns; j++) {
         const uint8_t* w = job->w + (first + j * blocks) * bytes + i;
         /* Rows are too short for a processor to know them for streams before they end. */
-        if (i % 64 == 0 && low == 0) TVMRT_PREFETCH(w + (int64_t)columns * blocks * bytes);
+        if (i % 64 == 0 && low == 0) TVMRT_FETCH_NEAR((uintptr_t)w + behind * (uintptr_t)bytes);
         found[j] = TVMRT_F32V(fma)(tvmrt_block_lanes(w, bits, low, point[j]), from, found[j]);
       }
     }
@@ -252,6 +246,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
                                   int vectors, int blocks, int32_t c, int columns,
                                   const tvmrt_block_row* row, tvmrt_f32v* sums) {
   const int bytes = block * bits / 8, each = 32 / bits;
+  const uintptr_t behind = (uintptr_t)columns * (uintptr_t)blocks;
   const float* x = row->at;
   const uint8_t* w = job->w + ((int64_t)c * blocks + g) * bytes;
   const float* scales = job->scales + (int64_t)c * blocks + g;
@@ -261,7 +256,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const uint8_t* from = w + (int64_t)j * blocks * bytes;
-      TVMRT_PREFETCH(from + (int64_t)columns * blocks * bytes);
+      TVMRT_FETCH_NEAR((uintptr_t)from + behind * (uintptr_t)bytes);
       memcpy(&word[j], from, sizeof word[j]);
       found[j] = TVMRT_F32V(load)(x);
     }
@@ -281,7 +276,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const float* own = scales + (int64_t)j * blocks + v * TVMRT_WORD_BYTES / bytes;
-      TVMRT_PREFETCH(own + (int64_t)columns * blocks);
+      TVMRT_FETCH_NEAR((uintptr_t)own + behind * sizeof(*own));
       sums[j] = TVMRT_F32V(fma)(found[j], tvmrt_word_scales(own, bytes), sums[j]);
     }
   }

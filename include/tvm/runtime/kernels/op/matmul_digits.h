@@ -114,13 +114,14 @@ TVMRT_INLINE void tvmrt_add_digits(const uint8_t* w, const float* scales, int by
                                    int vectors, int columns, const tvmrt_digits_row* row,
                                    __m512* sums) {
   const __m512i mask = _mm512_set1_epi8(15);
+  const uintptr_t behind = (uintptr_t)columns * (uintptr_t)blocks; /* the next columns */
   for (int v = 0; v < vectors; v++, w += TVMRT_DIGITS_BYTES) {
     const tvmrt_block_digits* x = &row->at[v];
     __m512i low[TVMRT_DIGITS_COLUMNS], high[TVMRT_DIGITS_COLUMNS], found[TVMRT_DIGITS_COLUMNS];
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const uint8_t* from = w + (int64_t)j * blocks * bytes;
-      __builtin_prefetch(from + (int64_t)columns * blocks * bytes);
+      TVMRT_FETCH_NEAR((uintptr_t)from + behind * (uintptr_t)bytes);
       const __m512i word = _mm512_loadu_si512(from);
       low[j] = _mm512_and_si512(word, mask);
       high[j] = _mm512_and_si512(_mm512_srli_epi32(word, 4), mask);
@@ -141,7 +142,7 @@ TVMRT_INLINE void tvmrt_add_digits(const uint8_t* w, const float* scales, int by
     TVMRT_UNROLL(4)
     for (int j = 0; j < columns; j++) {
       const float* own = scales + (int64_t)j * blocks + v * TVMRT_DIGITS_BYTES / bytes;
-      __builtin_prefetch(own + (int64_t)columns * blocks);
+      TVMRT_FETCH_NEAR((uintptr_t)own + behind * sizeof(*own));
       const __m512 whole = _mm512_cvtepi32_ps(_mm512_add_epi32(found[j], offset));
       sums[j] = _mm512_fmadd_ps(whole, tvmrt_digits_scales(own, bytes, x->unit), sums[j]);
     }

@@ -98,7 +98,7 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
                                           int32_t c, int there, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
   for (int i = 0; g % 16 == 0 && g + 16 < blocks && i < there; i++) {
-    TVMRT_PREFETCH(job->scales + at + (int64_t)i * blocks + 16);
+    TVMRT_FETCH_NEAR((uintptr_t)(job->scales + at + (int64_t)i * blocks + 16));
   }
   for (int i = 0; i < there; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
   if (job->points == NULL) {
@@ -115,7 +115,7 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
 TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
                                     uint8_t rows[][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
   /* What each column needs next: they are more than processors follow by themselves. */
-  if (left > 64) TVMRT_PREFETCH(column + 64);
+  if (left > 64) TVMRT_FETCH_NEAR((uintptr_t)(column + 64));
   for (int j = 0; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
     if (left >= 16) { /* a length that is known needs no call */
       memcpy(rows[j][i], column + 16 * j, 16);

@@ -107,12 +107,14 @@
 #define TVMRT_SIMD_REGISTERS 16
 #endif
 
-/*! \brief Has the processor fetch the line at `p`, which need not exist, into the cache behind the
- * nearest one. */
+/*! \brief Has the processor fetch the line at an address, which need not exist, into the cache behind the
+ * nearest one, or into that. It is a number: C has no pointers to what lies behind an array. */
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
-#define TVMRT_FETCH(p) __builtin_prefetch((p), 0, 2)
+#define TVMRT_FETCH(address) __builtin_prefetch((const void*)(address), 0, 2)
+#define TVMRT_FETCH_NEAR(address) __builtin_prefetch((const void*)(address))
 #else
-#define TVMRT_FETCH(p) ((void)(p))
+#define TVMRT_FETCH(address) ((void)(address))
+#define TVMRT_FETCH_NEAR(address) ((void)(address))
 #endif
 
 /* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.

@@ -27,22 +27,14 @@ typedef struct {
   uint8_t rows[16];
 } tvmrt_amx_config;
 
-/*! \brief Registers for so many pixels from 0 and from 16 on, and words of each. */
-static inline void tvmrt_amx_configure(int first, int more, int words) {
+/*! \brief Rows of the registers 0 and 1, of 2 and 3, of 4, and of 5; those of 6 and 7, which are the
+ * words of 4 and 5, too. The others have 16 words. */
+static inline void tvmrt_amx_configure(int first, int more, int four, int five, int words) {
   const uint8_t a = (uint8_t)first, b = (uint8_t)more, k = (uint8_t)words;
   const uint16_t x = (uint16_t)(words * 4);
   const tvmrt_amx_config config = {
-      1, 0, {0}, {64, 64, 64, 64, x, x, 64, 64}, {a, a, b, b, a, b, k, k}};
+      1, 0, {0}, {64, 64, 64, 64, x, x, 64, 64}, {a, a, b, b, (uint8_t)four, (uint8_t)five, k, k}};
   /* GCC's intrinsics do not say that they read memory */
-  __asm__ volatile("" : : "r"(&config) : "memory");
-  _tile_loadconfig(&config);
-}
-
-/*! \brief Registers 0 to 3 of so many rows, 4 to 7 of 16, all of 16 words. */
-static inline void tvmrt_amx_configure_singles(int rows) {
-  const uint8_t a = (uint8_t)rows;
-  const tvmrt_amx_config config = {
-      1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {a, a, a, a, 16, 16, 16, 16}};
   __asm__ volatile("" : : "r"(&config) : "memory");
   _tile_loadconfig(&config);
 }

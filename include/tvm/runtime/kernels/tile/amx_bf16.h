@@ -31,7 +31,8 @@ static inline int tvmrt_amx_pairs(int64_t run) {
 /*! \brief Makes the registers ready on this thread for tiles of up to `widest` pixels. */
 static inline void tvmrt_amx_begin(int widest, int64_t run) {
   const int first = widest < TVMRT_AMX_ROWS ? widest : TVMRT_AMX_ROWS, more = widest - first;
-  tvmrt_amx_configure(first > 0 ? first : 1, more > 0 ? more : 1, tvmrt_amx_pairs(run));
+  const int a = first > 0 ? first : 1, b = more > 0 ? more : 1;
+  tvmrt_amx_configure(a, b, a, b, tvmrt_amx_pairs(run));
 }
 
 /*! \brief Gives them back, so that the system need not save them. */
@@ -85,7 +86,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
   const int64_t steps = tile->segment_count * ((tile->run + pairs - 1) / pairs);
   int64_t lines = (tile->ahead_bytes + TVMRT_AMX_BYTES - 1) / TVMRT_AMX_BYTES;
   const int64_t at_once = steps > 0 ? (lines + steps - 1) / steps : 0;
-  const char* ahead = (const char*)(const void*)w + tile->ahead;
+  uintptr_t ahead = (uintptr_t)w + (uintptr_t)tile->ahead;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -98,7 +99,7 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
       const int64_t left = tile->run - k;
       const int whole = left >= pairs;
       for (int64_t i = 0; i < at_once && lines > 0; i++, lines--, ahead += TVMRT_AMX_BYTES) {
-        _mm_prefetch(ahead, _MM_HINT_T1);
+        TVMRT_FETCH(ahead);
       }
       tvmrt_amx_step(vectors, pixels, x + k, x_stride, wk + k * w_stride, w_stride,
                      whole ? pairs : (int)left, whole);

@@ -25,19 +25,16 @@ enum {
 /*! \brief Gives the registers back, so that the system need not save them. */
 static inline void tvmrt_amx_i8_end(void) { _tile_release(); }
 
-/* Registers for a tile, where they are not there from the one before. */
-TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, const tvmrt_tile_i8_args* a) {
-  if (*a->configured == wt) return;
+/* Registers for a tile, where they are not there from the one before; those of single products, see
+ * below, are pixels and sums, and weights. */
+TVMRT_INLINE void tvmrt_amx_i8_ready(int wt, int is_single, const tvmrt_tile_i8_args* a) {
+  const int ready = wt + (is_single ? TVMRT_AMX_I8_SINGLES : 0);
+  if (*a->configured == ready) return;
   const int first = wt < TVMRT_AMX_ROWS ? wt : TVMRT_AMX_ROWS;
-  tvmrt_amx_configure(first, wt > TVMRT_AMX_ROWS ? wt - TVMRT_AMX_ROWS : first, a->words);
-  *a->configured = wt;
-}
-
-/* The same for single products, see below: pixels and sums, and weights. */
-TVMRT_INLINE void tvmrt_amx_i8_ready_singles(int wt, const tvmrt_tile_i8_args* a) {
-  if (*a->configured == TVMRT_AMX_I8_SINGLES + wt) return;
-  tvmrt_amx_configure_singles(wt);
-  *a->configured = TVMRT_AMX_I8_SINGLES + wt;
+  const int more = wt > TVMRT_AMX_ROWS ? wt - TVMRT_AMX_ROWS : first;
+  const int four = is_single ? TVMRT_AMX_ROWS : first, five = is_single ? TVMRT_AMX_ROWS : more;
+  tvmrt_amx_configure(first, more, four, five, a->words);
+  *a->configured = ready;
 }
 
 /* sums += x * w by registers of these numbers */
@@ -201,8 +198,8 @@ TVMRT_INLINE void tvmrt_amx_i8_some(int ob, int wt, int is_signed, int plus, int
 }
 
 /* Fetches lines of weights into the second-level cache. */
-TVMRT_INLINE const int8_t* tvmrt_amx_i8_fetch(const int8_t* ahead, int32_t lines) {
-  for (int32_t l = 0; l < lines; l++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
+TVMRT_INLINE uintptr_t tvmrt_amx_i8_fetch(uintptr_t ahead, int32_t lines) {
+  for (int32_t l = 0; l < lines; l++, ahead += TVMRT_AMX_BYTES) TVMRT_FETCH(ahead);
   return ahead;
 }
 
@@ -210,10 +207,10 @@ TVMRT_INLINE const int8_t* tvmrt_amx_i8_fetch(const int8_t* ahead, int32_t lines
  * meanwhile. */
 TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_far,
                                         const tvmrt_tile_i8_args* a, int64_t from,
-                                        const int8_t** ahead) {
+                                        uintptr_t* ahead) {
   const int32_t words = a->words, bytes = 4 * words, run = a->run, lines = a->ahead_lines;
   const int64_t quads = (run + 3) / 4;
-  const int8_t* line = *ahead;
+  uintptr_t line = *ahead;
   tvmrt_amx_i8_begin(ob, wt, a->bias);
   for (int32_t s = 0; s < a->segments; s++) {
     const uint8_t* x = a->segment[s] + from;
@@ -229,28 +226,26 @@ TVMRT_INLINE void tvmrt_amx_i8_multiply(int ob, int wt, int is_signed, int is_fa
 /* The tiles of a call of which something is unusual; all numbers are literals. */
 TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, int is_plane,
                                        int is_far, const tvmrt_tile_i8_args* a, int64_t offset,
-                                       void* y, const int32_t* sums) {
+                                       void* y, const int32_t* sums, uintptr_t* ahead) {
   int32_t all[2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
   const int rest = a->extras > 0 || a->run % (4 * a->words) != 0;
   const int32_t left = a->left < wt ? a->left : 0; /* always less, which compilers cannot know */
-  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
-  tvmrt_amx_i8_ready(wt, a);
+  tvmrt_amx_i8_ready(wt, 0, a);
   for (int32_t i = 0; i < a->tiles + (left > 0); i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
     const int64_t from = offset + first * a->x_step;
-    tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, from, &ahead);
+    tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, from, ahead);
     tvmrt_amx_i8_sums(ob, wt, all);
     tvmrt_amx_i8_places places = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
     tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
                       sums != NULL ? sums + first : NULL);
   }
-  if (a->ahead_lines > 0) *a->ahead = ahead;
 }
 
 /* Stores up to `most` lines of bytes; weights are fetched meanwhile, too. */
 #define TVMRT_AMX_I8_LINES(most, with_bias)                         \
   for (int n = 0; n < (most) && tvmrt_amx_i8_more(&last); n++) {    \
-    ahead = tvmrt_amx_i8_fetch(ahead, (lines + 1) / 2);             \
+    *ahead = tvmrt_amx_i8_fetch(*ahead, (lines + 1) / 2);           \
     tvmrt_amx_i8_store(ob, plus, is_plain, with_bias, &out, &last); \
   }
 
@@ -259,7 +254,7 @@ TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, 
  * with another tensor added neither. */
 TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, int is_plane,
                                      int is_far, int is_plain, const tvmrt_tile_i8_args* a,
-                                     int64_t offset, uint8_t* y) {
+                                     int64_t offset, uint8_t* y, uintptr_t* ahead) {
   int32_t both[2][2 * TVMRT_AMX_ROWS * 2 * 16] __attribute__((aligned(64)));
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
   const int32_t left = a->left < wt ? a->left : 0;
@@ -267,13 +262,12 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, in
   const int32_t tiles = a->tiles + (left > 0), steps = a->segments * (a->run / (4 * a->words));
   const int is_late =
       plus == TVMRT_PLUS_NONE && !is_plane && steps <= TVMRT_AMX_I8_FEW && tiles > 2;
-  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
   tvmrt_amx_i8_places last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
-  tvmrt_amx_i8_ready(wt, a);
+  tvmrt_amx_i8_ready(wt, 0, a);
   for (int32_t i = 0; i < tiles + is_late; i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
     if (i < tiles) {
-      tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, offset + first * a->x_step, &ahead);
+      tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, offset + first * a->x_step, ahead);
     }
     if (!is_late) {
       tvmrt_amx_i8_sums(ob, wt, both[0]);
@@ -285,7 +279,6 @@ TVMRT_INLINE void tvmrt_amx_i8_tiles(int ob, int wt, int is_signed, int plus, in
       last = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, both[i & 1]);
     }
   }
-  if (lines > 0) *a->ahead = ahead;
 }
 
 /* Whether a window is a single product of whole registers, whose weights stay in registers. */
@@ -304,15 +297,15 @@ TVMRT_INLINE int tvmrt_amx_i8_is_single(int ob, int is_plane, const tvmrt_tile_i
  * others, which lack the bias. The sums of a tile leave the registers, each of which takes as long as
  * five lines, between lines of the tile before. */
 TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_plain,
-                                       const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y) {
+                                       const tvmrt_tile_i8_args* a, int64_t offset, uint8_t* y,
+                                       uintptr_t* ahead) {
   enum { ob = 4 };
   int32_t both[2][TVMRT_AMX_ROWS * ob * 16] __attribute__((aligned(64)));
   const tvmrt_amx_i8_out out = tvmrt_amx_i8_out_of(ob, plus, a, y);
   const int32_t left = a->left < wt ? a->left : 0;
   const int32_t tiles = a->tiles + (left > 0), lines = a->ahead_lines;
-  const int8_t* ahead = a->ahead_lines > 0 ? *a->ahead : NULL;
   tvmrt_amx_i8_places last = {both[0], 0, 0, 0, 0, INT32_MAX, 0};
-  tvmrt_amx_i8_ready_singles(wt, a);
+  tvmrt_amx_i8_ready(wt, 1, a);
   _tile_loadd(4, a->vector[0].weights, a->vector[0].step);
   _tile_loadd(5, a->vector[1].weights, a->vector[1].step);
   _tile_loadd(6, a->vector[2].weights, a->vector[2].step);
@@ -320,7 +313,7 @@ TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_p
   for (int32_t i = 0; i < tiles; i++) {
     const int32_t skip = i < a->tiles ? 0 : wt - left, first = i * wt - skip;
     int32_t* all = both[i & 1];
-    ahead = tvmrt_amx_i8_fetch(ahead, lines);
+    *ahead = tvmrt_amx_i8_fetch(*ahead, lines);
     _tile_loadd(3, a->segment[0] + offset + first * a->x_step, a->x_step);
     TVMRT_AMX_I8_PRODUCT(0, 4)
     TVMRT_AMX_I8_PRODUCT(1, 5)
@@ -336,18 +329,6 @@ TVMRT_INLINE void tvmrt_amx_i8_singles(int wt, int is_signed, int plus, int is_p
     last = tvmrt_amx_i8_places_of(wt, 0, a, offset, first, skip, all);
   }
   TVMRT_AMX_I8_LINES(INT32_MAX, 1)
-  if (lines > 0) *a->ahead = ahead;
-}
-
-/* A usual call. */
-TVMRT_INLINE void tvmrt_amx_i8_usual(int ob, int wt, int is_signed, int plus, int is_plane,
-                                     int is_far, int is_plain, const tvmrt_tile_i8_args* a,
-                                     int64_t offset, uint8_t* y) {
-  if (tvmrt_amx_i8_is_single(ob, is_plane, a)) {
-    tvmrt_amx_i8_singles(wt, is_signed, plus, is_plain, a, offset, y);
-  } else {
-    tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, is_plain, a, offset, y);
-  }
 }
 
 /* Whether what a call computes is bytes of whole vectors, and by whole products alone. */
@@ -356,26 +337,48 @@ TVMRT_INLINE int tvmrt_amx_i8_is_usual(int ob, const tvmrt_tile_i8_args* a, cons
   return !rest && sums == NULL && a->range != NULL && a->channels >= ob * TVMRT_I8_LANES;
 }
 
+/* A call in one of three ways, a literal as the other numbers: tiles of which something is unusual, or
+ * usual ones, which may be plain. */
+enum { TVMRT_AMX_I8_UNUSUAL, TVMRT_AMX_I8_USUAL, TVMRT_AMX_I8_PLAIN };
+TVMRT_INLINE void tvmrt_amx_i8_call(int ob, int wt, int is_signed, int plus, int is_plane,
+                                    int is_far, int way, const tvmrt_tile_i8_args* a,
+                                    int64_t offset, void* y, const int32_t* sums) {
+  const int is_plain = way == TVMRT_AMX_I8_PLAIN;
+  uintptr_t ahead = *a->ahead;
+  if (way == TVMRT_AMX_I8_UNUSUAL) {
+    tvmrt_amx_i8_unusual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums, &ahead);
+  } else if (tvmrt_amx_i8_is_single(ob, is_plane, a)) {
+    tvmrt_amx_i8_singles(wt, is_signed, plus, is_plain, a, offset, (uint8_t*)y, &ahead);
+  } else {
+    tvmrt_amx_i8_tiles(ob, wt, is_signed, plus, is_plane, is_far, is_plain, a, offset, (uint8_t*)y,
+                       &ahead);
+  }
+  *a->ahead = ahead;
+}
+
 /*! \brief As TVMRT_DEFINE_TILE_I8_OF, of 1 to 16 pixels, or for one or two vectors up to 32; is_plane
  * where y and a->added are those of pixel 0 of an image, see a->plane; is_far where weights are more
  * than the first cache holds. */
-#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)               \
-  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,      \
-                                     const int32_t* sums) {                                     \
-    tvmrt_amx_i8_unusual(ob, wt, is_signed, plus, is_plane, is_far, a, offset, y, sums);        \
-  }                                                                                             \
-  TVMRT_NOINLINE void name##_plain(const tvmrt_tile_i8_args* a, int64_t offset, void* y) {      \
-    tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, 1, a, offset, (uint8_t*)y);   \
-  }                                                                                             \
-  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                \
-                           const int32_t* sums) {                                               \
-    if (!tvmrt_amx_i8_is_usual(ob, a, sums)) {                                                  \
-      name##_unusual(a, offset, y, sums);                                                       \
-    } else if (tvmrt_amx_i8_is_plain(plus, a)) {                                                \
-      name##_plain(a, offset, y);                                                               \
-    } else {                                                                                    \
-      tvmrt_amx_i8_usual(ob, wt, is_signed, plus, is_plane, is_far, 0, a, offset, (uint8_t*)y); \
-    }                                                                                           \
+#define TVMRT_DEFINE_TILE_I8_AMX(name, ob, wt, is_signed, plus, is_plane, is_far)                  \
+  TVMRT_NOINLINE void name##_unusual(const tvmrt_tile_i8_args* a, int64_t offset, void* y,         \
+                                     const int32_t* sums) {                                        \
+    tvmrt_amx_i8_call(ob, wt, is_signed, plus, is_plane, is_far, TVMRT_AMX_I8_UNUSUAL, a, offset,  \
+                      y, sums);                                                                    \
+  }                                                                                                \
+  TVMRT_NOINLINE void name##_plain(const tvmrt_tile_i8_args* a, int64_t offset, void* y) {         \
+    tvmrt_amx_i8_call(ob, wt, is_signed, plus, is_plane, is_far, TVMRT_AMX_I8_PLAIN, a, offset, y, \
+                      NULL);                                                                       \
+  }                                                                                                \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y,                   \
+                           const int32_t* sums) {                                                  \
+    if (!tvmrt_amx_i8_is_usual(ob, a, sums)) {                                                     \
+      name##_unusual(a, offset, y, sums);                                                          \
+    } else if (tvmrt_amx_i8_is_plain(plus, a)) {                                                   \
+      name##_plain(a, offset, y);                                                                  \
+    } else {                                                                                       \
+      tvmrt_amx_i8_call(ob, wt, is_signed, plus, is_plane, is_far, TVMRT_AMX_I8_USUAL, a, offset,  \
+                        y, NULL);                                                                  \
+    }                                                                                              \
   }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */

@@ -66,9 +66,9 @@ typedef struct {
   int64_t residual_stride;
   /*!
    * \brief Weights that are to come into the cache, of which the tile fetches the line at fetch + k *
-   * fetch_step bytes for each k, counted over its segments; NULL for none. They need not exist.
+   * fetch_step bytes for each k, counted over its segments; 0 for none. They need not exist.
    */
-  const char* fetch;
+  uintptr_t fetch;
   int64_t fetch_step;
   /*! \brief Bounds of the result; -INFINITY and INFINITY where there are none. NaN passes. */
   float lo;
@@ -185,8 +185,8 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
     };                                                                                             \
     const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
     const intptr_t run = (intptr_t)tile->run;                                                      \
-    const intptr_t fetch_step = tile->fetch ? (intptr_t)tile->fetch_step : 0;                      \
-    const char* fetch = tile->fetch ? tile->fetch : (const char*)w;                                \
+    const uintptr_t fetch_step = tile->fetch ? (uintptr_t)tile->fetch_step : 0;                    \
+    uintptr_t fetch = tile->fetch ? tile->fetch : (uintptr_t)w;                                    \
     VEC sum[kChains][WT][OB];                                                                      \
     TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
       TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
@@ -324,7 +324,7 @@ static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int6
 #if TVMRT_SIMD_LANES_F32 > 1
   const int64_t bytes = floats * (int64_t)sizeof(float);
   if (bytes > steps * TVMRT_LINE_BYTES) return; /* so few products would wait for what is fetched */
-  tile->fetch = (const char*)from;
+  tile->fetch = (uintptr_t)from;
   tile->fetch_step = bytes / steps;
 #else
   (void)tile, (void)from, (void)floats, (void)steps;
@@ -334,7 +334,7 @@ static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int6
 /* Moves to what the next tile fetches. */
 static inline void tvmrt_fetched_f32(tvmrt_tile_f32* tile) {
 #if TVMRT_SIMD_LANES_F32 > 1
-  if (tile->fetch) tile->fetch += tile->segment_count * tile->run * tile->fetch_step;
+  if (tile->fetch) tile->fetch += (uintptr_t)(tile->segment_count * tile->run * tile->fetch_step);
 #else
   (void)tile;
 #endif

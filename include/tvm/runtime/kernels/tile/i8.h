@@ -91,11 +91,11 @@ typedef struct tvmrt_tile_i8_args {
       tiles; /*!< For them: tiles of a call, and pixels that are left behind these, which one more */
   int32_t left;              /*!< tile computes together with pixels in front of them. */
   tvmrt_i8_vector vector[4]; /*!< For them, in place of weights and w_step. */
-  const int8_t** ahead;      /*!< For them: weights that are read soon, which they count up, and */
-  int32_t ahead_lines;       /*!< how many lines of 64 bytes of those are fetched for each product,
+  uintptr_t* ahead;    /*!< For them: where weights lie that are read soon, which they count */
+  int32_t ahead_lines; /*!< up, and how many lines of 64 bytes are fetched for each product,
                                   half as many for each line that is stored; 0: none. */
-  int32_t plane;             /*!< For them, where y and added are those of pixel 0 of an image: */
-  int32_t valid;             /*!< of so many neighbouring pixels the first ones are in a row. */
+  int32_t plane;       /*!< For them, where y and added are those of pixel 0 of an image: */
+  int32_t valid;       /*!< of so many neighbouring pixels the first ones are in a row. */
 } tvmrt_tile_i8_args;
 
 /*!
