@@ -54,6 +54,19 @@ CASES = {
         Shape(in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=((3, 3), (3, 3)), stride=TWO),
     ),
     "rounded-odd": ("rounded", Shape(batch=2, in_c=13, out_c=37, size=(7, 11))),
+    "pairs-colours": (
+        "pairs",
+        Shape(batch=2, in_c=3, out_c=64, size=(21, 45), kernel=(7, 7), pad=THREE, stride=TWO),
+    ),
+    "pairs-even": (
+        "pairs",
+        Shape(in_c=2, out_c=37, size=(14, 43), kernel=(4, 6), pad=((1, 2), (0, 1)), stride=TWO),
+    ),
+    "pairs-unpadded": (
+        "pairs",
+        Shape(in_c=1, out_c=32, size=(15, 37), kernel=(5, 3), pad=NONE, stride=(2, 1)),
+    ),
+    "pairs-four": ("pairs", Shape(in_c=4, out_c=16, size=(9, 40), stride=TWO)),
     "ahead": ("", Shape(in_c=512, out_c=300, size=(5, 7), kernel=ONE, pad=NONE)),
     "single-products": ("", Shape(in_c=64, out_c=150, size=(3, 43), kernel=ONE, pad=NONE)),
     "three-vectors": ("", Shape(in_c=40, out_c=144, size=(3, 40), kernel=ONE, pad=NONE)),
@@ -66,8 +79,9 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     kind, shape = CASES[name]
     conv = layer(FORMATS["amx"], shape, signed, 3, widest=FORMATS["vnni512"])
     conv = conv.fit(w, w_zero, has_extra=False)
-    kind = kind if w_zero == 0 or kind != "rounded" else ""  # shifted by sums of windows
-    return replace(conv, **{kind: True}) if kind else conv
+    kind = kind if w_zero == 0 or kind not in ("rounded", "pairs") else ""  # sums of windows
+    kinds = {kind: True, "rounded": kind in ("rounded", "pairs")}
+    return replace(conv, **kinds) if kind else conv
 
 
 @pytest.mark.slow
@@ -116,8 +130,9 @@ def _zeros(name: str) -> np.ndarray:
         (Shape(in_c=64, out_c=256, size=(56, 56), kernel=ONE, pad=NONE), "matrices"),
         (
             Shape(in_c=3, out_c=64, size=(224, 224), kernel=(7, 7), pad=THREE, stride=TWO),
-            "rounded",
+            "pairs",
         ),
+        (Shape(in_c=3, out_c=64, size=(224, 224), kernel=(7, 7), pad=THREE), "rounded"),
         (Shape(in_c=2048, out_c=1000, size=ONE, kernel=ONE, pad=NONE), "vectors"),
         (Shape(in_c=128, out_c=8, size=ONE, kernel=ONE, pad=NONE), "vectors"),
         (Shape(in_c=4, out_c=16, size=(30, 30), kernel=ONE, pad=NONE), "vectors"),
@@ -128,6 +143,7 @@ def _zeros(name: str) -> np.ndarray:
         "few windows, many weights",
         "many pixels",
         "colours",
+        "colours of every row",
         "one pixel",
         "one vector",
         "few channels",
@@ -139,7 +155,8 @@ def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
     kinds = {
         "plane": found.plane,
         "flat": found.flat,
-        "rounded": found.rounded,
+        "pairs": found.pairs,
+        "rounded": found.rounded and not found.pairs,
         "vectors": not found.fmt.matrices,
     }
     assert [kind for kind, is_so in kinds.items() if is_so] == [chosen] * (chosen != "matrices")

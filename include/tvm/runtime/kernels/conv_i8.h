@@ -19,6 +19,7 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "parallel.h"
+#include "row_pairs_i8.h"
 #include "tile/i8.h"
 #include "tile/rows_i8.h"
 #include "window.h"
@@ -65,6 +66,7 @@ typedef struct tvmrt_conv_i8 {
                       those of the layers behind too; 0: they do not. */
   int32_t plane; /*!< Pixels from one row to the next of an image that lies in scratch with its
                       padding, all of it a row for tiles of matrices; else 0. */
+  int32_t pairs; /*!< 1: rows are read in pairs, see row_pairs_i8.h; 0: one by one. */
   int32_t words; /*!< Quads that tiles of matrices multiply at once. */
   void (*end)(void); /*!< What such tiles ask of a task behind the last one, or NULL. */
 } tvmrt_conv_i8;
@@ -180,6 +182,10 @@ static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row
   const uint8_t** segment = w->segment;
   if (w->conv->plane > 0) {
     tvmrt_conv_i8_set_plane(w, row);
+    return;
+  }
+  if (w->conv->pairs) {
+    tvmrt_row_pairs(&w->reader, w->none, at, segment);
     return;
   }
   if (rows->source == TVMRT_SOURCE_GATHER) {

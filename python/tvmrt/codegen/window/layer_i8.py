@@ -20,7 +20,7 @@ from tvmrt.ir.tuned import Choice
 from ..c.text import braces, initializer
 from .layer_f32 import MOST_THREADS, enough_work
 from .matrices_i8 import NEAR_WEIGHTS, is_far, looks_ahead, members_of_matrices
-from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
+from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
 from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
 from .tiles_i8 import (
     FORMATS,
@@ -52,7 +52,7 @@ class ConvI8:
     the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``. ``flat``: windows are
     gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
     their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
-    the ring of rows, whose weights behind a run are 0.
+    the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.
     """
 
     fmt: Format
@@ -75,6 +75,7 @@ class ConvI8:
     flat: bool = False
     plane: bool = False
     rounded: bool = False
+    pairs: bool = False
 
     @classmethod
     def matmul(
@@ -150,6 +151,8 @@ class ConvI8:
                 window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
                 fill=fill,
             )  # fmt: skip
+        if self.pairs:
+            return plan_row_pairs(window, self.in_c, LINE, fill)
         if not self.depthwise:
             plan = plan_window(
                 window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
@@ -203,7 +206,7 @@ class ConvI8:
         """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
         if not self.shares:
             return self
-        usual = {"flat": False, "plane": False, "rounded": False}
+        usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
         return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
 
     @property
@@ -402,7 +405,7 @@ class ConvI8:
         plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
         rows = round_up((plan.segments + (self.spare_row >= 0)) * 8, LINE)
         none = plan.scratch_of_rows(rows)[2] + LINE * self.rounded if plan.ring else rows
-        outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1))
+        outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1) or self.pairs)
         row = plan.pitch if plan.ring else window.in_[2] * window.x_stride
         patches = none + (round_up(row, LINE) + LINE * self.rounded if outside else 0)
         sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)

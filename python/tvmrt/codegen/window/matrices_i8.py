@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .layer_i8 import ConvI8
 
 LINE = 64  # bytes
+COLOURS = 3  # channels of a picture
 SMALL_IMAGE = 104 * 1024  # bytes that are read again for each block of weights
 NEAR_WEIGHTS = 24 * 1024  # bytes
 MANY_WEIGHTS = 128 * 1024  # bytes that are fetched ahead
@@ -44,6 +45,9 @@ def suited(layer: ConvI8, gathers: bool = True, plane: bool = False) -> ConvI8:
     if gathers and _can_be_rounded(layer):
         rounded = replace(layer, rounded=True)
         costs[rounded] = cycles_of_matrices(rounded)
+        if _can_be_pairs(layer):
+            pairs = replace(rounded, pairs=True)
+            costs[pairs] = cycles_of_matrices(pairs) + cycles_of_pairing(pairs)
     if plane and _can_be_plane(layer):
         copied = replace(layer, plane=True)
         costs[copied] = cycles_of_matrices(copied)
@@ -78,6 +82,15 @@ def _can_be_rounded(layer: ConvI8) -> bool:
     plan = layer.plan
     few = layer.window.taps * layer.in_c // layer.groups * layer.out_c <= FEW_WEIGHTS
     return few and plan.ring is not None and plan.run % 4 != 0 and not layer.extra
+
+
+def _can_be_pairs(layer: ConvI8) -> bool:
+    """Whether windows begin every other row, and of two rows are no more than one product."""
+    window = layer.window
+    flat = window.flat and window.dilation[1:] == (1, 1) and window.stride[1] == 2
+    dense = layer.groups == 1 and window.x_stride == layer.in_c and window.pad[2] >= 0
+    least = 0 <= window.pad[1] and window.kernel[1] > 1
+    return flat and dense and least and 2 * window.kernel[2] * layer.in_c <= LINE
 
 
 def _can_be_plane(layer: ConvI8) -> bool:
@@ -122,6 +135,7 @@ def members_of_matrices(layer: ConvI8) -> dict[str, object]:
         "flat": int(layer.flat),
         "ahead": bytes_ahead(layer),
         "plane": layer.window.reach(2) if layer.plane else 0,
+        "pairs": int(layer.pairs),
         "words": words_at_once(layer.plan.run),
         "end": "tvmrt_amx_i8_end",
     }
@@ -132,6 +146,13 @@ def cycles_of_gathering(layer: ConvI8) -> float:
     window = layer.window
     copies = window.kernel[0] * window.kernel[1]
     return most(layer.width) * (10.0 + copies * 15.0 + layer.plan.run / 24)
+
+
+def cycles_of_pairing(layer: ConvI8) -> float:
+    """The same of two rows of input for each of the output, whose pixels come side by side: three
+    channels by shuffles, others one by one."""
+    each = 0.25 if layer.in_c == COLOURS else 2.0
+    return most(layer.rows) * (50.0 + each * 2 * most(layer.window.in_[2]))
 
 
 def cycles_of_matrices(layer: ConvI8) -> float:

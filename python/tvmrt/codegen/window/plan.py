@@ -371,6 +371,17 @@ def plan_window(
     )
 
 
+def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
+    """The plan of a dense layer over bytes that reads two rows at a time, whose pixels lie side by
+    side, in runs of whole quads (``row_pairs_i8.h``)."""
+    rows, columns = ceil_div(window.kernel[1], 2), window.kernel[2]
+    kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
+    by_pairs = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))
+    both, run = 2 * channels, round_up(2 * channels * columns, 4)
+    more = {"copied": both, "run": run, "taps": 1, "ring": ring_of(by_pairs)}
+    return plan_rows(by_pairs, both, 1, **more, unit=unit, fill=fill)
+
+
 def plan_planes(window: Window, channels: int) -> WindowPlan:
     """The plan of a dense layer of floats over one image whose channels lie as planes: they come
     into the ring side by side."""

@@ -20,6 +20,11 @@ def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int
 
 def runs_of(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
     """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
+    if layer.pairs:
+        rows, columns = layer.window.kernel[1:]
+        even = np.pad(centred, ((0, 0), (0, 0), (0, 0), (0, rows % 2), (0, 0)))
+        pairs = even.reshape(layer.out_c, layer.in_c, -1, 2, columns).transpose(0, 2, 4, 3, 1)
+        return pairs.reshape(layer.out_c, layer.plan.segments, -1)
     last = np.transpose(centred, (0, 2, 3, 4, 1))
     return last.reshape(layer.out_c, layer.plan.segments, -1)
 

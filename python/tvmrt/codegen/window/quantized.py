@@ -233,7 +233,7 @@ class IntegerProduct(BoardLowering):
             layer = replace(layer, of_widest=of_widest and of_widest[1:])
         packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         if packed.shift is not None and layer.rounded:  # sums of windows have no more than a run
-            layer = replace(layer, rounded=False)
+            layer = replace(layer, rounded=False, pairs=False)
             packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
         fits = self.direct and packing.sums_fit(packed, self.scale, weights)
         if not fits:
