@@ -148,6 +148,26 @@ def _mul(b: Builder, node: Node) -> Value | None:
     return b.emit("expand", [zero], node.name, shape=node.output.shape)
 
 
+def _product(b: Builder, node: Node) -> Value | None:
+    """A product of no terms is 0, or its bias."""
+    convolves = node.op in ("conv", "qconv")
+    weights = node.inputs[1]
+    if weights.data is None or weights.shape[1 if convolves else -2] != 0:
+        return None
+    if node.attrs.get("to", "int32") != "int32":
+        return None
+    zero = b.const(np.zeros((), node.output.dtype.numpy))
+    sums = b.emit("expand", [zero], node.name, shape=node.output.shape)
+    at = 3 if node.op.startswith("q") else 2
+    bias = node.inputs[at] if len(node.inputs) > at else None
+    if bias is None:
+        return sums
+    if convolves:
+        ones = [1] * (node.output.type.rank - 2)
+        bias = b.emit("reshape", [bias], node.name, shape=(*bias.shape, *ones))
+    return b.emit("add", [sums, bias], node.name)
+
+
 def _scalar(value: Value) -> float | None:
     if value.data is None or value.type.size == 0:
         return None
@@ -201,6 +221,7 @@ _RULES = {
     "mul": _mul,
     "div": _div,
     "pow": _pow,
+    **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _product),
     "reduce_sum": _reduce,
     "reduce_mean": _reduce,
     "reduce_max": _reduce,

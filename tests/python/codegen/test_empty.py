@@ -33,6 +33,21 @@ def no_rows() -> onnx.ModelProto:
     return model(nodes, {"x": np.zeros((0, 3), np.float32)}, ["y"], weights)
 
 
+def no_terms() -> onnx.ModelProto:
+    """Products whose sums have no terms, with a bias and without, of floats and of bytes."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "bias"], ["a"]),
+        helper.make_node("MatMul", ["x", "w"], ["b"]),
+        helper.make_node("Cast", ["x"], ["bytes"], to=onnx.TensorProto.UINT8),
+        helper.make_node("MatMulInteger", ["bytes", "q"], ["c"]),
+        helper.make_node("Cast", ["c"], ["d"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Concat", ["a", "b", "d"], ["y"], axis=1),
+    ]
+    weights = {"w": np.zeros((0, 4), np.float32), "q": np.zeros((0, 5), np.int8)}
+    weights["bias"] = np.arange(4, dtype=np.float32)
+    return model(nodes, {"x": np.zeros((2, 0), np.float32)}, ["y"], weights)
+
+
 @pytest.mark.parametrize("network", [no_images(), no_rows()], ids=["no_images", "no_rows"])
 def test_network_without_elements_runs(network, tmp_path):
     x = network.graph.input[0]
@@ -43,6 +58,16 @@ def test_network_without_elements_runs(network, tmp_path):
     factory = tvmrt.runtime.load_module(tmp_path / "empty.so")
     executor = graph_executor.GraphModule(factory["default"](tvmrt.cpu()))
     executor.run(x=np.zeros(shape, np.float32))
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
+
+
+def test_products_without_terms_are_their_bias(tmp_path):
+    """onnxruntime leaves those of integers as its memory was."""
+    tvmrt.compile(no_terms(), target="native").export_library(tmp_path / "terms.so")
+    factory = tvmrt.runtime.load_module(tmp_path / "terms.so")
+    executor = graph_executor.GraphModule(factory["default"](tvmrt.cpu()))
+    executor.run(x=np.zeros((2, 0), np.float32))
+    expected = np.tile(np.float32([*range(4), *[0] * 9]), (2, 1))
     np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
 
 
