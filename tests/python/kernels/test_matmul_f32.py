@@ -32,7 +32,8 @@ class Case:
     one_b: bool = False  # the batch shares b
 
     def tiles(self, machine: kb.Machine) -> packing.Tiles:
-        return packing.choose_tiles(self.m, self.n, self.k, machine)
+        tiles = packing.choose_tiles(self.m, self.n, self.k, machine)
+        return tiles.without_lone_row(self.m)
 
 
 ORDERS = ("PACKED", "ROWS", "COLUMNS")
@@ -55,6 +56,9 @@ CASES = [
     ),
     # heads of an attention, which two and three tasks cut by rows
     *(Case(f"{order}-long-batch", 97, 21, 16, order, batch=(1, 5)) for order in ORDERS),
+    # tiles of 14 rows would leave one alone
+    *(Case(f"{order}-lone", 197, 37, 16, order, residual="rows") for order in ORDERS),
+    *(Case(f"{order}-lone-batch", 197, 33, 16, order, batch=(1, 3)) for order in ORDERS),
     Case("PACKED-epilogue-single", 17, 45, 20, epilogue=True),
 ]
 
@@ -113,6 +117,33 @@ def widen(array: np.ndarray, floats: int) -> np.ndarray:
     wide = np.full((*array.shape[:-1], array.shape[-1] + floats), np.nan, np.float32)
     wide[..., : array.shape[-1]] = array
     return kb.guarded(wide, np.nan)[0]
+
+
+@pytest.mark.parametrize("rows", [15, 43])
+@pytest.mark.parametrize("order", ["PACKED", "ROWS"])
+def test_a_lone_row_is_computed_alike_by_any_number_of_tasks(
+    rows: int, order: str, build_folder: Path
+) -> None:
+    """A task that had it alone would add in another order."""
+    case = Case("", rows, 70, 45, order, batch=(1, 2 if order == "ROWS" else 1), bias=False)
+    tiles = packing.Tiles(4, 2, (14, 1)).without_lone_row(rows)
+    lines = ["#include <math.h>", "#include <tvm/runtime/kernels/matmul_f32.h>"]
+    text = "\n".join([*lines, *map(str, tiles.definitions()), function(0, case, tiles)])
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((*case.batch, rows, case.k), np.float32)
+    b = rng.standard_normal((*case.batch, case.k, case.n), np.float32)
+    memory = packing.pack_matmul(b, tiles) if order == "PACKED" else b
+    results = []
+    for tasks in (1, 2, 3, 5, 7):
+        library = kb.build(build_folder, text, ["-O2", f"-DTASKS={tasks}", *kb.PARALLEL])
+        y = np.full((*case.batch, rows, case.n), np.nan, np.float32)
+        assert library.run_0(*(kb.pointer(v) for v in (a, memory, None, None, y, None))) == 0
+        results.append(y)
+
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(results[0], expected, **ref.tolerance(case.k))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
 
 
 @pytest.mark.everyday(2)

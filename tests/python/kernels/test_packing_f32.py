@@ -90,6 +90,27 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
         assert len(tiles.widths) == 1  # whole tiles at every size
 
 
+@pytest.mark.parametrize(
+    ("rows", "widths", "last"),
+    [
+        (197, (14, 8, 7), 15),  # 13 tiles of 14, one of 8 and one of 7
+        (15, (14, 8, 7), 15),
+        (196, (14, 1), 0),
+        (198, (14, 1), 0),  # two rows are worth a tile
+        (1, (14, 1), 0),
+    ],
+)
+def test_a_lone_row_of_a_product_shares_two_tiles(rows: int, widths: tuple, last: int) -> None:
+    tiles = packing.Tiles(16, 2, (14, 1)).without_lone_row(rows)
+    assert (tiles.widths, tiles.last) == (widths, last)
+
+
+def test_a_lone_row_stays_where_tiles_are_narrow_or_rows_are_any() -> None:
+    size = Symbol("n", 1, 197, "n_n").extent
+    for tiles, rows in ((packing.Tiles(8, 2, (6, 1)), 61), (packing.Tiles(16, 2, (14, 1)), size)):
+        assert tiles.without_lone_row(rows) is tiles
+
+
 ROWS = {
     "product": (Window(2, (1, 5, 6), (1, 5, 6), 1, 1), (1, 1, 60)),
     "stride": (Window(2, (1, 9, 9), (1, 5, 5), 1, 1, stride=(1, 2, 2)), (1, 5, 5)),

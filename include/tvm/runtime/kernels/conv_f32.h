@@ -190,14 +190,17 @@ static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int tas
   const tvmrt_layer_f32* layer = job->layer;
   const int block = job->tiles->block, groups = layer->groups;
   const int pixels = tvmrt_conv_f32_by_pixels(layer);
-  const int64_t rows = pixels ? layer->window.out[2] : tvmrt_window_rows(&layer->window);
+  const int64_t whole = pixels ? layer->window.out[2] : tvmrt_window_rows(&layer->window);
+  const int64_t rows = pixels ? tvmrt_pixels_to_cut_f32(job->tiles, whole) : whole;
   const int64_t width = pixels && job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
   const int64_t units = (int64_t)groups * ((layer->out_channels + block - 1) / block);
   if (num_task > 1 &&
       tvmrt_conv_f32_by_channels(layer, units, (rows + width - 1) / width, num_task)) {
-    return tvmrt_share_units(groups, layer->out_channels, block, rows, width, task, num_task);
+    return tvmrt_share_longer(
+        tvmrt_share_units(groups, layer->out_channels, block, rows, width, task, num_task), rows,
+        whole);
   }
-  return tvmrt_share_rows(units, rows, width, task, num_task);
+  return tvmrt_share_longer(tvmrt_share_rows(units, rows, width, task, num_task), rows, whole);
 }
 
 /* Blocks of channels from unit `u` on that are computed together: as many as stay in the cache. */

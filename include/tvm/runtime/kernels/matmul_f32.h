@@ -185,10 +185,58 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
   row->ctx = data->ctx;
 }
 
+/* What is read after a block of columns: rows of so many floats, which tiles fetch meanwhile. */
+typedef struct {
+  const float* from;
+  int64_t stride;
+  int32_t rows, floats;
+} tvmrt_matmul_f32_ahead;
+
+/* What the task packs for unit u, nothing where that does not follow. */
+static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f32_job* job,
+                                                           int64_t u) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int block = job->tiles->block;
+  const int64_t blocks = (layer->n + block - 1) / block, batch = u / blocks;
+  const int c = (int)(u % blocks) * block, count = layer->n - c < block ? layer->n - c : block;
+  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
+  const float* b = job->data->w + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  const int along = layer->b_order == TVMRT_B_ROWS;
+  const tvmrt_matmul_f32_ahead ahead = {b + (along ? c : (int64_t)c * layer->b_stride),
+                                        layer->b_stride, along ? layer->k : count,
+                                        along ? count : layer->k};
+  return ahead;
+}
+
+/* Rows [begin, end) of a block of columns. Between tiles lines of what is ahead are asked for: half of
+   them come from another core where threads share what made b. */
+static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
+                                         int count, const tvmrt_matmul_f32_ahead* ahead) {
+#ifndef TVMRT_FREESTANDING
+  enum { kLine = TVMRT_LINE_BYTES / sizeof(float) };
+  const int64_t width = row->tiles->width[0];
+  int64_t fetched = 0, t = begin;
+  while (t < end && ahead->rows > 0 && width > 0) {
+    const int whole = end - t > width && !tvmrt_is_last_f32(row->tiles, end - t);
+    const int64_t next = whole ? t + width : end;
+    const int64_t rows = ahead->rows * (next - begin) / (end - begin);
+    for (; fetched < rows; fetched++) {
+      const float* from = ahead->from + fetched * ahead->stride;
+      for (int i = 0; i < ahead->floats; i += kLine) TVMRT_FETCH(from + i);
+    }
+    if (tvmrt_tile_row_f32(row, t, next, 0, count) != 0) return -1;
+    t = next;
+  }
+  if (fetched > 0) return 0;
+#endif
+  return tvmrt_tile_row_f32(row, begin, end, 0, count);
+}
+
 /* Rows [begin, end) of one block of columns of one product of the batch. `more`: whether another one
    follows, of which the weights are fetched meanwhile. */
 static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
-                                         int64_t begin, int64_t end, int more, float* panel) {
+                                         int64_t begin, int64_t end, int more,
+                                         const tvmrt_matmul_f32_ahead* ahead, float* panel) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
   const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
@@ -219,21 +267,21 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
     tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
     return 0;
   }
-  return tvmrt_tile_row_f32(&row, begin, end, 0, count);
+  return tvmrt_matmul_f32_tiles(&row, begin, end, count, ahead);
 }
 
 /* Of blocks of columns, which are counted over the batch, by rows. Tasks have whole products of a
    batch, and rows of those that lie across their borders: steps before and behind are shared by rows,
    such as the softmax of an attention, so that hardly any of them goes to another core. */
-static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,
-                                                 int num_task) {
+static inline tvmrt_share tvmrt_matmul_f32_cut(const tvmrt_matmul_f32_job* job, int64_t rows,
+                                               int task, int num_task) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
   const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
-  const int64_t blocks = (layer->n + block - 1) / block, tiles = (layer->m + width - 1) / width;
+  const int64_t blocks = (layer->n + block - 1) / block, tiles = (rows + width - 1) / width;
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1], units = blocks * batch;
 #ifndef TVMRT_FREESTANDING /* where one task has all: what is called twice would not be left out */
-  if (batch > 1 && batch * layer->m >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
-    return tvmrt_share_batch(batch, blocks, layer->m, width, task, num_task);
+  if (batch > 1 && batch * rows >= (int64_t)num_task * TVMRT_MATMUL_MANY_ROWS) {
+    return tvmrt_share_batch(batch, blocks, rows, width, task, num_task);
   }
 #endif
   const float by_rows = tvmrt_task_imbalance(tiles, num_task);
@@ -242,9 +290,15 @@ static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job
   const int alone = batch == 1 && layer->b_order == TVMRT_B_PACKED;
   if (alone ? !tvmrt_by_channels(by_units, by_rows, (float)layer->n, (float)layer->m, num_task)
             : by_rows < by_units) {
-    return tvmrt_share_rows(units, layer->m, width, task, num_task);
+    return tvmrt_share_rows(units, rows, width, task, num_task);
   }
-  return tvmrt_share_units(batch, layer->n, block, layer->m, width, task, num_task);
+  return tvmrt_share_units(batch, layer->n, block, rows, width, task, num_task);
+}
+
+static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,
+                                                 int num_task) {
+  const int64_t rows = tvmrt_pixels_to_cut_f32(job->tiles, job->layer->m);
+  return tvmrt_share_longer(tvmrt_matmul_f32_cut(job, rows, task, num_task), rows, job->layer->m);
 }
 
 static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
@@ -261,9 +315,12 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
     if (!panel) return -1;
   }
   for (int64_t u = share.begin.unit; u < tvmrt_share_end(&share) && rc == 0; u++) {
+    tvmrt_matmul_f32_ahead ahead = {NULL, 0, 0, 0};
+    if (bytes > 0 && u + 1 < tvmrt_share_end(&share)) ahead = tvmrt_matmul_f32_next(job, u + 1);
     rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block,
                                 tvmrt_share_first(&share, u), tvmrt_share_last(&share, u),
-                                u + 1 < tvmrt_share_end(&share) && (u + 1) % blocks != 0, panel);
+                                u + 1 < tvmrt_share_end(&share) && (u + 1) % blocks != 0, &ahead,
+                                panel);
   }
   if (tvmrt_scratch_free(panel) != 0) rc = -1;
   return rc;

@@ -83,6 +83,13 @@ static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_
   return share;
 }
 
+/*! \brief The same of units of so many more rows, which those who have a unit's last ones have, too. */
+static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, int64_t longer) {
+  if (share.first == rows) share.first = longer;
+  if (share.last == rows) share.last = longer;
+  return share;
+}
+
 /*! \brief The end of its units. */
 static inline int64_t tvmrt_share_end(const tvmrt_share* share) {
   return share->end.unit + (share->end.row > 0 ? share->together : 0);

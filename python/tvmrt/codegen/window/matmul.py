@@ -199,7 +199,8 @@ class _Product:
 
     def _tiles(self) -> packing.Tiles:
         chosen = self.lowering.chosen(self.step) if self.is_layer else None
-        return packing.choose_tiles(*self._sizes(), chosen)
+        tiles = packing.choose_tiles(*self._sizes(), chosen)
+        return tiles.without_lone_row(self.row.extent) if self.target.hosted else tiles
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""

@@ -31,6 +31,7 @@ NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what p
 FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
 FAR_STEP = 0.4  # and for the rest of a step, however many lines
 FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
+LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
 UNEVEN = 1.2  # times as long as could be a thread's part may be
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
@@ -78,7 +79,8 @@ class Tiles:
 
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
-    wider tiles read, too; 0 for those of a tile.
+    wider tiles read, too; 0 for those of a tile. ``last``: pixels at the end of a row that the
+    second and the third width share; 0 for none.
     """
 
     lanes: int
@@ -87,6 +89,7 @@ class Tiles:
     blocks_per_group: int = 1
     open_rows: bool = False
     shared_block: int = 0
+    last: int = 0
     kind: TileKind = FLOATS
     c_type = "tvmrt_tiles_f32"
 
@@ -103,6 +106,17 @@ class Tiles:
     def members(self) -> dict[str, object]:
         """What a kernel's layer has to know where weights are packed for wider tiles."""
         return {"packed": self.packed} if self.packed != self.block else {}
+
+    def without_lone_row(self, rows: Whole) -> Tiles:
+        """The tiles for a product of so many rows: where the widest leave one, which would read all
+        weights for itself, it and the last of them are cut into halves."""
+        widest = self.widths[0]
+        if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or widest < LEAST_HALVED:
+            return self
+        if rows <= widest or rows % widest != 1:
+            return self
+        halves = {ceil_div(widest + 1, 2), (widest + 1) // 2}
+        return replace(self, widths=(widest, *sorted(halves, reverse=True)), last=widest + 1)
 
     @property
     def asks(self) -> list[str]:
@@ -132,9 +146,10 @@ class Tiles:
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
         pairs = {"pairs": self.kind.pairs} if self.kind.pairs else {}
+        last = {"last": self.last} if self.last else {}
         return initializer({
             "block": self.block, "blocks_per_group": self.blocks_per_group,
-            "width": braces(self.widths), "run": braces(self.names()), **pairs,
+            "width": braces(self.widths), "run": braces(self.names()), **last, **pairs,
         })  # fmt: skip
 
 

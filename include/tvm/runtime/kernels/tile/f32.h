@@ -281,6 +281,11 @@ typedef struct {
    */
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
+#ifndef TVMRT_FREESTANDING
+  /*! \brief Pixels at the end of a row that the second and the third width share, one more than the
+   * widest: a pixel alone would wait for the weights; 0 for none. */
+  int32_t last;
+#endif
   /*! \brief What tiles of pairs (tile/bf16.h) ask of those who call them; NULL for nothing. */
   const tvmrt_pairs_f32* pairs;
 } tvmrt_tiles_f32;
@@ -309,6 +314,25 @@ typedef struct {
 static inline int64_t tvmrt_places_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
   const int64_t width = tiles->width[0] > 0 ? tiles->width[0] : 1;
   return (pixels + width - 1) / width;
+}
+
+/* Whether so many pixels at the end of a row are those that two narrower tiles share. */
+static inline int tvmrt_is_last_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
+#ifndef TVMRT_FREESTANDING
+  return pixels == tiles->last;
+#else
+  return (void)tiles, (void)pixels, 0;
+#endif
+}
+
+/*! \brief Pixels of a row where tasks may cut it by the widest tile: the last one of those that two
+ * tiles share does not count, so that they stay together. */
+static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
+#ifndef TVMRT_FREESTANDING
+  return tiles->last > 0 ? pixels - 1 : pixels;
+#else
+  return (void)tiles, pixels;
+#endif
 }
 
 enum { TVMRT_LINE_BYTES = 64 }; /* of a line of the cache */
@@ -350,6 +374,7 @@ static inline int tvmrt_tile_row_f32(tvmrt_tile_row_f32_args* row, int64_t begin
   const int block = tiles->block, packed = row->packed > 0 ? row->packed : block;
   int choice = 0;
   for (int64_t t = begin; t < end; t += tiles->width[choice]) {
+    if (tvmrt_is_last_f32(tiles, end - t)) choice = 1;
     while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
     if (choice == TVMRT_TILE_WIDTHS || tiles->width[choice] <= 0) {
 #ifndef TVMRT_FREESTANDING
