@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import prod
 from typing import Any, Union
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Symbol, Whole, least, most, symbols_of
+from tvmrt.ir.extent import Extent, Symbol, Whole, least, most, symbols_of
 
 # ``N<=8``, ``N=1..8``, ``N=M+1``
 _DECLARED = re.compile(
@@ -18,6 +16,9 @@ _DECLARED = re.compile(
 )
 HIGHEST = 2**31 - 1
 MOST_POWER = 8  # of a size, in what is computed of it
+# Factors, and bits of numbers, of what is computed: five halves rounded up of a height and a width
+# are a hundred. Files name their dimensions, and powers of powers would compute for years.
+MOST_FACTORS = 1024
 
 Declaration = Union[int, str, Sequence[int]]
 
@@ -124,7 +125,13 @@ class Dims:
                 left.append(term)
             else:
                 by = left.pop()
-                left.append(term(left.pop(), by))
+                try:
+                    left.append(term(left.pop(), by))
+                except (OverflowError, ZeroDivisionError) as problem:
+                    raise ValueError(
+                        f"dimension {_short(name, text)} {problem}; give the shapes of the "
+                        "inputs that have it, or name it by a word"
+                    ) from None
         return left[0]
 
     def _symbol(self, name: str) -> Symbol:
@@ -210,11 +217,46 @@ class Dims:
         return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
 
 
-_ARITHMETIC = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
+def _short(name: str, text: str) -> str:
+    told = text if name == text else f"{name} = {text}"
+    return told if len(told) <= 80 else f"{told[:80]}..."
+
+
+def _count_terms(number: Whole) -> int:
+    return len(number.terms) if isinstance(number, Extent) else 1
+
+
+def _bounded(number: Whole) -> Whole:
+    """The number. Raises OverflowError where it has too many factors, those of quotients too."""
+    count, rest = 0, [number]
+    while rest:
+        some = rest.pop()
+        for atoms, factor in some.terms if isinstance(some, Extent) else [((), some)]:
+            count += len(atoms) + factor.bit_length()
+            rest += [atom.number for atom in atoms if not isinstance(atom, Symbol)]
+        if count > MOST_FACTORS:
+            raise OverflowError(
+                f"is a number of more than {MOST_FACTORS} factors and bits when it is written out"
+            )
+    return number
+
+
+def _multiply(a: Whole, b: Whole) -> Whole:
+    many = _count_terms(a) * _count_terms(b) > MOST_FACTORS
+    return _bounded(1 << MOST_FACTORS if many else a * b)
+
+
+def _divide(a: Whole, b: Whole) -> Whole:
+    if isinstance(b, int) and b == 0:
+        raise ZeroDivisionError("is divided by 0")
+    return _bounded(a // b)
+
+
+_ARITHMETIC: dict[type, Callable[[Whole, Whole], Whole]] = {
+    ast.Add: lambda a, b: _bounded(a + b),
+    ast.Sub: lambda a, b: _bounded(a - b),
+    ast.Mult: _multiply,
+    ast.FloorDiv: _divide,
 }
 
 
@@ -230,7 +272,10 @@ def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Wh
 
 def _power(base: Whole, times: int) -> Whole:
     """A number times itself: exporters write the area of a square image so."""
-    return prod([base] * times)
+    number: Whole = 1
+    for _ in range(times):
+        number = _multiply(number, base)
+    return number
 
 
 def _in_order(node: ast.expr) -> list:
@@ -239,7 +284,7 @@ def _in_order(node: ast.expr) -> list:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return [node.value]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return [0, *_in_order(node.operand), operator.sub]
+        return [0, *_in_order(node.operand), _ARITHMETIC[ast.Sub]]
     if isinstance(node, ast.BinOp):
         left, right = _in_order(node.left), _in_order(node.right)
         if type(node.op) in _ARITHMETIC:

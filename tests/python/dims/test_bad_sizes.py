@@ -101,6 +101,8 @@ COMPILE = [
                  r"dimension seq: 'past \+' is no sum or product", id="half a sum"),
     pytest.param({"dims": {"batch": "heads * 2", "heads": 3, "seq": 4, "past": 4}}, ValueError,
                  r"the dimension heads is in \(heads \* 2\) alone, and no axis", id="no axis"),
+    pytest.param({"dims": {"batch": 2, "seq": "past // (2 - 2)", "past": 3}}, ValueError,
+                 r"dimension seq = past // \(2 - 2\) is divided by 0; give the shapes", id="by 0"),
 ]  # fmt: skip
 
 
@@ -191,3 +193,30 @@ def test_a_name_of_powers_of_powers_takes_little_memory():
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def powers(base, times):
+    """``((base**8)**8)**8``"""
+    return "(" * times + base + "**8)" * times
+
+
+LONG = {
+    "of a number": "h*" + powers("8", 12),
+    "of a dimension": powers("h", 12),
+    "of a dimension, divided": "h*" + powers("(2*h)", 3) + "//" + powers("h", 3),
+    "of a sum": powers("(h + w + 1)", 12),
+    "of halves": powers("((h + 1)//2)", 12),
+    "products of sums": "h" + "*(h + w)*(h - w + 1)" * 40,
+}
+
+
+@pytest.mark.parametrize("name", LONG.values(), ids=LONG)
+def test_a_name_of_powers_of_powers_is_not_computed(name):
+    """It would take more time and memory than there is."""
+    draft = Draft()
+    y = draft.node("Add", ["x", "z"])
+    model = draft.model({"x": (FLOAT, [name]), "z": (FLOAT, ["h", "w"])}, {y: FLOAT})
+    wanted = r"is a number of more than 1024 factors .*; give the shapes of the inputs that have it"
+    with pytest.raises(ValueError, match=wanted) as caught:
+        tvmrt.compile(model, dims={"h": (1, 4), "w": (1, 4)})
+    assert len(str(caught.value)) < 300
