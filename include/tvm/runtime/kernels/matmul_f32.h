@@ -228,6 +228,8 @@ static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t b
     t = next;
   }
   if (fetched > 0) return 0;
+#else
+  (void)ahead;
 #endif
   return tvmrt_tile_row_f32(row, begin, end, 0, count);
 }
