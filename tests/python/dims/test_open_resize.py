@@ -61,6 +61,17 @@ def test_by_factors(name, tmp_path):
     check(model, {"H": 8, "W": (2, 9)}, runs, tmp_path)
 
 
+@pytest.mark.everyday(3)
+@pytest.mark.parametrize("name", BY_FACTORS)
+def test_rows_whose_number_is_known(name, tmp_path):
+    """They are as far apart as the run has columns."""
+    factors, attrs = BY_FACTORS[name]
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant(factors, "f")], **attrs)
+    model = draft.model({"x": (FLOAT, [1, 2, 6, "W"])}, {y: FLOAT})
+    check(model, {"W": (2, 9)}, [{"x": (1, 2, 6, w)} for w in (9, 2, 5)], tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TO_SIZES)
 def test_to_the_size_of_another_image(name, tmp_path):

@@ -22,15 +22,16 @@ SLICES = [
 
 
 def parts():
-    """Each slice, both halves, the last rows, paddings, all of the same axis, and as many
-    repetitions as it has elements; some go on to a product."""
+    """Each slice, both halves, the first and the last rows, paddings, all of the same axis, and as
+    many repetitions as it has elements; some go on to a product."""
     draft = Draft(3)
     found = []
     for numbers in SLICES:
         starts, ends, steps = (draft.constant([n], np.int64) for n in numbers)
         found.append(draft.node("Slice", ["x", starts, ends, draft.constant([1], np.int64), steps]))
     halves = draft.node("Split", ["x"], 2, axis=1, num_outputs=2)
-    last = draft.node("Gather", ["x", draft.constant([-1, -2], np.int64)], axis=1)
+    ends = ([-1, -2], [0, -1], [[1, -2], [-1, 1]])
+    picked = [draft.node("Gather", ["x", draft.constant(e, np.int64)], axis=1) for e in ends]
     weights = draft.weight(3, 4)
     made = [draft.node("MatMul", [y, weights]) for y in (found[0], found[1], found[8])]
     sums = [draft.node("ReduceSum", [y, draft.constant([1], np.int64)]) for y in found[2:8]]
@@ -40,7 +41,7 @@ def parts():
     wider = draft.node("ConvTranspose", [turned, draft.weight(3, 2, 3)], strides=[2])
     times = draft.node("Concat", [draft.extent("x", 0), draft.extent("x", 1)], axis=0)
     tiled = [draft.node("Tile", [draft.weight(*shape), times]) for shape in ((1, 3), (2, 1))]
-    names = [*found, *halves, last, *made, *sums, *padded, wider, *tiled]
+    names = [*found, *halves, *picked, *made, *sums, *padded, wider, *tiled]
     model = draft.model({"x": (FLOAT, ["batch", "n", 3])}, dict.fromkeys(names, FLOAT))
     model.opset_import[0].version = 18
     return model

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole, symbols_of
 from tvmrt.ir.program import ANY, Access, Step
 
 from ..c.text import GAP, plus
@@ -49,18 +50,26 @@ class PickLowering(TableLowering):
         x = step.reads[0].at
         loops = self.loops(step, axes)
         tables = [
-            f.constant(f"places{axis}", _distances(table.data, x.strides[axis]))
+            _table(f, f"places{axis}", table.data, x.strides[axis])
             for axis, table in zip(axes, self.node.inputs[1:])
         ]
 
         def body(names: Sequence[str]) -> None:
             terms = [index(loops, names, 0)]
-            for k, table in enumerate(tables):
-                terms.append(f"{table}[{index(loops, names, 2 + k)}]")
+            for k, (table, times) in enumerate(tables):
+                terms.append(f"{table}[{index(loops, names, 2 + k)}]{times}")
             place = " + ".join(t for t in terms if t != "0") or "0"
             f.line(f"{f.write()}[{index(loops, names, 1)}] = {f.read(0)}[{place}];")
 
         emit_nest(f, loops, body, sum_size(loops))
+
+
+def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: Whole) -> tuple[str, str]:
+    """A table of distances, and what its entries are still to be multiplied by: a stride that a run
+    chooses."""
+    if symbols_of(stride):
+        return f.constant(name, _distances(places, 1)), f" * {stride}"
+    return f.constant(name, _distances(places, int(stride))), ""
 
 
 def _distances(places: np.ndarray, stride: int) -> np.ndarray:
@@ -82,7 +91,7 @@ class ResampleLowering(TableLowering):
         places, weights = self.node.inputs[1].data, self.node.inputs[2].data
         loops = self.loops(step, [axis])
         at = next((k for k, loop in enumerate(loops) if loop.strides[2]), -1)
-        table = f.constant("places", _distances(places, step.reads[0].at.strides[axis]))
+        table, times = _table(f, "places", places, step.reads[0].at.strides[axis])
         weight = f.constant("weights", weights)
         taps = places.shape[1]
         outer, inner = loops[: at + 1], loops[at + 1 :]
@@ -95,7 +104,7 @@ class ResampleLowering(TableLowering):
                 entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
                 factor, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
                 f.line(f"const {self._type()} {factor} = {weight}[{entry}];")
-                pixel = plus(f.read(0), base, f"{table}[{entry}]")
+                pixel = plus(f.read(0), base, f"{table}[{entry}]{times}")
                 f.line(f"const {self._type()} *{source} = {pixel};")
                 terms.append((factor, source))
             result = f.fresh("out")

@@ -48,26 +48,31 @@ def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
 def gather(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    last = _counted_from_end(ctx.required(1), x.shape[axis])
-    if last is not None:
-        # the places of the last ones are those behind all others
-        x = ctx.slice_axis(x, axis, x.shape[axis] - last, last)
-        return take(ctx, x, ctx.required(1).data + last, axis)
+    counts = _counted_from_both(ctx.required(1), x.shape[axis])
+    if counts is not None:
+        # the first ones and the last ones, so that indices are those of known places
+        first, last = counts
+        parts = [ctx.slice_axis(x, axis, x.shape[axis] - last, last)]
+        if first:
+            parts.insert(0, ctx.slice_axis(x, axis, 0, first))
+        x = ctx.emit("concat", parts, axis=axis) if first else parts[0]
+        indices = ctx.required(1).data
+        return take(ctx, x, np.where(indices < 0, indices + first + last, indices), axis)
     indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
     if indices.data is None:
         return ctx.emit("gather", [x, indices], axis=axis)
     return take(ctx, x, indices.data, axis)
 
 
-def _counted_from_end(indices: Value, extent: Whole) -> int | None:
-    """How many of the last elements of an axis whose extent a run chooses hold all that constant
-    indices are for, where these are negative and there are always so many."""
+def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
+    """How many of the first and of the last elements of an axis whose extent a run chooses hold all
+    that constant indices are for, where some are negative and there are always so many."""
     if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
         return None
-    if not indices.data.size or indices.data.max() >= 0:
+    if not indices.data.size or indices.data.min() >= 0:
         return None
-    count = -int(indices.data.min())
-    return count if count <= least(extent) else None
+    first, last = 1 + max(-1, int(indices.data.max())), -int(indices.data.min())
+    return (first, last) if max(first, last) <= least(extent) else None
 
 
 def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
