@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(
     "avx512_vnni" not in processor.flags(), reason="no AVX512_VNNI here"
 )
 
-# input channels, output channels, type of bytes, zero points: convolved, added, result
+# input channels, output channels, type of bytes, zero points: convolved, added, result; "quick"
+# where two scales are any numbers, so that sums have constants of their own
 CASES = {
     "single": (64, 192, np.uint8, 117, 0, 0),
     "single-zeros": (64, 128, np.uint8, 117, 121, 3),
@@ -30,6 +31,13 @@ CASES = {
     "three-vectors": (128, 48, np.uint8, 101, 0, 0),
     "one-vector": (320, 16, np.uint8, 101, 0, 0),
     "signed": (128, 64, np.int8, 5, -128, -128),
+    "quick-single": (64, 192, np.uint8, 117, 0, 0),
+    "quick-products": (192, 128, np.uint8, 140, 131, 0),
+    "quick-two-vectors": (64, 32, np.uint8, 120, 0, 0),
+    "quick-three-vectors": (128, 48, np.uint8, 101, 7, 4),
+    "quick-one-vector": (320, 16, np.uint8, 101, 0, 0),
+    "quick-signed": (128, 64, np.int8, 5, -128, -128),
+    "quick-signed-single": (64, 64, np.int8, -11, 3, -128),
 }
 SIZE = (11, 23)
 
@@ -62,8 +70,9 @@ class _Graph:
         factor = self.scaled(f"{name}_w", 2.0**-8, np.int8(0))
         of_x = self.scaled(f"{name}_x", 0.25, kind(zero))
         of_c = self.scaled(f"{name}_c", 0.75 if in_c < 128 else 1.25, kind(zero))
-        of_b = self.scaled(f"{name}_b", 0.625, kind(added_zero))
-        of_y = self.scaled(f"{name}_y", 0.5, kind(result_zero))
+        quick = name.startswith("quick")
+        of_b = self.scaled(f"{name}_b", 0.6171 if quick else 0.625, kind(added_zero))
+        of_y = self.scaled(f"{name}_y", 0.4913 if quick else 0.5, kind(result_zero))
         self.feeds[f"{name}_in"] = self.bytes_of(kind, 1, in_c, *SIZE)
         x = self.node("DequantizeLinear", [f"{name}_in", *of_x], f"{name}_xf")
         added = self.convolution(f"{name}_added", x, in_c, out_c, factor)
@@ -117,7 +126,9 @@ def library(network, tmp_path_factory):
     )
     compiled.export_library(path)
     text = "".join(map(str, compiled.sources.files.values()))
-    assert "_amx_plus_u8" in text and "_amx_plus_s8" in text
+    assert "_amx_plus_u8," in text and "_amx_plus_s8," in text
+    quick = text.count("static const tvmrt_quick_add_i8")
+    assert sum("quick" in name for name in CASES) <= quick < len(CASES)
     return path
 
 

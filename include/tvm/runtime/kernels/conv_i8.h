@@ -84,6 +84,7 @@ typedef struct tvmrt_conv_i8_data {
   const void* ctx;             /*!< For the epilogue. */
   int32_t y_bytes;             /*!< Size of one element of y: 1 or 4. */
   const tvmrt_add_i8* plus;    /*!< For tiles that add: by what factors; not with an epilogue. */
+  const struct tvmrt_quick_add_i8* quick; /*!< For them, where they are quick. */
   const void* added;    /*!< For them: bytes at the places of y, whose memory they may have. */
   int64_t added_stride; /*!< Bytes of it from one pixel to the next. */
 } tvmrt_conv_i8_data;
@@ -140,6 +141,7 @@ static inline int tvmrt_conv_i8_begin(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8
   w->args.extras = c->extras;
   w->args.range = data->epilogue != NULL ? NULL : data->range;
   w->args.plus = data->plus;
+  w->args.quick = data->quick;
   w->args.added_step = data->added_stride;
   w->args.words = c->words;
   w->args.configured = &w->configured;

@@ -49,7 +49,8 @@ class ConvI8:
     ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
     where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
     ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
-    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``. ``flat``: windows are
+    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``, and of those of matrices
+    ``u8_quick`` or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: windows are
     gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
     their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
     the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.

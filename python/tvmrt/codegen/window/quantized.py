@@ -43,6 +43,7 @@ from .matrices_i8 import suited
 from .pack_once import packed_once_i8
 from .plan import Window
 from .quantized_epilogue import emit_rows
+from .quick_sums import QuickSum, quick_sum
 from .row_operands import fits_rows, row_strides
 from .tile_sums import other_summand, plus_initializer
 from .tiles_i8 import FORMATS, SHARED, Format, name_format
@@ -239,7 +240,9 @@ class IntegerProduct(BoardLowering):
         if not fits:
             layer = replace(layer, plane=False)
         if fits and self.added is not None:
-            layer = replace(layer, plus="s8" if self.added.dtype.is_signed else "u8")
+            plus = "s8" if self.added.dtype.is_signed else "u8"
+            quick = layer.fmt.matrices and self._quick_sum() is not None
+            layer = replace(layer, plus=f"{plus}_quick" if quick else plus)
         return layer, packed, fits
 
     def _fitted(self, step: Step) -> ConvI8:
@@ -299,11 +302,19 @@ class IntegerProduct(BoardLowering):
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
             if layer.plus:
                 fields.update(self._plus(step, f))
+            if layer.plus.endswith("quick"):
+                quick = self._quick_sum().initializer
+                f.line(f"static const tvmrt_quick_add_i8 quick ={GAP}{quick};")
+                fields["quick"] = "&quick"
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
         print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
         print_struct(f, "const tvmrt_conv_i8_data data", fields)
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
+
+    def _quick_sum(self) -> QuickSum | None:
+        (node,) = self.group.after
+        return quick_sum(self.node, node, node.inputs.index(self.added))
 
     def _plus(self, step: Step, f: FunctionWriter) -> dict[str, object]:
         """Print how tiles add; what they read, as members of the call's data."""

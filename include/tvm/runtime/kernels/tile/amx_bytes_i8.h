@@ -17,9 +17,23 @@
 /* Where the last byte of a float is a number's, the float is that much more than 2 ^ 23. */
 #define TVMRT_AMX_I8_FLOAT 8388608
 
-/* Vector o of bytes as such floats, of which `order` has the places. */
-TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, int o) {
-  const __m512i high = _mm512_set1_epi32(0x4B000000);
+/*! \brief tvmrt_i8_plus() in fewer operations, for two factors, a range and zero points; a compiler
+ * has tried all pairs of bytes (tvmrt.codegen.window.quick_sum).
+ *
+ *     u = (q + round) * fa - fa_round    q is rounded by the sum; kept in +-most
+ *     v = (b + high) * fb - fb_high      b is a byte as uint8, 128 higher where it is int8
+ *     y = u + v + last                   its lower 16 bits, which are kept in the range of uint8
+ *
+ * Products are merged with their sums. The zero points are parts of what is taken off, and so is what
+ * makes the range of u symmetric; round and high are such numbers that next to nothing of that is
+ * lost. The result is uint8, or int8 and 128 higher, and has its type's range. */
+typedef struct tvmrt_quick_add_i8 {
+  float round, fa, fa_round, most, fb, fb_high, last;
+  int32_t high; /*!< As the bits of a float. */
+} tvmrt_quick_add_i8;
+
+/* Vector o of bytes as such floats, of which `order` has the places and `high` the upper bytes. */
+TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i high, int o) {
 #if defined(__AVX512VBMI__)
   (void)o;
   return _mm512_mask_permutexvar_epi8(high, 0x1111111111111111u, order, bytes);
@@ -76,7 +90,8 @@ TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
 /* What sums become bytes by, ready for all pixels of a call. */
 typedef struct {
   __m512 scale[4], lo, hi, fa, fb, zero, low;
-  __m512i order[4], bias[4];
+  __m512 round, most, last; /* of quick sums */
+  __m512i order[4], bias[4], high;
   int is_signed, is_byte;
   tvmrt_i8_range range;
   uint8_t* y;
@@ -84,8 +99,10 @@ typedef struct {
   const uint8_t* added;
 } tvmrt_amx_i8_out;
 
-/* Whether a call is a plain one; plus is a literal. What is added up then is a number of 16 bits. */
+/* Whether a call is a plain one; plus is a literal. What is added up then is a number of 16 bits. So is
+ * a quick sum, whatever its range. */
 TVMRT_INLINE int tvmrt_amx_i8_is_plain(int plus, const tvmrt_tile_i8_args* a) {
+  if (plus & TVMRT_PLUS_QUICK) return 1;
   const tvmrt_i8_range* range = plus != TVMRT_PLUS_NONE ? &a->plus->range : a->range;
   if (range->is_signed || range->lo != 0 || range->hi != 255 || range->zero != 0) return 0;
   if (plus == TVMRT_PLUS_NONE) return 1;
@@ -93,30 +110,48 @@ TVMRT_INLINE int tvmrt_amx_i8_is_plain(int plus, const tvmrt_tile_i8_args* a) {
   return a->plus->b_zero + (plus == TVMRT_PLUS_S8 ? 128 : 0) == 0 && most < 32000.0f;
 }
 
+TVMRT_INLINE void tvmrt_amx_i8_set_quick(tvmrt_amx_i8_out* p, const tvmrt_quick_add_i8* by) {
+  p->round = _mm512_set1_ps(by->round);
+  p->fa = _mm512_set1_ps(by->fa);
+  p->lo = _mm512_set1_ps(-by->fa_round);
+  p->most = _mm512_set1_ps(by->most);
+  p->fb = _mm512_set1_ps(by->fb);
+  p->low = _mm512_set1_ps(-by->fb_high);
+  p->last = _mm512_set1_ps(by->last);
+  p->high = _mm512_set1_epi32(by->high);
+}
+
 TVMRT_INLINE tvmrt_amx_i8_out tvmrt_amx_i8_out_of(int ob, int plus, const tvmrt_tile_i8_args* a,
                                                   uint8_t* y) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512 none = _mm512_setzero_ps();
+  /* Member by member: memset() of so many bytes takes longer than a tile. */
   tvmrt_amx_i8_out p;
-  memset(&p, 0, sizeof(p));
-  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
-    p.scale[o] = _mm512_loadu_ps(a->scale + 16 * o);
-    p.bias[o] = _mm512_loadu_si512(a->bias + 16 * o);
+  TVMRT_UNROLL_ALL for (int o = 0; o < 4; o++) {
+    p.scale[o] = o < ob ? _mm512_loadu_ps(a->scale + 16 * o) : none;
+    p.bias[o] = o < ob ? _mm512_loadu_si512(a->bias + 16 * o) : _mm512_setzero_si512();
+    p.order[o] = _mm512_add_epi32(lanes, _mm512_set1_epi32(16 * o));
   }
+  p.lo = p.hi = p.fa = p.fb = p.zero = p.low = p.round = p.most = p.last = none;
+  p.high = _mm512_set1_epi32(0x4B000000);
   p.range = plus != TVMRT_PLUS_NONE ? a->plus->range : *a->range;
   p.is_byte = !p.range.is_signed && p.range.lo == 0 && p.range.hi == 255;
   p.y = y;
   p.y_step = a->y_step;
-  if (plus == TVMRT_PLUS_NONE) return p;
   p.added = a->added;
   p.added_step = a->added_step;
-  p.is_signed = plus == TVMRT_PLUS_S8;
+  p.is_signed = (plus & TVMRT_PLUS_BYTES) == TVMRT_PLUS_S8;
+  if (plus == TVMRT_PLUS_NONE) return p;
+  if (plus & TVMRT_PLUS_QUICK) {
+    tvmrt_amx_i8_set_quick(&p, a->quick);
+    return p;
+  }
   p.lo = _mm512_set1_ps((float)(a->range->lo - a->range->zero));
   p.hi = _mm512_set1_ps((float)(a->range->hi - a->range->zero));
   p.fa = _mm512_set1_ps(a->plus->fa);
   p.fb = _mm512_set1_ps(a->plus->fb);
   p.zero = _mm512_set1_ps((float)(TVMRT_AMX_I8_FLOAT + 128 * p.is_signed + a->plus->b_zero));
   p.low = _mm512_set1_ps(-(float)TVMRT_AMX_I8_FLOAT * a->plus->fb);
-  for (int o = 0; o < 4; o++) p.order[o] = _mm512_add_epi32(lanes, _mm512_set1_epi32(16 * o));
   return p;
 }
 
@@ -129,7 +164,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_a
   const __m512 round = _mm512_set1_ps(TVMRT_I8_ROUND);
   __m512 u = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(q, p->lo), p->hi), round);
   u = _mm512_sub_ps((__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u), round);
-  __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], o));
+  __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], p->high, o));
   u = _mm512_mul_ps(u, p->fa);
   u = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)u);
   v = is_plain ? _mm512_fmadd_ps(v, p->fb, p->low)
@@ -137,6 +172,17 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add(int is_plain, __m512 q, const tvmrt_a
   v = (__m512)tvmrt_i8_floats_product((tvmrt_i8_floats)v);
   u = _mm512_add_ps(u, v);
   return is_plain ? _mm512_castps_si512(_mm512_add_ps(u, round)) : _mm512_cvtps_epi32(u);
+}
+
+/* The same by a->quick. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_amx_i8_add_quick(__m512 q, const tvmrt_amx_i8_out* p, __m512i bytes,
+                                                 int o) {
+  enum { LEAST_WITH_SIGN = 2 }; /* the lesser one of two numbers without signs, with the first's */
+  __m512 v = _mm512_castsi512_ps(tvmrt_amx_i8_floats(bytes, p->order[o], p->high, o));
+  __m512 u = _mm512_fmadd_ps(_mm512_add_ps(q, p->round), p->fa, p->lo);
+  u = _mm512_range_ps(u, p->most, LEAST_WITH_SIGN);
+  v = _mm512_fmadd_ps(v, p->fb, p->low);
+  return _mm512_castps_si512(_mm512_add_ps(_mm512_add_ps(u, v), p->last));
 }
 
 /* The bytes of `ob` vectors of channels of a pixel. */
@@ -226,15 +272,19 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bi
       if (with_bias) whole = _mm512_add_epi32(whole, out->bias[o]);
       const __m512 scaled = (__m512)tvmrt_i8_floats_product(
           (tvmrt_i8_floats)_mm512_mul_ps(_mm512_cvtepi32_ps(whole), out->scale[o]));
-      q[i * ob + o] = plus != TVMRT_PLUS_NONE ? tvmrt_amx_i8_add(is_plain, scaled, out, bytes, o)
-                                              : _mm512_cvtps_epi32(scaled);
+      q[i * ob + o] = plus & TVMRT_PLUS_QUICK   ? tvmrt_amx_i8_add_quick(scaled, out, bytes, o)
+                      : plus != TVMRT_PLUS_NONE ? tvmrt_amx_i8_add(is_plain, scaled, out, bytes, o)
+                                                : _mm512_cvtps_epi32(scaled);
     }
   }
   const tvmrt_i8_acc last = ob == 3 ? q[2] : q[3];
-  tvmrt_amx_i8_store_line(ob, y,
-                          is_plain && plus != TVMRT_PLUS_NONE
-                              ? tvmrt_amx_i8_pack_words(q[0], q[1], q[2], last)
-                              : tvmrt_amx_i8_pack(is_plain, q[0], q[1], q[2], last, out));
+  __m512i line = is_plain && plus != TVMRT_PLUS_NONE
+                     ? tvmrt_amx_i8_pack_words(q[0], q[1], q[2], last)
+                     : tvmrt_amx_i8_pack(is_plain, q[0], q[1], q[2], last, out);
+  if (plus & TVMRT_PLUS_QUICK && out->range.is_signed) {
+    line = _mm512_xor_si512(line, _mm512_set1_epi8((char)-128));
+  }
+  tvmrt_amx_i8_store_line(ob, y, line);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_ */

@@ -237,8 +237,8 @@ TVMRT_INLINE void tvmrt_amx_i8_unusual(int ob, int wt, int is_signed, int plus, 
     tvmrt_amx_i8_multiply(ob, wt, is_signed, is_far, a, from, ahead);
     tvmrt_amx_i8_sums(ob, wt, all);
     tvmrt_amx_i8_places places = tvmrt_amx_i8_places_of(wt, is_plane, a, offset, first, skip, all);
-    tvmrt_amx_i8_some(ob, wt, is_signed, plus, is_plane, a, from, rest, places, y,
-                      sums != NULL ? sums + first : NULL);
+    tvmrt_amx_i8_some(ob, wt, is_signed, plus & TVMRT_PLUS_BYTES, is_plane, a, from, rest, places,
+                      y, sums != NULL ? sums + first : NULL);
   }
 }
 

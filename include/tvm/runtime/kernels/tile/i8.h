@@ -64,6 +64,8 @@ typedef struct tvmrt_i8_vector {
   int64_t step; /*!< Bytes from quad to quad. */
 } tvmrt_i8_vector;
 
+struct tvmrt_quick_add_i8;
+
 /*! \brief What the tiles of one block of channels share; everything is borrowed for the call. */
 typedef struct tvmrt_tile_i8_args {
   const uint8_t* const* segment; /*!< Start of every segment for the pixel at offset 0. */
@@ -82,7 +84,8 @@ typedef struct tvmrt_tile_i8_args {
   int64_t y_step;                /*!< Elements from one output pixel to the next. */
   int32_t channels; /*!< Channels to store; 1 to OB * LANES. For int32 sums always all. */
   const tvmrt_add_i8*
-      plus;             /*!< By which `added` is added to the bytes; divisor 1. NULL: nothing. */
+      plus; /*!< By which `added` is added to the bytes; divisor 1. NULL: nothing. */
+  const struct tvmrt_quick_add_i8* quick; /*!< The same for tiles of matrices that are quick. */
   const uint8_t* added; /*!< First channel of the block in the tile's first pixel. */
   int64_t added_step;   /*!< Bytes of it from one output pixel to the next. */
   int32_t words;        /*!< Quads that tiles of matrices multiply at once; see tile/amx_i8.h. */
@@ -128,6 +131,11 @@ TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, int is_share
 #define TVMRT_PLUS_NONE 0
 #define TVMRT_PLUS_U8 1
 #define TVMRT_PLUS_S8 2
+#define TVMRT_PLUS_BYTES 3 /* the bits of these */
+/*! \brief The same in tiles of matrices by a->quick, see tile/amx_bytes_i8.h. */
+#define TVMRT_PLUS_QUICK 4
+#define TVMRT_PLUS_U8_QUICK (TVMRT_PLUS_U8 | TVMRT_PLUS_QUICK)
+#define TVMRT_PLUS_S8_QUICK (TVMRT_PLUS_S8 | TVMRT_PLUS_QUICK)
 
 /*! \brief Stores the rescaled sums of a tile that has fewer than ob * LANES channels. */
 TVMRT_SELDOM void tvmrt_tile_i8_store_some(int ob, int wt, int plus, const tvmrt_tile_i8_args* a,
