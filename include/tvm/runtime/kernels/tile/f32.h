@@ -204,7 +204,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
         TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
         TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
           VEC weight[OB];                                                                          \
-          if (kFetch) TVMRT_FETCH(fetch + u * fetch_step);                                         \
+          if (kFetch) TVMRT_FETCH(fetch + (uintptr_t)u * fetch_step);                              \
           TVMRT_TILE_F32_EACH(o, OB) {                                                             \
             weight[o] = VEC##_load(wk + u * w_stride + o * (V));                                   \
             if (kKeep) weight[o] = VEC##_keep(weight[o]);                                          \
