@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.ir import Graph, Node, constant
+from tvmrt.ir import Graph, Node, Value, constant
 from tvmrt.ir.twins import are_transposed
 
 from .channel_constants import Sides, absorb_constants
 
 
 def fold_scale(graph: Graph) -> None:
-    tables = [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
+    tables = scale_tables(graph)
+    absorb_constants(graph, _sides, lambda node, product, row: absorb_scale(product, row, tables))
 
-    def absorb(node: Node, product: Node, row: np.ndarray) -> bool:
-        weights = product.inputs[1]
-        tied = any(are_transposed(table, weights) for table in tables)
-        return not tied and _absorb(product, row)
 
-    absorb_constants(graph, _sides, absorb)
+def scale_tables(graph: Graph) -> list[Value]:
+    """Tables whose rows may be the columns of weights, which then stay as they are."""
+    return [n.inputs[0] for n in graph.nodes if n.op == "gather" and n.inputs[0].is_constant]
+
+
+def absorb_scale(product: Node, row: np.ndarray, tables: list[Value]) -> bool:
+    """Scale the product's weights and bias by one factor a channel; whether they take it."""
+    weights = product.inputs[1]
+    tied = any(are_transposed(table, weights) for table in tables)
+    return not tied and _absorb(product, row)
 
 
 def _sides(node: Node) -> Sides:

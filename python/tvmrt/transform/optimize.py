@@ -19,9 +19,11 @@ from .fold_bias import fold_bias
 from .fold_pad import fold_pad
 from .fold_phases import fold_phases
 from .fold_scale import fold_scale
+from .fold_scale_parts import fold_scale_parts
 from .gather_narrow import gather_narrow
 from .join_factors import join_factors
 from .layouts import infer_layouts
+from .lift_reshapes import lift_reshapes
 from .quantize import form_quantized, separate_dequantize
 from .simplify import simplify
 
@@ -42,9 +44,11 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold-bias", fold_bias),
     ("join-factors", join_factors),
     ("fold-scale", fold_scale),
+    ("fold-scale-parts", fold_scale_parts),
     ("fold-bias-again", fold_bias),
     ("fold-phases", fold_phases),
     ("flatten-dense", flatten_dense),
+    ("lift-reshapes", lift_reshapes),
     ("simplify-again", simplify),
     ("common-subexpressions-again", eliminate_common_subexpressions),
     ("dead-code-again", remove_dead_code),
