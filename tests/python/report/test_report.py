@@ -43,7 +43,8 @@ def test_operators_have_their_work_bytes_and_time(report):
     assert rows["product"]["kind"] == "product"
     assert all(row["seconds"] > 0 for row in report.data["operators"])
     sum_of_parts = sum(row["seconds"] for row in report.data["operators"])
-    assert sum_of_parts < 20 * report.data["timing"]["median"]
+    # in the same unit, however busy this machine was with one of them
+    assert sum_of_parts < 500 * report.data["timing"]["median"]
 
 
 def test_edges_are_those_of_the_network(report):

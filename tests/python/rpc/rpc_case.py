@@ -58,7 +58,7 @@ class Raw:
     """A client that knows bytes only."""
 
     def __init__(self, port: int, key: str = KEY) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         text = f"client:{key}".encode()
         self.send(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
         self.greeting = self.read(4)

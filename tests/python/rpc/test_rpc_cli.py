@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +39,11 @@ def test_run_and_bench(library, place, tmp_path, capsys):
     np.savez(tmp_path / "in.npz", image=image)
     files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
     run = ["run", str(library), *files, "--repeat", "3", "--threads", "1", "--json", *place]
+    begin = time.perf_counter()
     assert app.run(run) == app.DONE
+    whole = time.perf_counter() - begin
     times = json.loads(capsys.readouterr().out)["seconds"]
-    assert len(times) == 3 and all(0 < seconds < 1 for seconds in times)
+    assert len(times) == 3 and min(times) > 0 and sum(times) <= whole
     judge = onnxruntime.InferenceSession(str(DIGITS / "digits_f32.onnx"))
     (right,) = judge.run(None, {"image": image})
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["probabilities"], right, atol=1e-5)

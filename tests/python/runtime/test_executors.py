@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+import time
 
 import libraries
 import numpy as np
@@ -194,14 +195,18 @@ def test_load_params(executor):
 
 @pytest.mark.parametrize("end_to_end", [False, True])
 def test_benchmark(executor, end_to_end):
+    begin = time.perf_counter()
     result = executor.benchmark(tvmrt.cpu(0), repeat=3, number=4, end_to_end=end_to_end, x=X)
+    seconds = time.perf_counter() - begin
     assert len(result.results) == 3
-    assert 0 < result.median < 0.01
+    assert 0 < result.median and 4 * sum(result.results) <= seconds
 
 
 def test_time_evaluator(executor):
     executor.set_input("x", X)
-    assert 0 < executor.time_evaluator("run", tvmrt.cpu(0), number=5)().mean < 0.01
+    begin = time.perf_counter()
+    mean = executor.time_evaluator("run", tvmrt.cpu(0), number=5)().mean
+    assert 0 < 5 * mean <= time.perf_counter() - begin
 
 
 def test_input_info(graph):
@@ -304,9 +309,12 @@ def test_debug_dump_has_all_nodes(debug, tmp_path):
 
 
 def test_debug_run_individual(debug):
+    begin = time.perf_counter()
     times = debug.run_individual(number=2, repeat=2)
+    whole = time.perf_counter() - begin
     assert [len(repeats) for repeats in times] == [2, 2, 2, 2]
-    assert all(0 <= seconds < 0.1 for repeats in times for seconds in repeats)
+    assert all(seconds >= 0 for repeats in times for seconds in repeats)
+    assert 2 * sum(map(sum, times)) <= whole
 
 
 def test_profile(debug):

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tarfile
+import time
 
 import libraries
 import numpy as np
@@ -150,16 +151,22 @@ def test_archive_that_leads_out(tmp_path):
 
 
 def test_time_evaluator(toolbox):
+    begin = time.perf_counter()
     result = toolbox.time_evaluator("sleep_ms", tvmrt.cpu(0), number=2, repeat=3)(5)
+    seconds = time.perf_counter() - begin
     assert isinstance(result, BenchmarkResult)
     assert len(result.results) == 3
-    assert 0.005 <= result.min <= result.median <= result.max < 0.5
+    assert 0.005 <= result.min <= result.median <= result.max
+    assert 2 * sum(result.results) <= seconds
     assert "Execution time summary" in str(result)
 
 
 def test_time_evaluator_reaches_min_repeat_ms(toolbox):
     evaluate = toolbox.time_evaluator("nothing", tvmrt.cpu(0), number=1, min_repeat_ms=20)
-    assert 0 < evaluate().mean < 1e-3
+    begin = time.perf_counter()
+    mean = evaluate().mean
+    seconds = time.perf_counter() - begin
+    assert 0 < mean <= seconds and seconds >= 0.02
 
 
 def test_time_evaluator_refuses_more_calls_than_can_be_counted(toolbox):
