@@ -21,7 +21,8 @@ their formula where it has them for accelerators alone.
   are read, on hosts once for all rows from 16 on; so are the rows of `GatherBlockQuantized`.
 - Results in bytes are within one step of onnxruntime's, whose own kernels round differently from
   processor to processor. `DynamicQuantizeLSTM` keeps its state in floats where onnxruntime
-  quantises it at each step.
+  quantises it at each step; `tvmrt verify` holds it and the nodes behind it one by one, and with
+  `--outputs-only` allows what is behind it half of its largest number.
 - `GroupQueryAttention` takes caches that grow and caches with room for what is to come; what of a
   cache lies behind the last key is not written. `total_sequence_length` is a constant or a
   dimension, or the shape of `present_key` is declared.
