@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.export import library as export_library
@@ -48,3 +51,52 @@ def test_further_flags_come_after_all_others(tmp_path, monkeypatch):
     monkeypatch.setenv("TVMRT_CFLAGS", "-include none.h")
     with pytest.raises(tvmrt.error.CompileError, match=r"none\.h"):
         tvmrt.compile(DIGITS).export_library(tmp_path / "net.so")
+
+
+HUGE_PAGE = 2 << 20
+HAS_PLACES = platform.libc_ver()[0] == "glibc" and platform.libc_ver() >= ("glibc", "2.35")
+
+
+def table_network(rows: int) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A network that looks rows of 1,024 numbers up, and its table."""
+    table = np.random.default_rng(1).random((rows, 1024), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "row"], ["y"])],
+        "table",
+        [helper.make_tensor_value_info("row", TensorProto.INT64, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1024])],
+        [numpy_helper.from_array(table, "table")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), table
+
+
+def mapped(path: Path) -> list[tuple[int, int, int]]:
+    """(address, bytes, place in the file) of what this process has mapped of a file to read."""
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        places, rights, at, *_, name = line.split()
+        if name == str(path) and rights.startswith("r--"):
+            begin, end = (int(n, 16) for n in places.split("-"))
+            found.append((begin, end - begin, int(at, 16)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_PLACES, reason="the loader does not place what asks for a place")
+def test_many_weights_lie_where_the_system_can_map_huge_pages(tmp_path):
+    """At a multiple of 2 MiB in memory and in the file, which is hardly longer for it; where a
+    library has few, it is as short as ever."""
+    for rows in (3000, 300):
+        network, table = table_network(rows)
+        path = tmp_path / f"table{rows}.so"
+        tvmrt.compile(network).export_library(path)
+        module = EXECUTORS["aot"](tvmrt.runtime.load_module(path))
+        module.run(row=np.array([rows - 1]))
+        np.testing.assert_array_equal(module.get_output(0).numpy()[0], table[-1])
+        whole = [(at, place) for at, n, place in mapped(path) if n >= table.nbytes]
+        assert len(whole) == 1
+        address, place = whole[0]
+        assert place % HUGE_PAGE == 0 if rows == 3000 else place < HUGE_PAGE
+        assert address % HUGE_PAGE == place % HUGE_PAGE or rows == 300
+        padding = path.stat().st_size - table.nbytes
+        assert padding < (HUGE_PAGE if rows == 3000 else 0) + (64 << 10)
