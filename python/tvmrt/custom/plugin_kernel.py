@@ -125,7 +125,8 @@ class KernelInC(Kernel):
             )
         longest = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
-        problem = self._given.shape(self._call(types, scalars).pointer, rows)
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        problem = self._given.shape(call.pointer, rows)
         if problem != self._ffi.NULL:
             raise ValueError(text(self._ffi, problem))
         if any(not 0 <= row.ndim <= longest for row in rows):
@@ -136,7 +137,8 @@ class KernelInC(Kernel):
         self, types: Sequence[Any], scalars: dict[str, Any]
     ) -> tuple[list[int], list[int]]:
         total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
-        count = self._given.opencl_sizes(self._call(types, scalars).pointer, total, local)
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        count = self._given.opencl_sizes(call.pointer, total, local)
         if not 1 <= count <= 3:
             raise ValueError(f"{count} is no number of dimensions from 1 to 3")
         chosen = [local[i] for i in range(count)]
@@ -144,7 +146,8 @@ class KernelInC(Kernel):
 
     def _options(self, *types: TensorType | None, **scalars: Any) -> str:
         buffer = self._ffi.new("char[]", OPTIONS_BYTES)
-        self._given.opencl_options(self._call(types, scalars).pointer, buffer, OPTIONS_BYTES)
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        self._given.opencl_options(call.pointer, buffer, OPTIONS_BYTES)
         return text(self._ffi, buffer)
 
 

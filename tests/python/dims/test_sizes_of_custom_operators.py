@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ from onnx import helper
 from sized_call import program_text, read_results, write_runs
 
 import tvmrt
-from tvmrt.custom import C, Kernel, Tensor, composed, load_operators
+from tvmrt.custom import C, Kernel, Tensor, composed, load_operators, plugin_kernel
 from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, TensorType
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule, GraphModule
 
@@ -249,3 +252,22 @@ def test_what_numbers_cannot_decide_is_refused_by_name(declared_in_c, op, senten
     with pytest.raises(UnsupportedError, match=sentence):
         tvmrt.compile(alone(op), dims=DIMS, operators=declared_in_c)
     tvmrt.compile(alone(op), shapes={"x": (3, 8)}, operators=declared_in_c)
+
+
+def test_what_c_is_told_lives_until_it_returns(declared_in_c, monkeypatch):
+    """A shape is asked for with a pointer to what a call keeps."""
+    shaped = next(one for one in declared_in_c if one.name.endswith("Shaped"))
+    calls, alive, given = [], [], shaped._given
+
+    class Kept(plugin_kernel.Call):
+        def __init__(self, *args):
+            super().__init__(*args)
+            calls.append(weakref.ref(self))
+
+    def shape(pointer, rows):
+        alive.append(calls[-1]() is not None)
+        return given.shape(pointer, rows)
+
+    monkeypatch.setattr(plugin_kernel, "Call", Kept)
+    monkeypatch.setattr(shaped, "_given", SimpleNamespace(shape=shape))
+    assert shaped._shape_in_c(TensorType((3, 8), DTYPES["float32"])) == [(3, 8)] and alive == [True]
