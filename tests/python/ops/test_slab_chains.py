@@ -162,8 +162,8 @@ def test_chains_agree_with_onnxruntime(libraries, target):
 def test_chains_are_single_operators_and_take_less_memory(libraries, request):
     whole, chains = (libraries[name][1].summary for name in ("whole", "chains"))
     # 3, 3, 2, 2 and 3 layers are 5 operators; the fourth's last one comes behind a layer beside;
-    # 3, 4, 3, 3 and 3 layers with pooling
-    fewer = {"blocks": 8, "pools": 11}[request.node.callspec.params["libraries"].__name__]
+    # factors and the last layer behind the third are one; 3, 4, 3, 3 and 3 layers with pooling
+    fewer = {"blocks": 9, "pools": 11}[request.node.callspec.params["libraries"].__name__]
     assert len(whole.operators) - len(chains.operators) == fewer
     assert chains.arena_bytes < 0.7 * whole.arena_bytes
     assert sum(op.macs for op in chains.operators) == sum(op.macs for op in whole.operators)
@@ -233,6 +233,50 @@ def test_few_rows_are_shared_by_channels(tmp_path, threads):
             executor.run()
             found.append([executor.get_output(i).numpy() for i in range(len(right))])
     assert counts[0] - counts[1] == 2
+    for outputs in found:
+        for a, b, first in zip(outputs, right, found[0]):
+            assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()
+            assert np.array_equal(a, first)
+
+
+def squeezed(x: np.ndarray):
+    """Channels times factors in front of 1x1 convolutions: of so many channels and pixels that
+    vectors and tiles have rests, factors of either side, with something added; and one that
+    another layer reads, too."""
+    made = Blocks()
+    for channels in (401, 64, 24, 3):
+        wide = made.act(made.conv("x", (channels, 8, 1, 1)), "HardSwish")
+        mean = made.op("GlobalAveragePool", wide)
+        factors = made.act(made.conv(mean, (channels, channels, 1, 1)), "Sigmoid")
+        pair = (wide, factors) if channels % 2 else (factors, wide)
+        product = made.op("Mul", *pair)
+        narrow = made.conv(product, (8, channels, 1, 1))
+        made.outputs.append(made.op("Add", narrow, "x") if channels > 50 else narrow)
+    made.outputs.append(made.conv(product, (8, 3, 1, 1), stride=2))
+    return made.model(x)
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("size", [(19, 11), (7, 7)])
+def test_factors_are_multiplied_where_the_next_layer_reads_them(tmp_path, threads, size, target):
+    """With the bits of whole layers, by any number of threads."""
+    x = np.random.default_rng(7).standard_normal((1, 8, *size), np.float32)
+    model = squeezed(x)
+    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    found, counts = [], []
+    for name, options in {"whole": {"row_chains": False}, "chains": {}}.items():
+        library = tvmrt.compile(model, executor="aot", target=target, **options)
+        counts.append(len(library.summary.operators))
+        library.export_library(tmp_path / f"{name}.so")
+        executor = AotModule(
+            tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
+        )
+        for count in (1, 2, 3, 7):
+            threads(count)
+            executor.set_input(0, x)
+            executor.run()
+            found.append([executor.get_output(i).numpy() for i in range(len(right))])
+    assert counts[0] - counts[1] == 3  # the last product has several readers
     for outputs in found:
         for a, b, first in zip(outputs, right, found[0]):
             assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()

@@ -24,16 +24,19 @@
 
 struct tvmrt_pool_layer;
 
-/*! \brief Pools rows of an image, on this thread: the windows of `part` in channels [c_begin, c_end);
- * `behind` rows of the image follow on those that it reads. */
+/*! \brief Pools rows of an image, or multiplies its channels, on this thread: the windows of `part` in
+ * channels [c_begin, c_end); `behind` rows of the image follow on those that it reads. */
 typedef void (*tvmrt_slab_pool_fn)(const struct tvmrt_pool_layer* pool, const tvmrt_layer_f32* part,
                                    int32_t behind, const tvmrt_data_f32* data, int c_begin,
                                    int c_end);
 
-/*! \brief How a layer of a chain pools. */
+/*! \brief How a layer of a chain pools, or multiplies channels. */
 typedef struct tvmrt_slab_pool_f32 {
-  const struct tvmrt_pool_layer* layer; /*!< Its windows are those of the chain's layer. */
-  tvmrt_slab_pool_fn run; /*!< tvmrt_pool_f32_slab(), which only chains that pool include. */
+  /*! \brief Its windows are those of the chain's layer; NULL where channels are multiplied. */
+  const struct tvmrt_pool_layer* layer;
+  /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(), of which only chains that have such
+   * layers include the headers. */
+  tvmrt_slab_pool_fn run;
 } tvmrt_slab_pool_f32;
 
 /*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
@@ -41,7 +44,7 @@ typedef struct tvmrt_slab_layer_f32 {
   const tvmrt_layer_f32* layer;
   const tvmrt_tiles_f32* tiles;              /*!< Of a dense layer, else NULL. */
   const tvmrt_depthwise_f32_tile* depthwise; /*!< Of a depthwise layer, else NULL. */
-  const tvmrt_slab_pool_f32* pool;           /*!< Of pooling, else NULL. */
+  const tvmrt_slab_pool_f32* pool;           /*!< Of pooling and of factors, else NULL. */
   /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
    * on the pixel. */
   const tvmrt_data_f32* data;
@@ -71,9 +74,10 @@ static inline int64_t tvmrt_slab_pixels(const tvmrt_slab_layer_f32* l) {
   return (int64_t)l->layer->window.out[1] * l->layer->window.out[2];
 }
 
-/*! \brief Pixels that are computed together: a row, or of one long row a tile. */
+/*! \brief Pixels that are computed together: a row, or of one long row a tile, or one. */
 static inline int64_t tvmrt_slab_unit(const tvmrt_slab_layer_f32* l) {
-  return l->layer->window.out[1] == 1 ? l->tiles->width[0] : l->layer->window.out[2];
+  if (l->layer->window.out[1] > 1) return l->layer->window.out[2];
+  return l->tiles ? l->tiles->width[0] : 1;
 }
 
 /* Input row `row`, or the nearest that exists. */
@@ -239,11 +243,19 @@ static inline tvmrt_slab_channels tvmrt_slabs_f32_channels(const tvmrt_slab_chai
   return some;
 }
 
+/* Pixels of the result of which tasks have whole numbers: units, or single pixels of one long row where
+   there are so few units that some tasks would have twice as much to do as others. */
+static inline int64_t tvmrt_slabs_f32_cut(const tvmrt_slab_layer_f32* last, int num_task) {
+  const int64_t unit = tvmrt_slab_unit(last), units = (tvmrt_slab_pixels(last) + unit - 1) / unit;
+  if (last->layer->window.out[1] > 1) return unit;
+  return tvmrt_task_imbalance(units, num_task) > 1.25f ? 1 : unit;
+}
+
 static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_slab_chain_f32* s = (const tvmrt_slab_chain_f32*)closure;
   const int last = s->count - 1;
   const int64_t pixels = tvmrt_slab_pixels(&s->layers[last]);
-  const int64_t unit = tvmrt_slab_unit(&s->layers[last]);
+  const int64_t unit = tvmrt_slabs_f32_cut(&s->layers[last], env->num_task);
   const tvmrt_slab_channels some = tvmrt_slabs_f32_channels(s, task, env->num_task);
   const int whole = some.end > 0; /* rows */
   const int64_t begin = whole ? 0 : tvmrt_task_begin(pixels, unit, task, env->num_task);
