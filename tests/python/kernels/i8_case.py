@@ -156,7 +156,7 @@ int {name}({arguments});
 int {name}({arguments}) {{
   static const tvmrt_conv_i8 conv = {conv};
   const tvmrt_conv_i8_data data = {{
-      x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}, NULL, NULL, 0}};
+      x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}, NULL, NULL, NULL, 0}};
   return tvmrt_conv_i8_run(&conv, &data);
 }}
 """

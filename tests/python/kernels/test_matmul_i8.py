@@ -58,7 +58,7 @@ int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b
   static const tvmrt_conv_i8 product = {conv};
   const tvmrt_matmul_i8_b right = {{b, k_stride, n_stride, b_signed, b_zero, {scratch}}};
   const tvmrt_conv_i8_data data = {{
-      x, NULL, NULL, NULL, NULL, y, NULL, tvmrt_i8_rows_int32, NULL, 4, NULL, NULL, 0}};
+      x, NULL, NULL, NULL, NULL, y, NULL, tvmrt_i8_rows_int32, NULL, 4, NULL, NULL, NULL, 0}};
   return tvmrt_matmul_i8_dynamic(&product, &data, &right, x_zero);
 }}
 """
