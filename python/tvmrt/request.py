@@ -392,7 +392,8 @@ def rows() -> dict[str, tuple[Any, Row]]:
 
 
 def make(options: Mapping[str, Any]) -> Request:
-    """A request of these options. Raises TypeError naming one that there is not."""
+    """A request of these options. Raises TypeError naming one that there is not, or is no list or
+    dict where it has to be."""
     known = [option.name for option in fields(Request)]
     for name in options:
         if name not in known:
@@ -401,7 +402,18 @@ def make(options: Mapping[str, Any]) -> Request:
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise TypeError(f"there is no option {name!r} of compile{hint}")
+    for option in fields(Request):
+        _check_kind(option.name, str(option.type), options.get(option.name))
     return Request(**options)
+
+
+def _check_kind(name: str, kind: str, value: Any) -> None:
+    """Refuse one text where several are asked for, which would be read letter by letter, and what
+    is no mapping."""
+    if kind.startswith("Sequence") and isinstance(value, str):
+        raise TypeError(f"{name}: give a list, [{value!r}]")
+    if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
+        raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
 
 
 def documented(function: _Function) -> _Function:
