@@ -45,9 +45,9 @@ def suited(layer: ConvI8, gathers: bool = True, plane: bool = False) -> ConvI8:
     if gathers and _can_be_rounded(layer):
         rounded = replace(layer, rounded=True)
         costs[rounded] = cycles_of_matrices(rounded)
-        if _can_be_pairs(layer):
-            pairs = replace(rounded, pairs=True)
-            costs[pairs] = cycles_of_matrices(pairs) + cycles_of_pairing(pairs)
+    if gathers and _can_be_pairs(layer):
+        pairs = replace(layer, rounded=True, pairs=True)
+        costs[pairs] = cycles_of_matrices(pairs) + cycles_of_pairing(pairs)
     if plane and _can_be_plane(layer):
         copied = replace(layer, plane=True)
         costs[copied] = cycles_of_matrices(copied)
@@ -80,8 +80,13 @@ def _has_few_windows(layer: ConvI8) -> bool:
 def _can_be_rounded(layer: ConvI8) -> bool:
     """Whether runs can be read to whole quads: in memory of the kernel's own, by few weights."""
     plan = layer.plan
+    return _has_few_weights(layer) and plan.ring is not None and plan.run % 4 != 0
+
+
+def _has_few_weights(layer: ConvI8) -> bool:
+    """Whether they may lie in an order of their own."""
     few = layer.window.taps * layer.in_c // layer.groups * layer.out_c <= FEW_WEIGHTS
-    return few and plan.ring is not None and plan.run % 4 != 0 and not layer.extra
+    return few and not layer.extra
 
 
 def _can_be_pairs(layer: ConvI8) -> bool:
@@ -90,7 +95,9 @@ def _can_be_pairs(layer: ConvI8) -> bool:
     flat = window.flat and window.dilation[1:] == (1, 1) and window.stride[1] == 2
     dense = layer.groups == 1 and window.x_stride == layer.in_c and window.pad[2] >= 0
     least = 0 <= window.pad[1] and window.kernel[1] > 1
-    return flat and dense and least and 2 * window.kernel[2] * layer.in_c <= LINE
+    usual = flat and dense and least and _has_few_weights(layer)
+    known = layer.plan.ring is not None or _is_fixed(layer)  # the columns that a row of pairs has
+    return usual and known and 2 * window.kernel[2] * layer.in_c <= LINE
 
 
 def _can_be_plane(layer: ConvI8) -> bool:
@@ -150,9 +157,12 @@ def cycles_of_gathering(layer: ConvI8) -> float:
 
 def cycles_of_pairing(layer: ConvI8) -> float:
     """The same of two rows of input for each of the output, whose pixels come side by side: three
-    channels by shuffles, others one by one."""
-    each = 0.25 if layer.in_c == COLOURS else 2.0
-    return most(layer.rows) * (50.0 + each * 2 * most(layer.window.in_[2]))
+    channels by shuffles, others one by one. Tiles of so few products are finished beside the next
+    one's, where they have whole vectors."""
+    each = 0.25 if layer.in_c == COLOURS else 5.0
+    whole = layer.out_c % layer.fmt.lanes == 0
+    beside = 1.5 * layer.vectors * most(layer.width) if whole else 0.0
+    return most(layer.rows) * (50.0 + each * 2 * most(layer.window.in_[2]) - beside)
 
 
 def cycles_of_matrices(layer: ConvI8) -> float:
