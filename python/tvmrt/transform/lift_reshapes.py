@@ -17,7 +17,9 @@ def lift_reshapes(graph: Graph) -> None:
     found: dict[Node, Node] = {}  # the reshape by its product
     for node in graph.nodes:
         product = node.inputs[0].producer if node.op == "reshape" else None
-        if product is None or product.output in outputs or len(users[product.output]) != 1:
+        if product is None or product.op != "matmul":
+            continue
+        if product.output in outputs or len(users[product.output]) != 1:
             continue
         if _fits(product, node) and any(_goes_on(n, node.output) for n in users[node.output]):
             found[product] = node
@@ -27,7 +29,7 @@ def lift_reshapes(graph: Graph) -> None:
 
 
 def _fits(product: Node, reshape: Node) -> bool:
-    if product.op != "matmul" or product.guard is not None or reshape.guard is not None:
+    if product.guard is not None or reshape.guard is not None:
         return False
     weights = product.inputs[1]
     if not weights.is_constant or weights.type.rank != 2:

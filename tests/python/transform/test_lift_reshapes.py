@@ -64,3 +64,23 @@ def test_rows_that_are_cut_stay():
     nodes = [GEMM, node("Reshape", "g cut", "t"), ADD]
     inputs = {**INPUTS, "y": np.zeros((2, 5, 16), F32)}
     assert before_add(model(nodes, inputs, ["z"], CONSTANTS)) == ["reshape"]
+
+
+def test_results_of_several_stay():
+    """Those of a GRU, which are reshaped before they are added to something."""
+    network = model(
+        [
+            node("GRU", "x w r", "h last", hidden_size=16),
+            node("Reshape", "h rows", "t"),
+            node("Exp", "last", "e"),
+            node("Add", "t y", "z"),
+        ],
+        {"x": np.zeros((10, 1, 24), F32), "y": np.zeros((1, 10, 16), F32)},
+        ["z", "e"],
+        {
+            "w": RNG.normal(size=(1, 48, 24)).astype(F32),
+            "r": RNG.normal(size=(1, 48, 16)).astype(F32),
+            "rows": np.array([1, 10, 16]),
+        },
+    )
+    assert before_add(network) == ["reshape"]
