@@ -409,8 +409,8 @@ def make(options: Mapping[str, Any]) -> Request:
 
 def _check_kind(name: str, kind: str, value: Any) -> None:
     """Refuse one text where several are asked for, which would be read letter by letter, and what
-    is no mapping."""
-    if kind.startswith("Sequence") and isinstance(value, str):
+    is no mapping. Options of anything take one alone."""
+    if kind.startswith("Sequence") and kind != "Sequence[Any]" and isinstance(value, str):
         raise TypeError(f"{name}: give a list, [{value!r}]")
     if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
         raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
