@@ -214,29 +214,34 @@ def few_rows(x: np.ndarray):
     return made.model(x)
 
 
-def test_few_rows_are_shared_by_channels(tmp_path, threads):
-    """With the bits of whole layers, by any number of threads."""
-    x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
-    model = few_rows(x)
+def steps_that_chains_save(model, x, folder, threads, **options) -> int:
+    """Where the results are those of whole layers to the bit, by any number of threads, and near
+    onnxruntime's."""
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     found, counts = [], []
-    for name, options in {"whole": {"row_chains": False}, "chains": {}}.items():
-        library = tvmrt.compile(model, executor="aot", **options)
+    for name, chains in {"whole": {"row_chains": False}, "chains": {}}.items():
+        library = tvmrt.compile(model, executor="aot", **options, **chains)
         counts.append(len(library.summary.operators))
-        library.export_library(tmp_path / f"{name}.so")
+        library.export_library(folder / f"{name}.so")
         executor = AotModule(
-            tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
+            tvmrt.runtime.load_module(folder / f"{name}.so")["default"](tvmrt.cpu(0))
         )
         for count in (1, 2, 3, 7):
             threads(count)
             executor.set_input(0, x)
             executor.run()
             found.append([executor.get_output(i).numpy() for i in range(len(right))])
-    assert counts[0] - counts[1] == 2
     for outputs in found:
         for a, b, first in zip(outputs, right, found[0]):
             assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()
             assert np.array_equal(a, first)
+    return counts[0] - counts[1]
+
+
+def test_few_rows_are_shared_by_channels(tmp_path, threads):
+    """With the bits of whole layers, by any number of threads."""
+    x = np.random.default_rng(6).standard_normal((1, 8, 7, 7), np.float32)
+    assert steps_that_chains_save(few_rows(x), x, tmp_path, threads) == 2
 
 
 def squeezed(x: np.ndarray):
@@ -261,23 +266,5 @@ def squeezed(x: np.ndarray):
 def test_factors_are_multiplied_where_the_next_layer_reads_them(tmp_path, threads, size, target):
     """With the bits of whole layers, by any number of threads."""
     x = np.random.default_rng(7).standard_normal((1, 8, *size), np.float32)
-    model = squeezed(x)
-    right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    found, counts = [], []
-    for name, options in {"whole": {"row_chains": False}, "chains": {}}.items():
-        library = tvmrt.compile(model, executor="aot", target=target, **options)
-        counts.append(len(library.summary.operators))
-        library.export_library(tmp_path / f"{name}.so")
-        executor = AotModule(
-            tvmrt.runtime.load_module(tmp_path / f"{name}.so")["default"](tvmrt.cpu(0))
-        )
-        for count in (1, 2, 3, 7):
-            threads(count)
-            executor.set_input(0, x)
-            executor.run()
-            found.append([executor.get_output(i).numpy() for i in range(len(right))])
-    assert counts[0] - counts[1] == 3  # the last product has several readers
-    for outputs in found:
-        for a, b, first in zip(outputs, right, found[0]):
-            assert np.abs(a - b).max() < 2e-5 * np.abs(b).max()
-            assert np.array_equal(a, first)
+    # the last product has several readers
+    assert steps_that_chains_save(squeezed(x), x, tmp_path, threads, target=target) == 3
