@@ -20,12 +20,12 @@ from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, w
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..target import Target
 from ..window.boards import row_layers
+from ..window.plan import FLOAT
 from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
 PARALLEL_FLOATS = 100000  # the same of pooling, in moved floats: TVMRT_PARALLEL_MIN_FLOATS
-FLOAT_BYTES = 4
 SUM_BYTES = 4  # of a channel's sum over an image
 
 
@@ -180,7 +180,7 @@ class QPoolLowering(ImageLowering):
         if self.target.board is not None or symbols_of(*step.reads[0].shape, *step.writes[0].shape):
             return 0
         taps = prod(self.node.attrs["kernel"])
-        work = int(prod(self.node.output.shape)) * taps // FLOAT_BYTES
+        work = int(prod(self.node.output.shape)) * taps // FLOAT
         return work if work >= PARALLEL_FLOATS else 0
 
     def _emit_task(self, step: Step, f: FunctionWriter, work: int) -> None:

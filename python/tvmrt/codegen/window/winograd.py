@@ -21,12 +21,11 @@ from ..lowering import lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, print_data_f32
 from .epilogue import emit_row_epilogue
-from .plan import Window
+from .plan import FLOAT, Window
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
 
-FLOAT = 4
 LINE = 16  # floats of a line of the cache: positions begin a line apart, not a power of two
 SCRATCH_BYTES = 1 << 20  # of a task for inputs, where tiles are not larger
 
