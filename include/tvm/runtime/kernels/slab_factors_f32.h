@@ -18,7 +18,7 @@ TVMRT_INLINE void tvmrt_factors_f32_vectors(const float* x, const float* factors
   }
 }
 
-/*! \brief As tvmrt_slab_pool_fn says; the factors are the weights. */
+/*! \brief As tvmrt_slab_kernel_fn says; the factors are the weights. */
 static inline void tvmrt_factors_f32_slab(const struct tvmrt_pool_layer* none,
                                           const tvmrt_layer_f32* part, int32_t behind,
                                           const tvmrt_data_f32* data, int c_begin, int c_end) {

@@ -8,7 +8,7 @@
 #include "pool.h"
 #include "slabs_f32.h"
 
-/*! \brief As tvmrt_slab_pool_fn says. */
+/*! \brief As tvmrt_slab_kernel_fn says. */
 static inline void tvmrt_pool_f32_slab(const struct tvmrt_pool_layer* pool,
                                        const tvmrt_layer_f32* part, int32_t behind,
                                        const tvmrt_data_f32* data, int c_begin, int c_end) {

@@ -3,11 +3,12 @@
  * \brief Chains of float layers that are computed some rows at a time, so that what lies between two
  * of them never leaves the cache.
  *
- * Layers are convolutions and pooling. A slab is a part of the last layer's result. Each task has a range of slabs and computes, layer by
- * layer, what the next slab reads; of each layer inside of the chain it holds the pixels that are
- * read again, always from the beginning of their place on. Layers advance by whole units: rows, or
- * where an image is one long row of pixels (1x1 convolutions) tiles of them. So every pixel is
- * computed by the tile that computes it without a chain, and the result is the same to the bit.
+ * Layers are convolutions, pooling and factors of channels. A slab is a part of the last layer's
+ * result. Each task has a range of slabs and computes, layer by layer, what the next slab reads; of
+ * each layer inside of the chain it holds the pixels that are read again, always from the beginning
+ * of their place on. Layers advance by whole units: rows, or where an image is one long row of pixels
+ * (1x1 convolutions) tiles of them. So every pixel is computed by the tile that computes it without a
+ * chain, and the result is the same to the bit.
  *
  * Example: 1x1 from 16 to 96 channels, then 3x3 depthwise, stride 1, 56 x 56 pixels, slabs of 4 rows:
  * a slab reads 6 rows of 96 channels, of which 2 were held, 4 are computed.
@@ -26,25 +27,25 @@ struct tvmrt_pool_layer;
 
 /*! \brief Pools rows of an image, or multiplies its channels, on this thread: the windows of `part` in
  * channels [c_begin, c_end); `behind` rows of the image follow on those that it reads. */
-typedef void (*tvmrt_slab_pool_fn)(const struct tvmrt_pool_layer* pool, const tvmrt_layer_f32* part,
-                                   int32_t behind, const tvmrt_data_f32* data, int c_begin,
-                                   int c_end);
+typedef void (*tvmrt_slab_kernel_fn)(const struct tvmrt_pool_layer* pool,
+                                     const tvmrt_layer_f32* part, int32_t behind,
+                                     const tvmrt_data_f32* data, int c_begin, int c_end);
 
-/*! \brief How a layer of a chain pools, or multiplies channels. */
-typedef struct tvmrt_slab_pool_f32 {
+/*! \brief What computes a layer of a chain that is no convolution. */
+typedef struct tvmrt_slab_kernel_f32 {
   /*! \brief Its windows are those of the chain's layer; NULL where channels are multiplied. */
-  const struct tvmrt_pool_layer* layer;
+  const struct tvmrt_pool_layer* pool;
   /*! \brief tvmrt_pool_f32_slab() or tvmrt_factors_f32_slab(), of which only chains that have such
    * layers include the headers. */
-  tvmrt_slab_pool_fn run;
-} tvmrt_slab_pool_f32;
+  tvmrt_slab_kernel_fn run;
+} tvmrt_slab_kernel_f32;
 
 /*! \brief A layer of a chain, of one image; it reads what the one before it writes. */
 typedef struct tvmrt_slab_layer_f32 {
   const tvmrt_layer_f32* layer;
   const tvmrt_tiles_f32* tiles;              /*!< Of a dense layer, else NULL. */
   const tvmrt_depthwise_f32_tile* depthwise; /*!< Of a depthwise layer, else NULL. */
-  const tvmrt_slab_pool_f32* pool;           /*!< Of pooling and of factors, else NULL. */
+  const tvmrt_slab_kernel_f32* kernel;       /*!< Of pooling and of factors, else NULL. */
   /*! \brief x is the first layer's alone, y and residual the last one's; an epilogue must not depend
    * on the pixel. */
   const tvmrt_data_f32* data;
@@ -131,8 +132,8 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
     return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
   }
   if (some.end == 0) some.end = part.out_channels;
-  if (l->pool) {
-    l->pool->run(l->pool->layer, &part, (int32_t)(rows - below), &data, some.begin, some.end);
+  if (l->kernel) {
+    l->kernel->run(l->kernel->pool, &part, (int32_t)(rows - below), &data, some.begin, some.end);
     return 0;
   }
   return tvmrt_depthwise_f32_channels(&part, l->depthwise, &data, some.begin, some.end);

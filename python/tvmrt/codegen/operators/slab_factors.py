@@ -51,16 +51,16 @@ class FactorsLowering(Lowering):
 
     def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
         """As others do; the factors have the place of what is added elsewhere."""
-        layer, kind, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
+        layer, kernel, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
         f.include("slab_factors_f32.h")
         window, channels = self.slab_layer(step).window, step.writes[0].shape[1]
         work = window.pixels * channels
         sizes = {"window": window.members(), "groups": 1, "out_channels": channels, "work": work}
         print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
         members = braces(["NULL", "tvmrt_factors_f32_slab"])
-        f.line(f"const tvmrt_slab_pool_f32 {kind} = {members};")
+        f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "w": residual[0], "y": y}, data)
-        return [f"&{layer}", "NULL", "NULL", f"&{kind}", f"&{data}"]
+        return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
 
 
 class FactorsChainLowering(SlabChainLowering):

@@ -78,19 +78,19 @@ class PoolLowering(ChannelsLastLowering):
         return 1  # of a layer that has rows, which are computed whole
 
     def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
-        names = "layer", "pooled", "pool", "data"
-        layer, pooled, pool, data = (f.fresh(name) for name in names)
+        names = "layer", "pool", "kernel", "data"
+        layer, pool, kernel, data = (f.fresh(name) for name in names)
         window, channels = self._window(step), self.node.output.shape[1]
         f.include("slab_pool_f32.h")
         row, context = self._row_epilogue(step, f, window, stem)
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
         print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
-        print_layer(f, f"tvmrt_pool_layer {pooled}", pool_members(self.node))
-        members = braces([f"&{pooled}", "tvmrt_pool_f32_slab"])
-        f.line(f"const tvmrt_slab_pool_f32 {pool} = {members};")
+        print_layer(f, f"tvmrt_pool_layer {pool}", pool_members(self.node))
+        members = braces([f"&{pool}", "tvmrt_pool_f32_slab"])
+        f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
-        return [f"&{layer}", "NULL", "NULL", f"&{pool}", f"&{data}"]
+        return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
 
     def emit_rows(self, step: Step, f: FunctionWriter) -> None:
         row, context = self._print_layer(step, f)
