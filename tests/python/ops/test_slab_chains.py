@@ -226,7 +226,7 @@ def steps_that_chains_save(model, x, folder, threads, **options) -> int:
         executor = AotModule(
             tvmrt.runtime.load_module(folder / f"{name}.so")["default"](tvmrt.cpu(0))
         )
-        for count in (1, 2, 3, 7):
+        for count in (1, 2, 3, 4, 7, 8):
             threads(count)
             executor.set_input(0, x)
             executor.run()

@@ -20,6 +20,7 @@
 
 #include "conv_f32.h"
 #include "depthwise_f32.h"
+#include "shares.h"
 
 /* Generated code defines TVMRT_SLAB_LAYERS: the most layers of a chain. */
 
@@ -224,24 +225,26 @@ static inline float tvmrt_slabs_f32_around(const tvmrt_slab_chain_f32* s, int nu
   return all > 0.0f ? most / all * (float)num_task : 1.0f;
 }
 
-/* What a task has of all channels: its own where few rows would each be computed by several. */
-static inline tvmrt_slab_channels tvmrt_slabs_f32_channels(const tvmrt_slab_chain_f32* s, int task,
-                                                           int num_task) {
+/* Whether tasks share units of channels, where few rows would each be computed by several. A unit that
+   lies across the border of two tasks is then cut by rows, `*cut`, where that is more even: both
+   compute what lies around their rows, and one has half a row more. */
+static inline int tvmrt_slabs_f32_by_channels(const tvmrt_slab_chain_f32* s, int unit, int num_task,
+                                              int* cut) {
   const tvmrt_layer_f32* first = s->layers[0].layer;
+  const tvmrt_slab_layer_f32* last = &s->layers[s->count - 1];
   const tvmrt_window* w = &first->window;
-  const int channels = first->out_channels, unit = tvmrt_slabs_f32_block(s);
   const float in = (float)w->in[1] * (float)w->in[2] * (float)first->in_channels;
-  const tvmrt_slab_channels all = {0, 0};
-  if (unit == 0 || num_task == 1) return all;
-  const float shared = tvmrt_task_imbalance((channels + unit - 1) / unit, num_task);
+  if (unit == 0 || num_task == 1) return 0;
+  const int units = (first->out_channels + unit - 1) / unit;
+  const float rows = (float)tvmrt_slab_pixels(last) / (float)tvmrt_slab_unit(last);
+  const float around = tvmrt_slabs_f32_around(s, num_task);
+  const float more = around - 1.0f + 0.5f * (float)num_task / rows;
+  const float whole = tvmrt_task_imbalance(units, num_task), part = 1.0f + more / (float)units;
   const float outputs = (float)tvmrt_slab_pixels(&s->layers[0]);
   /* a depthwise layer has input channels of its own */
   const float products = s->layers[0].tiles ? (float)first->work / in : INFINITY;
-  if (!tvmrt_by_channels(shared, tvmrt_slabs_f32_around(s, num_task), products, outputs, num_task))
-    return all;
-  const tvmrt_slab_channels some = {(int)tvmrt_task_begin(channels, unit, task, num_task),
-                                    (int)tvmrt_task_begin(channels, unit, task + 1, num_task)};
-  return some;
+  *cut = part < whole;
+  return tvmrt_by_channels(*cut ? part : whole, around, products, outputs, num_task);
 }
 
 /* Pixels of the result of which tasks have whole numbers: units, or single pixels of one long row where
@@ -252,25 +255,53 @@ static inline int64_t tvmrt_slabs_f32_cut(const tvmrt_slab_layer_f32* last, int 
   return tvmrt_task_imbalance(units, num_task) > 1.25f ? 1 : unit;
 }
 
-static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  const tvmrt_slab_chain_f32* s = (const tvmrt_slab_chain_f32*)closure;
-  const int last = s->count - 1;
-  const int64_t pixels = tvmrt_slab_pixels(&s->layers[last]);
-  const int64_t unit = tvmrt_slabs_f32_cut(&s->layers[last], env->num_task);
-  const tvmrt_slab_channels some = tvmrt_slabs_f32_channels(s, task, env->num_task);
-  const int whole = some.end > 0; /* rows */
-  const int64_t begin = whole ? 0 : tvmrt_task_begin(pixels, unit, task, env->num_task);
-  const int64_t stop = whole ? pixels : tvmrt_task_begin(pixels, unit, task + 1, env->num_task);
+/* Pixels [begin, stop) of the result in some channels. */
+static inline int tvmrt_slabs_f32_range(const tvmrt_slab_chain_f32* s, tvmrt_slab_channels some,
+                                        int64_t begin, int64_t stop, float* scratch) {
   tvmrt_slab_f32 at[TVMRT_SLAB_LAYERS];
   int rc = 0;
-  if (begin == stop || (whole && some.begin == some.end)) return 0;
-  float* scratch = (float*)tvmrt_scratch_alloc(s->scratch);
-  if (!scratch) return -1;
   tvmrt_slabs_f32_begin(s, begin, at);
   for (int64_t end = begin; end < stop && rc == 0;) {
     end = stop - end < s->pixels ? stop : end + s->pixels;
     rc = tvmrt_slabs_f32_slab(s, some, at, end, scratch);
   }
+  return rc;
+}
+
+/* Its units of channels: the whole ones together, and its pixels of those that are cut. */
+static inline int tvmrt_slabs_f32_units(const tvmrt_slab_chain_f32* s, const tvmrt_share* share,
+                                        int unit, float* scratch) {
+  const int channels = s->layers[0].layer->out_channels;
+  int rc = 0;
+  for (int64_t u = share->begin.unit, next = u; u < tvmrt_share_end(share) && rc == 0; u = next) {
+    const int64_t first = tvmrt_share_first(share, u), last = tvmrt_share_last(share, u);
+    next = first > 0 || u >= share->end.unit ? u + 1 : share->end.unit;
+    const int64_t end = next * unit < channels ? next * unit : channels;
+    const tvmrt_slab_channels some = {(int)(u * unit), (int)end};
+    rc = tvmrt_slabs_f32_range(s, some, first, last, scratch);
+  }
+  return rc;
+}
+
+static inline int tvmrt_slabs_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_slab_chain_f32* s = (const tvmrt_slab_chain_f32*)closure;
+  const tvmrt_slab_layer_f32* last = &s->layers[s->count - 1];
+  const int64_t pixels = tvmrt_slab_pixels(last);
+  const int unit = tvmrt_slabs_f32_block(s), channels = s->layers[0].layer->out_channels;
+  const tvmrt_slab_channels all = {0, 0};
+  int cut = 0, rc = 0;
+  const int some = tvmrt_slabs_f32_by_channels(s, unit, env->num_task, &cut);
+  const int64_t width = some && !cut ? pixels
+                        : some       ? tvmrt_slab_unit(last)
+                                     : tvmrt_slabs_f32_cut(last, env->num_task);
+  const tvmrt_share share =
+      some ? tvmrt_share_units(1, channels, unit, pixels, width, task, env->num_task)
+           : tvmrt_share_rows(1, pixels, width, task, env->num_task);
+  if (tvmrt_share_is_empty(&share)) return 0;
+  float* scratch = (float*)tvmrt_scratch_alloc(s->scratch);
+  if (!scratch) return -1;
+  rc = some ? tvmrt_slabs_f32_units(s, &share, unit, scratch)
+            : tvmrt_slabs_f32_range(s, all, share.first, share.last, scratch);
   if (tvmrt_scratch_free(scratch) != 0) rc = -1;
   return rc;
 }
