@@ -134,6 +134,97 @@ def classifiers() -> dict:
     return found
 
 
+def categories() -> dict:
+    """Trees in which a set of categories is a chain of comparisons with one branch between them, as
+    LightGBM's and XGBoost's exporters write it, and a chain that is none: of two columns, with
+    an end that another node has, too. NaN goes by either way."""
+    # what holds, the column, the number, where to if it does and if not, and whether for NaN
+    nodes = [
+        ("BRANCH_EQ", 0, 1, 4, 1, 0),
+        ("BRANCH_EQ", 0, -2, 4, 2, 1),
+        ("BRANCH_EQ", 0, 3, 4, 3, 0),
+        ("BRANCH_EQ", 1, 0, 5, 6, 0),
+        ("BRANCH_LT", 2, 0.25, 7, 5, 0),
+        ("BRANCH_EQ", 1, 2, 8, 9, 1),
+        ("BRANCH_EQ", 3, 1, 8, 5, 0),
+        *[("LEAF", 0, 0, 0, 0, 0)] * 3,
+    ]
+    attributes = {"nodes_treeids": [0] * 10 + [1] * 10, "nodes_nodeids": [*range(10)] * 2}
+    names = "modes featureids values truenodeids falsenodeids missing_value_tracks_true".split()
+    for name, column in zip(names, zip(*nodes)):
+        attributes[f"nodes_{name}"] = [*column] * 2
+    columns = attributes["nodes_featureids"]
+    columns[10:] = [5 - column for column in columns[10:]]
+    for name, numbers in {
+        "treeids": [0, 0, 0, 1, 1, 1],
+        "nodeids": [7, 8, 9] * 2,
+        "ids": [0] * 6,
+        "weights": [1.0, 20.0, 300.0, 4000.0, 5e4, 6e5],
+    }.items():
+        attributes[f"target_{name}"] = numbers
+    return {
+        str(kind.__name__): one_node(
+            "TreeEnsembleRegressor", [rows(300, kind)], **attributes, n_targets=1
+        )
+        for kind in (np.float32, np.float64)
+    }
+
+
+def way(model, x: np.ndarray) -> float:
+    """What both trees of a network of ``categories`` give for a row, node by node."""
+    given = {a.name: helper.get_attribute_value(a) for a in model.graph.node[0].attribute}
+    total = 0.0
+    for root in (0, 10):
+        node = root
+        while given["nodes_modes"][node] != b"LEAF":
+            number, than = x[given["nodes_featureids"][node]], given["nodes_values"][node]
+            less = given["nodes_modes"][node] == b"BRANCH_LT"
+            holds = number < than if less else number == than
+            if np.isnan(number) and given["nodes_missing_value_tracks_true"][node]:
+                holds = True
+            node = root + given["nodes_truenodeids" if holds else "nodes_falsenodeids"][node]
+        leaf = given["target_nodeids"].index(node - root)
+        total += given["target_weights"][leaf + (3 if root else 0)]
+    return total
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_branches_may_be_the_children_of_several(kind, tmp_path):
+    model, x = categories()[kind], rows(300, np.dtype(kind).type)
+    wanted = np.array([[way(model, row)] for row in x], np.float32)
+    assert len(np.unique(wanted)) > 6
+    assert not differences(run(model, {"x0": x}, tmp_path), {"y0": wanted}, 0, 0)
+
+
+def doubling(depth: int, circle: bool = False):
+    """Both children of each node are the next one."""
+    numbers = np.arange(depth + 1)
+    ends = [] if circle else [depth]
+    following = np.where(numbers < depth, numbers + 1, 0 if not circle else 1)
+    return one_node(
+        "TreeEnsembleRegressor",
+        [rows(1)],
+        nodes_treeids=np.zeros_like(numbers),
+        nodes_nodeids=numbers,
+        nodes_featureids=np.zeros_like(numbers),
+        nodes_modes=["LEAF" if i in ends else "BRANCH_LEQ" for i in numbers],
+        nodes_values=[0.5] * (depth + 1),
+        nodes_truenodeids=following,
+        nodes_falsenodeids=following,
+        target_treeids=[0],
+        target_nodeids=[depth],
+        target_ids=[0],
+        target_weights=[1.0],
+        n_targets=1,
+    )
+
+
+@pytest.mark.parametrize("model", [doubling(40), doubling(2, True)], ids=["many", "circle"])
+def test_branches_of_too_many_are_a_sentence(model):
+    with pytest.raises(ValueError, match="if each had its own; export the model with trees"):
+        tvmrt.compile(model)
+
+
 def wide_forest(x: np.ndarray):
     """So many columns and nodes on a level that both do not fit 31 bits."""
     count = x.shape[1] - 1

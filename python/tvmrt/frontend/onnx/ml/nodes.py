@@ -11,6 +11,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.trees import links_fit
 
 from ..context import NodeContext
+from .joined import chains_as_sets, each_its_own
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 
@@ -38,14 +39,8 @@ class Nodes:
 
 
 def in_order(nodes: Nodes) -> Nodes:
-    """Each tree's nodes in a run of their own, siblings side by side, children behind their parent.
-
-    Raises ValueError where the nodes are no trees, or children are not there.
-    """
+    """Each tree's nodes in a run, siblings side by side, children behind their parent."""
     branch = nodes.mode != LEAF
-    children = np.concatenate([nodes.true[branch], nodes.false[branch]])
-    if children.size and not (0 <= children.min() and children.max() < nodes.count):
-        raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
     order = _in_blocks(nodes, branch)
     moved = np.zeros(nodes.count, np.int64)
     moved[order] = np.arange(order.size)
@@ -67,7 +62,7 @@ def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
     found = [nodes.roots]
     trees, blocks, places = [np.arange(nodes.roots.size)], [np.full(nodes.roots.size, -1)], []
     places.append(np.zeros(nodes.roots.size, np.int64))
-    top, tree, count = nodes.roots, trees[0], nodes.roots.size
+    top, tree = nodes.roots, trees[0]
 
     def put(parents: np.ndarray, tree: np.ndarray, block: np.ndarray, place: np.ndarray) -> tuple:
         """Both children of each parent; them with their tree, block and place."""
@@ -88,9 +83,6 @@ def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
         # of those at places 0 and 1 the children have places 2, 3 and 4, 5
         lower = put(*pairs[:3], 2 + 2 * pairs[3])
         top, tree = lower[0], lower[1]
-        count += pairs[0].size + lower[0].size
-        if count > nodes.count:
-            raise ValueError("a node is the child of several, or of itself; trees have one way")
     order = np.lexsort([np.concatenate(each) for each in (places, blocks, trees)])
     return np.concatenate(found)[order]
 
@@ -99,6 +91,9 @@ def _check(nodes: Nodes, columns: int) -> None:
     branch = nodes.mode != LEAF
     if not ((nodes.mode >= 0) & (nodes.mode <= LEAF)).all():
         raise ValueError("a node has a mode that is not known")
+    children = np.concatenate([nodes.true[branch], nodes.false[branch]])
+    if children.size and not (0 <= children.min() and children.max() < nodes.count):
+        raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
     read = nodes.features[branch]
     if read.size and not (0 <= read.min() and read.max() < columns):
         wrong = read.max() if read.max() >= columns else read.min()
@@ -123,8 +118,9 @@ def emit_forest(
     if len(x.shape) != 2:
         raise UnsupportedError(f"an input of {len(x.shape)} axes; rows of columns are expected")
     _check(nodes, x.shape[1])
-    x, nodes = with_equalities(ctx, x, nodes, members or [])
-    nodes = in_order(_at_most(nodes, x.dtype.numpy))
+    nodes, members = chains_as_sets(nodes, members or [], (EQ, MEMBER))
+    x, nodes = with_equalities(ctx, x, nodes, members)
+    nodes = in_order(each_its_own(_at_most(nodes, x.dtype.numpy), LEAF))
     leaf, here = nodes.mode == LEAF, np.arange(nodes.count)
     left = np.where(leaf, here, nodes.true)
     result = x.dtype.name

@@ -113,18 +113,20 @@ def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
 
 def _tree_of(nodes: Nodes) -> np.ndarray:
     """The tree of each node; 0 for nodes of none."""
-    tree, level = np.zeros(nodes.count, np.int64), nodes.roots
-    number = np.arange(level.size)
+    trees = nodes.roots.size
+    tree, level, number = np.full(nodes.count, -1), nodes.roots, np.arange(trees)
     for _ in range(nodes.count + 1):
+        known = tree[level]
         tree[level] = number
+        if ((known != -1) & (known != number) | (tree[level] != number)).any():
+            raise ValueError("a node belongs to two trees; each has nodes of its own")
         inner = nodes.mode[level] != LEAF
         if not inner.any():
-            return tree
-        number = np.tile(number[inner], 2)
-        level = np.concatenate([nodes.true[level[inner]], nodes.false[level[inner]]])
-        if level.size > nodes.count:
-            break
-    raise ValueError("a node is the child of several, or of itself; trees have one way")
+            return np.maximum(tree, 0)
+        children = np.concatenate([nodes.true[level[inner]], nodes.false[level[inner]]])
+        pairs = np.unique(children * trees + np.tile(number[inner], 2))
+        level, number = pairs // trees, pairs % trees
+    raise ValueError("a node is the child of itself; walks through trees come to an end")
 
 
 def _choice(ctx: NodeContext, name: str, default: int, known: tuple[str, ...]) -> str:

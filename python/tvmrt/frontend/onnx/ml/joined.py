@@ -1,0 +1,95 @@
+"""Nodes that are the children of several, brought into trees: exporters write a set of categories
+as a chain of comparisons, all of which lead to the same branch where one holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .nodes import Nodes
+
+_MOST_NODES = 1 << 22
+
+
+def chains_as_sets(
+    nodes: Nodes, members: list[np.ndarray], modes: tuple[int, int]
+) -> tuple[Nodes, list[np.ndarray]]:
+    """The nodes with one of a set in place of each chain of equalities, and all sets in order.
+
+    ``members``: the sets that nodes have already; ``modes``: those of a comparison with one
+    number, and with a set. NaN holds for a chain where it holds for one of its comparisons.
+    """
+    one, several = modes
+    follows = _followers(nodes, one)
+    sets = dict(zip(np.flatnonzero(nodes.mode == several).tolist(), members))
+    mode, false, missing = nodes.mode.copy(), nodes.false.copy(), nodes.missing.copy()
+    chained = np.flatnonzero(follows >= 0)
+    for head in np.setdiff1d(chained, follows[chained]).tolist():
+        chain = [head]
+        while follows[chain[-1]] >= 0:
+            chain.append(int(follows[chain[-1]]))
+        mode[head], false[head] = several, nodes.false[chain[-1]]
+        missing[head] = nodes.missing[chain].any()
+        sets[head] = nodes.thresholds[chain]
+    # what a chain has behind its head is nobody's child any more, and asks nothing
+    mode[follows[chained]] = modes[0]
+    changed = replace(nodes, mode=mode, false=false, missing=missing)
+    return changed, [sets[node] for node in sorted(sets)]
+
+
+def _followers(nodes: Nodes, one: int) -> np.ndarray:
+    """The next comparison of each one's chain, or -1: of the same column, with the same branch
+    where it holds, and the child of that one alone."""
+    compares = nodes.mode == one
+    here = np.flatnonzero(compares)
+    behind = nodes.false[here]
+    uses = np.bincount(np.concatenate([nodes.true, nodes.false]), minlength=nodes.count)
+    uses[nodes.roots] += 1
+    same = (
+        compares[behind]
+        & (nodes.features[behind] == nodes.features[here])
+        & (nodes.true[behind] == nodes.true[here])
+        & (uses[behind] == 1)
+    )
+    follows = np.full(nodes.count, -1)
+    follows[here[same]] = behind[same]
+    return follows
+
+
+def each_its_own(nodes: Nodes, leaf: int) -> Nodes:
+    """The same trees, in which a node that is the child of several is copied for each of them.
+
+    Raises ValueError for nodes in a circle, and where there would be too many.
+    """
+    branch = nodes.mode != leaf
+    children = np.concatenate([nodes.true[branch], nodes.false[branch], nodes.roots])
+    if np.unique(children).size == children.size:
+        return nodes
+    level, count = nodes.roots, nodes.roots.size
+    found, lefts = [], []
+    for _ in range(nodes.count + 1):
+        inner = branch[level]
+        found.append(level)
+        lefts.append(np.where(inner, count + 2 * (np.cumsum(inner) - 1), 0))
+        parents = level[inner]
+        level = np.stack([nodes.true[parents], nodes.false[parents]], 1).reshape(-1)
+        count += level.size
+        if not level.size or count > _MOST_NODES:
+            break
+    if level.size:
+        raise ValueError(
+            "a node is the child of itself, or of so many that there would be more than "
+            f"{_MOST_NODES} nodes if each had its own; export the model with trees"
+        )
+    order, left = np.concatenate(found), np.concatenate(lefts)
+    names = ("mode", "features", "thresholds", "missing", "rows")
+    return replace(
+        nodes,
+        **{name: getattr(nodes, name)[order] for name in names},
+        true=left,
+        false=np.where(branch[order], left + 1, 0),
+        roots=np.arange(nodes.roots.size),
+    )
