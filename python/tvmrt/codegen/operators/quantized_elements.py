@@ -25,7 +25,6 @@ from ..window.pool import pool_members, window_of
 from ..window.tiles_i8 import name_format
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
-PARALLEL_FLOATS = 100000  # the same of pooling, in moved floats: TVMRT_PARALLEL_MIN_FLOATS
 SUM_BYTES = 4  # of a channel's sum over an image
 
 
@@ -159,34 +158,24 @@ class QPoolLowering(ImageLowering):
     """Pooling over channels-last bytes."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        node, attrs = self.node, self.node.attrs
         f.include("pool_i8.h")
         name_format(f, self.target)
-        work = 0 if self._sums_images(step) else self._shared_work(step)
-        if work:
-            self._emit_task(step, f, work)
-            return
-        if node.op == "qavg_pool":
-            f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
-            if self._sums_images(step):
-                self._emit_whole(f, pixel_stride(step.reads[0].at))
-                return
-        self._emit_shape(step, f)
-        self._emit_call(f, "&layer")
+        if self._sums_images(step):
+            self._emit_whole(f, pixel_stride(step.reads[0].at))
+        elif self._has_task(step):
+            self._emit_task(step, f)
+        else:
+            self._emit_shape(step, f)
+            self._emit_call(f, "&layer")
 
-    def _shared_work(self, step: Step) -> int:
-        """Floats as launches count them, where that is worth threads and no run changes the layer:
-        then its task is a function of its own, which knows it; else 0."""
-        if self.target.board is not None or symbols_of(*step.reads[0].shape, *step.writes[0].shape):
-            return 0
-        taps = prod(self.node.attrs["kernel"])
-        work = int(prod(self.node.output.shape)) * taps // FLOAT
-        return work if work >= PARALLEL_FLOATS else 0
+    def _has_task(self, step: Step) -> bool:
+        """Whether threads may share it and no run changes the layer: then its task is a function of
+        its own, which knows it."""
+        shapes = step.reads[0].shape, step.writes[0].shape
+        return self.target.board is None and not symbols_of(*shapes[0], *shapes[1])
 
-    def _emit_task(self, step: Step, f: FunctionWriter, work: int) -> None:
+    def _emit_task(self, step: Step, f: FunctionWriter) -> None:
         before, f.lines = f.lines, []
-        if self.node.op == "qavg_pool":
-            f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
         self._emit_shape(step, f)
         average = self._print_average(f)
         f.line(f"return tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task);")
@@ -196,8 +185,9 @@ class QPoolLowering(ImageLowering):
         head = wrap(f"static int {task}", parameters, " {")
         f.helper("\n".join([*head, *body, "}", ""]))
         f.line(f"tvmrt_pool_i8_tensors tensors = {{{f.read(0)}, {f.write()}}};")
-        threshold = "TVMRT_PARALLEL_MIN_FLOATS"
-        f.line(f"return {call('tvmrt_launch', task, '&tensors', work, threshold)};")
+        floats = int(prod(self.node.output.shape)) * prod(self.node.attrs["kernel"]) // FLOAT
+        least = "TVMRT_PARALLEL_MIN_FLOATS"
+        f.line(f"return {call('tvmrt_launch', task, '&tensors', floats, least)};")
 
     def row_layer(self, step: Step) -> RowLayer | None:
         x, y = step.reads[0], step.writes[0]
@@ -221,8 +211,6 @@ class QPoolLowering(ImageLowering):
         if self._sums_images(step):
             self._emit_sums(step, f)
             return
-        if self.node.op == "qavg_pool":
-            f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
         self._emit_shape(step, f)
         self._emit_call(f, row_layers.print_part(f))
 
@@ -238,12 +226,16 @@ class QPoolLowering(ImageLowering):
         attrs = self.node.attrs
         if self.node.op == "qmax_pool":
             return "NULL"
+        self._print_range(f)
         average = [
             f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
             f".x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
         return "&average"
+
+    def _print_range(self, f: FunctionWriter) -> None:
+        f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
 
     def _whole_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
@@ -262,7 +254,7 @@ class QPoolLowering(ImageLowering):
         channels, height, width = value.shape[1:]
         first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
         x_stride, signed = pixel_stride(step.reads[0].at), int(value.dtype.is_signed)
-        f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
+        self._print_range(f)
         f.line(f"int32_t *sums = (int32_t *)(void *){f.scratch()};")
         with f.block(f"if ({first} == 0)"), f.block(f"for (int c = 0; c < {channels}; ++c)"):
             f.line(f"sums[c] = {-height * width * attrs['x_zero']};")
@@ -275,6 +267,7 @@ class QPoolLowering(ImageLowering):
     def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs
         pixels = prod(value.shape[2:])
+        self._print_range(f)
         f.line(
             f"tvmrt_global_average_pool_i8({value.shape[0]}, {pixels}, {value.shape[1]}, "
             f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"

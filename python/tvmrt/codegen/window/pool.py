@@ -19,7 +19,7 @@ from .epilogue import Epilogue, emit_row_epilogue
 from .plan import Window
 from .slabs import SlabLayer, fits_slabs
 
-FLOAT_WORK = 3  # TVMRT_PARALLEL_MIN_MACS / TVMRT_PARALLEL_MIN_FLOATS
+FLOAT_WORK = 3  # multiply-adds that take as long as a float that is moved
 
 
 @lowers("max_pool", "avg_pool", "lp_pool")
