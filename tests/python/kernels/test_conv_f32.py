@@ -50,6 +50,11 @@ CASES = [
     # many groups over few rows, which threads share by groups
     Case("groups-few-rows", (1, 7, 7), (100, 200), groups=25, residual=True, epilogue=True),
     Case("groups-few-rows-batch", (1, 3, 5), (48, 24), groups=24, batch=3, slices=(2, 3)),
+    # groups whose pixels are copied 32 and 64 bytes at a time; rows that do not divide, by groups
+    Case("groups-uneven-rows", (1, 13, 11), (80, 80), groups=10, stride=(1, 2, 2), residual=True),
+    Case("groups-of-16", (1, 9, 10), (160, 80), groups=10, epilogue=True),
+    # blocks of channels, of which some have a row more than others
+    Case("uneven-rows", (1, 11, 9), (6, 150), residual=True, epilogue=True),
     # one long row, which threads share by tiles
     Case(
         "1d-dilated",

@@ -34,16 +34,26 @@ static int64_t take(const tvmrt_share* share, int64_t n, int64_t block, int64_t 
 static int check(int64_t batch, int64_t n, int64_t block, int64_t rows, int64_t width, int tasks) {
   const int64_t units = batch * ((n + block - 1) / block);
   const int64_t slack = block * (width < rows ? width : rows);
-  enum { UNITS, ROWS, BATCH };
-  for (int kind = UNITS; kind <= BATCH; kind++) {
+  enum { UNITS, ROWS, BATCH, EVENLY };
+  for (int kind = UNITS; kind <= EVENLY; kind++) {
     memset(met, 0, (size_t)(units * rows));
     for (int task = 0; task < tasks; task++) {
       const tvmrt_share share =
-          kind == BATCH  ? tvmrt_share_batch(batch, units / batch, rows, width, task, tasks)
-          : kind == ROWS ? tvmrt_share_rows(units, rows, width, task, tasks)
-                         : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
+          kind == BATCH    ? tvmrt_share_batch(batch, units / batch, rows, width, task, tasks)
+          : kind == EVENLY ? tvmrt_share_rows_evenly(units, rows, width, task, tasks)
+          : kind == ROWS   ? tvmrt_share_rows(units, rows, width, task, tasks)
+                           : tvmrt_share_units(batch, n, block, rows, width, task, tasks);
+      for (int64_t u = share.begin.unit; u + 2 < tvmrt_share_end(&share); u++) {
+        const int64_t alike = tvmrt_share_alike(&share, u, 3);
+        if (kind != EVENLY) break;
+        for (int64_t i = u + 1; i < u + alike; i++) {
+          if (tvmrt_share_first(&share, i) != tvmrt_share_first(&share, u)) return 4;
+          if (tvmrt_share_last(&share, i) != tvmrt_share_last(&share, u)) return 5;
+        }
+      }
       const int64_t area = take(&share, n, block, rows), most = kind == BATCH ? n * width : slack;
-      if (kind != ROWS && area * tasks > batch * n * rows + most * tasks) return 1;
+      const int by_area = kind == EVENLY ? rows % width == 0 && n % block == 0 : kind != ROWS;
+      if (by_area && area * tasks > batch * n * rows + most * tasks) return 1;
       if (share.begin.row % width != 0) return 2;
     }
     for (int64_t i = 0; i < units * rows; i++) {
@@ -70,6 +80,27 @@ static int check_batch(void) {
          tvmrt_share_end(&two) != 21;
 }
 
+/* Two tasks with 7 rows of 8 units: 3 rows and the fourth of 4 units, and what is left. With 13
+   pixels of 2 units in tiles of 4, of which one more than is dealt out: a tile of both and the
+   second of one, then the others, of which the last has 5. */
+static int check_evenly(void) {
+  const tvmrt_share one = tvmrt_share_rows_evenly(8, 7, 1, 0, 2);
+  const tvmrt_share two = tvmrt_share_rows_evenly(8, 7, 1, 1, 2);
+  const tvmrt_share first = tvmrt_share_longer(tvmrt_share_rows_evenly(2, 12, 4, 0, 2), 12, 13);
+  const tvmrt_share rest = tvmrt_share_longer(tvmrt_share_rows_evenly(2, 12, 4, 1, 2), 12, 13);
+  for (int u = 0; u < 8; u++) {
+    if (tvmrt_share_first(&one, u) != 0 || tvmrt_share_last(&two, u) != 7) return 1;
+    if (tvmrt_share_last(&one, u) != (u < 4 ? 4 : 3)) return 2;
+    if (tvmrt_share_first(&two, u) != tvmrt_share_last(&one, u)) return 3;
+  }
+  for (int u = 0; u < 2; u++) {
+    if (tvmrt_share_last(&first, u) != (u < 1 ? 8 : 4)) return 4;
+    if (tvmrt_share_first(&rest, u) != tvmrt_share_last(&first, u)) return 5;
+    if (tvmrt_share_last(&rest, u) != 13) return 6;
+  }
+  return tvmrt_share_alike(&one, 0, 8) != 4 || tvmrt_share_alike(&one, 4, 4) != 4;
+}
+
 /* A pixel of 240 channels in blocks of 128, and in blocks of 80: two tasks have a block each; two
    blocks and one. */
 static int check_pixel(void) {
@@ -79,8 +110,8 @@ static int check_pixel(void) {
 }
 
 int main(void) {
-  if (check_batch() != 0 || check_pixel() != 0) {
-    puts("batch or pixel");
+  if (check_batch() != 0 || check_pixel() != 0 || check_evenly() != 0) {
+    puts("batch, pixel or evenly");
     return 1;
   }
   static const int64_t batches[] = {1, 3, 12}, columns[] = {1, 5, 64, 197, 960};

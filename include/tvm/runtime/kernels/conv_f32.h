@@ -120,6 +120,24 @@ typedef struct {
 typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows, int group,
                                   const tvmrt_conv_f32_part* part, int c_begin, int c_end);
 
+/* Fetches a part of `parts` of the next group's weights: tiles of one vector do not, and the hardware
+ * stops where a page ends. What is large would come too early. */
+static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int64_t part,
+                                       int64_t parts, const tvmrt_tile_row_f32_args* row) {
+#if !defined(TVMRT_FREESTANDING) && TVMRT_SIMD_LANES_F32 > 1
+  enum { kMost = 128 }; /* lines */
+  const int64_t bytes = row->w_block * (int64_t)sizeof(float);
+  const uintptr_t from = (uintptr_t)row->w + (uintptr_t)bytes;
+  const int alone = job->layer->out_channels <= row->packed;
+  if (!alone || group + 1 >= job->layer->groups || bytes > kMost * TVMRT_LINE_BYTES) return;
+  for (int64_t i = bytes * part / parts; i < bytes * (part + 1) / parts; i += TVMRT_LINE_BYTES) {
+    TVMRT_FETCH(from + (uintptr_t)i);
+  }
+#else
+  (void)job, (void)group, (void)part, (void)parts, (void)row;
+#endif
+}
+
 /* Has the tiles that compute a part fetch the weights of the channels that follow. */
 static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
                                         int c_begin, int c_end, tvmrt_tile_row_f32_args* row) {
@@ -143,6 +161,7 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
     int rc = 0;
     tvmrt_row_f32_ahead(job, c_begin, c_end, r - part->row_begin, part->row_end - part->row_begin,
                         &row);
+    tvmrt_conv_f32_next(job, group, r - part->row_begin, part->row_end - part->row_begin, &row);
     if (plan->runs) {
       rc = tvmrt_conv_f32_runs(copy, job, rows, r, &row, c_begin, c_end);
     } else {
@@ -162,18 +181,24 @@ static inline int tvmrt_conv_f32_rows(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   return tvmrt_conv_rows_by(tvmrt_copy_pixels, job, rows, group, part, c_begin, c_end);
 }
 
-/* Whether a layer's channels are shared; of so many units of rows, tiles of them. Tasks that share
-   many groups read their own channels alone, as those of a depthwise layer do. */
+/* Pixels of an input up to which a layer without windows that computes it is shared by channels. */
+#define TVMRT_FEW_PIXELS 64
+
+/* Whether a layer's channels are shared, of so many units of rows, tiles of them; what does not divide is
+   dealt out in both cases. Tasks that share many groups read their own channels alone, as those of a
+   depthwise layer do; of few pixels these are what they have written themselves. */
 static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64_t units,
                                              int64_t tiles, int num_task) {
-  const float by_channels = tvmrt_task_imbalance(units * tiles, num_task);
-  const float by_rows = tvmrt_task_imbalance(tiles, num_task);
-  if (layer->groups >= 4 * num_task) return by_channels + TVMRT_OWN_ROWS_FIRST < by_rows;
+  const float evenly = tvmrt_task_imbalance(units * tiles, num_task);
   const tvmrt_window* w = &layer->window;
   const float in = (float)((int64_t)w->batch * w->in[0] * w->in[1]) * (float)w->in[2];
+  if (layer->groups >= 4 * num_task) {
+    return in <= TVMRT_FEW_PIXELS &&
+           evenly + TVMRT_OWN_ROWS_FIRST < tvmrt_task_imbalance(tiles, num_task);
+  }
   const float out = (float)tvmrt_window_rows(w) * (float)w->out[2];
   const float products = out * (float)layer->weights * (float)layer->out_channels;
-  return tvmrt_by_channels(by_channels, by_rows, products / (in * (float)layer->in_channels), out,
+  return tvmrt_by_channels(evenly, evenly, products / (in * (float)layer->in_channels), out,
                            num_task);
 }
 
@@ -196,11 +221,12 @@ static inline tvmrt_share tvmrt_conv_f32_share(const tvmrt_job_f32* job, int tas
   const int64_t units = (int64_t)groups * ((layer->out_channels + block - 1) / block);
   if (num_task > 1 &&
       tvmrt_conv_f32_by_channels(layer, units, (rows + width - 1) / width, num_task)) {
+    /* a narrower last block takes as long as the others */
     return tvmrt_share_longer(
-        tvmrt_share_units(groups, layer->out_channels, block, rows, width, task, num_task), rows,
-        whole);
+        tvmrt_share_units(1, units * block, block, rows, width, task, num_task), rows, whole);
   }
-  return tvmrt_share_longer(tvmrt_share_rows(units, rows, width, task, num_task), rows, whole);
+  return tvmrt_share_longer(tvmrt_share_rows_evenly(units, rows, width, task, num_task), rows,
+                            whole);
 }
 
 /* Blocks of channels from unit `u` on that are computed together: as many as stay in the cache. */
@@ -210,6 +236,7 @@ static inline int64_t tvmrt_conv_f32_count(const tvmrt_job_f32* job, const tvmrt
   const int64_t group = blocks - u % blocks, whole = share->end.unit - u;
   int64_t count = at_once < group ? at_once : group;
   if (whole < count) count = whole;
+  count = tvmrt_share_alike(share, u, count);
   return count > 1 && (u > share->begin.unit || share->begin.row == 0) ? count : 1;
 }
 
@@ -245,10 +272,12 @@ TVMRT_INLINE int tvmrt_conv_task_by(tvmrt_conv_rows_fn compute, const tvmrt_job_
     const int then = tvmrt_conv_f32_then(job, &share, blocks, u + count);
     const tvmrt_conv_f32_part some = {first, last, 0, job->layer->window.out[2], then};
     const tvmrt_conv_f32_part pixels = {0, 1, first, last, then};
-    tvmrt_row_reader_move(&rows.reader, job->data->x + u / blocks * floats);
-    rc = compute(job, &rows, (int)(u / blocks), by_pixels ? &pixels : &some,
-                 (int)(u % blocks) * block, end < channels ? (int)end : channels);
+    const int64_t from = u;
     u += count;
+    if (first == last) continue;
+    tvmrt_row_reader_move(&rows.reader, job->data->x + from / blocks * floats);
+    rc = compute(job, &rows, (int)(from / blocks), by_pixels ? &pixels : &some,
+                 (int)(from % blocks) * block, end < channels ? (int)end : channels);
   }
   if (tvmrt_scratch_free(rows.scratch) != 0) rc = -1;
   return rc;

@@ -294,7 +294,8 @@ static inline tvmrt_share tvmrt_matmul_f32_cut(const tvmrt_matmul_f32_job* job, 
             : by_rows < by_units) {
     return tvmrt_share_rows(units, rows, width, task, num_task);
   }
-  return tvmrt_share_units(batch, layer->n, block, rows, width, task, num_task);
+  /* a narrower last block takes as long as the others */
+  return tvmrt_share_units(batch, blocks * block, block, rows, width, task, num_task);
 }
 
 static inline tvmrt_share tvmrt_matmul_f32_share(const tvmrt_matmul_f32_job* job, int task,

@@ -40,30 +40,58 @@ static inline tvmrt_cut tvmrt_task_cut(int64_t batch, int64_t n, int64_t block, 
 }
 
 /*! \brief What a task has of such work: rows [first, last) of the units between two cuts, of which a
- * cut with a row cuts so many together. */
+ * cut with a row cuts so many together. Where rows do not divide,
+ * the first units begin and end some rows later. */
 typedef struct tvmrt_share {
   tvmrt_cut begin, end;
   int64_t first, last;
   int64_t together;
+  int64_t first_later, last_later; /* the units in front of which begin, and end, `apart` later */
+  int64_t apart;
+  int64_t rows, longer; /* of a unit: as many as are dealt out, and as many as there are */
 } tvmrt_share;
+
+/* Rows [first, last) of units of `rows` rows. */
+static inline tvmrt_share tvmrt_share_between(tvmrt_cut begin, tvmrt_cut end, int64_t first,
+                                              int64_t last, int64_t rows) {
+  const tvmrt_share share = {begin, end, first, last, 1, 0, 0, 0, rows, rows};
+  return share;
+}
 
 /*! \brief Some of all units, of which the first and the last may be shared with other tasks. */
 static inline tvmrt_share tvmrt_share_units(int64_t batch, int64_t n, int64_t block, int64_t rows,
                                             int64_t width, int task, int num_task) {
-  const tvmrt_share share = {tvmrt_task_cut(batch, n, block, rows, width, task, num_task),
+  return tvmrt_share_between(tvmrt_task_cut(batch, n, block, rows, width, task, num_task),
                              tvmrt_task_cut(batch, n, block, rows, width, task + 1, num_task), 0,
-                             rows, 1};
-  return share;
+                             rows, rows);
 }
 
 /*! \brief Some rows of all units. */
 static inline tvmrt_share tvmrt_share_rows(int64_t units, int64_t rows, int64_t width, int task,
                                            int num_task) {
-  const tvmrt_share share = {{0, 0},
-                             {units, 0},
-                             tvmrt_task_begin(rows, width, task, num_task),
-                             tvmrt_task_begin(rows, width, task + 1, num_task),
-                             1};
+  const tvmrt_cut begin = {0, 0}, end = {units, 0};
+  return tvmrt_share_between(begin, end, tvmrt_task_begin(rows, width, task, num_task),
+                             tvmrt_task_begin(rows, width, task + 1, num_task), rows);
+}
+
+/*!
+ * \brief The same in equal parts, as rows of all units follow each other: where a cut would lie inside
+ * of rows that are computed together, some units have them before it, the others behind.
+ *
+ * Example: 7 rows of 8 units: the first of two tasks has 3 rows of all, and the fourth of 4 units.
+ */
+static inline tvmrt_share tvmrt_share_rows_evenly(int64_t units, int64_t rows, int64_t width,
+                                                  int task, int num_task) {
+  const int64_t all = (rows + width - 1) / width * units;
+  const int64_t begin = all * task / num_task, end = all * (task + 1) / num_task;
+  const int64_t each = units > 0 ? units : 1;
+  tvmrt_share share = tvmrt_share_rows(units, rows, width, 0, 1);
+  const int64_t first = begin / each * width, last = end / each * width;
+  share.first = first < rows ? first : rows;
+  share.last = last < rows ? last : rows;
+  share.first_later = begin % each;
+  share.last_later = end % each;
+  share.apart = width;
   return share;
 }
 
@@ -87,6 +115,7 @@ static inline tvmrt_share tvmrt_share_batch(int64_t batch, int64_t units, int64_
 static inline tvmrt_share tvmrt_share_longer(tvmrt_share share, int64_t rows, int64_t longer) {
   if (share.first == rows) share.first = longer;
   if (share.last == rows) share.last = longer;
+  share.longer = longer;
   return share;
 }
 
@@ -95,20 +124,36 @@ static inline int64_t tvmrt_share_end(const tvmrt_share* share) {
   return share->end.unit + (share->end.row > 0 ? share->together : 0);
 }
 
+/* A row of a unit that begins or ends later than others. */
+static inline int64_t tvmrt_share_later(const tvmrt_share* share, int64_t row) {
+  return row + share->apart < share->rows ? row + share->apart : share->longer;
+}
+
 /*! \brief The first of its rows of a unit. */
 static inline int64_t tvmrt_share_first(const tvmrt_share* share, int64_t unit) {
   const int is_cut = share->begin.row > 0 && unit < share->begin.unit + share->together;
-  return is_cut ? share->begin.row : share->first;
+  if (is_cut) return share->begin.row;
+  return unit < share->first_later ? tvmrt_share_later(share, share->first) : share->first;
 }
 
 /*! \brief The end of its rows of a unit. */
 static inline int64_t tvmrt_share_last(const tvmrt_share* share, int64_t unit) {
-  return unit >= share->end.unit ? share->end.row : share->last;
+  if (unit >= share->end.unit) return share->end.row;
+  return unit < share->last_later ? tvmrt_share_later(share, share->last) : share->last;
+}
+
+/*! \brief So many of `count` units from `unit` on have the same of its rows, as far as some begin or end
+ * later. */
+static inline int64_t tvmrt_share_alike(const tvmrt_share* share, int64_t unit, int64_t count) {
+  const int64_t first = share->first_later - unit, last = share->last_later - unit;
+  if (first > 0 && first < count) count = first;
+  return last > 0 && last < count ? last : count;
 }
 
 /*! \brief Whether it has nothing. */
 static inline int tvmrt_share_is_empty(const tvmrt_share* share) {
-  return share->first == share->last || share->begin.unit > share->end.unit ||
+  return (share->first == share->last && share->first_later >= share->last_later) ||
+         share->begin.unit > share->end.unit ||
          (share->begin.unit == share->end.unit && share->begin.row >= share->end.row);
 }
 

@@ -163,6 +163,17 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
     memcpy(to, from, (size_t)r->rows->columns * pixel);
     return;
   }
+#ifndef TVMRT_FREESTANDING
+  /* groups of 8 and of 16 floats: a call for each would take longer than the copy */
+  if (pixel == 32) {
+    for (int32_t i = 0; i < r->rows->columns; i++, to += 32, from += step) memcpy(to, from, 32);
+    return;
+  }
+  if (pixel == 64) {
+    for (int32_t i = 0; i < r->rows->columns; i++, to += 64, from += step) memcpy(to, from, 64);
+    return;
+  }
+#endif
   for (int32_t i = 0; i < r->rows->columns; i++, to += pixel, from += step) memcpy(to, from, pixel);
 }
 
