@@ -149,6 +149,41 @@ static inline void tvmrt_conv_f32_fetch(const tvmrt_job_f32* job, const tvmrt_co
                   tiles * job->layer->weights);
 }
 
+/* Whether the rows that tasks share are the pixels of the one long row of a 1x1 convolution; runs are
+   those of a whole row. */
+static inline int tvmrt_conv_f32_by_pixels(const tvmrt_layer_f32* layer) {
+  return tvmrt_window_rows(&layer->window) == 1 && !layer->rows.runs;
+}
+
+/* Whether tiles of a row fetch pixels: nothing else is to be fetched, and pixels lie side by side. */
+static inline int tvmrt_conv_f32_is_far(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
+                                        const tvmrt_tile_f32* tile) {
+  if (TVMRT_SIMD_LANES_F32 == 1 || part->then > 0 || job->tiles->pairs) return 0;
+  if (tile->segment_count != 1 || tile->run != tile->x_stride) return 0;
+  return job->tiles->width[0] > 0 && tvmrt_conv_f32_by_pixels(job->layer);
+}
+
+/* The pixels of a part in a row. The tiles of some of them fetch those that come next: where tasks share
+   channels, other threads have written half of the pixels. */
+static inline int tvmrt_conv_f32_pixels(const tvmrt_job_f32* job, const tvmrt_conv_f32_part* part,
+                                        tvmrt_tile_row_f32_args* row, int c_begin, int c_end) {
+  const int64_t width = job->tiles->width[0], block = job->tiles->block, end = part->pixel_end;
+  const int64_t steps = (c_end - c_begin + block - 1) / block * row->tile.run;
+  int rc = 0;
+  if (!tvmrt_conv_f32_is_far(job, part, &row->tile)) {
+    return tvmrt_tile_row_f32(row, part->pixel_begin, end, c_begin, c_end);
+  }
+  for (int64_t t = part->pixel_begin, stop = t; t < end && rc == 0; t = stop) {
+    const int rest = end - t < width || tvmrt_is_last_f32(job->tiles, end - t);
+    stop = rest ? end : t + width;
+    const int64_t next = end - stop < width ? end - stop : width;
+    tvmrt_fetch_f32(&row->tile, row->tile.segments[0].x + stop * row->tile.x_stride,
+                    next * row->tile.x_stride, steps);
+    rc = tvmrt_tile_row_f32(row, t, stop, c_begin, c_end);
+  }
+  return rc;
+}
+
 TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job,
                                     tvmrt_rows_f32* rows, int group,
                                     const tvmrt_conv_f32_part* part, int c_begin, int c_end) {
@@ -169,7 +204,7 @@ TVMRT_INLINE int tvmrt_conv_rows_by(tvmrt_copy_fn copy, const tvmrt_job_f32* job
       tvmrt_row_f32_place(job, r * job->layer->window.out[2], &row);
       rc = apart ? tvmrt_conv_f32_tiles(job, rows, &row, part->pixel_begin, part->pixel_end,
                                         c_begin, c_end)
-                 : tvmrt_tile_row_f32(&row, part->pixel_begin, part->pixel_end, c_begin, c_end);
+                 : tvmrt_conv_f32_pixels(job, part, &row, c_begin, c_end);
     }
     if (rc != 0) return -1;
   }
@@ -200,12 +235,6 @@ static inline int tvmrt_conv_f32_by_channels(const tvmrt_layer_f32* layer, int64
   const float products = out * (float)layer->weights * (float)layer->out_channels;
   return tvmrt_by_channels(evenly, evenly, products / (in * (float)layer->in_channels), out,
                            num_task);
-}
-
-/* Whether the rows that tasks share are the pixels of the one long row of a 1x1 convolution; runs are
-   those of a whole row. */
-static inline int tvmrt_conv_f32_by_pixels(const tvmrt_layer_f32* layer) {
-  return tvmrt_window_rows(&layer->window) == 1 && !layer->rows.runs;
 }
 
 /* Of blocks of channels of all groups, by rows; of the one long row of a 1x1 convolution by pixels.

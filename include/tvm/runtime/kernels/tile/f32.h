@@ -65,8 +65,9 @@ typedef struct {
   int64_t out_stride;
   int64_t residual_stride;
   /*!
-   * \brief Weights that are to come into the cache, of which the tile fetches the line at fetch + k *
-   * fetch_step bytes for each k, counted over its segments; 0 for none. They need not exist.
+   * \brief Weights or pixels that are to come into the cache, of which the tile fetches the line at
+   * fetch + k * fetch_step bytes for each k, counted over its segments; 0 for none. They need not
+   * exist.
    */
   uintptr_t fetch;
   int64_t fetch_step;
@@ -349,7 +350,7 @@ static inline void tvmrt_fetch_f32(tvmrt_tile_f32* tile, const float* from, int6
   const int64_t bytes = floats * (int64_t)sizeof(float);
   if (bytes > steps * TVMRT_LINE_BYTES) return; /* so few products would wait for what is fetched */
   tile->fetch = (uintptr_t)from;
-  tile->fetch_step = bytes / steps;
+  tile->fetch_step = (bytes + steps - 1) / steps;
 #else
   (void)tile, (void)from, (void)floats, (void)steps;
 #endif
