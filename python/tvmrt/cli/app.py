@@ -90,10 +90,24 @@ def group() -> None:
     """
 
 
+# what to do about an error of the system, which knows what is wrong alone
+_REMEDIES = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file",
+    errno.EACCES: "ask for the permission, or name another place",
+    errno.EPERM: "ask for the permission, or name another place",
+    errno.EROFS: "name another place",
+    errno.ENOSPC: "free some space, or name another place",
+}
+
+
 def one_line(error: BaseException) -> str:
     """Return what an exception says, without line breaks and without Python's decoration."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        remedy = _REMEDIES.get(error.errno or 0)
+        text = f"{text}; {remedy}" if remedy else text
     elif isinstance(error, KeyError) and len(error.args) == 1:
         text = str(error.args[0])  # str() of a KeyError is the repr of its argument
     elif isinstance(error, MemoryError):

@@ -84,7 +84,7 @@ class Result:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.01),
+    type=options.FiniteRange(min=0.01),
     default=2.0,
     show_default=True,
     help="How long to measure each network.",

@@ -99,11 +99,11 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
     help="Only networks whose names begin so, as MatMul; may be given several times.",
 )
 @click.option(
-    "--seconds", type=float, default=600, show_default=True,
+    "--seconds", type=options.FiniteRange(min=0, min_open=True), default=600, show_default=True,
     help="How long a check may take; a device that hangs fails it.",
 )  # fmt: skip
 @click.option(
-    "--tolerance", type=float, default=1e-3, show_default=True,
+    "--tolerance", type=options.FiniteRange(min=0), default=1e-3, show_default=True,
     help="Largest error of a result, in parts of its largest value.",
 )  # fmt: skip
 @console.json_option

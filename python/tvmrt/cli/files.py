@@ -20,11 +20,15 @@ GOLDEN_PREFIX = "out:"  # a name with it in an .npz is an expected output, not a
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let failures of writing name ``path`` rather than the file that is written aside of it."""
+    """Let failures of writing name ``path`` rather than the file that is written aside of it.
+
+    Those of files elsewhere, as in the folder for temporary ones, keep their own names.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno is None:
+        place = Path(error.filename or path).absolute()
+        if error.errno is None or path.absolute().parent not in place.parents:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
 

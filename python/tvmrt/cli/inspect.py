@@ -23,25 +23,25 @@ from tvmrt.cli import console, files, options
 )
 @click.option(
     "--wait-states",
-    type=click.FloatRange(min=0),
+    type=options.FiniteRange(min=0),
     metavar="CYCLES",
     help="With --board: what a line of flash that is not cached costs. Default: the board's row.",
 )
 @click.option(
     "--clock",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.FiniteRange(min=0, min_open=True),
     metavar="MHZ",
     help="With --board: its clock. Default: the board's row.",
 )
 @click.option(
     "--picojoules",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.FiniteRange(min=0, min_open=True),
     metavar="PJ",
     help="With --board: the energy of a cycle. Default: the board's row, where it has one.",
 )
 @click.option(
     "--scale",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.FiniteRange(min=0, min_open=True),
     default=1.0,
     metavar="FACTOR",
     help="With --board: cycles that a measurement has shown, by those of the model.",

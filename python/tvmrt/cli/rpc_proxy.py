@@ -10,11 +10,11 @@ from tvmrt.cli import options
 @click.command("rpc-proxy")
 @options.listening(9090)
 @click.option(
-    "--client-seconds", type=click.FloatRange(min=0, min_open=True), default=600.0, metavar="S",
+    "--client-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
     show_default=True, help="How long a client waits for a server.",
 )  # fmt: skip
 @click.option(
-    "--server-seconds", type=click.FloatRange(min=0, min_open=True), default=600.0, metavar="S",
+    "--server-seconds", type=options.FiniteRange(min=0, min_open=True), default=600.0, metavar="S",
     show_default=True, help="How long a server waits for a client before it comes again.",
 )  # fmt: skip
 def command(

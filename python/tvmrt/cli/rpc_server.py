@@ -25,11 +25,11 @@ ANYONE = "anyone who reaches this port can run code here"
     help="Clients at a time; more wait.",
 )  # fmt: skip
 @click.option(
-    "--session-seconds", type=click.FloatRange(min=0), default=0.0, metavar="S",
+    "--session-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
     help="End sessions after that time; 0 for no limit.",
 )  # fmt: skip
 @click.option(
-    "--idle-seconds", type=click.FloatRange(min=0), default=0.0, metavar="S",
+    "--idle-seconds", type=options.FiniteRange(min=0), default=0.0, metavar="S",
     help="End sessions that have been silent for that time; 0 for no limit.",
 )  # fmt: skip
 def command(

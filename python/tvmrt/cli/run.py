@@ -80,7 +80,8 @@ def command(
     if not (library.suffix == IMAGE and rpc):
         check_compiled(library)
     if (inputs_file is None) != random:
-        raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
+        end = ", not both" if random else " to make them up"
+        raise click.UsageError(f"give the inputs, --inputs IN.npz, or --random{end}")
     picture = inputs_file is not None and images.is_image(inputs_file)
     sound = inputs_file is not None and sounds.is_sound(inputs_file)
     made = inputs_file is None or picture or sound

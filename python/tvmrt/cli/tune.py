@@ -48,7 +48,7 @@ class NetworkGain:
     help="How many ways to compute a layer are tried, the likeliest first.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.01), default=0.3, show_default=True,
+    "--seconds", type=options.FiniteRange(min=0.01), default=0.3, show_default=True,
     help="How long to measure each layer, and twice that where a second look is taken.",
 )  # fmt: skip
 @click.option(

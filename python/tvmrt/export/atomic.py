@@ -44,6 +44,18 @@ def _take_mode(aside: Path, target: Path) -> None:
 
 
 @contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for files that nobody keeps. That it is full is an error with its name."""
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        try:
+            yield Path(folder)
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, folder) from None
+
+
+@contextmanager
 def filling(path: str | os.PathLike) -> Iterator[Path]:
     """A new folder to write to; at the end its files go into ``path``, each taking the place of
     the file of its name. Other files that stand there stay. On an error nothing changes."""

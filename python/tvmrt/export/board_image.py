@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_boards_path, find_include_path
 
-from .atomic import replacing
+from .atomic import replacing, scratch_folder
 from .firmware_build import SERVER, runtime_sources
 from .model_library_format import has_foreign_code
 from .vendors import vendor_code, vendor_includes
@@ -129,8 +128,8 @@ def write_image(library: CompiledLibrary, path: Path) -> None:
     if shutil.which(compiler) is None:
         raise CompileError(f"{compiler} is not installed; it makes images for {board.target}")
     facts = _facts(library, board)
-    with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        _build(library, board, facts, Path(folder), Path(aside))
+    with replacing(path) as aside, scratch_folder() as folder:
+        _build(library, board, facts, folder, Path(aside))
 
 
 def _facts(library: CompiledLibrary, board: Board) -> dict[str, Any]:

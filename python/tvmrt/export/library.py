@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,7 +19,7 @@ from tvmrt.ir.program import Program
 from tvmrt.partition import Partition
 
 from . import blob, late_calls
-from .atomic import filling, replacing
+from .atomic import filling, replacing, scratch_folder
 from .blob import Tree
 from .board_image import write_image
 from .dump import print_program
@@ -153,10 +152,10 @@ class CompiledLibrary:
                 f"write it to {Path(path).with_suffix(suffix)}"
             )
         begin = time.perf_counter()
-        with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-            sources = self.write_sources(Path(folder))
+        with replacing(path) as aside, scratch_folder() as folder:
+            sources = self.write_sources(folder)
             if suffix != ".so":
-                calls = Path(folder) / f"{self.sources.prefix}_calls.c"
+                calls = folder / f"{self.sources.prefix}_calls.c"
                 calls.write_text(late_calls.source())
                 sources.append(calls)
             more = self.sources.flags, self.sources.link_flags

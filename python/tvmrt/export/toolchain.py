@@ -180,9 +180,18 @@ def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
         raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
 
 
+_LINKER_FAILED = ("ld returned", "linker command failed")  # of gcc, of clang
+
+
 def _complaint(log: str) -> str:
-    """The first error of a compiler's log, with the note that says what it refers to."""
+    """The first error of a compiler's log, with the note that says what it refers to.
+
+    That the linker has failed is what a compiler says behind the linker's own reason.
+    """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for i, line in enumerate(lines):
+        if i and any(words in line for words in _LINKER_FAILED):
+            return lines[i - 1]
     first = next((i for i, line in enumerate(lines) if "error" in line), 0)
     said = lines[first : first + 1] or ["no message"]
     for line in lines[first + 1 :]:

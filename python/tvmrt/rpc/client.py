@@ -247,7 +247,7 @@ class TrackerSession:
             except (OSError, TVMError) as error:
                 self.close()
                 last = error
-        raise RuntimeError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")
+        raise TVMError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")
 
     def request_and_run(
         self,
@@ -264,7 +264,7 @@ class TrackerSession:
                 return func(self.request(key, priority, session_timeout))
             except TVMError as error:
                 last = error
-        raise RuntimeError(f"Failed to run on {key} after {max_retry} retry, last_error:{last}")
+        raise TVMError(f"Failed to run on {key} after {max_retry} retry, last_error:{last}")
 
 
 def connect_tracker(url: str, port: int) -> TrackerSession:
@@ -279,7 +279,10 @@ def connect_tracker(url: str, port: int) -> TrackerSession:
     while True:
         try:
             return TrackerSession((url, port))
-        except ConnectionRefusedError:
+        except ConnectionRefusedError as refused:
             if time.monotonic() > end:
-                raise
+                raise ConnectionRefusedError(
+                    f"no tracker answers at {url}:{port}; start 'tvmrt rpc-tracker' there, "
+                    "or check the address"
+                ) from refused
             time.sleep(5)

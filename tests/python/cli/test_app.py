@@ -86,8 +86,11 @@ def test_full_disk_behind_standard_output(complaint, digits):
     [
         (KeyError("there is no input x"), "there is no input x"),
         (ValueError("two\n  lines"), "two lines"),
-        (FileNotFoundError(errno.ENOENT, "No such file", "a"), "a: No such file"),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "a"), "a: No such file; check the path"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "No space left on device; free some space, or name another place",
+        ),
         (OSError("cannot map the file"), "cannot map the file"),
         (MemoryError(), "out of memory"),
         (RuntimeError(), "RuntimeError"),

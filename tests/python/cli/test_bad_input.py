@@ -15,6 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tvmrt.cli import app
+
 IMAGE = np.zeros((1, 1, 8, 8), np.float32)
 
 
@@ -184,9 +186,66 @@ def small_disk(tmp_path):
 def test_full_disk(complaint, digits, small_disk):
     path = small_disk / "net.so"
     path.write_bytes(b"x" * 60_000)
-    complaint("compile", digits / "digits_f32.onnx", "-o", path)
+    sentence = complaint("compile", digits / "digits_f32.onnx", "-o", path)
+    assert "No space left on device" in sentence  # the linker's reason, not that it has failed
     assert path.read_bytes() == b"x" * 60_000
     assert list(small_disk.iterdir()) == [path]
+
+
+def test_full_disk_of_temporary_files_is_the_one_that_is_named(
+    digits, small_disk, output, monkeypatch, capsys
+):
+    monkeypatch.setattr("tempfile.tempdir", str(small_disk))
+    (small_disk / "filled").write_bytes(b"x" * 60_000)
+    command = ["compile", str(digits / "digits_f32.onnx"), "-o", str(output)]
+    assert app.run(command) == app.CANNOT
+    sentence = capsys.readouterr().err
+    assert "No space left on device" in sentence and str(small_disk) in sentence
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bench", "net.onnx", "--seconds"],
+        ["tune", "net.onnx", "--seconds"],
+        ["inspect", "net.onnx", "--board", "nrf52", "--clock"],
+        ["device", "test", "examplejson", "--tolerance"],
+        ["device", "test", "examplejson", "--seconds"],
+        ["rpc-server", "--idle-seconds"],
+        ["rpc-proxy", "--client-seconds"],
+    ],
+    ids=lambda command: " ".join(command[:1] + command[-1:]),
+)
+def test_no_finite_number(capsys, command, value):
+    assert app.run([*command, value]) == app.CANNOT
+    sentence = capsys.readouterr().err
+    assert command[-1] in sentence and value in sentence
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["collect2: error: ld returned 1 exit status", "clang: error: linker command failed"],
+    ids=["gcc", "clang"],
+)
+def test_reason_of_a_linker_is_told(complaint, digits, output, tmp_path, last):
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\necho 'm.c: undefined reference to g\n{last}' >&2; exit 1\n")
+    compiler.chmod(0o755)
+    sentence = complaint("compile", digits / "digits_f32.onnx", "-o", output, "--cc", compiler)
+    assert "undefined reference to g" in sentence and last not in sentence
+
+
+def test_dimensions_of_a_network_that_has_none(complaint, digits, output):
+    net = digits / "digits_f32.onnx"
+    sentence = complaint("compile", net, "-o", output, "--dim", "batch=1..8")
+    assert "all its dimensions have fixed sizes" in sentence
+
+
+def test_inputs_given_and_made_up(complaint, tmp_path):
+    path = tmp_path / "net.so"
+    path.write_bytes(b"")
+    assert "not both" in complaint("run", path, "--random", "--inputs", "in.npz")
 
 
 def _limit_file_size() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import struct
 import time
+import types
 
 import pytest
 import rpc_case
 
 from tvmrt import rpc
 from tvmrt.error import TVMError
+from tvmrt.rpc import client
 from tvmrt.rpc.messages import read_exactly
 
 
@@ -113,3 +116,14 @@ def test_a_server_is_handed_out_one_client_after_the_other(tracker):
     while line.summary()["server_info"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_tracker_that_is_not_there_is_named(monkeypatch):
+    clock = itertools.count(step=20)  # a minute has passed at the fourth look
+    still = types.SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
+    monkeypatch.setattr(client, "time", still)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens there
+        port = free.getsockname()[1]
+        with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc-tracker"):
+            client.connect_tracker("127.0.0.1", port)

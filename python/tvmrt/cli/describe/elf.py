@@ -59,7 +59,9 @@ class ElfFile:
         try:
             yield
         except _DAMAGE as problem:
-            raise ValueError(f"{self.path} is damaged: {problem or 'it ends too early'}") from None
+            raise ValueError(
+                f"{self.path} is damaged: {problem or 'it ends too early'}; build or copy it again"
+            ) from None
 
     def symbols(self, table: str = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
         """Return the symbols that have a name: a library's dynamic ones, an object's all."""

@@ -114,10 +114,10 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
     known |= {extent for shape in given.values() for extent in shape if isinstance(extent, str)}
     unused = dims.unused(known)
     if unused:
-        names = ", ".join(sorted(known - {""})) or "none"
+        names = ", ".join(sorted(known - {""}))
+        there = f"the dimensions are {names}" if names else "all its dimensions have fixed sizes"
         raise KeyError(
-            f"the dimension {unused[0]} is declared, which no input and no result has; "
-            f"the dimensions are {names}"
+            f"the dimension {unused[0]} is declared, which no input and no result has; {there}"
         )
 
 
