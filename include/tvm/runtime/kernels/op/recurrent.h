@@ -237,6 +237,28 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     return 0;                                                                                      \
   }
 
+/*
+ * Defines NAME_row: UPDATE, a function of (gap, clip, x, s, h), makes the new states of a row's units,
+ * a vector at a time; GATES gates of x and s lie `gap` apart.
+ */
+#define TVMRT_DEFINE_RECURRENT_ROW(NAME, UPDATE, GATES)                                            \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
+                                 float* h) {                                                       \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      UPDATE(hidden, clip, x + j, s + j, h + j);                                                   \
+    }                                                                                              \
+    if (tail) {                                                                                    \
+      float xt[(GATES) * TVMRT_RECURRENT_LANES], st[(GATES) * TVMRT_RECURRENT_LANES];              \
+      float ht[TVMRT_RECURRENT_LANES];                                                             \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, GATES, tail);                                \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, GATES, tail);                                \
+      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
+      UPDATE(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                             \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
+    }                                                                                              \
+  }
+
 /*!
  * \brief Defines a GRU with the activations F (gates) and G (hidden):
  *
@@ -296,22 +318,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       if (scaled) tvmrt_recurrent_f32_store(scaled + whole, out, tail);                            \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
-                                 float* h) {                                                       \
-    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
-      NAME##_update(hidden, clip, x + j, s + j, h + j);                                            \
-    }                                                                                              \
-    if (tail) {                                                                                    \
-      float xt[3 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
-      float ht[TVMRT_RECURRENT_LANES];                                                             \
-      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 3, tail);                                    \
-      tvmrt_recurrent_f32_load(st, s + whole, hidden, 3, tail);                                    \
-      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
-      NAME##_update(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                      \
-      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
-    }                                                                                              \
-  }                                                                                                \
+  TVMRT_DEFINE_RECURRENT_ROW(NAME, NAME##_update, 3)                                               \
   TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
                           const tvmrt_recurrent_f32_job* job) {                                    \
     const int hidden = layer->hidden, linear = job->r_hidden == NULL;                              \
@@ -350,27 +357,15 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
  * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
  */
 #define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
-  TVMRT_INLINE void NAME##_block(float clip, const float* TVMRT_RESTRICT x,                        \
+  TVMRT_INLINE void NAME##_block(int gap, float clip, const float* TVMRT_RESTRICT x,               \
                                  const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {         \
+    (void)gap;                                                                                     \
     for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
       const float u = x[j] + s[j];                                                                 \
       h[j] = F(TVMRT_RECURRENT_CLIP(u, clip));                                                     \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
-                                 float* h) {                                                       \
-    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
-      NAME##_block(clip, x + j, s + j, h + j);                                                     \
-    }                                                                                              \
-    if (tail) {                                                                                    \
-      float xt[TVMRT_RECURRENT_LANES], st[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];       \
-      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 1, tail);                                    \
-      tvmrt_recurrent_f32_load(st, s + whole, hidden, 1, tail);                                    \
-      NAME##_block(clip, xt, st, ht);                                                              \
-      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
-    }                                                                                              \
-  }                                                                                                \
+  TVMRT_DEFINE_RECURRENT_ROW(NAME, NAME##_block, 1)                                                \
   TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
                           const tvmrt_recurrent_f32_job* job) {                                    \
     const int hidden = layer->hidden;                                                              \
