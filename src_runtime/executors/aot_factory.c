@@ -26,15 +26,7 @@ TVMRT_NATIVE(list_module_names) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
 }
 
-/* () -> a factory like this one without parameters, see factory.h. */
-TVMRT_NATIVE(remove_params) {
-  TVMRT_ARGS("remove_params");
-  return tvmrt__factory_return_bare(resource_handle, out, out_code);
-}
-
-#define METHODS(X)                          \
-  X("list_module_names", list_module_names) \
-  X("remove_params", remove_params)
+#define METHODS(X) X("list_module_names", list_module_names)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("AotExecutorFactory"), false, create,

@@ -13,16 +13,6 @@ static const tvmrt_factory_kind* kind_of(const tvmrt_module* self) {
   return (const tvmrt_factory_kind*)self->type;
 }
 
-/* The name comes first, so that a network may be called as one of the functions is. */
-int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  if (strcmp(name, ((tvmrt_factory*)self)->name) == 0) {
-    out->fn = kind_of(self)->create;
-    out->kind = TVMRT_FUNC_NATIVE;
-    return 0;
-  }
-  return tvmrt__find_native(kind_of(self)->own, name, out);
-}
-
 /* As TVM writes it: a graph, params, name. What is imported the file of modules saves by itself. */
 int tvmrt__factory_save(tvmrt_module* self, tvmrt_buf* out) {
   const tvmrt_factory* f = (const tvmrt_factory*)self;
@@ -95,15 +85,34 @@ int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, cons
   return rc;
 }
 
-/* Imports are retained by the new factory. What was imported before a failure goes with it. */
-int tvmrt__factory_return_bare(const tvmrt_factory* f, TVMValue* out, int* out_code) {
-  tvmrt_factory* bare = new_factory(kind_of(&f->base), f->json, f->name);
-  int rc = bare == NULL ? -1 : 0;
+/* () -> a factory like this one without params, for a library that is sent without its weights. Imports
+ * are shared with it; what was imported before a failure goes with the new one. */
+TVMRT_NATIVE(remove_params) {
+  const tvmrt_factory* f = resource_handle;
+  tvmrt_factory* bare;
   size_t i;
+  int rc = 0;
+  TVMRT_ARGS("remove_params");
+  bare = new_factory(kind_of(&f->base), f->json, f->name);
+  if (bare == NULL) return -1;
   for (i = 0; rc == 0 && i < f->base.num_imports; ++i) {
     rc = tvmrt__module_import(&bare->base, f->base.imports[i]);
   }
   if (rc == 0) return tvmrt__ret_object(out, out_code, &bare->base.base);
   tvmrt__module_release(bare);
-  return -1;
+  return rc;
+}
+
+#define METHODS(X) X("remove_params", remove_params)
+static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
+
+/* The name comes first, so that a network may be called as one of the functions is. */
+int tvmrt__factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  if (strcmp(name, ((tvmrt_factory*)self)->name) == 0) {
+    out->fn = kind_of(self)->create;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__find_native(&common, name, out));
+  return out->fn != NULL ? 0 : tvmrt__find_native(kind_of(self)->own, name, out);
 }

@@ -17,7 +17,7 @@ typedef struct tvmrt_factory_kind {
   tvmrt_module_type type;    /* of TVMRT_FACTORY_TYPE() */
   bool has_json;             /* of a graph */
   TVMCPackedFunc create;     /* makes an executor; the network's own name finds it */
-  const tvmrt_builtins* own; /* what other names find */
+  const tvmrt_builtins* own; /* what other names find, beside what all kinds have */
 } tvmrt_factory_kind;
 
 #define TVMRT_FACTORY_TYPE(kind_name)                                                           \
@@ -41,9 +41,5 @@ int tvmrt__factory_library(const tvmrt_factory* f, tvmrt_module** out);
 int tvmrt__factory_return(const tvmrt_factory_kind* kind, const char* json, const char* name,
                           tvmrt_module* library, const tvmrt_args* in, int first, TVMValue* out,
                           int* out_code);
-
-/* Return one like `f` without params, as `remove_params` does: for a library that is sent without its
- * weights. What it imports stays shared with `f`. */
-int tvmrt__factory_return_bare(const tvmrt_factory* f, TVMValue* out, int* out_code);
 
 #endif

@@ -58,17 +58,10 @@ TVMRT_NATIVE(get_graph_params) {
   return tvmrt__params_return(&f->params, out, out_code);
 }
 
-/* () -> a factory like this one without parameters, see factory.h. */
-TVMRT_NATIVE(remove_params) {
-  TVMRT_ARGS("remove_params");
-  return tvmrt__factory_return_bare(resource_handle, out, out_code);
-}
-
-#define METHODS(X)                        \
-  X("debug_create", debug_create)         \
-  X("get_graph_json", get_graph_json)     \
-  X("get_graph_params", get_graph_params) \
-  X("remove_params", remove_params)
+#define METHODS(X)                    \
+  X("debug_create", debug_create)     \
+  X("get_graph_json", get_graph_json) \
+  X("get_graph_params", get_graph_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 static const tvmrt_factory_kind kind = {TVMRT_FACTORY_TYPE("GraphExecutorFactory"), true, create,
