@@ -18,6 +18,7 @@ from tvmrt.ir.op import normalize_axis
 
 from .apart import Apart, import_apart
 from .context import NodeContext
+from .foretold import foretell
 from .held import Stack, TensorList
 from .loop_growth import Changing, changing_axes, growths, in_shape, inside_types
 from .loop_lists import appending
@@ -35,9 +36,9 @@ INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 
 @onnx_op("Loop")
 def loop(ctx: NodeContext) -> list[Value | None]:
-    body = ctx.attr("body")
-    if any(info.type.tensor_type.shape.dim for info in body.input[:2]):
-        ctx.set_attr("body", _with_scalars(body))
+    if any(info.type.tensor_type.shape.dim for info in ctx.attr("body").input[:2]):
+        ctx.set_attr("body", _with_scalars(ctx.attr("body")))
+    foretell(ctx)
     limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
     rounds = limit[0] if limit else None
     most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
@@ -305,7 +306,22 @@ def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
         carried = results[: len(carried)]
         for column, value in zip(scanned, results[len(carried) :]):
             column.append(value)
+    if scanned and not scanned[0]:
+        return [*carried, *_of_no_rounds(ctx, body, carried)]
     return [*carried, *(_stacked(ctx, column, 0) for column in scanned)]
+
+
+def _of_no_rounds(
+    ctx: NodeContext, body: onnx.GraphProto, carried: list[Value | None]
+) -> list[Value]:
+    """What is collected where there is no round, of the shapes that one would have made."""
+    if not all(isinstance(v, Value) for v in carried):
+        raise UnsupportedError("a Loop of no rounds that carries a sequence, or what is left out")
+    like = [(ctx.const(0, np.int64), INT64), (ctx.const(True), BOOL)]
+    inside = import_apart(ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)])
+    made = inside.graph.outputs[1 + len(carried) :]
+    empty = (ctx.expand(ctx.const(0, v.dtype.numpy), (0, *v.shape)) for v in made)
+    return [ctx.alike(*pair) for pair in zip(empty, made)]
 
 
 def _known_truth(condition: Value) -> bool:
