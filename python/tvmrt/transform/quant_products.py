@@ -181,20 +181,21 @@ def _row(value: Value, result: Value, axis: int) -> np.ndarray | None:
     return None if row is None else row.astype(np.float64)
 
 
-def _whole_bias(bias: Value, scale: np.ndarray, axis: int, result: Value, error=None):
-    """A bias in units of the sums as int32; None if rounding would change it by more than
-    ``error`` (by default hardly at all)."""
+def _whole_bias(bias: Value, scale: np.ndarray, axis: int, result: Value):
+    """A bias in units of the sums as int32; None if rounding would change it."""
     if axis == 1 and bias.type.rank != 1:
         return None
-    return _as_sums(_row(bias, result, axis), scale, error)
+    return _as_sums(_row(bias, result, axis), scale)
 
 
-def _as_sums(row: np.ndarray | None, scale: np.ndarray, error=None) -> np.ndarray | None:
+def _as_sums(
+    row: np.ndarray | None, scale: np.ndarray, error: float = EXACT_BIAS
+) -> np.ndarray | None:
+    """In units of the sums as int32; None if rounding would change it by more than ``error``."""
     if row is None:
         return None
     units = row / scale.astype(np.float64)
     whole = np.rint(units)
-    error = EXACT_BIAS if error is None else error
     if (np.abs(whole - units) > error).any() or (np.abs(whole) >= 2.0**30).any():
         return None
     return whole.astype(np.int32)
@@ -210,7 +211,7 @@ def _integer_product(value: Value, reader: Node) -> Node | None:
     return node if node.guard == reader.guard else None
 
 
-def _with_bias(product: Node, row: np.ndarray, error=None) -> np.ndarray | None:
+def _with_bias(product: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.ndarray | None:
     """The product's int32 bias with ``row`` (floats) added; None where it does not fit."""
     scale = product.inputs[2].data
     whole = _as_sums(row, scale, error)

@@ -117,9 +117,6 @@ class PointwiseLowering(Lowering):
     def result_demand(self, index: int) -> str:
         return ANY
 
-    def operands(self) -> list[Value]:
-        return [v for v in self.group.inputs() if not v.is_constant]
-
     def result_order(self, index: int, accesses: dict[Value, Access]):
         return pointwise_order(self.group.outputs[0], accesses)
 

@@ -17,6 +17,8 @@ from ..lowering import Lowering
 from ..target import Target
 from .patches import Patch
 
+TABLE_COLUMNS = 88
+
 
 class RowChainLowering(Lowering):
     """``steps`` as the chain calls them, in memory that plans have laid out in its scratch: once
@@ -256,11 +258,11 @@ def _times(term: str, factor: int) -> str:
     return "0" if factor == 0 else times(text, factor)
 
 
-def _rows_of(items: Sequence[str], width: int = 88) -> list[str]:
+def _rows_of(items: Sequence[str]) -> list[str]:
     """Lines of a table."""
     lines = [""]
     for item in items:
-        if len(lines[-1]) + len(item) + 2 > width:
+        if len(lines[-1]) + len(item) + 2 > TABLE_COLUMNS:
             lines.append("")
         lines[-1] += f"{item}, "
     return [line.rstrip() for line in lines]

@@ -95,9 +95,9 @@ class Numbers:
         part = self.ctx.slice_axis(self.value, 0, place, 1)
         return Numbers(self.ctx, self.ctx.reshape(part, ()))
 
-    def fold(self, op: str, axis: int = 0) -> Numbers:
-        """reduce_sum, reduce_max, ... along an axis, which goes."""
-        return Numbers(self.ctx, self.ctx.emit(op, [self.value], axes=(axis,), keepdims=0))
+    def fold(self, op: str) -> Numbers:
+        """reduce_sum, reduce_max, ... along the first axis, which goes."""
+        return Numbers(self.ctx, self.ctx.emit(op, [self.value], axes=(0,), keepdims=0))
 
     def from_the_front(self, extent: Operand) -> Numbers:
         """Places, those that are negative counted from the end."""

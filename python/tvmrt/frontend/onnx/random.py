@@ -45,11 +45,11 @@ def _word(seed: float) -> int:
     return int(np.float32(seed).view(np.int32))
 
 
-def _element_type(ctx: NodeContext, like: Value | None, default: str = "float32") -> str:
+def _element_type(ctx: NodeContext, like: Value | None) -> str:
     code = ctx.attr("dtype")
     if code is not None:
         return element_type(code)
-    return default if like is None else ctx.half_of(like) or like.dtype.name
+    return "float32" if like is None else ctx.half_of(like) or like.dtype.name
 
 
 def _drawn(ctx: NodeContext, like: Value | None) -> Value:

@@ -43,18 +43,18 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
     return bool(held) or op in _HANDLED
 
 
-def the_list(ctx: NodeContext, index: int = 0) -> TensorList:
-    """An operand that is a sequence of a known number of elements."""
-    found = _sequence(ctx, index)
+def the_list(ctx: NodeContext) -> TensorList:
+    """The first operand, a sequence of a known number of elements."""
+    found = _sequence(ctx)
     if not isinstance(found, TensorList):
         raise UnsupportedError("how many elements the sequence has is known only in the run")
     return found
 
 
-def _sequence(ctx: NodeContext, index: int = 0) -> TensorList | Counted | Stack:
-    found = ctx.required(index)
+def _sequence(ctx: NodeContext) -> TensorList | Counted | Stack:
+    found = ctx.required(0)
     if not isinstance(found, (TensorList, Counted, Stack)):
-        raise ValueError(f"input {index} is {found!r}, expected a sequence")
+        raise ValueError(f"input 0 is {found!r}, expected a sequence")
     return found
 
 

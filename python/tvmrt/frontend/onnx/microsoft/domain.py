@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir.contract import Contract, Rule
+from tvmrt.ir.contract import Contract
 
 from ..context import NodeContext
 from ..registry import Importer, onnx_op
@@ -15,14 +15,9 @@ MICROSOFT = "com.microsoft"
 _ROWS: dict[str, Contract] = {}
 
 
-def ms_op(
-    *names: str,
-    takes: str,
-    attributes: str = "",
-    rules: Sequence[Rule] = (),
-) -> Callable[[Importer], Importer]:
+def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer], Importer]:
     """Decorator: the function imports these operators, whose nodes are as the contract says."""
-    contract = Contract(takes, attributes, rules)
+    contract = Contract(takes, attributes)
 
     def add(function: Importer) -> Importer:
         @wraps(function)
