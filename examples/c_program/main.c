@@ -194,6 +194,25 @@ static int run(TVMModuleHandle executor, int repeat) {
   return rc;
 }
 
+/* Read the options, each with a value; -1 where one is not known or its value is none. */
+static int read_options(int argc, char** argv, const char** network, int* repeat) {
+  for (int i = 2; i < argc; ++i) {
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    if (strncmp(argv[i], "--", 2) != 0) continue;
+    if (strcmp(argv[i], "--module") == 0 && value[0] != '\0') {
+      *network = value;
+    } else if (strcmp(argv[i], "--repeat") == 0 && atoi(value) > 0) {
+      *repeat = atoi(value);
+    } else {
+      fprintf(stderr, "run_network: '%s %s' is neither --module NAME nor --repeat N, N from 1\n",
+              argv[i], value);
+      return -1;
+    }
+    ++i; /* the value */
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* network = "default";
   TVMModuleHandle executor;
@@ -204,11 +223,7 @@ int main(int argc, char** argv) {
             "usage: run_network LIBRARY.so [INPUT=FILE ...] [--module NAME] [--repeat N]\n");
     return 2;
   }
-  for (int i = 2; i + 1 < argc; ++i) {
-    if (strcmp(argv[i], "--module") == 0) network = argv[i + 1];
-    if (strcmp(argv[i], "--repeat") == 0) repeat = atoi(argv[i + 1]);
-  }
-  if (repeat < 1) repeat = 1;
+  if (read_options(argc, argv, &network, &repeat) != 0) return 2;
   if (make_executor(argv[1], network, &executor) != 0) return 2;
   rc = 0;
   for (int i = 2; i < argc && rc == 0; ++i) {

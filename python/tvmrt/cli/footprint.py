@@ -119,10 +119,12 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     for more in ([], [PICOLIBC]):
         probe = [*command, *more, *target.flags, "-fcallgraph-info=su", "-x", "c", "-", "-o",
                  os.devnull, "-S"]  # fmt: skip
-        done = subprocess.run(
-            probe, input="#include <math.h>\n", capture_output=True, text=True, check=False,
-            cwd=tempfile.gettempdir(),
-        )  # fmt: skip
+        # in a folder of its own: the compiler writes the graph of calls beside it, as -.ci
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            done = subprocess.run(
+                probe, input="#include <math.h>\n", capture_output=True, text=True, check=False,
+                cwd=folder,
+            )  # fmt: skip
         if done.returncode == 0:
             return [*command, *more]
     words = done.stderr.strip().splitlines() or ["no message"]

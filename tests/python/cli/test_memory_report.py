@@ -42,6 +42,18 @@ def metadata_of(path: Path) -> dict:
 
 
 @needs_compiler
+def test_nothing_stays_among_temporary_files(digits, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))  # the compiler's
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    model = str(digits / "digits_int8.onnx")
+    assert main(["compile", model, "-o", str(tmp_path / "net.tar"), *BOARD]) == 0
+    assert "stack" in capsys.readouterr().out
+    assert list(folder.iterdir()) == []
+
+
+@needs_compiler
 def test_inspect_prints_every_share(archive):
     described = describe(archive).as_dict()
     module = metadata_of(archive)["modules"]["default"]
