@@ -128,11 +128,13 @@ static inline int tvmrt_slab_f32_part(const tvmrt_slab_layer_f32* l, tvmrt_slab_
   if (data.residual) data.residual += begin * part.residual_stride;
   data.y = y;
   part.work = 0;
-  if (l->tiles) {
-    if (some.end == 0) return tvmrt_conv_f32(&part, l->tiles, &data);
-    return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
+  /* of the image in front of a chain tiles fetch pixels, as channels that are named do; of what lies in
+     a task's own scratch the weights of what follows */
+  if (l->tiles && some.end == 0 && (part.groups != 1 || !l->data->x)) {
+    return tvmrt_conv_f32(&part, l->tiles, &data);
   }
   if (some.end == 0) some.end = part.out_channels;
+  if (l->tiles) return tvmrt_conv_f32_channels(&part, l->tiles, &data, some.begin, some.end);
   if (l->kernel) {
     l->kernel->run(l->kernel->pool, &part, (int32_t)(rows - below), &data, some.begin, some.end);
     return 0;
