@@ -151,8 +151,8 @@ def _mul(b: Builder, node: Node) -> Value | None:
 def _product(b: Builder, node: Node) -> Value | None:
     """A product of no terms is 0, or its bias."""
     convolves = node.op in ("conv", "qconv")
-    weights = node.inputs[1]
-    if weights.data is None or weights.shape[1 if convolves else -2] != 0:
+    terms = node.inputs[1].shape[1 if convolves else -2]
+    if not isinstance(terms, int) or terms:
         return None
     if node.attrs.get("to", "int32") != "int32":
         return None

@@ -71,6 +71,41 @@ def test_products_without_terms_are_their_bias(tmp_path):
     np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
 
 
+def no_terms_of_two() -> onnx.ModelProto:
+    """The same of two inputs, whose number of terms may be open."""
+    zeros = {"a": ["a", "sa", "za"], "b": ["b", "sb", "zb"], "y": ["sy", "zy"]}
+    nodes = [
+        helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["sums"]),
+        helper.make_node("QLinearMatMul", [*zeros["a"], *zeros["b"], *zeros["y"]], ["bytes"]),
+        helper.make_node("Cast", ["a"], ["fa"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Cast", ["b"], ["fb"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("MatMul", ["fa", "fb"], ["floats"]),
+    ]
+    weights = {f"s{name}": np.array(0.5, np.float32) for name in "aby"}
+    weights["za"], weights["zb"] = np.array(3, np.uint8), np.array(-1, np.int8)
+    weights["zy"] = np.array(7, np.uint8)
+    inputs = {"a": np.zeros((2, 0), np.uint8), "b": np.zeros((0, 5), np.int8)}
+    return model(nodes, inputs, ["sums", "bytes", "floats"], weights)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["none", "open"])
+def test_products_of_two_tensors_without_terms_are_zero(is_open):
+    """Integers 0, bytes their zero point."""
+    network = no_terms_of_two()
+    if is_open:
+        for value, axis in zip(network.graph.input, (1, 0)):
+            value.type.tensor_type.shape.dim[axis].dim_param = "terms"
+    net = tvmrt.load(network, **({"dims": {"terms": (0, 9)}} if is_open else {}))
+    for terms in (0, 9, 1) if is_open else (0,):
+        a = np.arange(2 * terms, dtype=np.uint8).reshape(2, terms)
+        b = np.arange(5 * terms, dtype=np.int8).reshape(terms, 5) - np.int8(20)
+        sums = (a.astype(np.int32) - 3) @ (b.astype(np.int32) + 1)
+        found = net(a=a, b=b)
+        np.testing.assert_array_equal(found[0], sums)
+        np.testing.assert_array_equal(found[1], np.clip(np.rint(sums / 2) + 7, 0, 255))
+        np.testing.assert_array_equal(found[2], a.astype(np.float32) @ b.astype(np.float32))
+
+
 @pytest.mark.parametrize("executor", ["graph", "aot"])
 def test_weights_in_a_file_may_be_empty(executor, tmp_path):
     """Such a weight is not in the file, and its layer runs."""

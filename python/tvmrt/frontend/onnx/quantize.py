@@ -13,6 +13,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value, windows
+from tvmrt.ir.extent import most
 
 from .context import NodeContext
 from .convolution import convolution, cropped, window_attrs
@@ -182,6 +183,8 @@ def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> 
     """Float products over slices so short that every sum is exact, added up as integers."""
     a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
     depth = a.shape[-1]
+    if most(depth) <= EXACT_FLOAT_PRODUCTS:
+        return ctx.cast(ctx.emit("matmul", [a, b]), "int32")
     total = None
     for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
         size = min(EXACT_FLOAT_PRODUCTS, depth - start)
