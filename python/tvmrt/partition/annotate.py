@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tvmrt.ir import Graph, Node, Value
+from tvmrt.ir import Graph, Node
 from tvmrt.ir.extent import Undecided, least, listed, symbols_of
+from tvmrt.ir.readers import Readers
 
 if TYPE_CHECKING:
     from tvmrt.devices import Device
@@ -164,32 +165,28 @@ def match_patterns(
     graph: Graph, patterns: Sequence[Sequence[str]], willing: set[Node]
 ) -> list[list[Node]]:
     """Chains of willing nodes, the longest first, each node in one at most."""
-    users = graph.consumers()
-    outputs = set(graph.outputs)
+    readers = Readers(graph)
     taken: set[Node] = set()
     chains = []
     for pattern in sorted(patterns, key=len, reverse=True):
         for node in graph.nodes:
-            chain = _chain(node, pattern, users, outputs)
+            chain = _chain(node, pattern, readers)
             if chain and all(n in willing and n not in taken for n in chain):
                 chains.append(chain)
                 taken.update(chain)
     return chains
 
 
-def _chain(node: Node, pattern: Sequence[str], users, outputs: set[Value]) -> list[Node] | None:
+def _chain(node: Node, pattern: Sequence[str], readers: Readers) -> list[Node] | None:
     """The chain that begins at the node, if it has these operators."""
     chain = [node]
     if node.op != pattern[0]:
         return None
     for op in pattern[1:]:
-        last = chain[-1]
-        if len(last.outputs) != 1 or last.output in outputs:
+        behind = readers.only(chain[-1].output) if len(chain[-1].outputs) == 1 else None
+        if behind is None or behind.op != op:
             return None
-        readers = users.get(last.output, [])
-        if len(readers) != 1 or readers[0].op != op:
-            return None
-        chain.append(readers[0])
+        chain.append(behind)
     return chain
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import Graph, Node
+from tvmrt.ir.readers import Readers
 
 
 def merge(
@@ -75,14 +76,13 @@ def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
 
     A piece is convex, as every way out of it leads through its result.
     """
-    users = graph.consumers()
-    outputs = set(graph.outputs)
+    readers = Readers(graph)
     piece: dict[Node, Node] = {}  # the node that gives the result
     for node in reversed(nodes):
-        readers = {piece.get(u) for v in node.outputs for u in users.get(v, ())}
-        alone = len(readers) == 1 and None not in readers
-        leaves = any(v in outputs for v in node.outputs)
-        piece[node] = readers.pop() if alone and not leaves else node
+        pieces = {piece.get(u) for v in node.outputs for u in readers.of(v)}
+        alone = len(pieces) == 1 and None not in pieces
+        leaves = any(map(readers.by_caller, node.outputs))
+        piece[node] = pieces.pop() if alone and not leaves else node
     found: dict[Node, list[Node]] = {}
     for node in nodes:
         found.setdefault(piece[node], []).append(node)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.ir import Graph, Node, Value
 from tvmrt.ir.extent import Extent
+from tvmrt.ir.readers import Readers
 
 # The inputs of a node that may be a product's result and a constant, in each order to try.
 Sides = Iterable[Sequence[Value]]
@@ -26,20 +27,18 @@ def absorb_constants(
     ``absorb(node, product, row)`` gets the constant as one number a channel in double precision;
     it changes the product's inputs, or answers False.
     """
-    users, outputs = graph.consumers(), set(graph.outputs)
+    readers = Readers(graph)
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         for read, operand in sides(node):
             result = replaced.get(read, read)
-            product = find_absorber(result, users, outputs)
+            product = find_absorber(result, readers)
             row = None if product is None else _row(node, product, operand)
             if row is None or not absorb(node, product, row):
                 continue
             product.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
             replaced[node.output] = result
-            users[result] = users.get(node.output, [])
-            if node.output in outputs:
-                outputs.add(result)
+            readers.move(node.output, result)
             break
     graph.replace_many(replaced)
     graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
@@ -53,13 +52,13 @@ def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
     return None if row is None else row.astype(np.float64)
 
 
-def find_absorber(value: Value, users: dict[Value, list[Node]], outputs: set[Value]) -> Node | None:
+def find_absorber(value: Value, readers: Readers) -> Node | None:
     """The convolution or product that makes ``value`` for this one reader, if it is in floats
     and its weights and bias are constant."""
     node = value.producer
     if node is None or node.op not in CHANNEL_AXIS or not value.dtype.is_float:
         return None
-    if value in outputs or len(users.get(value, ())) != 1 or len(node.outputs) != 1:
+    if readers.only(value) is None or len(node.outputs) != 1:
         return None
     if not all(v is None or v.is_constant for v in node.inputs[2:]):
         return None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvmrt.ir import VIEW, Graph, Node, Value, get_op
+from tvmrt.ir.readers import Readers
 
 from .channel_constants import CHANNEL_AXIS
 from .fold_scale import absorb_scale, scale_tables
@@ -30,12 +31,12 @@ class _Reader(NamedTuple):
 
 
 def fold_scale_parts(graph: Graph) -> None:
-    users, outputs, tables = graph.consumers(), set(graph.outputs), scale_tables(graph)
+    who, tables = Readers(graph), scale_tables(graph)
     replaced: dict[Value, Value] = {}
     for product in graph.nodes:
         if not _takes_part(product):
             continue
-        readers = list(_readers(product, users, outputs))
+        readers = list(_readers(product, who))
         for one in readers if len(readers) > 1 else ():
             scale = _scale_of(one)
             row = None if scale is None else _row(product, one, scale, readers)
@@ -55,20 +56,18 @@ def _takes_part(node: Node) -> bool:
     return known and plain and node.output.type.size <= MOST
 
 
-def _readers(
-    product: Node, users: dict[Value, list[Node]], outputs: set[Value]
-) -> Iterator[_Reader]:
+def _readers(product: Node, who: Readers) -> Iterator[_Reader]:
     ways: list[tuple[Value, tuple[Node, ...]]] = [(product.output, ())]
     for _ in range(MOST_VIEWS):
         if not ways:
             return
         value, views = ways.pop()
-        for node in users.get(value, []):
+        for node in who.of(value):
             if _is_view(node):
                 ways.append((node.output, (*views, node)))
             else:
                 yield _Reader(node, value, views)
-        if value in outputs:
+        if who.by_caller(value):
             yield _Reader(None, value, views)
     yield _Reader(None, product.output, ())  # too many: as if the caller read all of it
 

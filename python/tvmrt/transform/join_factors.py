@@ -14,13 +14,12 @@ import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value, constant
 from tvmrt.ir.extent import most
+from tvmrt.ir.readers import Readers
 
 from .channel_constants import find_absorber
 from .rewrite import rewrite
 
 VIEWS = ("reshape", "transpose")
-
-Users = dict[Value, list[Node]]
 
 
 class _Scaled(NamedTuple):
@@ -36,16 +35,16 @@ class _Scaled(NamedTuple):
 
 
 def join_factors(graph: Graph) -> None:
-    users, outputs = graph.consumers(), set(graph.outputs)
+    readers = Readers(graph)
     scales: dict[Node, _Scaled] = {}  # nodes that scale by another number instead, or
     gone: dict[Node, int] = {}  # which input takes their place
     behind: dict[Node, _Scaled] = {}  # the first view of a chain, and what goes in front of it
     for node in graph.nodes:
         if node.op != "matmul" or any(v is None or v.is_constant for v in node.inputs):
             continue
-        found = [_scaled(v, users, outputs) for v in node.inputs[:2]]
+        found = [_scaled(v, readers) for v in node.inputs[:2]]
         factors = [f for f in found if f is not None]
-        firsts = [_first_view(f.source, users, outputs) for f in factors]
+        firsts = [_first_view(f.source, readers) for f in factors]
         if len(factors) == 2 and not any(firsts) and factors[0].node is not factors[1].node:
             kept, other = sorted(factors, key=lambda f: most(f.source.type.size))
             joined = _joined(kept.scale, other.scale)
@@ -80,12 +79,12 @@ def _rewritten(
     return None
 
 
-def _scaled(value: Value, users: Users, outputs: set[Value]) -> _Scaled | None:
+def _scaled(value: Value, readers: Readers) -> _Scaled | None:
     """What multiplies the value, for its one reader, by a scalar of the file."""
     node = value.producer
     if node is None or node.op != "mul" or node.guard is not None or not value.dtype.is_float:
         return None
-    if value in outputs or len(users.get(value, ())) != 1:
+    if readers.only(value) is None:
         return None
     for side, scale in enumerate(reversed(node.inputs)):
         of_one = scale.is_constant and scale.type.size == 1 and np.isfinite(scale.data).all()
@@ -94,15 +93,15 @@ def _scaled(value: Value, users: Users, outputs: set[Value]) -> _Scaled | None:
     return None
 
 
-def _first_view(value: Value, users: Users, outputs: set[Value]) -> Node | None:
+def _first_view(value: Value, readers: Readers) -> Node | None:
     """The first of the views that lead to the value from a product with constant weights, where
     each of them has one reader."""
     first: Node | None = None
     while (node := value.producer) is not None and node.op in VIEWS and node.guard is None:
-        if value in outputs or len(users.get(value, ())) != 1:
+        if readers.only(value) is None:
             return None
         first, value = node, node.inputs[0]
-    product = find_absorber(value, users, outputs)
+    product = find_absorber(value, readers)
     if first is None or product is None or product.guard is not None:
         return None
     return first if product.inputs[1].is_constant else None

@@ -8,20 +8,22 @@ computed with the product. Contract: equal to the bit; only axes of extent 1 com
 from __future__ import annotations
 
 from tvmrt.ir import POINTWISE, Builder, Graph, Node, Value, get_op
+from tvmrt.ir.readers import Readers
 
 from .rewrite import rewrite
 
 
 def lift_reshapes(graph: Graph) -> None:
-    users, outputs = graph.consumers(), set(graph.outputs)
+    readers = Readers(graph)
     found: dict[Node, Node] = {}  # the reshape by its product
     for node in graph.nodes:
         product = node.inputs[0].producer if node.op == "reshape" else None
         if product is None or product.op != "matmul":
             continue
-        if product.output in outputs or len(users[product.output]) != 1:
+        if readers.only(product.output) is None:
             continue
-        if _fits(product, node) and any(_goes_on(n, node.output) for n in users[node.output]):
+        behind = readers.of(node.output)
+        if _fits(product, node) and any(_goes_on(n, node.output) for n in behind):
             found[product] = node
     if found:
         gone = set(found.values())

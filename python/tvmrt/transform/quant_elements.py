@@ -12,9 +12,10 @@ import numpy as np
 
 from tvmrt.ir import POINTWISE, Builder, Graph, Node, Value, get_op
 from tvmrt.ir.quantized import dequantize_array, is_per_tensor, quantize_array
+from tvmrt.ir.readers import Readers
 
 from .quant_moves import conversion
-from .quant_products import BYTES, Bounds, Uses
+from .quant_products import BYTES, Bounds
 from .rewrite import rewrite
 
 PAIRS = {"add": "qadd", "mul": "qmul"}
@@ -23,18 +24,18 @@ MAX_TABLE_NODES = 32
 
 def form_elements(graph: Graph) -> None:
     for rule in (_pool, _joint_table, _pair, _average, _narrow, _table):
-        uses = Uses(graph)
-        rewrite(graph, lambda b, node, rule=rule, uses=uses: rule(b, node, uses))
+        readers = Readers(graph)
+        rewrite(graph, lambda b, node, rule=rule, readers=readers: rule(b, node, readers))
 
 
-def _pool(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _pool(b: Builder, node: Node, readers: Readers) -> Value | None:
     """Maxima keep their bytes; channels innermost serve them best."""
     if node.op != "max_pool" or node.inputs[0].dtype.name not in BYTES:
         return None
     return b.emit("qmax_pool", node.inputs, node.name, **node.attrs)
 
 
-def _bounded(node: Node, uses: Uses) -> tuple[Node, Bounds, list[str]] | None:
+def _bounded(node: Node, readers: Readers) -> tuple[Node, Bounds, list[str]] | None:
     """The node behind a quantize node and the bounds between, with the names of all."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
@@ -43,7 +44,7 @@ def _bounded(node: Node, uses: Uses) -> tuple[Node, Bounds, list[str]] | None:
     bounds, sources, value = Bounds(node), list(node.sources), node.inputs[0]
     while True:
         first = value.producer
-        if first is None or first.guard != node.guard or not uses.only_reader(value):
+        if first is None or first.guard != node.guard or readers.are_several(value):
             return None
         sources = [*first.sources, *sources]
         operands = [v for v in first.inputs if v is not None and not v.is_constant]
@@ -76,8 +77,8 @@ def _result_attrs(node: Node, bounds: Bounds) -> dict:
     }
 
 
-def _pair(b: Builder, node: Node, uses: Uses) -> Value | None:
-    found = _bounded(node, uses)
+def _pair(b: Builder, node: Node, readers: Readers) -> Value | None:
+    found = _bounded(node, readers)
     if found is None or found[0].op not in PAIRS:
         return None
     first, bounds, sources = found
@@ -98,8 +99,8 @@ def _pair(b: Builder, node: Node, uses: Uses) -> Value | None:
     )
 
 
-def _average(b: Builder, node: Node, uses: Uses) -> Value | None:
-    found = _bounded(node, uses)
+def _average(b: Builder, node: Node, readers: Readers) -> Value | None:
+    found = _bounded(node, readers)
     if found is None:
         return None
     first, bounds, sources = found
@@ -139,7 +140,7 @@ def _whole_image(node: Node) -> dict:
     }
 
 
-def _narrow(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _narrow(b: Builder, node: Node, readers: Readers) -> Value | None:
     """A bound on bytes goes into the kernel that makes them."""
     if node.op not in ("max", "min") or node.output.dtype.name not in BYTES:
         return None
@@ -147,7 +148,7 @@ def _narrow(b: Builder, node: Node, uses: Uses) -> Value | None:
         first = value.producer
         if first is None or "low" not in first.attrs or first.guard != node.guard:
             continue
-        if other.data is None or other.type.size != 1 or not uses.only_reader(value):
+        if other.data is None or other.type.size != 1 or readers.are_several(value):
             continue
         number, attrs = int(other.data.reshape(())), dict(first.attrs)
         if node.op == "max":
@@ -161,7 +162,7 @@ def _narrow(b: Builder, node: Node, uses: Uses) -> Value | None:
     return None
 
 
-def _joint_table(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _joint_table(b: Builder, node: Node, readers: Readers) -> Value | None:
     """A function of several tensors that are themselves functions of one, as x * sigmoid(x)."""
     shallow = _function(node, _is_bound)
     if shallow is None or len(shallow[1]) < 2:
@@ -169,7 +170,7 @@ def _joint_table(b: Builder, node: Node, uses: Uses) -> Value | None:
     return _as_table(b, node, _function(node, _is_computed))
 
 
-def _table(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _table(b: Builder, node: Node, readers: Readers) -> Value | None:
     """A function of one 8-bit tensor, computed for every value that it can have."""
     return _as_table(b, node, _function(node, _is_bound))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.quantized import dequantize_array, is_per_tensor, quantize_array, same_parameters
+from tvmrt.ir.readers import Readers
 
 from .dead_code import remove_dead_code
 from .rewrite import rewrite
@@ -41,8 +42,7 @@ class _Mover:
     """One round over a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self.users = graph.consumers()
-        self.outputs = set(graph.outputs)
+        self.readers = Readers(graph)
 
     def visit(self, b: Builder, node: Node) -> Value | None:
         if len(node.outputs) != 1:
@@ -76,7 +76,7 @@ class _Mover:
         move = x.producer
         if move is None or move.guard != node.guard or not is_per_tensor(node):
             return None
-        if x in self.outputs or len(self.users.get(x, ())) != 1 or x.shape != node.output.shape:
+        if self.readers.only(x) is None or x.shape != node.output.shape:
             return None
         scale, zero = node.inputs[1:]
         b.sources = tuple(dict.fromkeys((*move.sources, *node.sources)))

@@ -15,6 +15,7 @@ import numpy as np
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
+from tvmrt.ir.readers import Readers
 from tvmrt.ir.small import unpacked
 
 from .channel_constants import by_channel
@@ -36,19 +37,8 @@ STEP_SHARE = 1 / 256  # the same for quantised results, in steps of the result
 def form_products(graph: Graph) -> None:
     rewrite(graph, _product)
     for absorb in (_bias, _result):
-        context = Uses(graph)
-        rewrite(graph, lambda b, node, absorb=absorb, context=context: absorb(b, node, context))
-
-
-class Uses:
-    """Who reads what, before a walk."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.users = graph.consumers()
-        self.outputs = set(graph.outputs)
-
-    def only_reader(self, value: Value) -> bool:
-        return value not in self.outputs and len(self.users.get(value, ())) <= 1
+        readers = Readers(graph)
+        rewrite(graph, lambda b, node, absorb=absorb, readers=readers: absorb(b, node, readers))
 
 
 def _product(b: Builder, node: Node) -> Value | None:
@@ -232,14 +222,14 @@ def _with_bias(product: Node, row: np.ndarray, error: float = EXACT_BIAS) -> np.
     return whole if fits else None
 
 
-def _bias(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _bias(b: Builder, node: Node, readers: Readers) -> Value | None:
     """A constant added to a product, if it is a whole number of units."""
     if node.op != "add":
         return None
     for i in (0, 1):
         value, other = node.inputs[i], node.inputs[1 - i]
         product = _integer_product(value, node)
-        if product is None or value.shape != node.output.shape or not uses.only_reader(value):
+        if product is None or value.shape != node.output.shape or readers.are_several(value):
             continue
         if product.op == COMPUTED:
             return None
@@ -298,7 +288,7 @@ class Bounds:
         return True
 
 
-def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
+def _result(b: Builder, node: Node, readers: Readers) -> Value | None:
     """quantize(bounds(product + constant)) as one kernel."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
@@ -306,7 +296,7 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
     if not (y_scale > 0).all() or node.output.shape != node.inputs[0].shape:
         return None
     bounds = Bounds(node)
-    found = _behind(node, bounds, uses)
+    found = _behind(node, bounds, readers)
     if found is None:
         return None
     product, row, sources = found
@@ -332,14 +322,14 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
     return b.emit(product.op, inputs, product.name, **attrs)
 
 
-def _behind(node: Node, bounds: Bounds, uses: Uses):
+def _behind(node: Node, bounds: Bounds, readers: Readers):
     """(product, what is added to it by channel or None, names of nodes) behind a quantize node.
 
     ``bounds`` takes what stands between. None when there is more than that.
     """
     value, row, sources = node.inputs[0], None, list(node.sources)
     while True:
-        if not uses.only_reader(value) or value.shape != node.output.shape:
+        if readers.are_several(value) or value.shape != node.output.shape:
             return None
         product = _integer_product(value, node)
         if product is not None:

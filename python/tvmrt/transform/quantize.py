@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tvmrt.ir import Graph, Node, Value
 from tvmrt.ir.quantized import forget_integers
+from tvmrt.ir.readers import Readers
 
 from .dead_code import remove_dead_code
 from .quant_elements import form_elements
@@ -28,16 +29,15 @@ def form_quantized(graph: Graph) -> None:
 
 def separate_dequantize(graph: Graph) -> None:
     """A copy of every dequantize node for each of its readers."""
-    users = graph.consumers()
-    outputs = set(graph.outputs)
+    readers = Readers(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(node)
         if node.op != "dequantize":
             continue
         value = node.output
-        readers = users.get(value, [])
-        for reader in readers if value in outputs else readers[1:]:
+        others = readers.of(value) if readers.by_caller(value) else readers.of(value)[1:]
+        for reader in others:
             copy = Node(node.op, node.inputs, node.attrs, node.name, node.sources, node.guard)
             copy.outputs = [Value(value.name, value.type, copy)]
             reader.inputs = [copy.output if v is value else v for v in reader.inputs]

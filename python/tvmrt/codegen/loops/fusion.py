@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmrt.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Value, get_op
 from tvmrt.ir.program import Group
+from tvmrt.ir.readers import Readers
 
 MAX_NODES = 48  # a longer chain spills registers and says little to a reader
 
@@ -25,9 +26,8 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
     without it all that are pointwise. ``apart(node)``: whether a pointwise node shares functions
     with pointwise ones only.
     """
-    users = graph.consumers()
+    readers = Readers(graph)
     position = {node: i for i, node in enumerate(graph.nodes)}
-    outputs = set(graph.outputs)
     taken: dict[Node, Group] = {}
     groups: list[Group] = []
 
@@ -36,17 +36,17 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
             continue
         group = Group(node)
         if _kind(node) == REDUCE or takes_epilogue(node):
-            group.after = _followers(node, users, outputs, taken, follows, apart, position)
+            group.after = _followers(node, readers, taken, follows, apart, position)
         _take(group, taken, groups)
     for node in reversed(graph.nodes):
         if node in taken or _kind(node) != POINTWISE:
             continue
-        group = Group(node, _feeders(node, [node], node.output.shape, users, outputs, taken))
+        group = Group(node, _feeders(node, [node], node.output.shape, readers, taken))
         _take(group, taken, groups)
     for group in groups:
         # a group that a reduction has absorbed is left behind without a root
         if group.root is not None and _kind(group.root) == REDUCE:
-            _absorb_feeders(group, users, outputs, taken, apart)
+            _absorb_feeders(group, readers, taken, apart)
     for node in graph.nodes:
         if _kind(node) == VIEW:
             _take(Group(node), taken, groups)
@@ -59,7 +59,7 @@ def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
     groups.append(group)
 
 
-def _followers(root: Node, users, outputs, taken, follows, apart, position) -> list[Node]:
+def _followers(root: Node, readers: Readers, taken, follows, apart, position) -> list[Node]:
     """Pointwise nodes that compute on the root's output and on nothing later than it.
 
     The longest prefix that leaves exactly one value for the rest of the graph.
@@ -74,7 +74,7 @@ def _followers(root: Node, users, outputs, taken, follows, apart, position) -> l
         candidates = [
             n
             for v in frontier
-            for n in users.get(v, [])
+            for n in readers.of(v)
             if n not in inside
             and n not in taken
             and not (apart is not None and apart(n))
@@ -84,9 +84,9 @@ def _followers(root: Node, users, outputs, taken, follows, apart, position) -> l
             break
         inside.append(candidates[0])
         frontier.append(candidates[0].output)
-        if len(_live_out(inside, users, outputs)) == 1:
+        if len(_live_out(inside, readers)) == 1:
             best = inside[1:]
-    if best and _live_out([root, *best], users, outputs) != [best[-1].output]:
+    if best and _live_out([root, *best], readers) != [best[-1].output]:
         return []
     return best
 
@@ -117,17 +117,12 @@ def _depends(value: Value, root: Node, position) -> bool:
     return False
 
 
-def _live_out(nodes: list[Node], users, outputs) -> list[Value]:
+def _live_out(nodes: list[Node], readers: Readers) -> list[Value]:
     inside = set(nodes)
-    return [
-        v
-        for n in nodes
-        for v in n.outputs
-        if v in outputs or any(u not in inside for u in users.get(v, []))
-    ]
+    return [v for n in nodes for v in n.outputs if not readers.are_among(v, inside)]
 
 
-def _feeders(root: Node, inside: list[Node], shape, users, outputs, taken) -> list[Node]:
+def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> list[Node]:
     """Pointwise nodes of this shape that only the group reads, in order."""
     group = list(inside)
     found: list[Node] = []
@@ -137,30 +132,30 @@ def _feeders(root: Node, inside: list[Node], shape, users, outputs, taken) -> li
         for node in list(group):
             for value in node.inputs:
                 p = None if value is None else value.producer
-                if p is None or p in group or p in taken or value in outputs:
+                if p is None or p in group or p in taken:
                     continue
                 if _kind(p) != POINTWISE or value.shape != shape or p.guard != root.guard:
                     continue
-                if all(u in group for u in users.get(value, [])):
+                if readers.are_among(value, group):
                     group.append(p)
                     found.append(p)
                     changed = True
     return _topological(found)
 
 
-def _absorb_feeders(group: Group, users, outputs, taken, apart) -> None:
+def _absorb_feeders(group: Group, readers: Readers, taken, apart) -> None:
     """A reduction computes the pointwise work in front of it on the fly."""
     root = group.root
     for value in root.inputs:
         p = None if value is None else value.producer
-        if p is None or value in outputs or _kind(p) != POINTWISE or p.guard != root.guard:
+        if p is None or _kind(p) != POINTWISE or p.guard != root.guard:
             continue
         other = taken.get(p)
         if other is None or other is group or other.root is not p or other.after:
             continue
         if apart is not None and any(map(apart, other.nodes)):
             continue
-        if all(u is root for u in users.get(value, [])) and value.shape == root.inputs[0].shape:
+        if readers.are_among(value, [root]) and value.shape == root.inputs[0].shape:
             group.before += other.nodes
             for node in other.nodes:
                 taken[node] = group

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir import Graph, Node, Value
+from tvmrt.ir.readers import Readers
 
 from .patterns import find
 
@@ -14,30 +15,6 @@ PRODUCTS = frozenset({"qconv", "qmatmul"})
 SCALES = frozenset({"fixed_scale", "float_scale"})
 # Behind the scale of a product's sums, each at most once and in this order.
 STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
-
-
-class Readers:
-    """Who reads a value alone."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._users = graph.consumers()
-        self._outputs = set(graph.outputs)
-
-    def is_closed(self, nodes: Sequence[Node]) -> bool:
-        """Whether nobody else reads what these nodes give, but for the last one's result."""
-        inside = set(nodes)
-        for node in nodes[:-1]:
-            for value in node.outputs:
-                if value in self._outputs or not inside.issuperset(self._users.get(value, [])):
-                    return False
-        return True
-
-    def next(self, node: Node) -> Node | None:
-        """The node that reads this one's result, if it is the only one and nobody else does."""
-        users = self._users.get(node.output, [])
-        if len(node.outputs) != 1 or node.output in self._outputs or len(set(users)) != 1:
-            return None
-        return users[0]
 
 
 def matches(graph: Graph) -> list[list[Node]]:
@@ -49,7 +26,7 @@ def matches(graph: Graph) -> list[list[Node]]:
         composed = find(node)
         if composed is not None:
             nodes = sorted(composed.nodes, key=place.__getitem__)
-            if readers.is_closed(nodes):
+            if _is_closed(nodes, readers):
                 found.append(nodes)
                 taken.update(nodes)
     for node in graph.nodes:
@@ -58,6 +35,16 @@ def matches(graph: Graph) -> list[list[Node]]:
             found.append(nodes)
             taken.update(nodes)
     return found
+
+
+def _is_closed(nodes: Sequence[Node], readers: Readers) -> bool:
+    """Whether nobody else reads what these nodes give, but for the last one's result."""
+    return all(readers.are_among(v, nodes) for node in nodes[:-1] for v in node.outputs)
+
+
+def _behind(node: Node, readers: Readers) -> Node | None:
+    """The node that reads this one's result, if nobody else does."""
+    return readers.only(node.output) if len(node.outputs) == 1 else None
 
 
 def _layer(node: Node, readers: Readers) -> list[Node]:
@@ -74,7 +61,7 @@ def _with_steps(node: Node, readers: Readers) -> list[Node]:
     """The product and what follows it up to the cast; the product alone where that is not there."""
     nodes, steps = [node], list(STEPS)
     while steps:
-        behind = readers.next(nodes[-1])
+        behind = _behind(nodes[-1], readers)
         at = next((i for i, ops in enumerate(steps) if behind and behind.op in ops), None)
         if behind is None or at is None:
             return [node]
@@ -84,8 +71,8 @@ def _with_steps(node: Node, readers: Readers) -> list[Node]:
 
 
 def _softmax(node: Node, readers: Readers) -> list[Node]:
-    middle = readers.next(node)
-    last = readers.next(middle) if middle is not None else None
+    middle = _behind(node, readers)
+    last = _behind(middle, readers) if middle is not None else None
     if middle is None or last is None:
         return []
     return [node, middle, last] if (middle.op, last.op) == ("softmax", "quantize") else []

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tvmrt.ir import Graph, Node, Value
 from tvmrt.ir.custom import lower_to_opencl, text_of_types
 from tvmrt.ir.op import VIEW, get_op
+from tvmrt.ir.readers import Readers
 from tvmrt.ir.strided import dense
 
 from . import gather, pointwise, quantized  # which enter their kernels
@@ -39,7 +40,7 @@ class Lowering:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.users = graph.consumers()
+        self.readers = Readers(graph)
         self.old = list(graph.nodes)
         self.operand: dict[Value, Operand] = {}
         self.nodes: list[Node] = []
@@ -119,12 +120,10 @@ class Lowering:
     def _joins_its_reader(self, node: Node) -> bool:
         """Whether the only reader computes the node's elements itself."""
         value = node.output
-        readers = self.users.get(value, [])
-        if len(readers) != 1 or value in self.graph.outputs:
-            return False
-        reader = readers[0]
+        reader = self.readers.only(value)
         return (
-            is_pointwise(reader)
+            reader is not None
+            and is_pointwise(reader)
             and reader.output.shape == value.shape
             and self._weight(reader) <= MAX_FUSED
         )
@@ -137,7 +136,7 @@ class Lowering:
             total += 1
             for value in at.inputs:
                 producer = value.producer
-                single = len(self.users.get(value, [])) == 1
+                single = len(self.readers.of(value)) == 1
                 if producer is not None and single and is_pointwise(producer):
                     stack.append(producer)
         return total
