@@ -392,8 +392,8 @@ def rows() -> dict[str, tuple[Any, Row]]:
 
 
 def make(options: Mapping[str, Any]) -> Request:
-    """A request of these options. Raises TypeError naming one that there is not, or is no list or
-    dict where it has to be."""
+    """A request of these options. Raises TypeError naming one that there is not, or is no list,
+    dict, number or truth value where it has to be, ValueError for a number that is too small."""
     known = [option.name for option in fields(Request)]
     for name in options:
         if name not in known:
@@ -403,8 +403,24 @@ def make(options: Mapping[str, Any]) -> Request:
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise TypeError(f"there is no option {name!r} of compile{hint}")
     for option in fields(Request):
-        _check_kind(option.name, str(option.type), options.get(option.name))
+        value = options.get(option.name)
+        _check_kind(option.name, str(option.type), value)
+        if value is not None:
+            _check_plain(option.name, option.metadata["row"], value)
     return Request(**options)
+
+
+def _check_plain(name: str, row: Row, value: Any) -> None:
+    """Refuse what is no truth value or whole number where one is asked for: any text would be
+    true."""
+    if row.kind == "bool" and value not in (True, False):
+        raise TypeError(f"{name}: give True or False, not {value!r}")
+    if row.kind != "int":
+        return
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: give a whole number, not {value!r}")
+    if row.least is not None and value < row.least:
+        raise ValueError(f"{name}: give a number from {row.least} on, not {value}")
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:

@@ -53,8 +53,10 @@ def fitting(value: Any, dtype: str) -> Any:
         return value.astype(wanted)
     cast = value.astype(wanted) if value.dtype.kind in "biu" else None
     if cast is None or not np.array_equal(cast, value):
-        if value.dtype.kind in "OSUT":
+        if value.dtype.kind in "SUT" or isinstance(next(iter(value.flat), None), (str, bytes)):
             raise TypeError(f"elements are strings, and the network takes {dtype}")
+        if value.dtype.kind == "O":
+            raise TypeError(f"elements are Python objects, and the network takes {dtype}")
         raise TypeError(
             f"elements are {value.dtype}, and the network takes {dtype}; convert them as you mean "
             f"it, for instance with .astype('{dtype}')"

@@ -386,8 +386,10 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         If it is a network that is not compiled.
     """
     path = os.fsdecode(encode(path))
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder; give the library in it, or compile a network")
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {path} to load a module from")
+        raise FileNotFoundError(f"there is no file {path} to load a module from; check the path")
     if path.endswith(".tar"):
         from tvmrt.runtime.package import is_package, load_package
 

@@ -6,6 +6,7 @@ import inspect
 from dataclasses import fields
 
 import click
+import numpy as np
 import pytest
 
 import tvmrt
@@ -122,8 +123,19 @@ def test_options_go_in_one_record_too(digits):
         pytest.param({"request": "aot"}, "go by their names", id="no-record"),
         pytest.param({"devices": "dnnl"}, r"devices: give a list, \['dnnl'\]", id="no-list"),
         pytest.param({"dims": "n=1..3"}, "dims: give a dict of names and values", id="no-dict"),
+        pytest.param({"winograd": "no"}, "winograd: give True or False, not 'no'", id="no-bool"),
+        pytest.param({"max_memory": "1e9"}, "max_memory: give a whole number", id="no-number"),
+        pytest.param({"max_memory": 1e9}, "max_memory: give a whole number", id="no-integer"),
+        pytest.param({"max_memory": True}, "max_memory: give a whole number", id="no-truth"),
     ],
 )
 def test_options_that_there_are_not(digits, call, words):
     with pytest.raises(TypeError, match=words):
         tvmrt.compile(digits / "digits_f32.onnx", **call)
+
+
+@pytest.mark.parametrize("option", ["max_memory", "ram", "trace_records"])
+@pytest.mark.parametrize("value", [0, -5, np.int64(-1)])
+def test_numbers_that_are_too_small(digits, option, value):
+    with pytest.raises(ValueError, match=f"{option}: give a number from 1 on, not {value}"):
+        tvmrt.compile(digits / "digits_f32.onnx", **{option: value})

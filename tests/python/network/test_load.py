@@ -215,6 +215,10 @@ MISTAKES = {
     "ragged": (lambda i: (([[1, 2], [3]], i["b"]), {}), ValueError, "input x: "),
     "complex": (lambda i: ((i["x"] * 1j, i["b"]), {}), TypeError, "the network takes float32"),
     "text": (lambda i: (("word", i["b"]), {}), TypeError, "input x: elements are strings"),
+    "objects": (lambda i: ((np.array([print]), i["b"]), {}), TypeError, "elements are Python obj"),
+    "texts": (
+        lambda i: ((np.array(["a"], object), i["b"]), {}), TypeError, "elements are strings",
+    ),
     "object": (lambda i: ((print, i["b"]), {}), TypeError, "input x: .* is no tensor"),
 }  # fmt: skip
 
@@ -272,3 +276,8 @@ def test_a_model_of_scikit_learn_predicts_as_it_does_there(folder):
     label, probabilities = tvmrt.load(model, dims={"batch": 16}, cache=folder)(x)
     assert label.tolist() == model.predict(x).tolist()
     np.testing.assert_allclose(probabilities, model.predict_proba(x), 1e-4, 1e-5)
+
+
+def test_a_folder_is_no_network(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; give the library in it"):
+        tvmrt.load(tmp_path)
