@@ -13,7 +13,7 @@ from . import manifest
 from .c import cplusplus
 from .c.function import print_function, signature
 from .c.naming import SYMBOL_LENGTH, Namer
-from .c.text import LINE, comment_lines, laid_out
+from .c.text import LINE, comment_lines, guarded, laid_out
 from .c.writer import Function, Weights, comment_text, literal
 from .device_files import add_device_files, device_modules
 from .entries import aot, dims, graph, levels, placement, tvm_ffi
@@ -197,11 +197,7 @@ def _shared(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
 
 
 def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
-    guard = f"{prefix.upper()}_OPS_H_"
     lines = [
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
         "#include <stdint.h>",
         "",
         *(DEVICES if any(p.device_of for fn in sources.functions for p in fn.parameters) else []),
@@ -227,8 +223,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     if sources.levels is not None:
         lines += ["", *levels.declarations(prefix, sources.levels)]
     lines += cplusplus.END_C if options.firmware else []
-    lines += ["", f"#endif /* {guard} */", ""]
-    return "\n".join(lines)
+    return guarded(f"{prefix.upper()}_OPS_H_", lines)
 
 
 def _held_header(sources: Sources) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmrt.ir.program import MemoryPool
 
-from .c.text import laid_out
+from .c.text import guarded, laid_out
 from .c.writer import Function
 from .c_source import LOCAL, PLACEMENT, operator_file, with_counted_loops
 from .firmware import seal
@@ -91,12 +91,8 @@ def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent
 
 
 def _memory_header(prefix: str, number: str, pools, prefixes: Sequence[str]) -> str:
-    guard = f"{prefix.upper()}_MEMORY_H_"
+    head = f"/* Memory of the networks {', '.join(prefixes)}; for their own files. */\n"
     lines = [
-        f"/* Memory of the networks {', '.join(prefixes)}; for their own files. */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
         "#include <stdint.h>",
         "",
         *LOCAL,
@@ -109,7 +105,7 @@ def _memory_header(prefix: str, number: str, pools, prefixes: Sequence[str]) -> 
     for pool in pools:
         name = pool_symbol(pool, prefix)
         lines.append(f"extern uint8_t TVMGEN_LOCAL {name}[{pool.used_bytes}];")
-    return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
+    return head + guarded(f"{prefix.upper()}_MEMORY_H_", lines)
 
 
 def _memory_file(prefix: str, pools, prefixes: Sequence[str]) -> str:

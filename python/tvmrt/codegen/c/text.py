@@ -143,6 +143,12 @@ def broken(text: str, width: int = LINE, first: str = "", more: str = "") -> lis
     )
 
 
+def guarded(guard: str, lines: Sequence[str]) -> str:
+    """The text of a header that is read once."""
+    head = [f"#ifndef {guard}", f"#define {guard}", ""]
+    return "\n".join([*head, *lines, "", f"#endif /* {guard} */", ""])
+
+
 def comment_lines(text: str) -> list[str]:
     """Lines inside a comment."""
     return broken(text, first=" * ", more=" *     ")

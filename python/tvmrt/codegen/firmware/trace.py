@@ -14,7 +14,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
-from ..c.text import GAP, LINE, braces, wrap
+from ..c.text import GAP, LINE, braces, guarded, wrap
 from ..c.writer import Parameter, comment_text
 from .names import own_include
 
@@ -149,12 +149,8 @@ def print_files(program: Program, prefix: str, sources, options, target) -> dict
 
 def _private_header(prefix: str, options) -> str:
     """Text of the private header: what the network's main function calls."""
-    guard = f"{prefix.upper()}_TRACE_H_"
     platform = ["#include <tvm/runtime/platform.h>"] if options.profile else []
     lines = [
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
         "#include <stdint.h>",
         *platform,
         "",
@@ -164,11 +160,8 @@ def _private_header(prefix: str, options) -> str:
         f"TVMGEN_LOCAL void {prefix}_trace_begin(void);",
         "/* Note that the row of the table of traced tensors was written, at data. */",
         *wrap(f"TVMGEN_LOCAL void {prefix}_trace_add", _ADD_PARAMETERS, ";"),
-        "",
-        f"#endif /* {guard} */",
-        "",
     ]
-    return "\n".join(lines)
+    return guarded(f"{prefix.upper()}_TRACE_H_", lines)
 
 
 def _trace_file(program: Program, prefix: str, sources, options, target) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from tvmrt.ir.program import Program
 
 from ..c.naming import identifier
+from ..c.text import guarded
 from ..c.writer import Function, comment_text
 
 
@@ -27,11 +28,8 @@ def header_text(operator: Any) -> str:
     guard = header_name(operator).replace(".", "_").upper() + "_"
     quoted = comment_text(operator.name).replace("\\", "/").replace('"', "'")
     body = operator.c.source.strip("\n").rstrip()
+    head = f"/* The C body of {quoted}, version {operator.version}. */\n"
     lines = [
-        f"/* The C body of {quoted}, version {operator.version}. */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
         "#include <tvm/runtime/kernels/custom.h>",
         "",
         "#if defined(__GNUC__)",
@@ -47,10 +45,8 @@ def header_text(operator: Any) -> str:
         "#if defined(__GNUC__)",
         "#pragma GCC diagnostic pop",
         "#endif",
-        "",
-        f"#endif /* {guard} */",
     ]
-    return "\n".join(lines) + "\n"
+    return head + guarded(guard, lines)
 
 
 def _first_line(source: str) -> int:
