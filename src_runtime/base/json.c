@@ -53,7 +53,7 @@ int tvmrt__parse_told(const tvmrt_parser* in) {
 }
 
 /* Steps over spaces in front of it. */
-int tvmrt__parse_expect(tvmrt_parser* in, char c) {
+static int parse_expect(tvmrt_parser* in, char c) {
   tvmrt__json_expect(&in->json, c);
   return tvmrt__parse_told(in);
 }
@@ -189,7 +189,7 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
 /* `read` reads one value and may fail, which ends the list; the commas are read here. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
   uint32_t count = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_expect(in, '['));
+  TVMRT_RETURN_IF_ERROR(parse_expect(in, '['));
   while (tvmrt__json_more(&in->json, ']', &count)) TVMRT_RETURN_IF_ERROR(read(in, into));
   return tvmrt__parse_told(in);
 }
@@ -199,10 +199,10 @@ int tvmrt__parse_members(tvmrt_parser* in,
                          int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
   tvmrt_buf key = {NULL, 0, 0};
   uint32_t count = 0;
-  int rc = tvmrt__parse_expect(in, '{');
+  int rc = parse_expect(in, '{');
   while (rc == 0 && tvmrt__json_more(&in->json, '}', &count)) {
     rc = tvmrt__parse_string(in, &key);
-    if (rc == 0) rc = tvmrt__parse_expect(in, ':');
+    if (rc == 0) rc = parse_expect(in, ':');
     if (rc == 0) rc = read(in, into, key.data);
   }
   tvmrt__buf_free(&key);

@@ -22,8 +22,6 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF
 /* The sentence for what the reader has stumbled over; 0 where it has not. */
 int tvmrt__parse_told(const tvmrt_parser* in);
 
-int tvmrt__parse_expect(tvmrt_parser* in, char c);
-
 /* The whole of a list: `read` reads each item. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into);
 /* The whole of an object: `read` reads the value of each key, which is borrowed for the call. */

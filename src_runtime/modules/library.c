@@ -42,8 +42,9 @@ static void remove_live(const library_module* lib) {
   tvmrt__unlock(&live_lock);
 }
 
-/* Also for libraries whose node is about to go: the handle is still open, and so is the file. */
-bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out) {
+/* The file that a library in use was loaded from; false if no module is of this handle. Also for
+ * libraries whose node is about to go: the handle is still open, and so is the file. */
+static bool file_of(const void* handle, tvmrt_file_id* out) {
   const library_module* lib;
   tvmrt__lock(&live_lock);
   for (lib = live; lib != NULL && lib->source.ctx != handle; lib = lib->next) {
@@ -254,7 +255,7 @@ static int check_manifest(const char* path, const tvmrt_library_source* source) 
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
   const tvmrt_opening how = {path, TVMRT_LOAD_LAZILY, "Failed to load dynamic shared library",
-                             tvmrt__library_file_of};
+                             file_of};
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));

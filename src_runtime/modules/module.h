@@ -109,8 +109,6 @@ typedef struct tvmrt_opening {
 
 /* dlopen() the file that lies at the path, also where an older file of that path is loaded. */
 int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id);
-/* The file that a library in use was loaded from; false if no module is of this handle. */
-bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out);
 
 /*
  * Library modules: symbols found by a function, with context pointers and embedded modules restored.
