@@ -92,7 +92,7 @@ ROWS = {
         "scale?: float, softcap: float 0..",
         rules=[
             holds("scale is above 0", lambda scale: scale is None or scale > 0),
-            holds("q, k and v have elements", lambda q, k, v: min(q.size, k.size, v.size) > 0),
+            holds("q, k and v have elements", lambda q, k, v: all(x.size > 0 for x in (q, k, v))),
         ],
     ),
     ("RotaryEmbedding", 23): Contract(
