@@ -140,10 +140,7 @@ static void release(void* context, void* program) {
  * shared with OpenCL. */
 int cuda_programs_open(cuda_context* c) {
   static const program_maker maker = {load, build, release};
-  c->programs.maker = &maker;
-  c->programs.disk = &disk;
-  c->programs.context = c;
-  return programs_open(&c->programs);
+  return programs_open(&c->programs, &maker, &disk, c);
 }
 
 /* *out is borrowed from the list. All that makes the bytes others stands in the key, so that a file

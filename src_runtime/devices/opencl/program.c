@@ -91,10 +91,7 @@ static void release(void* context, void* program) {
 /* What kinds of programs differ in is the maker; keeping them is shared with CUDA. */
 int opencl_programs_open(opencl_context* c) {
   static const program_maker maker = {load, build, release};
-  c->programs.maker = &maker;
-  c->programs.disk = &disk;
-  c->programs.context = c;
-  return programs_open(&c->programs);
+  return programs_open(&c->programs, &maker, &disk, c);
 }
 
 /* *out is borrowed from the list. The driver's version stands in the key, since bytes are good for

@@ -223,13 +223,13 @@ static void* find_or_make(program_list* list, const program_text* text, const ch
   return made == NULL ? NULL : keep(list, text, made);
 }
 
-/* `maker` tells programs_close() whether there is a lock, so it is taken back where there is
- * none. */
-int programs_open(program_list* list) {
-  list->first = NULL;
-  if (pthread_mutex_init(&list->lock, NULL) == 0) return 0;
-  list->maker = NULL;
-  return device_fail("out of memory");
+/* `maker` tells programs_close() whether there is a lock. */
+int programs_open(program_list* list, const program_maker* maker, const program_store* disk,
+                  void* context) {
+  *list = (program_list){.disk = disk, .context = context};
+  if (pthread_mutex_init(&list->lock, NULL) != 0) return device_fail("out of memory");
+  list->maker = maker;
+  return 0;
 }
 
 /* By whoever owns the list, when nobody asks it any more. Programs that regions still run would

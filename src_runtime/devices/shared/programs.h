@@ -37,8 +37,9 @@ typedef struct {
   struct program* first;
 } program_list;
 
-/* -1 with the error text set. */
-int programs_open(program_list* list);
+/* All but the list is borrowed for as long as it is open. -1 with the error text set. */
+int programs_open(program_list* list, const program_maker* maker, const program_store* disk,
+                  void* context);
 /* Releases all programs; a list that programs_open() did not open is left alone. */
 void programs_close(program_list* list);
 
