@@ -10,6 +10,12 @@
  * the third has the sums 2, the fourth 3, and both take the weights' registers once more.
  *
  * Bytes are multiplied as they are, signed or unsigned: nothing is added to those that are signed.
+ *
+ * More products in a time are not faster in a network: where they take more than about half of the
+ * cycles for some 50 us, the processor lowers its clock by an eighth for a millisecond, for all layers
+ * (Sapphire Rapids; measured by a chain of multiplications behind each layer of ResNet-50). Weights of
+ * a vector that lie together, or lines stored between the products of a tile, save a layer up to 9 %,
+ * and cost the network as much.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_
