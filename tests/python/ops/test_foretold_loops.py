@@ -166,3 +166,10 @@ def test_no_rounds_have_the_shapes_of_one(tmp_path):
 def test_a_count_without_an_end_is_a_sentence():
     with pytest.raises(tvmrt.error.UnsupportedError, match="how many rounds it has is known only"):
         tvmrt.compile(while_network(None, 9, step=0))
+
+
+def test_a_body_of_too_few_results_is_a_sentence():
+    network = while_network(12, 9)
+    del network.graph.node[0].attribute[0].g.output[1:]
+    with pytest.raises(ValueError, match=r"while \(Loop\)"):
+        tvmrt.compile(network)

@@ -22,10 +22,12 @@ _MOST_ELEMENTS = 16  # of what counts
 def foretell(ctx: NodeContext) -> None:
     """Have a Loop whose condition counts its number of rounds, and no condition."""
     body = ctx.attr("body")
+    if len(body.input) < 2 or len(body.output) < len(body.input) - 1:
+        return  # which is refused where it is imported
     if ctx.input(0) is not None and not ctx.is_computed(0):
         limit = ctx.ints_of(0, "the number of rounds")
         if limit and goes_on(ctx, body, limit[0]):
-            ctx.inputs[1] = None
+            ctx.inputs[:2] = [ctx.input(0), None]
             ctx.set_attr("body", _without_condition(body))
             return
     counting = _counting(ctx, body)
