@@ -231,21 +231,12 @@ static int is_plain_host(const DLTensor* tensor) {
   return tensor->device.device_type == kDLCPU && tensor->strides == NULL;
 }
 
-/* Both sides are held by the caller, so other threads may run meanwhile. */
-static void copy_bytes(void* to, const void* from, size_t bytes) {
-  if (bytes < COPY_WITHOUT_GIL_BYTES) {
-    memcpy(to, from, bytes);
-  } else {
-    Py_BEGIN_ALLOW_THREADS memcpy(to, from, bytes);
-    Py_END_ALLOW_THREADS
-  }
-}
-
-/* Whoever copies from a device has to give up the GIL, since that may wait for it. */
+/* Whoever copies from a device has to give up the GIL, since that may wait for it; the runtime's threads
+ * share what is large, each mostly what it has computed. Both sides are held by the caller, so other threads may run meanwhile. */
 static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   int rc;
-  if (is_plain_host(tensor)) {
-    copy_bytes(to, (char*)tensor->data + tensor->byte_offset, bytes);
+  if (is_plain_host(tensor) && bytes < COPY_WITHOUT_GIL_BYTES) {
+    memcpy(to, (char*)tensor->data + tensor->byte_offset, bytes);
     return 0;
   }
   Py_BEGIN_ALLOW_THREADS rc = TVMArrayCopyToBytes(tensor, to, bytes);
@@ -344,7 +335,19 @@ static int same_shape(const DLTensor* a, const DLTensor* b) {
   return 1;
 }
 
-/* 1 if copied, 0 if the general way has to be taken */
+/* As copy_to_host(), of a tensor that is_plain_host(). */
+static int copy_from_host(DLTensor* tensor, void* from, size_t bytes) {
+  int rc;
+  if (bytes < COPY_WITHOUT_GIL_BYTES) {
+    memcpy((char*)tensor->data + tensor->byte_offset, from, bytes);
+    return 0;
+  }
+  Py_BEGIN_ALLOW_THREADS rc = TVMArrayCopyFromBytes(tensor, from, bytes);
+  Py_END_ALLOW_THREADS if (rc != 0) raise_last_error();
+  return rc;
+}
+
+/* 1 if copied, 0 if the general way has to be taken, -1 with an exception */
 static int copy_same_kind(DLTensor* to, PyObject* source) {
   Py_buffer view;
   DLTensor from;
@@ -355,7 +358,7 @@ static int copy_same_kind(DLTensor* to, PyObject* source) {
     return 0;
   }
   fits = memcmp(&from.dtype, &to->dtype, sizeof(from.dtype)) == 0 && same_shape(&from, to);
-  if (fits) copy_bytes((char*)to->data + to->byte_offset, from.data, (size_t)view.len);
+  if (fits && copy_from_host(to, from.data, (size_t)view.len) != 0) fits = -1;
   PyBuffer_Release(&view);
   return fits;
 }
@@ -363,8 +366,8 @@ static int copy_same_kind(DLTensor* to, PyObject* source) {
 /* Networks are given arrays of their own type nearly always; conversions are Python's to make. */
 static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
   DLTensor* tensor = tensor_of(self);
-  if (tensor == NULL) return NULL;
-  if (copy_same_kind(tensor, source)) return Py_NewRef(self);
+  const int copied = tensor == NULL ? -1 : copy_same_kind(tensor, source);
+  if (copied != 0) return copied > 0 ? Py_NewRef(self) : NULL;
   return PyObject_CallFunctionObjArgs(hooks.copy_from, self, source, NULL);
 }
 

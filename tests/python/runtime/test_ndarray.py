@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import pickle
 import weakref
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.runtime import DataType
+from tvmrt.runtime import DataType, _library
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64", "bool"]
@@ -33,6 +34,34 @@ def test_shapes(shape):
     tensor = tvmrt.nd.array(values)
     assert tensor.shape == shape
     np.testing.assert_array_equal(tensor.numpy(), values)
+
+
+@pytest.fixture
+def threads():
+    """Sets how many threads run, and starts them; then it is as before."""
+    task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    nothing = task(lambda number, environment, data: 0)
+    configure = tvmrt.get_global_func("runtime.config_threadpool")
+    before = tvmrt.get_global_func("runtime.NumThreads")()
+
+    def start(count: int) -> None:
+        configure(0, count)
+        assert ctypes.CDLL(_library.PATH).TVMBackendParallelLaunch(nothing, None, 0) == 0
+
+    yield start
+    configure(0, before)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_large_arrays_are_copied_by_any_number_of_threads(threads, count):
+    """Arrays of 128 KiB and more are shared; ends of their parts meet wherever lines end."""
+    threads(count)
+    for size in ((128 << 10) - 1, 128 << 10, 300_001, 2_000_003):
+        values = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+        tensor = tvmrt.nd.array(values)
+        np.testing.assert_array_equal(tensor.numpy(), values)
+        tensor.copyfrom(values[::-1].copy())
+        np.testing.assert_array_equal(tensor.numpy(), values[::-1])
 
 
 def test_bfloat16_round_trip():
