@@ -232,7 +232,8 @@ static int is_plain_host(const DLTensor* tensor) {
 }
 
 /* Whoever copies from a device has to give up the GIL, since that may wait for it; the runtime's threads
- * share what is large, each mostly what it has computed. Both sides are held by the caller, so other threads may run meanwhile. */
+ * share what is large, each mostly what it has computed. Both sides are held by the caller, so other
+ * threads may run meanwhile. */
 static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
   int rc;
   if (is_plain_host(tensor) && bytes < COPY_WITHOUT_GIL_BYTES) {
