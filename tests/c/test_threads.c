@@ -274,7 +274,7 @@ static void test_forked_child_has_workers_of_its_own(void** state) {
   child = fork();
   if (child == 0) {
     TVMFunctionHandle f;
-    alarm(10);
+    alarm(120);
     if (TVMBackendParallelLaunch(count_runs, &t, 0) != 0) _exit(1);
     if (TVMFuncGetGlobal("runtime.NumThreads", &f) != 0) _exit(2);
     _exit(t.runs[1] == 2 ? 0 : 3);

@@ -19,7 +19,7 @@ import judge
 import numpy as np
 import onnx
 
-SECONDS = 20
+SECONDS = 120
 MOST_BYTES = 8 << 30
 
 

@@ -24,7 +24,7 @@ def tvmrt():
     def run(*arguments, check: bool = True, **options) -> subprocess.CompletedProcess:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         command = [sys.executable, "-m", "tvmrt", *map(str, arguments)]
-        done = subprocess.run(command, text=True, timeout=300, check=False, **options)
+        done = subprocess.run(command, text=True, timeout=600, check=False, **options)
         if check:
             assert done.returncode == 0, done.stderr
         return done

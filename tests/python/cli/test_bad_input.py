@@ -257,7 +257,7 @@ def library(tmp_path_factory, digits) -> Path:
     """The digits network as a library."""
     path = tmp_path_factory.mktemp("library") / "digits.so"
     command = [sys.executable, "-m", "tvmrt", "compile", digits / "digits_f32.onnx", "-o", path]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     return path
 
 

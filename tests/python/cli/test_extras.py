@@ -30,7 +30,7 @@ def _without(modules, code: str, *arguments):
     hidden = f"import sys; sys.modules.update(dict.fromkeys({tuple(modules)!r}))\n"
     return subprocess.run(
         [sys.executable, "-c", hidden + code, *map(str, arguments)],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
         env={**os.environ, "COLUMNS": "80"},
     )  # fmt: skip
 

@@ -161,7 +161,7 @@ def test_threads_compose_at_the_same_time():
 
     @composed("Meet", domain="d")
     def meet(g, x):
-        together.wait(timeout=60)
+        together.wait(timeout=300)
         return g.Relu(x)
 
     def one(_: int) -> int:

@@ -150,7 +150,7 @@ def test_state_that_threads_share_is_found(skeleton):
         ("#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>"),
         ("static float* data(", "static float shared[1 << 16];\nstatic float* data("),
         ("y[i] = x[i] > 0 ? x[i] : 0;", "shared[i] = x[i] > 0 ? x[i] : 0;\n"
-         "    usleep(300);\n"
+         "    usleep(5000);\n"
          "    memcpy(y, shared, (size_t)size * 4);"),
     ]  # fmt: skip
     code, found = run_kit(built(skeleton(edits=edits)), "threads")

@@ -29,7 +29,7 @@ class Patient(devices.PythonDevice):
 
     def compute(self, node, inputs):
         self.begun.set()
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(300)
         return np.add(*inputs)
 
 
@@ -51,7 +51,7 @@ def test_second_call_is_refused_while_a_run_is_under_way(tmp_path, device, kind,
     thread = threading.Thread(target=network.run)
     thread.start()
     try:
-        assert device.begun.wait(60)
+        assert device.begun.wait(300)
         for call in (
             network.run,
             lambda: network.set_input("x", X + 1),

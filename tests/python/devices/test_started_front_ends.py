@@ -91,7 +91,7 @@ def network(tmp_path, **options):
 
 
 def test_started_runs_overlap(later, tmp_path):
-    later.meeting = threading.Barrier(2, timeout=20)  # neither ends before the other began
+    later.meeting = threading.Barrier(2, timeout=120)  # neither ends before the other began
     library = network(tmp_path)
     net = executor_of(library, "aot")
     net.run(x=X)

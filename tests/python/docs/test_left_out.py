@@ -33,7 +33,7 @@ def test_the_table_counts_tests_by_reason(tmp_path, processes):
     conftest = ["--confcutdir", str(ROOT), "-p", "tests.conftest"]
     done = subprocess.run(
         [*command, *places, *conftest, str(folder)],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=100,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     table = done.stdout.split("left out")[1].splitlines()

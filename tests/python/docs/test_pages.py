@@ -35,7 +35,7 @@ def _run_shell(block, folder: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(
-        command, cwd=folder, env=environment, timeout=300, check=False,
+        command, cwd=folder, env=environment, timeout=600, check=False,
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, f"line {block.line}:\n{block.text}\n{done.stdout}{done.stderr}"

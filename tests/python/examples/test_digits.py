@@ -73,7 +73,7 @@ def test_demonstration_tells_accuracy_memory_and_draws_a_picture(tmp_path):
 @pytest.mark.slow
 def test_training_script_makes_networks_as_good_as_the_committed_ones(tmp_path):
     pytest.importorskip("sklearn")
-    subprocess.run([sys.executable, DIGITS / "train.py", tmp_path], check=True, timeout=300)
+    subprocess.run([sys.executable, DIGITS / "train.py", tmp_path], check=True, timeout=600)
     images, labels = _test_set(DIGITS)
     new_images, new_labels = _test_set(tmp_path)
     np.testing.assert_array_equal(new_images, images)

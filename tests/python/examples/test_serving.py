@@ -97,7 +97,7 @@ serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[2])})
 serve.run(app)
 def answer(pixels):
     body = json.dumps({"pixels": pixels.tolist()}).encode()
-    with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[2]}/", body, timeout=60) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[2]}/", body, timeout=600) as reply:
         return json.load(reply)
 with ThreadPoolExecutor(8) as pool:
     print(json.dumps(list(pool.map(answer, np.load(sys.argv[1])["images"][:32]))))
@@ -115,7 +115,7 @@ def test_ray_serve_answers_with_the_digits(net):
     command = [sys.executable, "-c", ASKS_RAY_SERVE, str(images), port]
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "serving")}  # replicas import it, too
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=180, env=environment
+        command, capture_output=True, text=True, check=False, timeout=600, env=environment
     )
     assert done.returncode == 0, done.stderr
     # Ray writes lines of its own to where programs write
@@ -136,6 +136,6 @@ def test_cluster_gives_what_one_process_gives(framework, file):
     pytest.importorskip(framework)
     program = EXAMPLES / "serving" / f"{file}.py"
     command = [sys.executable, str(program), "--images", "1000", "--cores", "2", "--rounds", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert re.search(r"2 workers +[\d,]+ images/s each +[\d,]+ images/s of proc", done.stdout)

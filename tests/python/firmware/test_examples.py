@@ -48,7 +48,7 @@ def make(folder: Path, *arguments: str, ends_well: bool = True, example: Path = 
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["make", "-s", "-C", example, f"BUILD={folder}", f"PYTHON={sys.executable}", *arguments],
-        env=environment, text=True, timeout=300, check=False,
+        env=environment, text=True, timeout=600, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert (done.returncode == 0) == ends_well, done.stdout
@@ -201,7 +201,7 @@ def test_notes_survive_a_reset(board, tmp_path, capsys):
          tmp_path / "cycles.c", build / "net/libnetwork.a", "-lm", "-o", tmp_path / "reset.elf"],
         check=True,
     )  # fmt: skip
-    run_image(machine, tmp_path / "reset.elf", tmp_path, timeout=60)
+    run_image(machine, tmp_path / "reset.elf", tmp_path, timeout=600)
     np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
     model_file, dump, inputs = (
         DIGITS / "digits_f32.onnx",

@@ -82,7 +82,7 @@ def test_a_number_beyond_a_bound_is_refused_before_any_work(text, opset, words):
     begin = time.process_time()
     with pytest.raises((ValueError, UnsupportedError), match=words):
         tvmrt.compile(parsed(text, opset))
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60
 
 
 def test_functions_that_call_one_another_twice_are_counted_first():
@@ -119,7 +119,7 @@ def test_windows_of_weights_at_run_time_take_no_time_of_their_own(taps):
     shapes = f"(float[2, 4, {taps + 1}] a, float[4, 1, {taps}] w) => (float[2, 4, 2] y)"
     begin = time.process_time()
     program = tvmrt.compile(parsed(shapes + " { y = Conv<group = 4>(a, w) }"))
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60
     assert len(program.program.steps) <= 62
 
 

@@ -76,7 +76,7 @@ def wine(built, tmp_path_factory):
             ["wine", *command],
             env={**run.environment, "TVMRT_LEVEL": level},
             capture_output=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")

@@ -99,10 +99,10 @@ class Raw:
 def begun(begin: Callable[[float], T]) -> T:
     """What a call begins that is given the time of a session: a short one, and where this machine
     was too busy to begin in that, a longer one."""
-    for seconds in (0.3, 1.5):
+    for seconds in (0.3, 1.5, 8):
         with contextlib.suppress(TVMError, OSError, AssertionError):
             return begin(seconds)
-    return begin(8)
+    return begin(40)
 
 
 class FakeServer:

@@ -55,7 +55,7 @@ def start(program):
     for process in started:
         if process.stdin:
             process.stdin.close()
-        assert process.wait(timeout=120) == 0, process.stderr.read().decode()
+        assert process.wait(timeout=600) == 0, process.stderr.read().decode()
         for stream in (process.stdout, process.stderr):
             if stream:
                 stream.close()
@@ -323,7 +323,7 @@ def test_a_serial_port_carries_it(start):
     assert session.get_function("echo")("over a terminal") == "over a terminal"
     session.close()
     os.close(theirs)
-    board.wait(timeout=120)
+    board.wait(timeout=600)
     os.close(ours)
 
 

@@ -128,7 +128,7 @@ def test_client_says_what_tvm_says():
     np.testing.assert_array_equal(tensor.numpy().ravel(), data)
     del tensor, function
     session.close()
-    fake.thread.join(10)
+    fake.thread.join(120)
     assert (fake.magic, fake.key) == (bytes.fromhex("71f20f00"), b"client:ab")
     init, get, call, _, _, copy, *rest = fake.packets
     assert init == bytes.fromhex("1500000000000000 02000000 0500000000000000 302e382e30 00000000")

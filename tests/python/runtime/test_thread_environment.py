@@ -37,7 +37,7 @@ def launches(**variables: str) -> list[list]:
     environment["TVM_THREAD_POOL_TRUCE"] = "0"  # a busy machine takes no threads from launches
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env={**environment, **variables}, capture_output=True,
-        text=True, check=False, timeout=60,
+        text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -260,7 +260,7 @@ def _weights_apart(board: Board, library: Path) -> Path:
 
 
 def run_image(
-    board: Board, image: Path, folder: Path, counted: bool = False, timeout: float = 300
+    board: Board, image: Path, folder: Path, counted: bool = False, timeout: float = 600
 ) -> str:
     """Run an image in ``folder``; what it printed. Raises CalledProcessError where it fails."""
     icount = f"shift={COUNT_SHIFT if board.tick_ns else 0}"

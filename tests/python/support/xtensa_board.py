@@ -155,6 +155,6 @@ def run_network(library, image: np.ndarray, folder: Path) -> np.ndarray:
     command = [*EMULATOR, "-display", "none", "-serial", "none", "-monitor", "none"]
     done = subprocess.run(
         [*command, "-semihosting", "-kernel", folder / "image.elf"],
-        input=image.tobytes(), capture_output=True, check=True, timeout=60,
+        input=image.tobytes(), capture_output=True, check=True, timeout=600,
     )  # fmt: skip
     return np.frombuffer(done.stdout, np.float32).reshape(output.shape)

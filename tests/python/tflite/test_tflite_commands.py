@@ -20,7 +20,7 @@ NETWORK = FILES / "residual_int8.tflite"
 
 def _tvmrt(*words) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "tvmrt", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_compile_and_run(tmp_path):

@@ -74,7 +74,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
     outcomes = set()
     for number in range(count):
         data = _changed(names[number % len(names)].read_bytes(), rng)
-        begin = time.monotonic()
+        begin = time.process_time()
         try:
             tvmrt.compile(data, max_memory=1 << 26)
             outcomes.add("compiled")
@@ -83,7 +83,7 @@ def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
         except (ValueError, KeyError, TVMError) as problem:
             assert str(problem) and "\n" not in str(problem)
             outcomes.add("refused")
-        assert time.monotonic() - begin < 60
+        assert time.process_time() - begin < 60
     assert outcomes == {"compiled", "refused"}
 
 

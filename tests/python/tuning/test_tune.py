@@ -192,7 +192,7 @@ def launches(library, folder, image) -> list[int]:
     environment["LD_PRELOAD"] = str(folder / "spy.so")
     done = subprocess.run(
         [sys.executable, "-c", RUN, "net.so", "image.npy"], cwd=folder, env=environment,
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=600,
     )  # fmt: skip
     return [int(line) for line in done.stderr.split()]
 
