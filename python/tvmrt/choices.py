@@ -78,7 +78,7 @@ RULES = (
     ),
     Rule(
         "trace-records is {trace_records}; choose 1 to 16777216",
-        lambda r: r.trace_records is not None and not 1 <= r.trace_records <= 1 << 24,
+        lambda r: r.trace_records is not None and r.trace_records > 1 << 24,
     ),
     Rule(
         "the graph executor has one memory, which the program gives it; "

@@ -22,7 +22,6 @@ def place_in_pools(
     capacities: Sequence[int | None],
     allowed: Sequence[Sequence[int]],
     traffic: Sequence[int],
-    seed: int = 0,
 ) -> list[Place]:
     """A memory and an offset for each interval, so that none that live together overlap.
 
@@ -34,12 +33,12 @@ def place_in_pools(
     favourites = {pools[0] for pools in allowed}
     if len(favourites) == 1:
         favourite = favourites.pop()
-        offsets = place(intervals, seed)
+        offsets = place(intervals)
         capacity = capacities[favourite]
         alone = all(len(pools) == 1 for pools in allowed)
         if alone or capacity is None or top_of(intervals, offsets) <= capacity:
             return [(favourite, offset) for offset in offsets]
-    places = _Search(intervals, capacities, allowed, traffic).best(seed)
+    places = _Search(intervals, capacities, allowed, traffic).best()
     return _compacted(intervals, places, len(capacities))
 
 
@@ -52,7 +51,7 @@ class _Search:
         self.neighbours = neighbours_of(intervals)
         self.failed: list[int] = []
 
-    def best(self, seed: int) -> list[Place]:
+    def best(self) -> list[Place]:
         sizes = [interval.size for interval in self.intervals]
         indices = range(len(sizes))
         density = [t / max(size, 1) for t, size in zip(self.traffic, sizes)]
@@ -64,11 +63,11 @@ class _Search:
         ]
         found = [(*self._try(order), order) for order in orders]
         cost, places, order = min(found, key=lambda f: f[0])
-        return places if cost[0] == 0 else self._repair(cost, places, order, seed)
+        return places if cost[0] == 0 else self._repair(cost, places, order)
 
-    def _repair(self, cost, places, order, seed: int) -> list[Place]:
+    def _repair(self, cost, places, order) -> list[Place]:
         """Place what did not fit earlier, again and again."""
-        generator = random.Random(seed)
+        generator = random.Random(0)
         for _ in range(min(SEARCH_ROUNDS, search_rounds(self.neighbours))):
             self._try(order)
             pick = generator.choice(self.failed) if self.failed else generator.choice(order)

@@ -92,7 +92,6 @@ def pack_conv(
     weights: np.ndarray,
     w_zero: np.ndarray | int = 0,
     bias: np.ndarray | None = None,
-    x_zero: int | None = None,
 ) -> PackedI8:
     """Weights and folded bias of a convolution.
 
@@ -104,16 +103,13 @@ def pack_conv(
         Zero point of the weights: one, or one per output channel.
     bias
         int32 [out_c], in units of x_scale * w_scale; None for none.
-    x_zero
-        Zero point to fold; the layer's by default. 0 where it is only known at run time.
     """
     fmt = layer.fmt
     out_c = layer.out_c
     centred = centred_weights(layer, weights, w_zero)
     taps = int(np.prod(centred.shape[1:]))
     folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
-    zero = layer.x_zero if x_zero is None else x_zero
-    folded = folded - (zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
+    folded = folded - (layer.x_zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
     if layer.depthwise:
         return PackedI8(
             _pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None

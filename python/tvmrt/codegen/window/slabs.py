@@ -13,6 +13,7 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from .boards.row_layers import of_channels
 from .epilogue import Epilogue
 from .plan import FLOAT, Window
+from .tiles_f32 import LINE_BYTES
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,7 @@ def fits_slabs(window: Window, epilogue: Epilogue, step: Step) -> bool:
     return all(v.is_constant and of_channels(v) for v in read)
 
 
-def plan_slabs(
-    layers: Sequence[SlabLayer], widths: Sequence[int], rows: int, align_bytes: int = 64
-) -> SlabPlan:
+def plan_slabs(layers: Sequence[SlabLayer], widths: Sequence[int], rows: int) -> SlabPlan:
     """The plan of a chain by slabs of so many rows of its last layer that has rows, or all pixels.
 
     ``widths``: of the layers' tiles.
@@ -84,7 +83,7 @@ def plan_slabs(
     for (before, after), unit in zip(reversed(list(pairwise(layers))), reversed(units[:-1])):
         # what is computed begins and ends with a unit
         span = min(after.needed(span) + 2 * (unit - 1), before.pixels)
-        spans.append(round_up(span * before.pixel_bytes, align_bytes))
+        spans.append(round_up(span * before.pixel_bytes, LINE_BYTES))
     places, nbytes = [], 0
     for size in reversed(spans):
         places.append(nbytes)

@@ -10,14 +10,11 @@ from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
+from .linear import scaled
 from .registry import onnx_op
 
 _SELU_ALPHA = 1.67326319217681884765625
 _SELU_GAMMA = 1.05070102214813232421875
-
-
-def _scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
-    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.like(factor, x)])
 
 
 def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
@@ -40,7 +37,7 @@ def thresholded_relu(ctx: NodeContext) -> Value:
 def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
     """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
     below = ctx.emit("min", [x, ctx.like(0, x)])
-    curve = _scaled(ctx, ctx.emit("expm1", [_scaled(ctx, below, 1.0 / slope)]), alpha)
+    curve = scaled(ctx, ctx.emit("expm1", [scaled(ctx, below, 1.0 / slope)]), alpha)
     positive = ctx.emit("greater", [x, ctx.like(0, x)])
     return ctx.emit("where", [positive, x, curve])
 
@@ -60,12 +57,12 @@ def celu(ctx: NodeContext) -> Value:
 def selu(ctx: NodeContext) -> Value:
     gamma = ctx.attr("gamma", _SELU_GAMMA)
     unit = exponential_unit(ctx, ctx.required(0), ctx.attr("alpha", _SELU_ALPHA))
-    return _scaled(ctx, unit, gamma)
+    return scaled(ctx, unit, gamma)
 
 
 def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
     """alpha * x + beta, held between 0 and 1."""
-    line = _shifted(ctx, _scaled(ctx, x, alpha), beta)
+    line = _shifted(ctx, scaled(ctx, x, alpha), beta)
     line = ctx.emit("max", [line, ctx.like(0, x)])
     return ctx.emit("min", [line, ctx.like(1, x)])
 
@@ -97,7 +94,7 @@ def mish(ctx: NodeContext) -> Value:
 
 def swish_of(ctx: NodeContext, x: Value, alpha: float) -> Value:
     """x * sigmoid(alpha * x)"""
-    return ctx.emit("mul", [x, ctx.emit("sigmoid", [_scaled(ctx, x, alpha)])])
+    return ctx.emit("mul", [x, ctx.emit("sigmoid", [scaled(ctx, x, alpha)])])
 
 
 @onnx_op("Swish")
@@ -117,13 +114,13 @@ def gelu(ctx: NodeContext) -> Value:
     mode = ctx.attr("approximate", "none")
     if mode == "tanh":
         cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
-        inner = ctx.emit("add", [x, _scaled(ctx, cube, 0.044715)])
-        curve = ctx.emit("tanh", [_scaled(ctx, inner, sqrt(2 / pi))])
+        inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
+        curve = ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))])
     elif mode == "none":
-        curve = ctx.emit("erf", [_scaled(ctx, x, sqrt(0.5))])
+        curve = ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))])
     else:
         raise ValueError(f"approximate is {mode}; none or tanh expected")
-    return ctx.emit("mul", [_scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
+    return ctx.emit("mul", [scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
 
 
 @onnx_op("Shrink")

@@ -24,7 +24,7 @@ class Names(dict):
 
     def constant(self, array: np.ndarray, key: str) -> Value:
         """A constant of strings as the places of its elements among those that it has."""
-        texts = [_text(element) for element in array.reshape(-1).tolist()]
+        texts = [text_of(element) for element in array.reshape(-1).tolist()]
         names = list(dict.fromkeys(texts))
         places = {name: i for i, name in enumerate(names)}
         numbers = np.array([places[text] for text in texts], np.int64)
@@ -50,5 +50,6 @@ class Names(dict):
             self.setdefault(outputs[0], self[inputs[0]])
 
 
-def _text(element: object) -> str:
+def text_of(element: object) -> str:
+    """A string of an attribute or a constant, which may be bytes."""
     return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)

@@ -11,6 +11,7 @@ from tvmrt.ir import Value
 
 from .. import text
 from ..context import NodeContext
+from ..names import text_of
 from ..registry import onnx_op
 from .domain import DOMAIN
 
@@ -29,14 +30,10 @@ def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
     if kind == "tensor":
         elements = np.asarray(elements).reshape(-1)
         if elements.dtype.kind in "OSU":
-            return "strings", np.asarray([_text(e) for e in elements], object)
+            return "strings", np.asarray([text_of(e) for e in elements], object)
         return kind, elements
     types = {"int64s": np.int64, "floats": np.float32, "strings": object}
     return kind, np.asarray(elements, types[kind])
-
-
-def _text(element: object) -> str:
-    return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
 
 
 def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Value, np.ndarray]:
@@ -63,7 +60,7 @@ def _has_strings(ctx: NodeContext, x: Value) -> bool:
 def _default(ctx: NodeContext, kind: str):
     given = ctx.attr("default_tensor")
     if given is not None:
-        return _text(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
+        return text_of(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
     if kind == "tensor":
         return 0
     return ctx.attr(f"default_{kind[:-1]}", _DEFAULTS[kind])
