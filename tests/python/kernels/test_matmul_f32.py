@@ -30,10 +30,12 @@ class Case:
     epilogue: bool = False
     wider: tuple[int, int, int] = (0, 0, 0)  # floats between the rows of a, b, y
     one_b: bool = False  # the batch shares b
+    far: bool = False  # as if b were large
 
     def tiles(self, machine: kb.Machine) -> packing.Tiles:
         tiles = packing.choose_tiles(self.m, self.n, self.k, machine)
-        return tiles.without_lone_row(self.m)
+        tiles = tiles.without_lone_row(self.m)
+        return tiles.in_parts(self.m, packing.FAR_MATRIX, machine.registers) if self.far else tiles
 
 
 ORDERS = ("PACKED", "ROWS", "COLUMNS")
@@ -60,6 +62,9 @@ CASES = [
     *(Case(f"{order}-lone", 197, 37, 16, order, residual="rows") for order in ORDERS),
     *(Case(f"{order}-lone-batch", 197, 33, 16, order, batch=(1, 3)) for order in ORDERS),
     Case("PACKED-epilogue-single", 17, 45, 20, epilogue=True),
+    *(Case(f"PACKED-far-k{k}", 1, 261, k, residual="rows", far=True) for k in (1, 3, 4, 70, 203)),
+    Case("PACKED-far-bounds", 1, 200, 37, bounds=(-1.0, 1.0), bias=False, far=True),
+    Case("PACKED-far-batch", 1, 77, 50, batch=(2, 3), epilogue=True, far=True),
 ]
 
 
@@ -107,7 +112,8 @@ int run_{index}({arguments}) {{
 
 def source(machine: kb.Machine) -> str:
     tiles = [case.tiles(machine) for case in CASES]
-    head = ["#include <math.h>", "#include <tvm/runtime/kernels/matmul_f32.h>"]
+    headers = ["matmul_f32.h", *dict.fromkeys(header for each in tiles for header in each.headers)]
+    head = ["#include <math.h>", *(f"#include <tvm/runtime/kernels/{each}>" for each in headers)]
     functions = [function(index, case, tiles[index]) for index, case in enumerate(CASES)]
     return "\n".join([*head, *kb.unique_definitions(tiles), *functions])
 

@@ -111,6 +111,32 @@ def test_a_lone_row_stays_where_tiles_are_narrow_or_rows_are_any() -> None:
         assert tiles.without_lone_row(rows) is tiles
 
 
+FAR = packing.FAR_MATRIX // 4
+
+
+@pytest.mark.parametrize(
+    ("lanes", "vectors", "registers", "name"),
+    [(16, 6, 32, "16x6x4"), (16, 8, 32, "16x8x2"), (8, 2, 16, "8x2x4"), (4, 6, 16, "4x6")],
+)
+def test_far_weights_of_a_row_are_read_in_as_many_places_as_sums_have_registers(
+    lanes: int, vectors: int, registers: int, name: str
+) -> None:
+    tiles = packing.Tiles(lanes, vectors, (1,)).in_parts(1, FAR, registers)
+    assert tiles.parts == (int(name.split("x")[2]) if name.count("x") == 2 else 0)
+    if tiles.parts:
+        assert tiles.names() == [f"tvmrt_far_f32_{name}"]
+        assert tiles.headers == ["tile/far_f32.h"]
+
+
+def test_weights_are_read_in_one_place_where_they_are_near_or_rows_share_them() -> None:
+    size = Symbol("n", 1, 8, "n_n").extent
+    for rows, floats in ((1, FAR - 1), (2, FAR), (size, FAR), (1, size * FAR)):
+        tiles = packing.Tiles(16, 2, (1,))
+        assert tiles.in_parts(rows, floats, 32) is tiles
+    for tiles in (packing.Tiles(1, 2, (1,)), packing.Tiles(16, 1, (1,))):
+        assert tiles.in_parts(1, FAR, 32) is tiles
+
+
 ROWS = {
     "product": (Window(2, (1, 5, 6), (1, 5, 6), 1, 1), (1, 1, 60)),
     "stride": (Window(2, (1, 9, 9), (1, 5, 5), 1, 1, stride=(1, 2, 2)), (1, 5, 5)),

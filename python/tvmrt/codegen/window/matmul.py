@@ -200,7 +200,11 @@ class _Product:
     def _tiles(self) -> packing.Tiles:
         chosen = self.lowering.chosen(self.step) if self.is_layer else None
         tiles = packing.choose_tiles(*self._sizes(), chosen)
-        return tiles.without_lone_row(self.row.extent) if self.target.hosted else tiles
+        if not self.target.hosted:
+            return tiles
+        rows, tiles = self.row.extent, tiles.without_lone_row(self.row.extent)
+        floats = self.k * self.n if self.is_packed else 0
+        return tiles.in_parts(rows, floats, self.target.registers)
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""

@@ -15,6 +15,7 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from .tile_definitions import TileDefinition, merge_rests
 from .tile_kinds import FLOATS, TileKind, bf16_kind
 from .tiles_f32 import (
+    FAR_MATRIX,
     DepthwiseTile,
     Tiles,
     VectorMachine,
@@ -28,7 +29,7 @@ from .tiles_f32 import (
 )
 
 __all__ = [
-    "FLOATS", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
+    "FAR_MATRIX", "FLOATS", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
     "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options",
     "merge_rests", "TileDefinition", "TileKind",
     "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",

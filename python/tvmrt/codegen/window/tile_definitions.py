@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class TileDefinition:
-    """The call of a kernel header's macro that defines a tile function: ``part`` is ``tile`` or
-    ``rest``, ``sizes`` are lanes, vectors and pixels."""
+    """The call of a kernel header's macro that defines a tile function: ``part`` is ``tile``,
+    ``rest`` or ``far``, ``sizes`` are lanes, vectors and pixels, or parts of a run."""
 
     part: str
     kind: str

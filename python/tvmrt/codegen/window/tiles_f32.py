@@ -33,6 +33,8 @@ FAR_STEP = 0.4  # and for the rest of a step, however many lines
 FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
 LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
 UNEVEN = 1.2  # times as long as could be a thread's part may be
+FAR_PARTS = (4, 2)  # places at which a tile may read weights at a time, the most first
+FAR_MATRIX = 2 << 20  # bytes of weights of one pixel that are read in several places at a time
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
@@ -80,7 +82,8 @@ class Tiles:
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
     wider tiles read, too; 0 for those of a tile. ``last``: pixels at the end of a row that the
-    second and the third width share; 0 for none.
+    second and the third width share; 0 for none. ``parts``: places of a run at which a tile of one
+    pixel reads far weights at a time; 0 for one.
     """
 
     lanes: int
@@ -90,6 +93,7 @@ class Tiles:
     open_rows: bool = False
     shared_block: int = 0
     last: int = 0
+    parts: int = 0
     kind: TileKind = FLOATS
     c_type = "tvmrt_tiles_f32"
 
@@ -118,6 +122,15 @@ class Tiles:
         halves = {ceil_div(widest + 1, 2), (widest + 1) // 2}
         return replace(self, widths=(widest, *sorted(halves, reverse=True)), last=widest + 1)
 
+    def in_parts(self, rows: Whole, floats: Whole, registers: int) -> Tiles:
+        """The tiles for a product of one row with so many packed floats: in far memory they are
+        read in as many places at a time as there are registers for sums."""
+        known = self.kind is FLOATS and not symbols_of(rows, floats)
+        if not known or rows != 1 or self.lanes < 2 or self.vectors < 2 or floats * 4 < FAR_MATRIX:
+            return self
+        fit = [parts for parts in FAR_PARTS if (parts + 1) * self.vectors < registers]
+        return replace(self, parts=fit[0]) if fit else self
+
     @property
     def asks(self) -> list[str]:
         """Fields of the target beside vectors by which they are as fast as they are."""
@@ -126,7 +139,8 @@ class Tiles:
     @property
     def headers(self) -> list[str]:
         """Those of the tiles beside their driver's."""
-        return [self.kind.header] if self.kind.header else []
+        far = ["tile/far_f32.h"] if self.parts else []
+        return [self.kind.header, *far] if self.kind.header else far
 
     def names(self) -> list[str]:
         """The tile functions, widest first."""
@@ -138,6 +152,8 @@ class Tiles:
 
     def definitions(self) -> list[TileDefinition]:
         """What defines the tile functions; a file holds each once."""
+        if self.parts:
+            return [TileDefinition("far", self.kind.name, (self.lanes, self.vectors, self.parts))]
         return [
             TileDefinition(part, self.kind.name, (self.lanes, self.vectors, width))
             for part, width in self._parts()
