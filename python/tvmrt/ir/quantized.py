@@ -284,3 +284,12 @@ class QAvgPool(Op):
         f"count_pads: bool, x_scale: float 0.., x_zero: int of x, {_BYTES}",
         rules=[_ORDERED],
     )
+
+
+@register("qavg_pool_zero_first")
+class QAvgPoolZeroFirst(QAvgPool):
+    """``qavg_pool`` that adds the zero point before it rounds, which sends ties elsewhere.
+
+    clamp(round(mean / y_scale + y_zero), ``low``, ``high``) as ``to``, as onnxruntime's
+    QLinearAveragePool.
+    """

@@ -13,8 +13,8 @@ _BY_KIND = {POINTWISE: ELEMENTWISE, REDUCE: REDUCTION, VIEW: MOVEMENT}
 _BY_NAME = {
     CONVOLUTION: "conv conv_transpose qconv deform_columns",
     PRODUCT: "matmul matmul_blocks qmatmul qmatmul_computed",
-    POOLING: "max_pool avg_pool lp_pool max_pool_index max_unpool qmax_pool qavg_pool roi_align "
-    "max_roi_pool",
+    POOLING: "max_pool avg_pool lp_pool max_pool_index max_unpool qmax_pool qavg_pool "
+    "qavg_pool_zero_first roi_align max_roi_pool",
     RECURRENT: "lstm gru rnn loop",
     NORMALISATION: "softmax layer_norm group_norm lrn",
     ELEMENTWISE: "qadd qmul table",

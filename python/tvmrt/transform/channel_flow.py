@@ -245,10 +245,10 @@ def _window(node: Node, facts: Facts) -> Flow | None:
     still, number = x.still, x.number
     if node.op == "avg_pool":
         still = still & (number == 0)
-    elif node.op == "qavg_pool":
+    elif node.op in ("qavg_pool", "qavg_pool_zero_first"):
         at = node.attrs
         steps = number.astype(np.float64) - at["x_zero"]
-        if at["count_pads"]:
+        if at["count_pads"] or node.op == "qavg_pool_zero_first":
             still = still & (steps == 0)
         steps, sure = _rounded(steps * at["x_scale"] / at["y_scale"])
         still = still & sure
@@ -329,9 +329,11 @@ def _concat(node: Node, facts: Facts) -> Flow | None:
     return Flow(Channels(node.attrs["axis"], still, number), links)
 
 
+_POOLS = "max_pool", "avg_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first"
+
 _RULES: dict[str, Callable[[Node, Facts], Flow | None]] = {
     **dict.fromkeys(PRODUCTS, _product),
-    **dict.fromkeys(("max_pool", "avg_pool", "qmax_pool", "qavg_pool"), _window),
+    **dict.fromkeys(_POOLS, _window),
     **dict.fromkeys(("reduce_mean", "reduce_sum", "reduce_max", "reduce_min"), _fold),
     **dict.fromkeys(("table", "qadd", "qmul"), _elements),
     "pad": _pad,

@@ -15,7 +15,7 @@ from tvmrt.ir.program import channels_last_order
 from .rewrite import rewrite
 
 CHANNELS_LAST = frozenset(
-    ("conv", "conv_transpose", "max_pool", "avg_pool", "qconv", "qmax_pool", "qavg_pool")
+    "conv conv_transpose max_pool avg_pool qconv qmax_pool qavg_pool qavg_pool_zero_first".split()
 )
 # Kernels whose result lies as their first operand does.
 ELEMENTWISE = frozenset(("table", "qadd", "qmul"))

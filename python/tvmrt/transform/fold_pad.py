@@ -16,7 +16,7 @@ from .rewrite import rewrite
 
 CONVOLUTIONS = ("conv", "qconv")
 MAXIMA = ("max_pool", "qmax_pool")
-AVERAGES = ("avg_pool", "qavg_pool")
+AVERAGES = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
 POOLS = (*MAXIMA, *AVERAGES, "lp_pool")
 MAX_DEPTH = 8  # of operators that are asked for the least that they give
 

@@ -25,8 +25,8 @@ MAX_VISITS = 100_000
 
 # Kernels that read their first operand and write their result with channels innermost.
 CHANNELS_LAST_OPS = frozenset(
-    "conv conv_transpose max_pool avg_pool lp_pool qconv qmax_pool qavg_pool grid_sample "
-    "group_norm lrn roi_align max_roi_pool deform_columns".split()
+    "conv conv_transpose max_pool avg_pool lp_pool qconv qmax_pool qavg_pool "
+    "qavg_pool_zero_first grid_sample group_norm lrn roi_align max_roi_pool deform_columns".split()
 )
 INDIFFERENT_OPS = frozenset(
     "argmax argmin cumulative_sum cumulative_product topk concat pick resample".split()

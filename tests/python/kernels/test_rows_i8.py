@@ -215,13 +215,14 @@ def test_max_pool_ignores_padding(rows, name, signed):
 
 @pytest.mark.parametrize("name", POOLS)
 @pytest.mark.parametrize("count_pad", [True, False], ids=["count-pad", "exclude-pad"])
-def test_average_pool_rounds_once(rows, name, count_pad):
+@pytest.mark.parametrize("zero_first", [False, True], ids=["zero-last", "zero-first"])
+def test_average_pool_rounds_once(rows, name, count_pad, zero_first):
     s = POOLS[name]
     x = random_bytes(np.random.default_rng(2), True, (s.batch, *s.size, s.in_c))
     y = np.zeros((s.batch, *s.out, s.in_c), np.uint8)
     average = (
-        (ctypes.c_float * 2)(A.scale, Y.scale),
-        (ctypes.c_int32 * 5)(A.zero, *int8_range(Y.zero, False)),
+        (ctypes.c_float * 3)(A.scale, Y.scale, Y.zero if zero_first else 0),
+        (ctypes.c_int32 * 5)(A.zero, *int8_range(0 if zero_first else Y.zero, False)),
     )
     packed = ctypes.create_string_buffer(b"".join(bytes(part) for part in average))
     layer = pool(s, True, AVERAGE_PADDED if count_pad else AVERAGE)
@@ -231,7 +232,10 @@ def test_average_pool_rounds_once(rows, name, count_pad):
         total += tap.astype(f32)
     ones = np.ones((s.batch, *s.size, 1))
     count = np.sum(windows(ones, s, 1.0 if count_pad else 0.0), axis=0).astype(f32)
-    np.testing.assert_array_equal(y, Y.quantise(total / count))
+    wanted = Y.quantise(total / count)
+    if zero_first:
+        wanted = np.clip(np.rint(total / count / f32(Y.scale) + f32(Y.zero)), 0, 255)
+    np.testing.assert_array_equal(y, wanted)
 
 
 def test_global_average_pool_is_an_exact_sum(rows):

@@ -107,6 +107,14 @@ def test_qgemm(tmp_path):
     net.check(tmp_path)
 
 
+AVERAGES = {
+    "halves": {"kernel_shape": [2, 2], "strides": [2, 2]},
+    "padded": {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]},
+    "counted": {"kernel_shape": [4, 2], "pads": [1, 1, 2, 0], "count_include_pad": 1},
+    "last": {"kernel_shape": [2, 4], "channels_last": 1},
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 def test_operators_of_onnxruntime(tmp_path, kind):
@@ -133,6 +141,18 @@ def test_operators_of_onnxruntime(tmp_path, kind):
     other = [net.input(net.bytes(kind, 2, 4)), scalar(0.09), zero(kind, 2)]
     net.output(net.node("QLinearConcat", *y, *x(2, 3), *other, domain=MS, axis=1), "QLinearConcat")
     net.check(tmp_path, share=0.02)
+
+
+@pytest.mark.parametrize("target", ["native", "host"])
+def test_average_pool_adds_its_zero_point_before_it_rounds(tmp_path, target):
+    """Means of four bytes at an equal scale: a quarter of them lie half way between two results."""
+    net = Net(24, 13)
+    for kind, at in [("uint8", 3), ("uint8", 128), ("uint8", 0), ("int8", -5), ("int8", 17)]:
+        for name, attrs in AVERAGES.items():
+            x = [net.input(net.bytes(kind, 2, 6, 8, 8)), scalar(0.1), zero(kind, 6)]
+            y = [scalar(0.1), zero(kind, at)]
+            net.output(net.node("QLinearAveragePool", *x, *y, domain=MS, **attrs), f"{kind} {name}")
+    net.check(tmp_path, steps=0, share=0, target=target)
 
 
 def test_qlinear_softmax(tmp_path):

@@ -14,9 +14,14 @@
 #include "pool_window.h"
 #include "tile/simd_i8.h"
 
-/*! \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale) + zero). */
+/*!
+ * \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale + shift) + zero).
+ *
+ * shift is 0, or the zero point of the result where that of the range is 0: ties round to another
+ * number then.
+ */
 typedef struct tvmrt_average_i8 {
-  float x_scale, y_scale;
+  float x_scale, y_scale, shift;
   int32_t x_zero;
   tvmrt_i8_range range;
 } tvmrt_average_i8;
@@ -86,7 +91,7 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8_job* job,
       }
     }
   }
-  sum = sum / at->divisor / a->y_scale;
+  sum = sum / at->divisor / a->y_scale + a->shift;
   if (partly) {
     tvmrt_i8_floats_store(some, sum, &a->range);
     memcpy(y, some, (size_t)n);

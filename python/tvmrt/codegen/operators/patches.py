@@ -15,7 +15,7 @@ from tvmrt.ir.program import Access, Group, Step, Strided, pixel_stride
 from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources
 
 CONVOLUTIONS = ("conv", "qconv")
-POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool")
+POOLS = ("max_pool", "avg_pool", "lp_pool", "qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class PairLowering(Bytewise):
         return f"({self.node.output.dtype.c}){pair_expression(self.node, x[0], x[-1])}"
 
 
-@lowers("qmax_pool", "qavg_pool")
+@lowers("qmax_pool", "qavg_pool", "qavg_pool_zero_first")
 class QPoolLowering(ImageLowering):
     """Pooling over channels-last bytes."""
 
@@ -226,16 +226,21 @@ class QPoolLowering(ImageLowering):
         attrs = self.node.attrs
         if self.node.op == "qmax_pool":
             return "NULL"
-        self._print_range(f)
+        shift = self._shift()
+        self._print_range(f, {**attrs, "y_zero": attrs["y_zero"] - shift})
         average = [
             f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
-            f".x_zero = {attrs['x_zero']}, .range = range",
+            f".shift = {number(float(shift))}, .x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
         return "&average"
 
-    def _print_range(self, f: FunctionWriter) -> None:
-        f.line(f"static const tvmrt_i8_range range = {range_initializer(self.node.attrs)};")
+    def _shift(self) -> int:
+        """The zero point that is added before a mean is rounded."""
+        return self.node.attrs["y_zero"] if self.node.op == "qavg_pool_zero_first" else 0
+
+    def _print_range(self, f: FunctionWriter, attrs: dict) -> None:
+        f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
 
     def _whole_image(self) -> bool:
         attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
@@ -254,7 +259,7 @@ class QPoolLowering(ImageLowering):
         channels, height, width = value.shape[1:]
         first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
         x_stride, signed = pixel_stride(step.reads[0].at), int(value.dtype.is_signed)
-        self._print_range(f)
+        self._print_range(f, attrs)
         f.line(f"int32_t *sums = (int32_t *)(void *){f.scratch()};")
         with f.block(f"if ({first} == 0)"), f.block(f"for (int c = 0; c < {channels}; ++c)"):
             f.line(f"sums[c] = {-height * width * attrs['x_zero']};")
@@ -267,7 +272,7 @@ class QPoolLowering(ImageLowering):
     def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs
         pixels = prod(value.shape[2:])
-        self._print_range(f)
+        self._print_range(f, attrs)
         f.line(
             f"tvmrt_global_average_pool_i8({value.shape[0]}, {pixels}, {value.shape[1]}, "
             f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"

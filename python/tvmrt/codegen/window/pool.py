@@ -126,7 +126,7 @@ class PoolLowering(ChannelsLastLowering):
 
 def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
     """The members of a ``tvmrt_pool_layer`` in the order that C++ wants; no window for None."""
-    attrs, kind = node.attrs, node.op.removeprefix("q").removesuffix("_pool").upper()
+    attrs, (kind, _, _) = node.attrs, node.op.removeprefix("q").upper().partition("_POOL")
     if kind == "AVG":
         kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
     return {

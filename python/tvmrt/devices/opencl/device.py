@@ -18,7 +18,7 @@ from .recurrent import refusal as recurrent_refusal
 _ANY_TYPE = {"concat", "pad", "pick", "gather", "gather_elements", "gather_nd"}
 # kernels between bytes, whose types the operators say
 _BYTES = {"quantize", "dequantize", "qconv", "qmatmul", "qmatmul_computed", "table", "qadd", "qmul"}
-_BYTES |= {"qmax_pool", "qavg_pool"}
+_BYTES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
 
 
 class KernelDevice(Device):

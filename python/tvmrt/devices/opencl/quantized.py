@@ -148,7 +148,7 @@ def max_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     k.line("out[i] = acc;")
 
 
-@_exact("qavg_pool")
+@_exact("qavg_pool", "qavg_pool_zero_first")
 def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
     """A mean over the whole image is an exact sum, multiplied once; others sum floats."""
     attrs = node.attrs
@@ -170,4 +170,9 @@ def average_pool(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> N
         scale = k.number(attrs["x_scale"] / (attrs["y_scale"] * prod(taps)))
         _finish(k, node, f"(float)sum * {scale}")
     else:
-        _finish(k, node, f"sum / (float)met / {k.number(attrs['y_scale'])}")
+        value = f"sum / (float)met / {k.number(attrs['y_scale'])}"
+        if node.op == "qavg_pool_zero_first":
+            shift, (low, high) = k.number(attrs["y_zero"]), (attrs["low"], attrs["high"])
+            _rounded(k, f"{value} + {shift}", *(k.scalar(n) for n in (0, low, high)))
+        else:
+            _finish(k, node, value)

@@ -161,16 +161,42 @@ def qlinear_concat(ctx: NodeContext) -> Value:
     ),
 )
 def qlinear_average_pool(ctx: NodeContext) -> Value:
-    x = _operand(ctx, 0)
     last = ctx.attr("channels_last", 0)
-    x = channels_first(ctx, x) if last else x
+    x = channels_first(ctx, ctx.required(0)) if last else ctx.required(0)
     x, attrs = pool_window(ctx, x)
-    if covers_all(x, attrs):
-        axes = tuple(range(2, len(x.shape)))
-        out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=1)
+    attrs["count_pads"] = ctx.attr("count_include_pad", 0)
+    out = _averaged(ctx, x, attrs)
+    return channels_last(ctx, out) if last else out
+
+
+def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+    """Means of windows, to which onnxruntime adds the zero point before it rounds them."""
+    numbers = _constants(ctx)
+    whole = covers_all(x, attrs)
+    if numbers is not None and not whole:
+        op = "qavg_pool_zero_first" if numbers["y_zero"] else "qavg_pool"
+        return ctx.emit(op, [x], **numbers, **attrs)
+    x = dequantized(ctx, x, ctx.required(1), ctx.input(2))
+    if whole:
+        out = ctx.emit("reduce_mean", [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
     else:
-        out = ctx.emit("avg_pool", [x], count_pads=ctx.attr("count_include_pad", 0), **attrs)
-    return _result(ctx, channels_last(ctx, out) if last else out, 3)
+        out = ctx.emit("avg_pool", [x], **attrs)
+    return _result(ctx, out, 3)
+
+
+def _constants(ctx: NodeContext) -> dict | None:
+    """Attributes of a kernel between bytes, where each side has one scale, which is constant."""
+    kind = ctx.required(0).dtype
+    ends, attrs = np.iinfo(kind.numpy), {"to": kind.name}
+    for name, index in (("x", 1), ("y", 3)):
+        given = [ctx.required(index), ctx.input(index + 1)]
+        if any(v is not None and not (v.is_constant and v.type.size == 1) for v in given):
+            return None
+        scale, zero = (0 if v is None else v.data.reshape(-1)[0] for v in given)
+        if not 0 < float(scale) < np.inf:
+            return None
+        attrs |= {f"{name}_scale": float(scale), f"{name}_zero": int(zero)}
+    return attrs | {"low": int(ends.min), "high": int(ends.max)}
 
 
 @ms_op(
