@@ -17,6 +17,14 @@ COMPILERS = [
     ("g++", "c++", ["c++11", "c++20"]),
     ("clang++", "c++", ["c++11", "c++20"]),
 ]
+# What generated code and headers of tiles say before they include a kernel.
+DEFINED = ["-DTVMRT_SLAB_LAYERS=8", "-DTVMRT_MATMUL_BF16_BYTES=65536"]
+# Parts of another header, which defines what they need: the form of a tile, or of bytes' products.
+PARTS = {
+    *(f"board/{name}.h" for name in ("conv_walk_i8", "two_windows_i8", "window_bytes_i8")),
+    *(f"tile/{name}.h" for name in ("amx_i8", "amx_bytes_i8", "formats_i8")),
+    *(f"tile/{name}_i8.h" for name in ("avx2", "i8mm", "neon", "rvv", "sse", "vnni")),
+}
 # Freestanding, so that no C library of the target is needed.
 TARGETS = ["x86_64-linux-gnu", "i386-linux-gnu", "armv7m-none-eabi", "riscv32-unknown-elf"]
 
@@ -55,6 +63,21 @@ def check_alone(include: Path) -> list[str]:
     return failures
 
 
+def check_kernels(include: Path) -> list[str]:
+    failures = []
+    folder = include / "tvm" / "runtime" / "kernels"
+    names = {header.relative_to(folder).as_posix() for header in folder.rglob("*.h")}
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        # a file of generated code calls some functions of a kernel, not all
+        command = [compiler, "-x", "c", "-std=c99", *WARNINGS, "-Wno-unused-function", *DEFINED]
+        for name in sorted(names - PARTS):
+            text = f"#include <tvm/runtime/kernels/{name}>\ntypedef int tvmrt_header_check;\n"
+            error = compile_text([*command, f"-I{include}"], text)
+            if error:
+                failures.append(f"kernels/{name} by {compiler}:\n{error}")
+    return failures + [f"there is no kernels/{name}" for name in sorted(PARTS - names)]
+
+
 def check_layouts(include: Path, layout: Path) -> list[str]:
     if shutil.which("clang") is None:
         print("skipped: layouts of other targets need clang")
@@ -70,7 +93,7 @@ def check_layouts(include: Path, layout: Path) -> list[str]:
 
 def main() -> int:
     include, layout = (Path(argument) for argument in sys.argv[1:])
-    failures = check_alone(include) + check_layouts(include, layout)
+    failures = check_alone(include) + check_kernels(include) + check_layouts(include, layout)
     print("\n".join(failures))
     return 1 if failures else 0
 

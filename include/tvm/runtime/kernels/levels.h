@@ -124,7 +124,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(a), "=d"(d) : "c"(0));
     x86->xcr0 = (uint64_t)d << 32 | a;
   }
-  if (__get_cpuid_max(0x80000000u, NULL) >= 0x80000004u) {
+  if ((uint32_t)__get_cpuid_max(0x80000000u, NULL) >= 0x80000004u) {
     for (uint32_t i = 0; i < 3; i++) {
       uint32_t* part = brand + 4 * i;
       __get_cpuid(0x80000002u + i, part, part + 1, part + 2, part + 3);

@@ -16,6 +16,8 @@
 #ifndef TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
 #define TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
 
+#include <math.h>
+
 #include "layer_f32.h"
 
 /*! \brief A layer, all of it computed by the compiler. Strides and pitches are in floats. */

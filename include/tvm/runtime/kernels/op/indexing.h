@@ -9,6 +9,7 @@
 #define TVM_RUNTIME_KERNELS_OP_INDEXING_H_
 
 #include <stdint.h>
+#include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
 #include "../scalar/compiler.h"
