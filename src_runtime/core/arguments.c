@@ -54,7 +54,8 @@ int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
                             least == 1 ? "" : "s", in->count);
   }
   if (most < 0) {
-    return tvmrt__fail_type("%s takes at least %d arguments, got %d.", in->who, least, in->count);
+    return tvmrt__fail_type("%s takes at least %d argument%s, got %d.", in->who, least,
+                            least == 1 ? "" : "s", in->count);
   }
   return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->who, least, most, in->count);
 }

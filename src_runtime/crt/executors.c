@@ -201,8 +201,9 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
 int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
   *name = NULL;
   if (index < 0 || index >= executor->metadata->num_inputs) {
-    return tvmrt__fail("IndexError: the network has %d inputs, there is no input %d.",
-                       (int)executor->metadata->num_inputs, index);
+    const int count = (int)executor->metadata->num_inputs;
+    return tvmrt__fail("IndexError: the network has %d input%s, there is no input %d.", count,
+                       count == 1 ? "" : "s", index);
   }
   *name = executor->metadata->inputs[index].name;
   return 0;

@@ -20,8 +20,8 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   if (in->codes[0] == kTVMArgInt) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
     if (index < 0 || (uint64_t)index >= g->graph.num_nodes) {
-      return tvmrt__fail("IndexError: %s: the graph has %zu nodes, there is no node %" PRId64 ".",
-                         in->who, g->graph.num_nodes, index);
+      return tvmrt__fail("IndexError: %s: the graph has %zu node%s, there is no node %" PRId64 ".",
+                         in->who, g->graph.num_nodes, g->graph.num_nodes == 1 ? "" : "s", index);
     }
     *out = (size_t)index;
     return 0;
@@ -78,8 +78,9 @@ TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
   if (in->count == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 1, &output));
   if (output < 0 || (uint64_t)output >= g->graph.nodes[node].num_outputs) {
-    return tvmrt__fail("IndexError: node '%.60s' has %zu outputs, there is no output %" PRId64 ".",
-                       g->graph.nodes[node].name, g->graph.nodes[node].num_outputs, output);
+    const size_t count = g->graph.nodes[node].num_outputs;
+    return tvmrt__fail("IndexError: node '%.60s' has %zu output%s, there is no output %" PRId64 ".",
+                       g->graph.nodes[node].name, count, count == 1 ? "" : "s", output);
   }
   entry = &g->entries[g->graph.nodes[node].first_entry + (size_t)output];
   view.tensor = *entry;

@@ -283,8 +283,8 @@ static int check_node(graph_reader* r, const graph_node* n, const tvmrt_graph_no
     return tvmrt__parse_fail(in, "node '%.60s' lacks the attribute 'func_name'", node->name);
   }
   if (stated >= 0 && (uint64_t)stated != node->num_inputs) {
-    return tvmrt__parse_fail(in, "node '%.60s' has %zu inputs and says it has %lld", node->name,
-                             node->num_inputs, (long long)stated);
+    return tvmrt__parse_fail(in, "node '%.60s' has %zu input%s and says it has %lld", node->name,
+                             node->num_inputs, node->num_inputs == 1 ? "" : "s", (long long)stated);
   }
   return 0;
 }

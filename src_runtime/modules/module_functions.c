@@ -64,8 +64,9 @@ TVMRT_NATIVE(get_import) {
   TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 2, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &index));
   if (index < 0 || (uint64_t)index >= mod->num_imports) {
-    return tvmrt__fail("IndexError: %s: module '%s' has %zu imports, there is no import %lld.",
-                       in.who, mod->type->key, mod->num_imports, (long long)index);
+    return tvmrt__fail("IndexError: %s: module '%s' has %zu import%s, there is no import %lld.",
+                       in.who, mod->type->key, mod->num_imports, mod->num_imports == 1 ? "" : "s",
+                       (long long)index);
   }
   tvmrt__retain(&mod->imports[index]->base);
   return tvmrt__ret_object(out, out_code, &mod->imports[index]->base);

@@ -62,9 +62,11 @@ int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes
   const int count = region->num_inputs + region->num_outputs;
   *out = NULL;
   if (num_args != count + (self->sizes.count != 0 ? 1 : 0)) {
-    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs%s, got %d tensors.",
-                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
-                             self->sizes.count != 0 ? " and its sizes" : "", num_args);
+    return tvmrt__fail_value(
+        "region '%.100s' takes %d input%s and %d output%s%s, got %d tensor%s.", region->symbol,
+        (int)region->num_inputs, region->num_inputs == 1 ? "" : "s", (int)region->num_outputs,
+        region->num_outputs == 1 ? "" : "s", self->sizes.count != 0 ? " and its sizes" : "",
+        num_args, num_args == 1 ? "" : "s");
   }
   if (self->sizes.count == 0) return 0;
   return tvmrt__sizes_of_call(&self->sizes, region->symbol, &args[count], codes[count], out);

@@ -88,7 +88,7 @@ static void test_aot_executor_functions(void** state) {
   assert_int_equal(TVMAotExecutor_GetInputIndex(ex, "y"), -1);
   assert_ok(TVMAotExecutor_GetInputName(ex, 0, &name));
   assert_string_equal(name, "x_in");
-  assert_fails(TVMAotExecutor_GetInputName(ex, 1, &name), "no input 1");
+  assert_fails(TVMAotExecutor_GetInputName(ex, 1, &name), "has 1 input, there is no input 1");
   input = ex->args[0].dl_tensor.data;
   for (int i = 0; i < 4; ++i) input[i] = 1;
   assert_int_equal(TVMAotExecutor_Run(ex), kTvmErrorNoError);

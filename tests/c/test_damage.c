@@ -84,7 +84,7 @@ static void test_inconsistent_graphs_are_named(void** state) {
       {"\"tvm_op\"", "\"relay\"", "unknown op 'relay'"},
       {"list_shape", "list_int", "instead of a 'list_shape'"},
       {"\"heads\"", "\"tails\"", "unknown key 'tails'"},
-      {"\"num_inputs\": \"1\"", "\"num_inputs\": \"2\"", "says it has 2"},
+      {"\"num_inputs\": \"1\"", "\"num_inputs\": \"2\"", "has 1 input and says it has 2"},
       {"\"num_outputs\": \"1\"", "\"num_outputs\": \"x\"", "'x' is no number"},
       {"\"inputs\": []}", "\"inputs\": [[0, 0, 0]]}", "does not exist or comes later"},
       {"\"arg_nodes\"", "\"nodes\": [], \"arg_nodes\"", "two lists of nodes"},
@@ -198,7 +198,7 @@ static void test_nodes_that_are_not_there_are_told(void** state) {
   } kCases[] = {
       {"get_node_output", NULL, 0, "there is no node 9"},
       {"get_node_output", "none", 0, "has no node 'none'"},
-      {"get_node_output", "n", 4, "there is no output 4"},
+      {"get_node_output", "n", 4, "has 1 output, there is no output 4"},
       {"execute_node", "none", -1, "has no node 'none'"},
   };
   call c = {0}, of_input = {0};

@@ -225,7 +225,7 @@ static void test_wrong_arguments_are_refused(void** unused) {
   assert_ok(load_with(plain, "add", &mod));
   assert_fails(run_region(mod, 3), "tensor 'x' comes with another shape");
   arg_handle(&c, kTVMNDArrayHandle, t);
-  assert_fails(call_module(&c, mod, "r0"), "takes 1 inputs and 1 outputs, got 1 tensors");
+  assert_fails(call_module(&c, mod, "r0"), "takes 1 input and 1 output, got 1 tensor.");
   arg_int(&c, 3);
   assert_fails(call_module(&c, mod, "r0"), "another rank");
   TVMArrayFree(t);

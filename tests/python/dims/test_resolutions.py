@@ -198,7 +198,7 @@ def test_a_region_by_itself_takes_its_sizes_and_no_others(plugin, tmp_path):
     }.items():
         with pytest.raises(ValueError, match=said):
             run(x, y, tvmrt.nd.array(np.array(sizes)))
-    with pytest.raises(ValueError, match="1 inputs and 1 outputs and its sizes, got 2 tensors"):
+    with pytest.raises(ValueError, match="1 input and 1 output and its sizes, got 2 tensors"):
         run(x, y)
     with pytest.raises(ValueError, match="cannot be reshaped: its runs choose their sizes"):
         shape = tvmrt.runtime.ShapeTuple([3, 3])
