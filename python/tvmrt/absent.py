@@ -1,4 +1,4 @@
-"""Modules of TVM that are not here, with what to use instead; importing one of them says so."""
+"""Modules and names of TVM that are not here, with what to use instead; asking for one says so."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ INSTEAD = {
     "relay": _COMPILER,
     "rpc.minrpc": _COMMANDS,
     "runtime.disco": _MACHINE,
+    "runtime.Module.export_library": "tvmrt.compile('network.onnx') gives what has it; a module "
+    "that was loaded is its file, which can be copied",
     "runtime.profiler_vm": _MACHINE,
     "runtime.relax_vm": _MACHINE,
     "runtime.vm": _MACHINE,

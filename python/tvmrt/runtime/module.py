@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvmrt import absent
 from tvmrt.error import NameNotFoundError
 from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
@@ -96,6 +97,12 @@ class Module(_core.Module):
 
     def __init__(self) -> None:
         raise TypeError("modules come from load_module(), system_lib() and packed functions")
+
+    if not TYPE_CHECKING:  # a type checker tells which attributes there are
+
+        def __getattr__(self, name):
+            text = absent.answer(f"runtime.Module.{name}")
+            raise AttributeError(text or f"'Module' object has no attribute '{name}'")
 
     # ---- functions ----
 

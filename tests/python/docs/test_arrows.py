@@ -48,7 +48,7 @@ MAY_IMPORT = {
     },
     "report": {"export", "ir", "libinfo", "runtime"},
     "rpc": {"error", "runtime"},
-    "runtime": {"entry_points", "error", "libinfo", "_ffi", "nd"},
+    "runtime": {"absent", "entry_points", "error", "libinfo", "_ffi", "nd"},
 }
 
 

@@ -153,6 +153,15 @@ def test_what_is_not_here_names_what_is(name, instead):
             exec(f"from tvmrt import {name}")
 
 
+def test_loaded_module_says_what_has_export_library(tmp_path):
+    module = tvm.runtime.system_lib()
+    with pytest.raises(AttributeError, match=r"not part of tvmrt; tvmrt\.compile\("):
+        module.export_library(tmp_path / "net.so")
+    assert not hasattr(module, "export_library")
+    with pytest.raises(AttributeError, match="'Module' object has no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018
+
+
 def test_other_names_are_unknown_as_ever():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'tvmrt\.nonsense'"):
         importlib.import_module("tvmrt.nonsense")
