@@ -77,7 +77,13 @@ def print_table(
         table.add_column(column, justify=side, no_wrap=not terminal)
     for row in rows:
         table.add_row(*(_plain_cell(cell) for cell in row))
-    _console().print(table)
+    printer = _console()
+    if terminal:
+        printer.print(table)
+        return
+    with printer.capture() as captured:
+        printer.print(table)
+    click.echo("\n".join(line.rstrip(" ") for line in captured.get().split("\n")), nl=False)
 
 
 def _plain_cell(cell: Any):
@@ -95,7 +101,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
     """Print ``name  value`` lines, values aligned."""
     width = max((len(name) for name in pairs), default=0)
     for name, value in pairs.items():
-        click.echo(f"{name:<{width}}  {value}")
+        click.echo(f"{name:<{width}}  {value}".rstrip())
 
 
 @contextmanager

@@ -134,6 +134,13 @@ def test_forms_that_are_none_are_named(complaint, digits, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["doctor", "device list"])
+def test_lines_of_tables_end_with_their_text(tvmrt, command):
+    lines = tvmrt(*command.split()).stdout.splitlines()
+    assert len(lines) > 5 and lines[1].split()
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 @pytest.mark.slow
 def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digits, tmp_path):
     network, library = digits / "digits_f32.onnx", tmp_path / "net.so"
