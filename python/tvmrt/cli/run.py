@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tvmrt.cli import console, files, images, networks, options, remote, sounds
 from tvmrt.cli.board_place import IMAGE
@@ -83,6 +84,8 @@ def command(
         end = ", not both" if random else " to make them up"
         raise click.UsageError(f"give the inputs, --inputs IN.npz, or --random{end}")
     picture = inputs_file is not None and images.is_image(inputs_file)
+    if not picture:
+        _refuse_picture_options()
     sound = inputs_file is not None and sounds.is_sound(inputs_file)
     made = inputs_file is None or picture or sound
     inputs = None if made else files.load_inputs(inputs_file)
@@ -102,6 +105,16 @@ def command(
         console.print_json("run", _as_dict(outputs, times, operators, outputs_file))
     else:
         _print(outputs, times, operators, outputs_file)
+
+
+def _refuse_picture_options() -> None:
+    context = click.get_current_context()
+    for name in ("layout", "scale"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(
+                f"--{name} applies to pictures only ({', '.join(images.SUFFIXES)}); leave it out, "
+                "or give a picture as --inputs"
+            )
 
 
 def _as_dict(

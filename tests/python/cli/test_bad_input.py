@@ -248,6 +248,15 @@ def test_inputs_given_and_made_up(complaint, tmp_path):
     assert "not both" in complaint("run", path, "--random", "--inputs", "in.npz")
 
 
+def test_options_of_pictures_without_a_picture(complaint, tmp_path):
+    path = tmp_path / "net.so"
+    path.write_bytes(b"")
+    for inputs in (["--random"], ["--inputs", "in.npz"], ["--inputs", "in.wav"]):
+        said = complaint("run", path, *inputs, "--scale", "0..1")
+        assert "--scale applies to pictures only (.png, .jpg, " in said
+        assert "--layout applies to pictures" in complaint("run", path, *inputs, "--layout", "auto")
+
+
 def _limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (128, 128))  # less than an array takes
 
