@@ -75,12 +75,24 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
     """Write the folder of a new device NAME: source, build file, README and a test that passes."""
     from tvmrt.devices.skeleton import write_skeleton
 
+    _refuse_taken(name)
     written = write_skeleton(name, output, python)
     if as_json:
         console.print_json("device-new", {"files": [str(path) for path in written]})
         return
     for path in written:
         click.echo(f"wrote {path}")
+
+
+def _refuse_taken(name: str) -> None:
+    from tvmrt import devices
+
+    for taken in devices.names():
+        if taken.replace("_", "-") == name.replace("_", "-"):  # files of cmsis-nn are cmsis_nn
+            raise ValueError(
+                f"there is a device {taken} already, and no two may have one name; choose another: "
+                "'tvmrt device list' shows those that are taken"
+            )
 
 
 @command.command("test")

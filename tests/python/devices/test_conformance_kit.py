@@ -195,7 +195,14 @@ def test_list_tells_of_every_device():
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"), [("two words", "is not a letter"), ("gate", "exists")]
+    ("name", "problem"),
+    [
+        ("two words", "is not a letter"),
+        ("gate", "exists"),
+        ("cpu", "there is a device cpu already"),
+        ("dnnl", "choose another: 'tvmrt device list' shows"),
+        ("cmsis_nn", "there is a device cmsis-nn already"),
+    ],
 )
 def test_new_refuses_names_and_folders(tmp_path, name, problem):
     (tmp_path / "gate").mkdir()
@@ -203,3 +210,4 @@ def test_new_refuses_names_and_folders(tmp_path, name, problem):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert problem in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["gate"]
