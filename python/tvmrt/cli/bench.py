@@ -101,8 +101,8 @@ class Result:
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    profiled: bool, rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool,
-    **choices: Any,
+    profiled: bool, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
+    rpc_wait: float | None, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
@@ -115,7 +115,7 @@ def command(
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
-    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key)
+    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
     if rivals and choices["place"] is not None:
         raise click.UsageError("--against compares on this machine: leave --rpc out")
     if profiled and choices["place"] is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvmrt.cli import console, options
 from tvmrt.cli.board_place import IMAGE, BoardPlace, is_board
 from tvmrt.error import TVMError
 
@@ -18,11 +19,17 @@ if TYPE_CHECKING:
     from tvmrt.runtime.executor.base import Executor
 
 DEFAULT_PORT, DEFAULT_TRACKER_PORT = 9090, 9190
+DEFAULT_WAIT, LONGEST_WAIT = 600, 10_000_000
 
 
 def rpc_options(function: Callable) -> Callable:
     """Decorator: where to run, if not here."""
     for option in (
+        click.option(
+            "--rpc-wait", metavar="SECONDS",
+            type=options.FiniteRange(min=0, min_open=True, max=LONGEST_WAIT),
+            help=f"How long to wait for a free server of the tracker. Default: {DEFAULT_WAIT}.",
+        ),
         click.option(
             "--rpc-key", default="", metavar="KEY", help="The server's key, or the tracker's."
         ),
@@ -41,11 +48,13 @@ def rpc_options(function: Callable) -> Callable:
 
 
 def open_session(
-    rpc: str | None, rpc_tracker: str | None, rpc_key: str
+    rpc: str | None, rpc_tracker: str | None, rpc_key: str, rpc_wait: float | None
 ) -> RPCSession | BoardPlace | None:
     """Return the session that the options ask for; None if it runs here."""
-    from tvmrt.rpc import connect, connect_tracker
+    from tvmrt.rpc import connect
 
+    if rpc_wait is not None and not rpc_tracker:
+        raise click.UsageError("--rpc-wait is for a tracker's servers: give --rpc-tracker")
     if rpc and rpc_tracker:
         raise click.UsageError("give --rpc or --rpc-tracker, not both")
     if rpc and is_board(rpc):
@@ -58,13 +67,38 @@ def open_session(
         session = connect(*_address("--rpc", rpc, DEFAULT_PORT), rpc_key)
     elif rpc_tracker:
         address = _address("--rpc-tracker", rpc_tracker, DEFAULT_TRACKER_PORT)
-        session = connect_tracker(*address).request(rpc_key)
+        session = _request(address, rpc_key, rpc_wait or DEFAULT_WAIT)
     elif rpc_key:
         raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
     else:
         return None
     click.get_current_context().call_on_close(lambda: _close(session))
     return session
+
+
+def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
+    """Return a session with a server of a tracker; TimeoutError if none is free in time."""
+    from tvmrt.rpc import connect_tracker
+
+    line = connect_tracker(*address)
+    line.wait_timeout = seconds
+    if not line.summary()["queue_info"].get(key, {}).get("free"):
+        place = "{}:{}".format(*address)
+        console.note(
+            f"waits for a free server with the key '{key}' at the tracker {place}, "
+            f"{seconds:g} s at most"
+        )
+    try:
+        return line.request(key)
+    except TimeoutError as error:
+        owned = [one for one in line.summary()["server_info"] if one["key"] == f"server:{key}"]
+        remedy = (
+            f"{len(owned)} there {'has' if len(owned) == 1 else 'have'} it, in use: "
+            "wait longer by --rpc-wait"
+            if owned
+            else "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
+        )
+        raise TimeoutError(f"{error}; {remedy}") from error
 
 
 def _close(session: RPCSession) -> None:

@@ -69,7 +69,7 @@ def command(
     library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,
     outputs_file: Path | None, repeat: int,
     profile: bool, threads: int | None, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
-    as_json: bool,
+    rpc_wait: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, a .tar of tvmc compile, or on a board an .elf."""
     from tvmrt.cli.session import Session
@@ -89,7 +89,8 @@ def command(
     sound = inputs_file is not None and sounds.is_sound(inputs_file)
     made = inputs_file is None or picture or sound
     inputs = None if made else files.load_inputs(inputs_file)
-    session = Session(library, threads, place=remote.open_session(rpc, rpc_tracker, rpc_key))
+    place = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
+    session = Session(library, threads, place=place)
     if picture:
         inputs = images.load(inputs_file, session.largest_inputs(), layout, scale)
     elif sound:

@@ -48,7 +48,8 @@ STATE_IN_BYTES = "DynamicQuantizeLSTM"
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
-    rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool, **choices: Any,
+    rpc: str | None, rpc_tracker: str | None, rpc_key: str, rpc_wait: float | None,
+    as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Check every node of the network MODEL against onnxruntime, or LiteRT.
 
@@ -74,7 +75,7 @@ def command(
                 "was made of"
             )
         return verify_operators.check(model, as_json)
-    place = remote.open_session(rpc, rpc_tracker, rpc_key)
+    place = remote.open_session(rpc, rpc_tracker, rpc_key, rpc_wait)
     with console.progress(not as_json) as progress:
         choices["place"], choices["progress"] = place, progress
         rows, judge = compared(model, inputs_file, threads, outputs_only, choices)

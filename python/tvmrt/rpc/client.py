@@ -173,10 +173,18 @@ def connect(
 
 
 class TrackerSession:
-    """A line to a tracker, made by connect_tracker(): it hands out servers by their key."""
+    """A line to a tracker, made by connect_tracker(): it hands out servers by their key.
+
+    Attributes
+    ----------
+    wait_timeout
+        Seconds that request() waits for a free server at most; None, as it is at first, for no
+        limit.
+    """
 
     def __init__(self, addr: tuple[str, int]) -> None:
         self._addr = addr
+        self.wait_timeout: float | None = None
         self._socket: socket.socket | None = None
         self._connect()
 
@@ -191,9 +199,11 @@ class TrackerSession:
             self._socket.close()
             self._socket = None
 
-    def _ask(self, *message: Any) -> Any:
+    def _ask(self, *message: Any, end: float | None = None) -> Any:
+        """`end`: when the answer must be there; an OSError where it is not."""
         connected = self._connect() if self._socket is None else self._socket
         messages.send(connected, list(message))
+        connected.settimeout(None if end is None else max(end - time.monotonic(), 1e-3))
         return messages.receive(connected)
 
     def summary(self) -> dict[str, Any]:
@@ -235,17 +245,30 @@ class TrackerSession:
             Seconds after which the server ends the session; 0 for no limit.
         max_retry
             How often a server that cannot be reached is replaced by another.
+
+        Raises
+        ------
+        TimeoutError
+            If no server was free within `wait_timeout`.
         """
         last: Exception | None = None
+        wait = self.wait_timeout
+        end = None if wait is None else time.monotonic() + wait
         for _ in range(max_retry):
             try:
-                status, found = self._ask(messages.REQUEST, key, "", priority)
+                status, found = self._ask(messages.REQUEST, key, "", priority, end=end)
                 if status != messages.SUCCESS:
                     raise TVMError(f"RPCError: the tracker refuses: {found}")
                 host, port, match_key = found
                 return connect(host, port, match_key, session_timeout, session_constructor_args)
             except (OSError, TVMError) as error:
                 self.close()
+                if end is not None and time.monotonic() >= end:
+                    place = ":".join(map(str, self._addr))
+                    raise TimeoutError(
+                        f"no server with the key '{key}' was free within {wait:g} s at the tracker "
+                        f"{place}"
+                    ) from error
                 last = error
         raise TVMError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")
 

@@ -63,6 +63,34 @@ def test_run_where_a_tracker_finds_a_server(library, tmp_path, capsys):
         tracker.terminate()
 
 
+def test_wait_for_a_tracker_s_server_is_told_and_ends(library, capsys):
+    tracker = rpc.Tracker(port=0)
+    address = ("127.0.0.1", tracker.port)
+    server = rpc.Server(port=0, key="pi", tracker_addr=address, silent=True)
+    where = ["--rpc-tracker", f"127.0.0.1:{tracker.port}", "--rpc-wait", "0.2"]
+    run = ["run", str(library), "--random", *where, "--rpc-key"]
+    try:
+        busy = rpc.connect_tracker(*address).request("pi")
+        for key, remedy in (
+            ("pi", "1 there has it, in use: wait longer by --rpc-wait"),
+            ("pj", "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"),
+        ):
+            assert app.run([*run, key]) == app.CANNOT
+            place = f"at the tracker 127.0.0.1:{tracker.port}"
+            assert capsys.readouterr().err.splitlines() == [
+                f"tvmrt: note: waits for a free server with the key '{key}' {place}, 0.2 s at most",
+                f"tvmrt: error: no server with the key '{key}' was free within 0.2 s {place}; "
+                + remedy,
+            ]
+        line = rpc.connect_tracker(*address)
+        line.wait_timeout = 60  # it comes, and the wait is no limit of the session
+        busy.close()
+        assert line.request("pi").get_function("runtime.NumThreads")() > 0
+    finally:
+        server.terminate()
+        tracker.terminate()
+
+
 def test_verify(place, capsys):
     network = str(DIGITS / "digits_int8.onnx")
     assert app.run(["verify", network, "--outputs-only", *place]) == app.DONE
@@ -76,6 +104,7 @@ def test_verify(place, capsys):
         (["--rpc", "127.0.0.1:x"], "--rpc takes HOST:PORT, not '127.0.0.1:x'"),
         (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give --rpc or --rpc-tracker, not both"),
         (["--rpc-key", "k"], "--rpc-key needs --rpc or --rpc-tracker"),
+        (["--rpc", "a:1", "--rpc-wait", "1"], "--rpc-wait is for a tracker's servers"),
     ],
 )
 def test_refusals(tmp_path, options, text, capsys):
