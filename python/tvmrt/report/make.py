@@ -69,6 +69,5 @@ def report(
         data["timing"] = measure(executor, data["operators"])
         data["machine"] = {**machine(), "threads": num_threads()}
         flops = {"float32": data["machine"]["flops"], **(peaks or {})}
-        data["machine"]["peaks"] = flops
-        enter(data["operators"], flops, data["machine"]["bytes"])
+        data["machine"]["peaks"] = enter(data["operators"], flops, data["machine"]["bytes"])
     return Report(data)

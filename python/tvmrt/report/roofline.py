@@ -28,8 +28,11 @@ def bandwidth(threads: int) -> float:
     return 2 * source.nbytes / fastest
 
 
-def enter(operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbytes: float) -> None:
-    """Enter ``roofline``, the part, and ``bound``, what it is of, in rows that have ``seconds``.
+def enter(
+    operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbytes: float
+) -> dict[str, float]:
+    """Enter ``roofline``, the part, and ``bound``, what it is of, in rows that have ``seconds``;
+    return the peaks by precision that the parts are of.
 
     Parameters
     ----------
@@ -44,10 +47,12 @@ def enter(operators: Sequence[dict[str, Any]], flops: Mapping[str, float], nbyte
     best = dict(flops)
     timed = [row for row in operators if row.get("seconds")]
     for row in timed:
-        reached = 2 * row["macs"] / row["seconds"]
-        best[row["precision"]] = max(best.get(row["precision"], 0.0), reached)
+        if row["macs"]:
+            reached = 2 * row["macs"] / row["seconds"]
+            best[row["precision"]] = max(best.get(row["precision"], 0.0), reached)
     for row in timed:
         multiplying = 2 * row["macs"] / best[row["precision"]] if row["macs"] else 0.0
         moving = row["moved_bytes"] / nbytes
         row["roofline"] = max(multiplying, moving) / row["seconds"]
         row["bound"] = "arithmetic" if multiplying > moving else "memory"
+    return best

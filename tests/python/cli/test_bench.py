@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.cli import bench, main
+from tvmrt import processor
+from tvmrt.cli import bench, main, roofline
 from tvmrt.report.roofline import enter
 
 
@@ -82,9 +83,17 @@ def test_part_of_the_roofline_is_the_longer_of_two_least_times():
         {"precision": "int8", "macs": 600, "moved_bytes": 0, "seconds": 1.0},  # beyond the peak
         {"precision": "float32", "macs": 5, "moved_bytes": 5},  # not timed
     ]
-    enter(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
+    peaks = enter(rows, {"float32": 500.0, "int8": 1000.0}, 100.0)
+    assert peaks == {"float32": 500.0, "int8": 1200.0}  # what the parts are of
     assert [row.get("roofline") for row in rows] == [0.5, 0.5, 1.0, None]
     assert [row.get("bound") for row in rows] == ["arithmetic", "memory", "arithmetic", None]
+
+
+@pytest.mark.skipif("amx_int8" not in processor.flags(), reason="no matrices of bytes here")
+def test_the_peak_of_bytes_is_by_what_networks_run_by(monkeypatch):
+    by_vectors = roofline.peaks(["int8"])["int8"]  # TVMRT_TARGET is native in these tests
+    monkeypatch.delenv("TVMRT_TARGET")
+    assert roofline.peaks(["int8"])["int8"] > 1.5 * by_vectors  # some four times it
 
 
 def test_compiled_networks_and_other_machines_are_not_profiled(tmp_path, capsys):

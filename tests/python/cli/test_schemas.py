@@ -80,6 +80,7 @@ def test_run_profile_and_bench(held, folder):
     work = [row for row in network["operators"] if row["macs"]]
     assert set(peaks) == {row["precision"] for row in work} and "bfloat16" in peaks
     assert all(row["roofline"] > 0 and row["seconds"] > 0 for row in network["operators"])
+    assert all(row["flops"] <= peaks[row["precision"]] for row in work)
     # in the same unit, however busy this machine was with one of them
     assert sum(row["seconds"] for row in work) < 500 * network["timings"][0]["median"]
 
