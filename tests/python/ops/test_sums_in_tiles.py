@@ -9,6 +9,7 @@ import pytest
 from quant_case import LAYERS, Net, scalar
 
 from tvmrt import pipeline
+from tvmrt.codegen.c.text import LINE
 from tvmrt.codegen.loops.pair_factors import pair_factors
 from tvmrt.ir import DTYPES
 
@@ -63,6 +64,20 @@ def test_what_is_read_twice_is_stored(tmp_path):
     y = net.dequantize(y, scalar(0.031), ZEROS["uint8"])
     net.output(net.quantize(net.node("Add", y, y), scalar(0.06), np.uint8(3)), "twice")
     net.check(tmp_path, steps=0, share=0)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "cortex-m4", "cortex-m55"])
+def test_lines_of_c_are_short(target):
+    net = Net()
+    net.output(residual(net, *SUMS["whole vectors"]))
+    files = pipeline.compile(net.model(), target=target).sources.files
+    lines = [
+        line
+        for name, text in files.items()
+        if name.endswith((".c", ".h"))
+        for line in text.split("\n")
+    ]
+    assert [line for line in lines if len(line) > LINE] == []
 
 
 @pytest.mark.parametrize("op", ["qadd", "qmul"])

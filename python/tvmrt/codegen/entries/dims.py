@@ -24,10 +24,10 @@ from tvmrt.ir.extent import (
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Access, Buffer, Program
 
-from ..c.text import call, print_fields, rows, wrap
+from ..c.text import LINE, call, print_fields, rows, wrap
 from ..c.writer import Parameter, c_string
 
-PIECE = 80  # characters of a string on a line
+PIECE = 80  # characters of a string on a line, which may have more by what is escaped
 ABOUT = "dims"  # the constant in generated C
 TAKES = "(const TVMValue *args, int32_t *sizes)"
 REFUSED = "refuse_sizes(args, sizes)"
@@ -119,8 +119,14 @@ def print_struct(program: Program, text: str) -> list[str]:
 
 def string_pieces(text: str) -> list[str]:
     """The lines of a long string of C."""
-    parts = [c_string(text[i : i + PIECE]) for i in range(0, len(text), PIECE)]
-    return [f"    {part}" for part in parts[:-1]] + [f"    {parts[-1]};"]
+    pieces, at = [], 0
+    while at < len(text):
+        count = PIECE
+        while len(piece := f"    {c_string(text[at : at + count])}") >= LINE:
+            count -= 1
+        pieces.append(piece)
+        at += count
+    return [*pieces[:-1], f"{pieces[-1]};"]
 
 
 def _tensors(

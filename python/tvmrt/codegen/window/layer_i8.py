@@ -17,7 +17,7 @@ from tvmrt.ir.extent import Extent, most
 from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.tuned import Choice
 
-from ..c.text import braces, initializer
+from ..c.text import braces, initializer, wrap
 from .layer_f32 import MOST_THREADS, enough_work
 from .matrices_i8 import NEAR_WEIGHTS, is_far, looks_ahead, members_of_matrices
 from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
@@ -321,21 +321,24 @@ class ConvI8:
         return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
 
     def _definition(self, size: tuple[int, int]) -> str:
-        name, signed = self._tile_name(size), int(self.x_signed)
-        if self.fmt.matrices and not self.depthwise:
-            plus = f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
-            kind = f"{signed}, {plus}, {int(self.plane)}, {int(is_far(self))}"
-            return f"TVMRT_DEFINE_TILE_I8_AMX({name}, {size[0]}, {size[1]}, {kind})"
+        macro, numbers = self._macro(size)
+        return "\n".join(wrap(macro, [self._tile_name(size), *numbers], ""))
+
+    def _macro(self, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
+        """The macro that defines a tile, and its arguments behind the tile's name."""
+        signed, plus = int(self.x_signed), f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+        if self.depthwise:
+            shape = (self.depthwise_rows, self.depthwise_taps[1])
+            steps = (self.window.stride[2], self.window.dilation[2])
+            sizes = (*shape, *steps, size[1], size[0], self.parts)
+            return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed)
+        if self.fmt.matrices:
+            kind = (signed, plus, int(self.plane), int(is_far(self)))
+            return "TVMRT_DEFINE_TILE_I8_AMX", (*size, *kind)
         if self.plus:
-            kind = f"{signed}, {int(self.shares)}, TVMRT_PLUS_{self.plus.upper()}"
-            return f"TVMRT_DEFINE_TILE_I8_OF({name}, {size[0]}, {size[1]}, {kind})"
-        if not self.depthwise:
-            part = "_SHARED" if self.shares else ""
-            return f"TVMRT_DEFINE_TILE_I8{part}({name}, {size[0]}, {size[1]}, {signed})"
-        shape = (self.depthwise_rows, self.depthwise_taps[1])
-        steps = (self.window.stride[2], self.window.dilation[2])
-        numbers = (*shape, *steps, size[1], size[0], self.parts)
-        return f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {', '.join(map(str, numbers))}, {signed})"
+            return "TVMRT_DEFINE_TILE_I8_OF", (*size, signed, int(self.shares), plus)
+        part = "_SHARED" if self.shares else ""
+        return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile functions; a file holds each line once."""

@@ -19,6 +19,7 @@ from tvmrt.ir import Node
 from tvmrt.ir.quantized import storage_range
 
 from ..c.initializers import number
+from ..c.text import braces
 from ..loops.pair_factors import pair_factors
 
 FIRST = 2.0**23  # from which to 2^24 all floats are the integers
@@ -49,7 +50,7 @@ class QuickSum:
         """The struct's initialiser in C."""
         *numbers, high = astuple(self)
         bits = int(np.float32(high).view(np.int32))
-        return f"{{{', '.join(map(number, numbers))}, 0x{bits:08X}}}"
+        return braces([*map(number, numbers), f"0x{bits:08X}"])
 
     def results(self, q: np.ndarray) -> np.ndarray:
         """What tiles make of integers and of all bytes, as those less their type's least: bytes of

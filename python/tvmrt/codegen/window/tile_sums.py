@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmrt.ir import Node
 
 from ..c.initializers import number, range_initializer
+from ..c.text import initializer
 from ..loops.pair_factors import pair_factors
 
 PRODUCTS = ("qconv", "qmatmul")
@@ -56,4 +57,4 @@ def plus_initializer(node: Node, other: int) -> str:
         "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
         "range": range_initializer(attrs),
     }  # fmt: skip
-    return f"{{{', '.join(f'.{name} = {text}' for name, text in members.items())}}}"
+    return initializer(members)

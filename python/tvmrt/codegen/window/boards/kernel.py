@@ -12,6 +12,7 @@ import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
+from ...c.text import call
 from .shape import MicroShape, Ring, Windows
 
 
@@ -83,7 +84,7 @@ class MicroKernel(Generic[Layer]):
 
     def call(self, layer: Layer, address: str) -> str:
         """The C expression that computes a layer at an address, whose tensors are ``data``."""
-        return f"{self.name}_run({', '.join([address, '&data', *self.more(layer)])})"
+        return call(f"{self.name}_run", address, "&data", *self.more(layer))
 
 
 class Kernels(dict[str, MicroKernel[Layer]]):
