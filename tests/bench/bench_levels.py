@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.cli.describe.elf import ElfFile
+from tvmrt.cli.elf import ElfFile
 from tvmrt.contrib.graph_executor import GraphModule
 
 BATCH_SECONDS = 0.01

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tvmrt.cli.call_graph import CallGraph, Depth
-from tvmrt.cli.describe.elf import TYPE_SYMBOLS, ElfFile, part_of
+from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, part_of
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.export.firmware_build import CFLAGS, tools_of

@@ -13,8 +13,8 @@ from typing import Any
 
 from tvmrt.cli import console
 from tvmrt.cli.call_graph import Depth
-from tvmrt.cli.describe import Table
 from tvmrt.cli.footprint import Footprint, FunctionCost, measure
+from tvmrt.cli.table import Table
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 

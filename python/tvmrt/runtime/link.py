@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tvmrt import libinfo
+from tvmrt.installed import find_include_path
 
 __all__ = ["link_shared", "unpack"]
 
@@ -31,7 +31,7 @@ def link_shared(file: str) -> str:
         inputs = _to_compile(path, Path(folder)) if path.suffix == ".tar" else [path]
         output = Path(folder) / library.name
         headers = sorted({header.parent for header in Path(folder).rglob("*.h")})
-        includes = [f"-I{include}" for include in [*headers, *libinfo.find_include_path()]]
+        includes = [f"-I{include}" for include in [*headers, *find_include_path()]]
         _run([_compiler(), "-shared", "-fPIC", "-O2", *includes, "-o", output, *inputs])
         staged = library.with_name(f"{library.name}.{os.getpid()}.part")
         shutil.copy(output, staged)

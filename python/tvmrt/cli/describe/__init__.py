@@ -7,10 +7,11 @@ ValueError with the place.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tvmrt.cli.table import Table
 
 FORMATS = {
     ".onnx": "tvmrt.cli.describe.onnx_model",
@@ -20,15 +21,6 @@ FORMATS = {
     ".params": "tvmrt.cli.describe.params",
     ".json": "tvmrt.cli.describe.graph_json",
 }
-
-
-@dataclass
-class Table:
-    """Rows of equal length under named columns; columns in ``left`` hold words, others numbers."""
-
-    columns: Sequence[str]
-    rows: list[Sequence[Any]]
-    left: Sequence[str] = ()
 
 
 @dataclass

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table, dims, graph_json, manifest, package, params
+from tvmrt.cli.describe import Description, dims, graph_json, manifest, package, params
+from tvmrt.cli.table import Table
 from tvmrt.runtime.package import is_package
 
 METADATA = "metadata.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmrt.cli.describe import Table
+from tvmrt.cli.table import Table
 
 
 def tables(said: dict[str, Any], behind: str = "") -> dict[str, Table]:

@@ -9,7 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table, manifest
+from tvmrt.cli.describe import Description, manifest
+from tvmrt.cli.table import Table
 
 BITS = re.compile(r"[a-z]+(\d+)(?:x(\d+))?")
 

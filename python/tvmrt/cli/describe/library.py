@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.cli.describe import Description, Table, dims, graph_json, manifest, params
-from tvmrt.cli.describe.elf import UNDEFINED, ElfFile
+from tvmrt.cli.describe import Description, dims, graph_json, manifest, params
 from tvmrt.cli.describe.stream import Stream
+from tvmrt.cli.elf import UNDEFINED, ElfFile
+from tvmrt.cli.table import Table
 from tvmrt.codegen.manifest import SYMBOL as MANIFEST
 
 BLOB = "__tvm_dev_mblob"

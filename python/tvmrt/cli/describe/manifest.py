@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.cli.describe import Description
-from tvmrt.cli.describe.elf import TYPE_SYMBOLS, ElfFile, Symbol
+from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, Symbol
 from tvmrt.codegen import manifest
 from tvmrt.codegen.options import prefix_of
 

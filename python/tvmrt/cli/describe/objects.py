@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tvmrt.cli.describe.elf import (
+from tvmrt.cli.elf import (
     BIND_GLOBAL,
     BIND_WEAK,
     TYPE_DYNAMIC_SYMBOLS,

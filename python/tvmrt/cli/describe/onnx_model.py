@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.cli import networks
-from tvmrt.cli.describe import Description, Table
+from tvmrt.cli.describe import Description
+from tvmrt.cli.table import Table
 
 
 def _operator_name(node) -> str:

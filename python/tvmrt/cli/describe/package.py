@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tvmrt.cli.describe import Description, Table, graph_json, library, params
+from tvmrt.cli.describe import Description, graph_json, library, params
+from tvmrt.cli.table import Table
 from tvmrt.runtime.package import NETWORK, read_package
 
 

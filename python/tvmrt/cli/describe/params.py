@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.cli.describe import Description, Table
+from tvmrt.cli.describe import Description
 from tvmrt.cli.describe.stream import Stream
+from tvmrt.cli.table import Table
 
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
 TENSOR_MAGIC = 0xDD5E40F096B4A13F

@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table
+from tvmrt.cli.describe import Description
+from tvmrt.cli.table import Table
 
 
 def _import_verdict(path: Path) -> dict[str, Any]:
