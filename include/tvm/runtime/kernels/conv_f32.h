@@ -110,7 +110,7 @@ TVMRT_INLINE int tvmrt_conv_f32_runs(tvmrt_copy_fn copy, const tvmrt_job_f32* jo
 }
 
 /*! \brief What is computed at a time: rows of all images, pixels of each row. */
-typedef struct {
+typedef struct tvmrt_conv_f32_part {
   int64_t row_begin, row_end;
   int64_t pixel_begin, pixel_end;
   int then; /* so many channels of the group follow behind those of the part, or 0 */

@@ -30,7 +30,7 @@
 enum { TVMRT_DEPTHWISE_ROWS = 16 };
 
 /*! \brief What a tile function works on: the input rows under one output row. */
-typedef struct {
+typedef struct tvmrt_depthwise_f32_rows {
   const tvmrt_layer_f32* layer;
   const tvmrt_data_f32* data;
   /*! \brief Bounds, infinite unless this is the last pass. */
@@ -58,7 +58,7 @@ typedef void (*tvmrt_depthwise_f32_fn)(const tvmrt_depthwise_f32_rows* rows, int
                                        int pixels, const float* residual, float* out);
 
 /* What the inner loops need of a layer: a copy that no store can change, to stay in registers. */
-typedef struct {
+typedef struct tvmrt_depthwise_f32_sizes {
   intptr_t x_stride, y_stride, residual_stride;
   intptr_t kernel, stride, dilation;
   float lo, hi;
@@ -249,14 +249,14 @@ typedef struct {
 /* clang-format on */
 
 /*! \brief The instance that a layer runs on. */
-typedef struct {
+typedef struct tvmrt_depthwise_f32_tile {
   int32_t lanes;
   int32_t width;
   tvmrt_depthwise_f32_fn run;
 } tvmrt_depthwise_f32_tile;
 
 /*! \brief What all tasks share. */
-typedef struct {
+typedef struct tvmrt_depthwise_f32_job {
   const tvmrt_layer_f32* layer;
   const tvmrt_depthwise_f32_tile* tile;
   const tvmrt_data_f32* data;

@@ -43,7 +43,7 @@ typedef struct tvmrt_data_f32 {
 } tvmrt_data_f32;
 
 /*! \brief What all tasks of a layer by register tiles share. */
-typedef struct {
+typedef struct tvmrt_job_f32 {
   const tvmrt_layer_f32* layer;
   const tvmrt_tiles_f32* tiles;
   const tvmrt_data_f32* data;
@@ -58,7 +58,7 @@ static inline int tvmrt_packed_f32(const tvmrt_job_f32* job) {
 enum { TVMRT_SEGMENTS_F32 = 9 };
 
 /*! \brief The rows that a task reads, and the segments of the row that it is at. */
-typedef struct {
+typedef struct tvmrt_rows_f32 {
   tvmrt_row_reader reader;
   tvmrt_segment_f32* segments;
   void* scratch;

@@ -16,7 +16,7 @@
  * which it has scratch; at least as many rows as a tile has. */
 
 /*! \brief The scratch of a task: a panel of b, and rows of a that were rounded. */
-typedef struct {
+typedef struct tvmrt_matmul_bf16_scratch {
   int32_t* panel;
   int32_t* rows;
   int each; /*!< Words a pair in the rows. */

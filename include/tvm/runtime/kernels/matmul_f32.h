@@ -26,7 +26,7 @@ typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
  * \brief A matrix product over two batch dimensions (1 where not needed); all strides are in
  * floats and may be 0.
  */
-typedef struct {
+typedef struct tvmrt_matmul_f32_layer {
   int32_t batch[2];
   int32_t m, n, k;
   int64_t a_batch[2], b_batch[2], y_batch[2], residual_batch[2];
@@ -49,7 +49,7 @@ enum { TVMRT_MATMUL_FEW_ROWS = 4 };
  * with others: as long as some sixteen rows take. */
 enum { TVMRT_MATMUL_MANY_ROWS = 64 };
 
-typedef struct {
+typedef struct tvmrt_matmul_f32_job {
   const tvmrt_matmul_f32_layer* layer;
   const tvmrt_tiles_f32* tiles;
   const tvmrt_data_f32* data;
@@ -186,7 +186,7 @@ static inline void tvmrt_matmul_f32_row(const tvmrt_matmul_f32_job* job, int64_t
 }
 
 /* What is read after a block of columns: rows of so many floats, which tiles fetch meanwhile. */
-typedef struct {
+typedef struct tvmrt_matmul_f32_ahead {
   const float* from;
   int64_t stride;
   int32_t rows, floats;

@@ -16,7 +16,7 @@
 #include "scalar/math.h"
 #include "tile/f32.h"
 
-typedef struct {
+typedef struct tvmrt_pool_f32_job {
   const tvmrt_pool_layer* layer;
   const float* x;
   float* y;

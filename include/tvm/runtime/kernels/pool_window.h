@@ -29,7 +29,7 @@ typedef struct tvmrt_pool_layer {
 } tvmrt_pool_layer;
 
 /*! \brief The elements of one output's window that lie inside the input. */
-typedef struct {
+typedef struct tvmrt_pool_window {
   intptr_t at;      /*!< Elements of the input in front of the first one. */
   intptr_t row;     /*!< And in front of the first row. */
   int32_t count[3]; /*!< How many there are in each dimension. */

@@ -29,7 +29,7 @@ typedef enum {
 } tvmrt_trace_type;
 
 /*! \brief A tensor that is recorded, but for its place. */
-typedef struct {
+typedef struct tvmrt_traced_tensor {
   uint16_t op, result;
   uint8_t type;        /*!< tvmrt_trace_type */
   uint8_t bytes;       /*!< Of one element: 1, 2, 4 or 8. */

@@ -39,7 +39,7 @@ typedef struct tvmrt_winograd_f32 {
   int64_t work; /*!< As tvmrt_launch() counts it. */
 } tvmrt_winograd_f32;
 
-typedef struct {
+typedef struct tvmrt_winograd_job {
   const tvmrt_winograd_f32* layer;
   const tvmrt_tiles_f32* tiles;
   const tvmrt_data_f32* data;
@@ -49,7 +49,7 @@ typedef struct {
 enum { TVMRT_WINOGRAD_EDGE = 6 };
 
 /* Where a square lies, and how much of its input and output there is. */
-typedef struct {
+typedef struct tvmrt_winograd_square {
   int64_t first; /* Of the input the first pixel under the square, which may be padding. */
   int row[2];    /* Of the rows under it those of the input: [begin, end). */
   int column[2];
@@ -59,7 +59,7 @@ typedef struct {
 } tvmrt_winograd_square;
 
 /* What is computed: squares [begin, end), and of them output channels [c_begin, c_end). */
-typedef struct {
+typedef struct tvmrt_winograd_part {
   int64_t begin, end;
   int c_begin, c_end;
 } tvmrt_winograd_part;

@@ -15,7 +15,7 @@
 #include "../scalar/compiler.h"
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides of pixels are in floats. */
-typedef struct {
+typedef struct tvmrt_deform_f32_layer {
   int32_t channels;
   int32_t groups;
   /*! \brief Parts of the channels with offsets of their own. */

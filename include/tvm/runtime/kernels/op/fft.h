@@ -16,7 +16,7 @@
 enum { TVMRT_FFT_STAGES = 16 };
 
 /*! \brief What a length asks for; tables are pairs like the numbers, e ^ (-2 pi i k / size). */
-typedef struct {
+typedef struct tvmrt_fft {
   int32_t size; /* complex numbers, half of the length */
   int32_t stages;
   int32_t inverse;
@@ -26,7 +26,7 @@ typedef struct {
 } tvmrt_fft;
 
 /* How often a run of inner transforms stands in the input: the digits of a place, counted up. */
-typedef struct {
+typedef struct tvmrt_fft_places {
   int32_t digits[TVMRT_FFT_STAGES];
   int32_t strides[TVMRT_FFT_STAGES];
 } tvmrt_fft_places;

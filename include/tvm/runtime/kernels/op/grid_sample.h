@@ -15,7 +15,7 @@ typedef enum { TVMRT_SAMPLE_NEAREST, TVMRT_SAMPLE_LINEAR, TVMRT_SAMPLE_CUBIC } t
 typedef enum { TVMRT_OUTSIDE_ZERO, TVMRT_OUTSIDE_BORDER, TVMRT_OUTSIDE_REFLECT } tvmrt_outside;
 
 /*! \brief Sizes of a layer; triples are {depth, height, width}, strides are in floats. */
-typedef struct {
+typedef struct tvmrt_grid_sample_f32_layer {
   tvmrt_sample_mode mode;
   tvmrt_outside outside;
   /*! \brief Whether -1 and 1 are the centres of the outermost pixels instead of their edges. */
@@ -31,7 +31,7 @@ typedef struct {
 } tvmrt_grid_sample_f32_layer;
 
 /* Along one axis: elements (-1: zero) and their weights. */
-typedef struct {
+typedef struct tvmrt_sample_taps {
   int32_t count;
   int32_t at[4];
   float weight[4];

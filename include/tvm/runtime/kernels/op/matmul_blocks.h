@@ -29,7 +29,7 @@ enum {
  *
  * A byte i of a block has the weights i, i + bytes, ... of the block, the first in its lowest bits.
  */
-typedef struct {
+typedef struct tvmrt_matmul_blocks_layer {
   int64_t m;
   int32_t n;
   int32_t k;
@@ -40,7 +40,7 @@ typedef struct {
   float point;
 } tvmrt_matmul_blocks_layer;
 
-typedef struct {
+typedef struct tvmrt_matmul_blocks_job {
   const tvmrt_matmul_blocks_layer* layer;
   const float* x;
   const uint8_t* w;
@@ -92,7 +92,7 @@ TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float
 }
 
 /*! \brief The sums of some columns and rows. */
-typedef struct {
+typedef struct tvmrt_block_sums {
   tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
 } tvmrt_block_sums;
 
@@ -200,7 +200,7 @@ typedef uint32_t tvmrt_block_word __attribute__((vector_size(TVMRT_WORD_BYTES)))
 
 /*! \brief x in the order of the words' numbers: for each vector of words their sum times the zero
  * point, negative, then the vectors for the numbers in the lowest bits, the next ones, ... */
-typedef struct {
+typedef struct tvmrt_block_row {
   float at[TVMRT_WORDS_MOST + TVMRT_WORDS_MOST / 4];
 } tvmrt_block_row;
 
@@ -283,7 +283,7 @@ TVMRT_INLINE void tvmrt_add_words(const tvmrt_matmul_blocks_job* job, int bits, 
 }
 
 /*! \brief Part of a row in order, in whichever way its numbers meet the weights. */
-typedef union {
+typedef union tvmrt_ordered_row {
   tvmrt_block_row floats;
 #if TVMRT_BLOCK_DIGITS
   tvmrt_digits_row digits;

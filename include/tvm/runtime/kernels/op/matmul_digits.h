@@ -37,7 +37,7 @@ enum {
   TVMRT_DIGITS_COLUMNS = 4 /*!< Columns that are computed together, at most. */
 };
 
-typedef struct {
+typedef struct tvmrt_block_digits {
   int32_t offset[16]; /*!< Of each lane: the sum of its numbers times the zero point, negative. */
   /*! \brief Highest first; of the numbers that meet low bits, and of those that meet high ones. */
   int8_t digit[3][2][TVMRT_DIGITS_BYTES];
@@ -45,7 +45,7 @@ typedef struct {
 } tvmrt_block_digits;
 
 /*! \brief Part of a row in order. */
-typedef struct {
+typedef struct tvmrt_digits_row {
   tvmrt_block_digits at[TVMRT_DIGITS_MOST];
 } tvmrt_digits_row;
 

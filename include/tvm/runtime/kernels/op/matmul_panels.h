@@ -24,7 +24,7 @@ enum {
   TVMRT_PANEL_PARTS = 4
 };
 
-typedef struct {
+typedef struct tvmrt_matmul_panels_job {
   tvmrt_matmul_blocks_job blocks;
   const tvmrt_tiles_f32* tiles;
 } tvmrt_matmul_panels_job;
@@ -55,7 +55,7 @@ TVMRT_INLINE void tvmrt_transpose_bytes(uint8_t from[TVMRT_PANEL_COLUMNS][TVMRT_
 }
 
 /*! \brief What 16 columns have for a block: scales, and what they take away. */
-typedef struct {
+typedef struct tvmrt_panel_scales {
   float scales[TVMRT_PANEL_COLUMNS];
   float shifts[TVMRT_PANEL_COLUMNS];
 } tvmrt_panel_scales;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /*! \brief The grams that are counted. */
-typedef struct {
+typedef struct tvmrt_ngrams {
   int32_t rows, length;  /*!< Of the numbers. */
   int32_t least, most;   /*!< Numbers in a gram. */
   int32_t skips;         /*!< Most numbers that are left out between two of a gram. */

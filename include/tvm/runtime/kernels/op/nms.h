@@ -11,7 +11,7 @@
 #include "../scalar/compiler.h"
 
 /*! \brief Sizes of a layer, and what decides which boxes stay. */
-typedef struct {
+typedef struct tvmrt_nms_layer {
   int32_t batch;
   int32_t classes;
   int32_t boxes;
@@ -28,7 +28,7 @@ typedef struct {
 } tvmrt_nms_layer;
 
 /* Lower and upper edge, left and right edge. */
-typedef struct {
+typedef struct tvmrt_nms_box {
   float y0, x0, y1, x1;
 } tvmrt_nms_box;
 

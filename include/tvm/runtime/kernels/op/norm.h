@@ -29,7 +29,7 @@ static inline float tvmrt_row_deviation_f32(const float* x, float mean, int64_t 
 }
 
 /*! \brief Normalisation of the rows of [rows][n]. */
-typedef struct {
+typedef struct tvmrt_layer_norm_f32_layer {
   int64_t rows;
   int64_t n;
   /*! \brief Distance of rows in x and y, in floats. */
@@ -41,7 +41,7 @@ typedef struct {
   int32_t centre;
 } tvmrt_layer_norm_f32_layer;
 
-typedef struct {
+typedef struct tvmrt_layer_norm_f32_job {
   const tvmrt_layer_norm_f32_layer* layer;
   const float* x;
   const float* scale;
@@ -89,7 +89,7 @@ static inline int tvmrt_layer_norm_f32(const tvmrt_layer_norm_f32_layer* layer, 
 /* ---- instance and group norm, channels last ---- */
 
 /*! \brief Normalisation of [batch][pixels][channels] over pixels and the channels of a group. */
-typedef struct {
+typedef struct tvmrt_group_norm_f32_layer {
   int64_t batch;
   int64_t pixels;
   int32_t channels;
@@ -172,7 +172,7 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
 /* ---- local response norm ---- */
 
 /*! \brief Channels of [pixels][channels] divided by a power of their neighbours' squares. */
-typedef struct {
+typedef struct tvmrt_lrn_f32_layer {
   int64_t pixels;
   int32_t channels;
   int32_t x_stride;
@@ -184,7 +184,7 @@ typedef struct {
   float bias;
 } tvmrt_lrn_f32_layer;
 
-typedef struct {
+typedef struct tvmrt_lrn_f32_job {
   const tvmrt_lrn_f32_layer* layer;
   const float* x;
   float* y;

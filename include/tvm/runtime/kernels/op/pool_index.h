@@ -16,7 +16,7 @@
 #include "indexing.h"
 
 /*! \brief A pooling layer. */
-typedef struct {
+typedef struct tvmrt_pool_index_layer {
   tvmrt_window window; /*!< Its images are the planes. */
   /*! \brief Distance, in places, of neighbours along each dimension of the input. */
   int64_t place[3];

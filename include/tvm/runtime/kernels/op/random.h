@@ -15,7 +15,7 @@
 #include "../scalar/math.h"
 
 /*! \brief A sequence of random numbers, and how they lie. */
-typedef struct {
+typedef struct tvmrt_random {
   uint32_t seed, stream;
   uint32_t run; /*!< Which part of the sequence; another one for each run. */
 } tvmrt_random;

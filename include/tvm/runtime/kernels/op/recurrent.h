@@ -30,7 +30,7 @@
 #include "../tile/f32.h"
 
 /*! \brief One direction of a recurrent layer; distances are in floats. */
-typedef struct {
+typedef struct tvmrt_recurrent_f32_layer {
   int32_t batch;
   int32_t hidden;
   /*! \brief Whether the last step of each sequence comes first. */
@@ -46,7 +46,7 @@ typedef struct {
 
 /* Weights, states and results of one call; see the cells. The number of steps is not the layer's, which is
  * then a constant where a run chooses how many there are. */
-typedef struct {
+typedef struct tvmrt_recurrent_f32_job {
   int32_t steps;
   const float* x;
   const float* r;

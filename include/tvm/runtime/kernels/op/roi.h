@@ -14,7 +14,7 @@
 #include "indexing.h"
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides are in floats. */
-typedef struct {
+typedef struct tvmrt_roi_f32_layer {
   int32_t images;
   int32_t channels;
   int32_t in[2];
@@ -35,7 +35,7 @@ typedef struct {
 enum { TVMRT_ROI_MAX_SAMPLES = 4096 };
 
 /* Along one axis: the two pixels around a place and their weights; all zero outside. */
-typedef struct {
+typedef struct tvmrt_roi_pair {
   int32_t low, high;
   float low_weight, high_weight;
 } tvmrt_roi_pair;

@@ -35,7 +35,7 @@ static inline int32_t tvmrt_signal_auto_scale(const int16_t* x, int16_t* y, int6
 }
 
 /*! \brief A filter bank: two weights a frequency, one for a channel and one for the next. */
-typedef struct {
+typedef struct tvmrt_signal_bank {
   const int16_t* weights;
   const int16_t* unweights; /* what the same frequency gives to the next channel */
   const int16_t* first;     /* first frequency of each channel */

@@ -202,7 +202,7 @@ static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
 }
 
-typedef struct {
+typedef struct tvmrt_softmax_f32_job {
   const float* x;
   float* y;
   int64_t outer, n, inner;

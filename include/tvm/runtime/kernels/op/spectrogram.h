@@ -11,7 +11,7 @@
 #include "fft.h"
 
 /*! \brief What is transformed. */
-typedef struct {
+typedef struct tvmrt_spectrogram_f32_layer {
   int32_t channels; /* of the signal, side by side */
   int32_t frames;
   int32_t step;    /* samples from one frame to the next */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /*! \brief A tensor [outer][count][inner] whose `count` slices are compared, and where results go. */
-typedef struct {
+typedef struct tvmrt_unique_layer {
   int32_t outer;
   int32_t count;
   int32_t inner;

@@ -21,7 +21,7 @@
 enum { TVMRT_AMX_ROWS = 16, TVMRT_AMX_BYTES = 64 };
 
 /*! \brief What LDTILECFG reads. */
-typedef struct {
+typedef struct tvmrt_amx_config {
   uint8_t palette, start_row, reserved[14];
   uint16_t bytes[16];
   uint8_t rows[16];

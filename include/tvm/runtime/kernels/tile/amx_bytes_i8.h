@@ -48,7 +48,7 @@ TVMRT_INLINE __m512i tvmrt_amx_i8_floats(__m512i bytes, __m512i order, __m512i h
 }
 
 /* The pixels of a tile that are stored, one after the other, and their places in the output. */
-typedef struct {
+typedef struct tvmrt_amx_i8_places {
   const int32_t* sums;
   int32_t pixel, end, place;
   int32_t column, valid,
@@ -88,7 +88,7 @@ TVMRT_INLINE void tvmrt_amx_i8_next(tvmrt_amx_i8_places* p) {
 }
 
 /* What sums become bytes by, ready for all pixels of a call. */
-typedef struct {
+typedef struct tvmrt_amx_i8_out {
   __m512 scale[4], lo, hi, fa, fb, zero, low;
   __m512 round, most, last; /* of quick sums */
   __m512i order[4], bias[4], high;

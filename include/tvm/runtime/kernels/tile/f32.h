@@ -43,7 +43,7 @@
  * \brief One contiguous run of input under the first pixel of a row, and where its weights begin
  * in a block.
  */
-typedef struct {
+typedef struct tvmrt_segment_f32 {
   /*!
    * \brief First float of the run; tile t of the row finds its own at x + x_offset + t * x_stride.
    */
@@ -53,7 +53,7 @@ typedef struct {
 } tvmrt_segment_f32;
 
 /*! \brief What all tiles of a row share. Lengths and strides are in floats. */
-typedef struct {
+typedef struct tvmrt_tile_f32 {
   const tvmrt_segment_f32* segments;
   int64_t segment_count;
   /*! \brief Floats in a run: KW * IC, or IC where the window's columns do not touch. */
@@ -258,7 +258,7 @@ enum { TVMRT_TILE_WIDTHS = 4 };
 enum { TVMRT_PIXELS_BEHIND = 15 };
 
 /*! \brief What tiles of pairs ask of those who call them. */
-typedef struct {
+typedef struct tvmrt_pairs_f32 {
   int32_t wide; /*!< 1: a pair of the input is two words. */
   /*! \brief Called on a task's thread before its first tile, with the pixels of the widest and the
    * pairs of a run, and after its last; both or neither. Tiles may then read TVMRT_PIXELS_BEHIND
@@ -271,7 +271,7 @@ typedef struct {
  * \brief The tiles with which a layer covers its rows, picked by
  * tvmrt.codegen.window.tiles_f32.choose_tiles.
  */
-typedef struct {
+typedef struct tvmrt_tiles_f32 {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */
   int32_t block;
   /*! \brief Blocks whose weights stay in the cache while the pixels pass by. */
@@ -292,7 +292,7 @@ typedef struct {
 } tvmrt_tiles_f32;
 
 /*! \brief A row of pixels times a range of channels: the arguments of tvmrt_tile_row_f32. */
-typedef struct {
+typedef struct tvmrt_tile_row_f32_args {
   const tvmrt_tiles_f32* tiles;
   tvmrt_tile_f32 tile;
   /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
