@@ -43,9 +43,13 @@ PARALLEL_WORK = 2000 * 4 * 16
 
 
 def print_layer(
-    f: FunctionWriter, declared: str, fields: Mapping[str, object], work: Whole | None = None
+    f: FunctionWriter,
+    kind: str,
+    fields: Mapping[str, object],
+    name: str = "layer",
+    work: Whole | None = None,
 ) -> None:
-    """A struct of a step's extents, ``declared`` by its type and name.
+    """A struct of a step's extents, by its type and name.
 
     One that no run changes is static. Of the others a static one has all that stays; the sizes of
     the run are put into a copy. Where the kernel is inlined, for all ``work`` that there can be is
@@ -55,11 +59,10 @@ def print_layer(
     work = fields.get("work") if work is None else work
     inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < PARALLEL_WORK
     if not open_:
-        print_struct(f, f"static const {declared}", fields)
+        print_struct(f, f"static const {kind} {name}", fields)
     elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
-        print_struct(f, f"const {declared}", fields)
+        print_struct(f, f"const {kind} {name}", fields)
     else:
-        kind, name = declared.rsplit(" ", 1)
         fixed = f.fresh(f"fixed_{name}")
         print_struct(f, f"static const {kind} {fixed}", _closed(fields))
         f.include("parallel.h")

@@ -45,7 +45,7 @@ class MatMulBlocksLowering(Lowering):
             f.asks.add("digits")
         print_layer(
             f,
-            "tvmrt_matmul_blocks_layer layer",
+            "tvmrt_matmul_blocks_layer",
             {
                 "m": rows,
                 "n": columns,

@@ -75,7 +75,7 @@ class UniqueLowering(Lowering):
         x, axis = self.node.inputs[0], self.node.attrs["axis"]
         print_layer(
             f,
-            "tvmrt_unique_layer layer",
+            "tvmrt_unique_layer",
             {
                 "outer": prod(x.shape[:axis]),
                 "count": x.shape[axis],

@@ -24,7 +24,7 @@ class _NormLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/norm.h")
-        print_layer(f, f"{self.kernel}_layer layer", self.members(step))
+        print_layer(f, f"{self.kernel}_layer", self.members(step))
         factors = self.pointers(step, f, *self.factors, first=1)
         f.line(f"return {call(self.kernel, '&layer', f.read(0), *factors, f.write())};")
 

@@ -289,4 +289,4 @@ class QPoolLowering(ImageLowering):
     def _emit_shape(self, step: Step, f: FunctionWriter) -> None:
         x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         window = window_of(self.node, self.node.output.shape[0], x, y)
-        print_layer(f, "tvmrt_pool_layer layer", pool_members(self.node, window))
+        print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))

@@ -170,7 +170,7 @@ class RecurrentLowering(Lowering):
         y = step.writes[0].at
         print_layer(
             f,
-            "tvmrt_recurrent_f32_layer layer",
+            "tvmrt_recurrent_f32_layer",
             {
                 "batch": self.batch,
                 "hidden": self.hidden,

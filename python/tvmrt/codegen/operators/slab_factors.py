@@ -56,7 +56,7 @@ class FactorsLowering(Lowering):
         window, channels = self.slab_layer(step).window, step.writes[0].shape[1]
         work = window.pixels * channels
         sizes = {"window": window.members(), "groups": 1, "out_channels": channels, "work": work}
-        print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
+        print_layer(f, "tvmrt_layer_f32", sizes, layer)
         members = braces(["NULL", "tvmrt_factors_f32_slab"])
         f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "w": residual[0], "y": y}, data)

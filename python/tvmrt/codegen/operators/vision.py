@@ -49,7 +49,7 @@ class GridSampleLowering(SamplingLowering):
         f.include("op/grid_sample.h")
         print_layer(
             f,
-            "tvmrt_grid_sample_f32_layer layer",
+            "tvmrt_grid_sample_f32_layer",
             {
                 "mode": f"TVMRT_SAMPLE_{attrs['mode'].upper()}",
                 "outside": f"TVMRT_OUTSIDE_{outside}",
@@ -79,7 +79,7 @@ class RegionLowering(SamplingLowering):
         f.include("op/roi.h")
         print_layer(
             f,
-            "tvmrt_roi_f32_layer layer",
+            "tvmrt_roi_f32_layer",
             {
                 "images": x.shape[0],
                 "channels": x.shape[1],
@@ -117,7 +117,7 @@ class DeformColumnsLowering(SamplingLowering):
         f.include("op/deform.h")
         print_layer(
             f,
-            "tvmrt_deform_f32_layer layer",
+            "tvmrt_deform_f32_layer",
             {
                 "channels": x.shape[1],
                 "groups": attrs["groups"],

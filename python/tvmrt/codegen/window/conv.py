@@ -165,7 +165,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order, stem)
         f.include(f"{tiled.kernel}.h")
         members = {**tiled.layer.members(residual[1], *epilogue.bounds()), **tiled.tiles.members()}
-        print_layer(f, f"tvmrt_layer_f32 {layer}", members)
+        print_layer(f, "tvmrt_layer_f32", members, layer)
         print_tiles(f, tiled.tiles, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context}, data)
         return layer, tiles, data

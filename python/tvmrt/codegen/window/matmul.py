@@ -310,7 +310,7 @@ class _MatMulPrinter(_Product):
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         kernel = conv_kernel(self.kind)
         f.include(f"{kernel}.h")
-        print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
+        print_layer(f, "tvmrt_layer_f32", {**members, **tiles.members()})
         print_tiles(f, tiles)
         print_data_f32(f, data)
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
@@ -337,7 +337,7 @@ class _MatMulPrinter(_Product):
             f.macro("TVMRT_MATMUL_BF16_BYTES", str(BF16_BYTES))
         print_layer(
             f,
-            "tvmrt_matmul_f32_layer layer",
+            "tvmrt_matmul_f32_layer",
             {
                 "batch": tuple(loop.extent for loop in padded),
                 "m": row.extent,
@@ -355,7 +355,7 @@ class _MatMulPrinter(_Product):
                 "hi": high,
                 "b_order": order,
             },
-            prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
+            work=prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
         )
         print_tiles(f, tiles)
 

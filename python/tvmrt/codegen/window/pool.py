@@ -85,8 +85,8 @@ class PoolLowering(ChannelsLastLowering):
         row, context = self._row_epilogue(step, f, window, stem)
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
-        print_layer(f, f"tvmrt_layer_f32 {layer}", sizes)
-        print_layer(f, f"tvmrt_pool_layer {pool}", pool_members(self.node))
+        print_layer(f, "tvmrt_layer_f32", sizes, layer)
+        print_layer(f, "tvmrt_pool_layer", pool_members(self.node), pool)
         members = braces([f"&{pool}", "tvmrt_pool_f32_slab"])
         f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
         print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
@@ -107,7 +107,7 @@ class PoolLowering(ChannelsLastLowering):
         window = self._window(step)
         f.include("pool.h")
         epilogue = self._row_epilogue(step, f, window)
-        print_layer(f, "tvmrt_pool_layer layer", pool_members(self.node, window))
+        print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
         return epilogue
 
     def _row_epilogue(
@@ -168,7 +168,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     print_layer(
         f,
-        "tvmrt_pool_index_layer layer",
+        "tvmrt_pool_index_layer",
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
     )
     f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")

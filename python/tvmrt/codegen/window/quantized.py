@@ -352,7 +352,7 @@ def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilog
     for line in layer.definitions():
         f.define(line)
     members = layer.members(shifted=shifted, epilogue=epilogue)
-    print_layer(f, "tvmrt_conv_i8 layer", members)
+    print_layer(f, "tvmrt_conv_i8", members)
 
 
 @lowers("qconv")

@@ -178,9 +178,7 @@ class WinogradLowering(ConvolutionLowering):
         order = channels_last_order(len(shape))
         row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
         f.include("winograd_f32.h")
-        print_layer(
-            f, "tvmrt_winograd_f32 layer", layer.members(residual_stride, *epilogue.bounds())
-        )
+        print_layer(f, "tvmrt_winograd_f32", layer.members(residual_stride, *epilogue.bounds()))
         print_tiles(f, layer.tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
         f.line(f"return tvmrt_winograd_f32_{layer.size}(&layer, &tiles, &data);")
