@@ -69,6 +69,10 @@ class ReduceOp(Op):
             return dtype.c
         return "uint64_t" if dtype.bits == 64 else "uint32_t"
 
+    def header_for(self, dtype: DType) -> str:
+        """The header in ``kernels/`` whose type and functions the fold is, or ""."""
+        return ""
+
     def step_for(self, dtype: DType, acc: str, x: str, n: int) -> str:
         """The C expression of the fold over ``n`` elements with element ``x`` taken in."""
         if self.picks and dtype.is_float:
@@ -104,22 +108,25 @@ class MeanOp(ReduceOp):
     """The mean; of integers the exact one, rounded toward zero: the sum is wider than they."""
 
     def accumulator(self, dtype: DType) -> str:
-        if not dtype.is_int:
-            return dtype.c
-        return f"tvmrt_mean_{dtype.name}" if dtype.bits == 64 else "int64_t"
+        if self.header_for(dtype):
+            return f"tvmrt_mean_{dtype.name}"
+        return "int64_t" if dtype.is_int else dtype.c
+
+    def header_for(self, dtype: DType) -> str:
+        return "op/mean.h" if dtype.is_int and dtype.bits == 64 else ""
 
     def step_for(self, dtype: DType, acc: str, x: str, n: int) -> str:
-        if dtype.is_int and dtype.bits == 64:
+        if self.header_for(dtype):
             return f"tvmrt_mean_add_{dtype.name}({acc}, {x}, {n})"
         return super().step_for(dtype, acc, x, n)
 
     def start_for(self, dtype: DType) -> str:
-        if dtype.is_int and dtype.bits == 64:
+        if self.header_for(dtype):
             return f"tvmrt_mean_start_{dtype.name}()"
         return "0"
 
     def finish_for(self, dtype: DType, acc: str, n: int) -> str:
-        if dtype.is_int and dtype.bits == 64:
+        if self.header_for(dtype):
             return f"tvmrt_mean_end_{dtype.name}({acc}, {max(n, 1)})"
         return super().finish_for(dtype, acc, n)
 

@@ -149,8 +149,8 @@ class _Printer:
         self.rule: ReduceOp = get_op(self.node.op)
         self.dtype = self.node.inputs[0].dtype
         self.wide = self.rule.accumulator(self.dtype)
-        if self.wide.startswith("tvmrt_mean_"):
-            f.include("op/mean.h")
+        self.header = self.rule.header_for(self.dtype)
+        f.include(self.header)
         self.shape = tuple(shape)
         order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
         self.count = prod(self.node.inputs[0].shape[d] for d in lowering.axes)
@@ -231,8 +231,8 @@ class _Printer:
 
     def _may_reorder(self) -> bool:
         """Whether a pragma makes the fold vector code: it does not know of NaN among extremes,
-        nor of means in two numbers."""
-        if self.rule.combine is None or self.wide.startswith("tvmrt_mean_"):
+        nor of what a header's functions fold."""
+        if self.rule.combine is None or self.header:
             return False
         return not (self.dtype.is_float and self.rule.picks)
 
