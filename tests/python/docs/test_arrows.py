@@ -92,14 +92,15 @@ def test_room_imports_only_what_the_arrows_allow(room):
 
 # The rooms of codegen, each may import those before it; a file that lies in none goes by its name.
 CODEGEN = (
-    {"c", "target"},
-    {"options", "lowering", "pools"},
-    {"loops", "entries"},
-    {"window", "firmware"},
-    {"operators", "manifest"},
+    {"c", "target", "pools", "dependencies", "device_files", "device_places", "weight_bytes"},
+    {"options", "lowering", "families"},
+    {"loops", "entries", "pool_options", "copied_operands"},
+    {"window", "firmware", "manifest", "concatenations"},
+    {"operators"},
+    {"tied_tables"},
     {"builder", "c_source"},
-    {"pool_options", "recovery"},
-    {"image", "image_memory"},
+    {"recovery", "row_chains", "image", "image_memory"},
+    {"slab_chains"},
 )
 
 
@@ -110,13 +111,13 @@ def test_rooms_of_codegen_import_what_lies_below():
         room = file.relative_to(PACKAGE / "codegen").with_suffix("").parts[0]
         for name in _imported_names(file, types_too=False):
             parts = name.split(".")
-            if parts[1] != "codegen" or room not in floor or parts[2] not in floor:
+            if parts[1] != "codegen" or parts[2] not in floor:
                 continue
             if parts[2] != room and floor[parts[2]] >= floor[room]:
                 wrong.append(f"{room} imports {name}")
     assert not wrong
-    folders = {f.name for f in (PACKAGE / "codegen").iterdir() if f.is_dir()} - {"__pycache__"}
-    assert folders <= floor.keys()
+    found = {f.stem for f in (PACKAGE / "codegen").iterdir()} - {"__pycache__", "__init__"}
+    assert found == floor.keys()
 
 
 def _module_name(file: Path) -> str:
