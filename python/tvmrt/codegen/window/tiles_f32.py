@@ -18,6 +18,7 @@ from tvmrt.ir.rounding import ceil_div, round_up
 from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
+from .plan import PAGE
 from .tile_definitions import TileDefinition
 from .tile_kinds import FLOATS, TileKind, bf16_kind
 
@@ -35,6 +36,10 @@ LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
 UNEVEN = 1.2  # times as long as could be a thread's part may be
 FAR_PARTS = (4, 2)  # places at which a tile may read weights at a time, the most first
 FAR_MATRIX = 2 << 20  # bytes of weights of one pixel that are read in several places at a time
+CACHE_SHARE = 0.7  # of the second-level cache, above which a block's weights drive out each other
+DRIVEN_OUT = 1.3  # how much longer tiles of such blocks take
+WIDEST = 14  # pixels of a tile
+WIDEST_IN_SET = 7  # where they lie in one set of the nearest cache, which keeps few of these
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
 
 
@@ -366,14 +371,15 @@ class _Sizes:
         self, machine: VectorMachine, lanes: int, vectors: int, fma: float
     ) -> Iterator[_Candidate]:
         cache, open_ = machine.l2_bytes, bool(symbols_of(*self.lengths))
-        aliases = (self.x_stride or self.window) * 4 % 4096 == 0
+        aliases = (self.x_stride or self.window) * 4 % PAGE == 0
         block_bytes = self.window * lanes * vectors * 4
         blocks = ceil_div(self.out_channels, lanes * vectors)
         per_group = min(max(1, cache // 4 // block_bytes) if cache else blocks, blocks)
         far = cache and per_group * block_bytes > NEAR_BYTES and not self.kind.words
         lines = block_bytes / self.window / LINE_BYTES if far else 0.0
-        thrashing = 1.3 if cache and block_bytes > 0.7 * cache else 1.0
-        for width in self.kind.widths(7 if aliases else 14, max(self.rows)):
+        driven_out = DRIVEN_OUT if cache and block_bytes > CACHE_SHARE * cache else 1.0
+        widest = WIDEST_IN_SET if aliases else WIDEST
+        for width in self.kind.widths(widest, max(self.rows)):
             held = self.kind.registers(vectors, width)
             if held > machine.registers:
                 break
@@ -381,7 +387,7 @@ class _Sizes:
             cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind, lines)
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0
-            yield _Candidate(cycles * (blocks * thrashing * crowded), tiles, even)
+            yield _Candidate(cycles * (blocks * driven_out * crowded), tiles, even)
 
 
 def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
