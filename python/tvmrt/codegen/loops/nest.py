@@ -62,7 +62,7 @@ def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
         stride = loop.strides[operand]
         if stride != 0:
             terms.append(name if stride == 1 else f"{name} * {stride}")
-    return f"{GAP}+ ".join(terms).replace("+ -", "- ") or "0"
+    return f"{GAP}+ ".join(terms) or "0"
 
 
 class Operands:
