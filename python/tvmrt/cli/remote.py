@@ -14,7 +14,7 @@ from tvmrt.cli.board_place import IMAGE, BoardPlace, is_board
 from tvmrt.error import TVMError
 
 if TYPE_CHECKING:
-    from tvmrt.rpc import RPCSession
+    from tvmrt.rpc import RPCSession, TrackerSession
     from tvmrt.runtime import Object
     from tvmrt.runtime.executor.base import Executor
 
@@ -78,12 +78,10 @@ def open_session(
 
 def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
     """Return a session with a server of a tracker; TimeoutError if none is free in time."""
-    from tvmrt.rpc import connect_tracker
-
-    line = connect_tracker(*address)
+    place = "{}:{}".format(*address)
+    line = _tracker(address, place, seconds)
     line.wait_timeout = seconds
     if not line.summary()["queue_info"].get(key, {}).get("free"):
-        place = "{}:{}".format(*address)
         console.note(
             f"waits for a free server with the key '{key}' at the tracker {place}, "
             f"{seconds:g} s at most"
@@ -99,6 +97,18 @@ def _request(address: tuple[str, int], key: str, seconds: float) -> RPCSession:
             else "none there has it: start 'tvmrt rpc-server --tracker', or check --rpc-key"
         )
         raise TimeoutError(f"{error}; {remedy}") from error
+
+
+def _tracker(address: tuple[str, int], place: str, seconds: float) -> TrackerSession:
+    """Return a line to a tracker, which may be about to start."""
+    from tvmrt.rpc.client import TRACKER_SECONDS, TrackerSession, wait_for_tracker
+
+    try:
+        return TrackerSession(address)
+    except ConnectionRefusedError:
+        seconds = min(seconds, TRACKER_SECONDS)
+        console.note(f"no tracker answers at {place} yet; asks again for {seconds:g} s")
+        return wait_for_tracker(address, seconds)
 
 
 def _close(session: RPCSession) -> None:

@@ -172,6 +172,9 @@ def connect(
     return RPCSession(make(url, port, key, bool(enable_logging), *(session_constructor_args or ())))
 
 
+TRACKER_SECONDS = 60  # for which a tracker that does not answer is asked again
+
+
 class TrackerSession:
     """A line to a tracker, made by connect_tracker(): it hands out servers by their key.
 
@@ -298,14 +301,20 @@ def connect_tracker(url: str, port: int) -> TrackerSession:
     OSError
         If nobody answers there within a minute.
     """
-    end = time.monotonic() + 60
+    return wait_for_tracker((url, port), TRACKER_SECONDS)
+
+
+def wait_for_tracker(address: tuple[str, int], seconds: float) -> TrackerSession:
+    """The same within so many seconds, in which it is asked every five."""
+    end = time.monotonic() + seconds
     while True:
         try:
-            return TrackerSession((url, port))
+            return TrackerSession(address)
         except ConnectionRefusedError as refused:
-            if time.monotonic() > end:
+            left = end - time.monotonic()
+            if left <= 0:
                 raise ConnectionRefusedError(
-                    f"no tracker answers at {url}:{port}; start 'tvmrt rpc-tracker' there, "
-                    "or check the address"
+                    f"no tracker answers at {address[0]}:{address[1]}; start 'tvmrt rpc-tracker' "
+                    "there, or check the address"
                 ) from refused
-            time.sleep(5)
+            time.sleep(min(5, left))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 
@@ -89,6 +90,19 @@ def test_wait_for_a_tracker_s_server_is_told_and_ends(library, capsys):
     finally:
         server.terminate()
         tracker.terminate()
+
+
+def test_a_tracker_that_is_not_there_is_told_at_once(library, capsys):
+    with socket.socket() as taken:  # and does not listen
+        taken.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        where = ["--rpc-tracker", place, "--rpc-key", "pi", "--rpc-wait", "0.2"]
+        assert app.run(["run", str(library), "--random", *where]) == app.CANNOT
+    assert capsys.readouterr().err.splitlines() == [
+        f"tvmrt: note: no tracker answers at {place} yet; asks again for 0.2 s",
+        f"tvmrt: error: no tracker answers at {place}; start 'tvmrt rpc-tracker' there, or check "
+        "the address",
+    ]
 
 
 def test_verify(place, capsys):
