@@ -4,7 +4,8 @@
 - what is made of products in bfloat16, or by a DynamicQuantizeLSTM, whose state has 8 bits as well
   in onnxruntime: ``|error| <= 2**-6 max|right|`` behind one layer; behind a network, which may make
   it larger, half of max|right|: what that means for results, data tell
-- 8-bit integers: at most 1 step, or the noise if that is more
+- 8-bit integers: at most 1 step, or the noise if that is more; so are a network's results that are
+  dequantised of them
 - other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
 
 ``noise`` is how far another faithful computation came out, in the same unit as ``difference``.
@@ -84,10 +85,15 @@ def same(actual: np.ndarray, right: np.ndarray) -> Verdict:
 
 
 def judge(
-    actual: np.ndarray, right: np.ndarray, noise: float = 0.0, rounded: float = 0.0
+    actual: np.ndarray,
+    right: np.ndarray,
+    noise: float = 0.0,
+    rounded: float = 0.0,
+    step: float = 0.0,
 ) -> Verdict:
     """Compare a result with the right one. ``rounded``: how far floats may be off besides, in parts
-    of the largest, where they are made of rounded numbers."""
+    of the largest, where they are made of rounded numbers; ``step``: what one step is worth where
+    they are made of bytes."""
     import numpy as np
 
     for what, got, wanted in (
@@ -103,7 +109,9 @@ def judge(
         magnitude = np.atleast_1d(np.abs(right.astype(np.float64)))
         finite = magnitude[np.isfinite(magnitude)]
         largest = float(finite.max(initial=0.0))
-        floor = max(max(1e-4, rounded) * largest, 10 * noise, 1e-6)
+        # the numbers are products with the step, each of them rounded
+        apart = step + 2.0**-22 * largest if step else 0.0
+        floor = max(max(1e-4, rounded) * largest, 10 * noise, apart, 1e-6)
         allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor
         ratio = np.atleast_1d(_float_errors(actual, right)) / allowed
         worst = int(np.argmax(ratio))  # of the flattened array

@@ -123,10 +123,11 @@ def _check_outputs(
     runs, known, reduced = _run(model, tried, threads, choices)
     loose = _makers(model).values() if reduced else _rounded_there(model, behind=True)
     rounded = dict.fromkeys(loose, tolerance.ROUNDED_NETWORK)
+    steps = networks.steps_of_bytes(model)
     for trial, actual in zip(tried, runs):
         operators = choices["operators"]
         judge, right = networks.expected_outputs(model, trial.inputs, operators, known)
-        rows += _compare(_part("outputs", trial), model, actual, right, rounded)
+        rows += _compare(_part("outputs", trial), model, actual, right, rounded, steps)
     return rows, judge
 
 
@@ -138,7 +139,8 @@ def _check_nodes(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> list[Row]:
     """Compare what each node makes of what the compiled network gave it."""
-    untyped = bool(verify_operators.used_in(model, choices["operators"]))
+    own = verify_operators.used_in(model, choices["operators"])
+    untyped = bool(own) or networks.has_others_operators(model)
     observed = networks.with_all_tensors_as_outputs(model, untyped)
     rows = []
     runs, known, reduced = _run(observed, tried, threads, choices)
@@ -183,6 +185,7 @@ def _compare(
     actual: Mapping[str, np.ndarray],
     right: Mapping[str, networks.Expected],
     rounded: Mapping[str, float],
+    steps: Mapping[str, float] | None = None,
 ) -> list[Row]:
     makers = _makers(model)
     rows = []
@@ -192,7 +195,8 @@ def _compare(
             verdict = tolerance.Verdict(float("inf"), 0.0, float("inf"), "missing")
         else:
             off = rounded.get(makers.get(name, ""), 0.0)
-            verdict = tolerance.judge(given, expected.value, expected.noise, off)
+            step = steps.get(name, 0.0) if steps else 0.0
+            verdict = tolerance.judge(given, expected.value, expected.noise, off, step)
         value = expected.value
         maker = makers.get(name, "input")
         rows.append(Row(part, name, maker, str(value.dtype), tuple(value.shape), verdict))

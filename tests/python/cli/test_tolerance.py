@@ -39,6 +39,13 @@ def test_noise_widens_the_floor():
     assert judge(actual, right, noise=2e-3).right
 
 
+@pytest.mark.parametrize(("steps", "right"), [(0, True), (1, True), (2, False)])
+def test_what_is_made_of_bytes_may_be_one_step_off(steps, right):
+    step = np.float32(0.0025367276)
+    numbers = np.arange(-134, 122).astype(np.float32)
+    assert judge((numbers + steps) * step, numbers * step, step=float(step)).right is right
+
+
 @pytest.mark.parametrize(("steps", "right"), [(0, True), (1, True), (2, False), (255, False)])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_eight_bit_integers_may_be_one_step_off(dtype, steps, right):
