@@ -120,41 +120,37 @@ def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
     )
 
 
-ONNX_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")  # of operators whose types the onnx package tells
-
-
 def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -> onnx.ModelProto:
     """Return a copy whose outputs are its outputs and every tensor that a node makes.
 
-    ``untyped``: also those that nodes read and whose type ONNX cannot tell, as of operators of
-    one's own or of onnxruntime's and of all that follows them.
+    ``untyped``: also those whose type ONNX cannot tell, as of operators of one's own and of all
+    that follows them. Of networks with onnxruntime's operators these are taken where nodes read
+    them: what else such a node can give, few runtimes do.
     """
     import onnx
     from onnx import helper
+
+    from tvmrt.frontend.onnx.microsoft.domain import MICROSOFT
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inferred = onnx.shape_inference.infer_shapes(copy).graph
     known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
     present = {value.name for value in copy.graph.output}
-    read = _names_read(copy.graph) if untyped else set()
+    theirs = any(node.domain == MICROSOFT for node in copy.graph.node)
+    read = _names_read(copy.graph) if theirs else set()
     for node in copy.graph.node:
         for name in node.output:
             if not name or name in present:
                 continue
-            if name not in known and name in read and "Sequence" not in node.op_type:
+            taken = (untyped or name in read) and "Sequence" not in node.op_type
+            if name not in known and taken:
                 copy.graph.output.append(helper.make_empty_tensor_value_info(name))
             elif name in known and known[name].type.HasField("tensor_type"):
                 copy.graph.output.append(known[name])
             present.add(name)
     del copy.graph.value_info[:]
     return copy
-
-
-def has_others_operators(model: onnx.ModelProto) -> bool:
-    """Whether there are operators that are not ONNX's, as onnxruntime's, whose results' types the
-    onnx package does not tell."""
-    return any(node.domain not in ONNX_DOMAINS for node in model.graph.node)
 
 
 # Operators whose results are numbers of their first operand.
@@ -170,12 +166,11 @@ def steps_of_bytes(model: onnx.ModelProto) -> dict[str, float]:
     for node in model.graph.node:
         if node.op_type in KEEP_NUMBERS and node.input[0] in steps:
             steps[node.output[0]] = steps[node.input[0]]
-        if node.op_type != "DequantizeLinear":
-            continue
-        scale, *zero = (constants.get(name) for name in node.input[1:])
-        types = [numpy_helper.to_array(each).dtype for each in zero if each is not None]
-        if scale is not None and all(each.itemsize == 1 for each in types):
-            steps[node.output[0]] = float(abs(numpy_helper.to_array(scale)).max(initial=0.0))
+        elif node.op_type == "DequantizeLinear":
+            scale, *zero = (constants.get(name) for name in node.input[1:])
+            types = [numpy_helper.to_array(each).dtype for each in zero if each is not None]
+            if scale is not None and all(each.itemsize == 1 for each in types):
+                steps[node.output[0]] = float(abs(numpy_helper.to_array(scale)).max(initial=0.0))
     return steps
 
 

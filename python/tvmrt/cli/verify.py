@@ -139,8 +139,7 @@ def _check_nodes(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> list[Row]:
     """Compare what each node makes of what the compiled network gave it."""
-    own = verify_operators.used_in(model, choices["operators"])
-    untyped = bool(own) or networks.has_others_operators(model)
+    untyped = bool(verify_operators.used_in(model, choices["operators"]))
     observed = networks.with_all_tensors_as_outputs(model, untyped)
     rows = []
     runs, known, reduced = _run(observed, tried, threads, choices)
@@ -154,7 +153,7 @@ def _check_nodes(
             continue  # its nodes make sequences alone
         _, right = networks.expected_outputs(apart, feeds, choices["operators"], alone)
         by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
-        rows += _compare(_part("every node", trial), model, actual, by_name, rounded)
+        rows += _compare(_part("every node", trial), model, actual, by_name, rounded, {})
     return rows
 
 
@@ -185,7 +184,7 @@ def _compare(
     actual: Mapping[str, np.ndarray],
     right: Mapping[str, networks.Expected],
     rounded: Mapping[str, float],
-    steps: Mapping[str, float] | None = None,
+    steps: Mapping[str, float],
 ) -> list[Row]:
     makers = _makers(model)
     rows = []
@@ -195,7 +194,7 @@ def _compare(
             verdict = tolerance.Verdict(float("inf"), 0.0, float("inf"), "missing")
         else:
             off = rounded.get(makers.get(name, ""), 0.0)
-            step = steps.get(name, 0.0) if steps else 0.0
+            step = steps.get(name, 0.0)
             verdict = tolerance.judge(given, expected.value, expected.noise, off, step)
         value = expected.value
         maker = makers.get(name, "input")

@@ -61,3 +61,24 @@ def test_steps_are_those_of_bytes_alone(network):
     )
     model.graph.initializer[5].CopyFrom(numpy_helper.from_array(np.uint16(121), "yz"))
     assert networks.steps_of_bytes(model) == {}
+
+
+@pytest.mark.parametrize(
+    ("domain", "untyped", "seen"),
+    [
+        ("com.microsoft", False, {"read"}),
+        ("mine", False, set()),
+        ("mine", True, {"read", "unread"}),
+    ],
+)
+def test_tensors_without_a_type_are_observed(domain, untyped, seen):
+    nodes = [
+        helper.make_node("Halves", ["x"], ["read", "unread"], domain=domain),
+        helper.make_node("Relu", ["read"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=opsets)
+    observed = networks.with_all_tensors_as_outputs(model, untyped)
+    assert {output.name for output in observed.graph.output} == {"y"} | seen
