@@ -12,11 +12,12 @@ FLAGS = ["-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden"]
 def build(folder: Path) -> Path:
     """Make libcuda, NVRTC and cuBLAS in a folder for TVMRT_CUDA_PATH."""
     driver = folder / "libcuda.so.1"  # without a name inside, by which a loader would find it
-    for source, library, extra in (
-        ("driver.c", driver, ["-ldl", "-lpthread"]),
-        ("compiler.c", folder / "libnvrtc.so", []),
-        ("products.c", folder / "libcublas.so", [str(driver)]),
+    for sources, library, extra in (
+        (["driver.c", "kernels.c"], driver, ["-ldl", "-lpthread"]),
+        (["compiler.c"], folder / "libnvrtc.so", []),
+        (["products.c"], folder / "libcublas.so", [str(driver)]),
     ):
-        command = ["cc", *FLAGS, str(SOURCES / source), "-o", str(library), *extra]
+        files = [str(SOURCES / source) for source in sources]
+        command = ["cc", *FLAGS, *files, "-o", str(library), *extra]
         subprocess.run(command, check=True)
     return folder
