@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tflite_case import Net, check_every_tensor, feeds_for, ours
+from tflite_case import Bytes, Net, check_every_tensor, feeds_for, ours, random_bytes
 
 pytest.importorskip("ai_edge_litert")
 
 rng = np.random.default_rng(11)
 ACTIVATIONS = {"NONE": 0, "RELU": 1, "N1_TO_1": 2, "RELU6": 3}
-
-
-def _bytes(*shape: int) -> np.ndarray:
-    return rng.integers(-127, 128, shape).astype(np.int8)
-
-
-class Bytes(Net):
-    """Results of every operator are outputs; their quantisation is chosen at random."""
-
-    def __init__(self, dtype: str = "int8") -> None:
-        super().__init__()
-        self.dtype = dtype
-        self.wide = dtype == "int16"
-
-    def scale(self) -> dict:
-        low, high = (0, 0) if self.wide else (0, 256) if self.dtype == "uint8" else (-128, 128)
-        zero = 0 if self.wide else int(rng.integers(low, high))
-        size = 1 / 256 if self.wide else 1.0
-        return {"scale": float(rng.uniform(0.02, 0.12)) * size, "zero": zero}
-
-    def given(self, *shape: int, **q) -> int:
-        return self.input(shape, self.dtype, **(q or self.scale()))
-
-    def made(self, *shape: int, dtype: str = "", **q) -> int:
-        index = self.tensor(shape, dtype or self.dtype, **(q or self.scale()))
-        self.graph.outputs.append(index)
-        return index
 
 
 def _products(net: Bytes) -> None:
@@ -46,7 +19,7 @@ def _products(net: Bytes) -> None:
     for groups, padding, act in ((1, 0, 0), (2, 1, 1), (1, 0, 3)):
         units = 4 + groups
         scales = rng.uniform(0.002, 0.02, units)
-        w = net.const(_bytes(units, 3, 3, 6 // groups), scale=scales)
+        w = net.const(random_bytes(rng, units, 3, 3, 6 // groups), scale=scales)
         b = net.const(rng.integers(-2000, 2000, units).astype(bias), scale=1.0)
         y = net.made(2, *((5, 7) if padding == 0 else (4, 5)), units)
         net.op(
@@ -59,7 +32,7 @@ def _products(net: Bytes) -> None:
             fusedActivationFunction=act,
             **geometry,
         )
-    w = net.const(_bytes(1, 3, 3, 12), scale=rng.uniform(0.002, 0.02, 12), axis=3)
+    w = net.const(random_bytes(rng, 1, 3, 3, 12), scale=rng.uniform(0.002, 0.02, 12), axis=3)
     y, b = net.made(2, 5, 7, 12), net.const(rng.integers(-900, 900, 12).astype(bias), scale=1.0)
     net.op(
         "DEPTHWISE_CONV_2D",
@@ -75,7 +48,10 @@ def _products(net: Bytes) -> None:
     for scale, units in ((2.0**-7, 8), (0.0117, 5)):
         q = {"scale": 2.0**-12 if net.wide else 0.25, "zero": 0}
         rows = net.given(6, 20, **q)
-        w, y = net.const(_bytes(units, 20), scale=scale), net.made(6, units, scale=q["scale"])
+        w, y = (
+            net.const(random_bytes(rng, units, 20), scale=scale),
+            net.made(6, units, scale=q["scale"]),
+        )
         net.op("FULLY_CONNECTED", [rows, w, -1], [y], 4, "FullyConnectedOptions")
 
 
@@ -132,7 +108,7 @@ def _windows(net: Bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_products_sums_and_windows_of_integers(dtype, tmp_path):
-    net = Bytes(dtype)
+    net = Bytes(rng, dtype)
     _products(net)
     _pairs(net)
     _windows(net)
@@ -158,7 +134,7 @@ def _unary(net: Bytes) -> None:
             "LeakyReluOptions",
             alpha=alpha,
         )
-    slopes = net.const(_bytes(16), scale=0.011, zero=3)
+    slopes = net.const(random_bytes(rng, 16), scale=0.011, zero=3)
     net.op("PRELU", [net.given(*whole), slopes], [net.made(*whole)])
     for beta in (1.0, 0.3):
         net.op(
@@ -194,13 +170,13 @@ def _unary(net: Bytes) -> None:
 
 
 def test_functions_of_one_operand_of_bytes(tmp_path):
-    net = Bytes()
+    net = Bytes(rng)
     _unary(net)
     assert len(check_every_tensor(net.data(), tmp_path)) > 25
 
 
 def test_functions_for_microcontrollers_are_within_a_step_of_the_tables(tmp_path):
-    net = Bytes()
+    net = Bytes(rng)
     for name, scale, zero in (("LOGISTIC", 1 / 256, -128), ("TANH", 1 / 128, 0)):
         net.op(
             name,
@@ -217,7 +193,7 @@ def test_functions_for_microcontrollers_are_within_a_step_of_the_tables(tmp_path
 
 def test_rounding_for_microcontrollers_is_in_fixed_point(tmp_path):
     # 127 / 256 is a half but for a fraction: one rounding says 0, two say 1
-    net = Bytes()
+    net = Bytes(rng)
     x, w = net.given(1, 1, scale=1.0, zero=0), net.const(np.array([[1]], np.int8), scale=2.0**-8)
     net.op(
         "FULLY_CONNECTED",
@@ -351,71 +327,6 @@ def test_an_open_batch_is_bound_by_its_name(tmp_path):
     assert feeds_for(data)[0].shape == (1, 3)
 
 
-def _wide_functions(net: Bytes) -> None:
-    whole = (64, 64)
-    for scale in (2.0**-12, 2.0**-11, 0.00021, 0.0009):
-        for name in ("LOGISTIC", "TANH"):
-            x = net.given(*whole, scale=scale, zero=0)
-            net.op(name, [x], [net.made(*whole, scale=2.0**-15, zero=0)], 3)
-    for beta in (1.0, 0.4):
-        x, y = net.given(7, 30, scale=0.0004, zero=0), net.made(7, 30, scale=2.0**-15, zero=0)
-        net.op("SOFTMAX", [x], [y], 3, "SoftmaxOptions", beta=beta)
-    x, y = net.given(64, 8, scale=0.0001, zero=0), net.made(64, 8, scale=0.001, zero=0)
-    net.op("EXP", [x], [y], 2)
-    x, y = net.given(64, 8, scale=0.0003, zero=0), net.made(64, 8, scale=0.0002, zero=0)
-    net.op("LEAKY_RELU", [x], [y], 2, "LeakyReluOptions", alpha=0.3)
-
-
-def _matrices(net: Bytes) -> None:
-    for shapes, option in (
-        (((2, 3, 4), (2, 4, 5)), {}), (((2, 4, 3), (1, 5, 4)), {"adjX": True, "adjY": True}),
-    ):  # fmt: skip
-        a, b = (net.given(*shape) for shape in shapes)
-        net.op("BATCH_MATMUL", [a, b], [net.made(2, 3, 5)], 3, "BatchMatMulOptions", **option)
-
-
-def _transposed(net: Bytes) -> None:
-    for stride, kernel, padding, out in (
-        (2, 3, 0, (8, 10)),
-        (2, 2, 1, (8, 10)),
-        (3, 2, 1, (12, 15)),
-        (1, 3, 1, (6, 7)),
-    ):
-        x, w = net.given(2, 4, 5, 3), _bytes(4, kernel, kernel, 3)
-        w = net.const(w, scale=rng.uniform(0.005, 0.02, 4))
-        shape = net.const(np.array([2, *out, 4], np.int32))
-        bias = rng.integers(-900, 900, 4).astype(np.int64 if net.wide else np.int32)
-        net.op(
-            "TRANSPOSE_CONV",
-            [shape, w, x, net.const(bias, scale=1.0)],
-            [net.made(2, *out, 4)],
-            3,
-            "TransposeConvOptions",
-            padding=padding,
-            strideW=stride,
-            strideH=stride,
-        )
-
-
-@pytest.mark.slow
-def test_functions_and_matrices_of_int16(tmp_path):
-    net = Bytes("int16")
-    _wide_functions(net)
-    _matrices(net)
-    _transposed(net)
-    assert len(check_every_tensor(net.data(), tmp_path)) == 18
-
-
-def test_roots_matrices_and_transposed_convolutions_of_bytes(tmp_path):
-    net = Bytes()
-    _matrices(net)
-    _transposed(net)
-    for name in ("RSQRT", "SQRT"):
-        x, y = net.given(16, 16, scale=0.02, zero=-128), net.made(16, 16, scale=0.05, zero=-100)
-        net.op(name, [x], [y], 2)
-    assert len(check_every_tensor(net.data(), tmp_path)) == 8
-
-
 def test_float_activations_with_integer_weights(tmp_path):
     net = Net()
     x = net.input((3, 20), "float32")
@@ -427,7 +338,7 @@ def test_float_activations_with_integer_weights(tmp_path):
         return index
 
     for asymmetric in (False, True):
-        w, bias = net.const(_bytes(5, 20), scale=0.01), net.const(np.ones(5, np.float32))
+        w, bias = net.const(random_bytes(rng, 5, 20), scale=0.01), net.const(np.ones(5, np.float32))
         net.op(
             "FULLY_CONNECTED",
             [x, w, bias],
@@ -436,7 +347,7 @@ def test_float_activations_with_integer_weights(tmp_path):
             "FullyConnectedOptions",
             asymmetricQuantizeInputs=asymmetric,
         )
-    w = net.const(_bytes(5, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 5))
+    w = net.const(random_bytes(rng, 5, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 5))
     bias = net.const(np.ones(5, np.float32))
     net.op(
         "CONV_2D",
@@ -448,7 +359,7 @@ def test_float_activations_with_integer_weights(tmp_path):
         strideW=1,
         strideH=1,
     )
-    w = net.const(_bytes(1, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 4), axis=3)
+    w = net.const(random_bytes(rng, 1, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 4), axis=3)
     bias = net.const(np.ones(4, np.float32))
     net.op(
         "DEPTHWISE_CONV_2D",
@@ -465,7 +376,7 @@ def test_float_activations_with_integer_weights(tmp_path):
 
 
 def test_quotients_and_lengths_of_integers(tmp_path):
-    net = Bytes()
+    net = Bytes(rng)
     # of coarser results LiteRT shifts small quotients by more bits than there are
     for scale in (0.02, 0.013):
         a, b = net.given(300, scale=0.05, zero=3), net.given(300, scale=0.02, zero=-128)

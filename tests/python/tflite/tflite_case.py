@@ -97,6 +97,34 @@ class Net:
         return bytes(builder.Output())
 
 
+def random_bytes(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-127, 128, shape).astype(np.int8)
+
+
+class Bytes(Net):
+    """Results of every operator are outputs; their quantisation is chosen at random."""
+
+    def __init__(self, rng: np.random.Generator, dtype: str = "int8") -> None:
+        super().__init__()
+        self.rng = rng
+        self.dtype = dtype
+        self.wide = dtype == "int16"
+
+    def scale(self) -> dict:
+        low, high = (0, 0) if self.wide else (0, 256) if self.dtype == "uint8" else (-128, 128)
+        zero = 0 if self.wide else int(self.rng.integers(low, high))
+        size = 1 / 256 if self.wide else 1.0
+        return {"scale": float(self.rng.uniform(0.02, 0.12)) * size, "zero": zero}
+
+    def given(self, *shape: int, **q) -> int:
+        return self.input(shape, self.dtype, **(q or self.scale()))
+
+    def made(self, *shape: int, dtype: str = "", **q) -> int:
+        index = self.tensor(shape, dtype or self.dtype, **(q or self.scale()))
+        self.graph.outputs.append(index)
+        return index
+
+
 def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
     """Inputs: normal floats, integers of 8 and 16 bits over their range, small ones otherwise."""
     rng = np.random.default_rng(seed)
