@@ -91,38 +91,59 @@ class Format:
 
 
 _FORMATS = (
-    Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4, 4.0, 1.0),
     Format(
-        "vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 64, 1.0, 4.0, True, pixel_cycles=0.1
+        "plain", macro="TVMRT_I8_PLAIN", lanes=1, registers=8, wide=False, signed=None, depthwise=4,
+        dot_cycles=4.0, least_cycles=1.0,
     ),
     Format(
-        "amx", "TVMRT_I8_X86_VNNI", 16, 32, False, None, 64, 1.0, 4.0, True, by_vectors="vnni512"
+        "vnni512", macro="TVMRT_I8_X86_VNNI", lanes=16, registers=32, wide=False, signed=False,
+        depthwise=64, dot_cycles=1.0, least_cycles=4.0, interleaves=True, pixel_cycles=0.1,
     ),
-    Format("avxvnni", "TVMRT_I8_X86_AVX_VNNI", 8, 16, False, False, 32, 1.0, 4.0, True),
-    Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 32, 2.0, 4.0, True, ((0, 2), (1, 3))),
-    Format("avx2_shared", "TVMRT_I8_X86_AVX2", 8, 16, False, False, 32, 2.0, 4.0, True, None, True),
-    Format("sse41", "TVMRT_I8_X86_SSE41", 4, 16, False, False, 16, 2.0, 4.0, False, None, True),
-    Format("neon", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, ((0, 1), (2, 3))),
-    Format("neon_shared", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, None, True),
-    Format("neon_dot", "TVMRT_I8_NEON_DOT", 4, 32, False, True, 16, 0.5, 3.0),
     Format(
-        "neon_i8mm",
-        "TVMRT_I8_NEON_I8MM",
-        4,
-        32,
-        False,
-        True,
-        16,
-        0.25,
-        3.0,
-        False,
-        None,
-        False,
-        True,
+        "amx", macro="TVMRT_I8_X86_VNNI", lanes=16, registers=32, wide=False, signed=None,
+        depthwise=64, dot_cycles=1.0, least_cycles=4.0, interleaves=True, by_vectors="vnni512",
     ),
-    Format("neon32", "TVMRT_I8_NEON32", 4, 16, False, True, 16, 2.0, 4.0, False, None, True),
-    Format("rvv", "TVMRT_I8_RVV", 8, 16, False, None, 16, 4.0, 8.0, widens=True),
-)
+    Format(
+        "avxvnni", macro="TVMRT_I8_X86_AVX_VNNI", lanes=8, registers=16, wide=False, signed=False,
+        depthwise=32, dot_cycles=1.0, least_cycles=4.0, interleaves=True,
+    ),
+    Format(
+        "avx2", macro="TVMRT_I8_X86_AVX2", lanes=8, registers=16, wide=True, signed=False,
+        depthwise=32, dot_cycles=2.0, least_cycles=4.0, interleaves=True, halves=((0, 2), (1, 3)),
+    ),
+    Format(
+        "avx2_shared", macro="TVMRT_I8_X86_AVX2", lanes=8, registers=16, wide=False, signed=False,
+        depthwise=32, dot_cycles=2.0, least_cycles=4.0, interleaves=True, splits=True,
+    ),
+    Format(
+        "sse41", macro="TVMRT_I8_X86_SSE41", lanes=4, registers=16, wide=False, signed=False,
+        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+    ),
+    Format(
+        "neon", macro="TVMRT_I8_NEON", lanes=4, registers=32, wide=False, signed=True, depthwise=16,
+        dot_cycles=2.0, least_cycles=4.0, halves=((0, 1), (2, 3)),
+    ),
+    Format(
+        "neon_shared", macro="TVMRT_I8_NEON", lanes=4, registers=32, wide=False, signed=True,
+        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+    ),
+    Format(
+        "neon_dot", macro="TVMRT_I8_NEON_DOT", lanes=4, registers=32, wide=False, signed=True,
+        depthwise=16, dot_cycles=0.5, least_cycles=3.0,
+    ),
+    Format(
+        "neon_i8mm", macro="TVMRT_I8_NEON_I8MM", lanes=4, registers=32, wide=False, signed=True,
+        depthwise=16, dot_cycles=0.25, least_cycles=3.0, pairs=True,
+    ),
+    Format(
+        "neon32", macro="TVMRT_I8_NEON32", lanes=4, registers=16, wide=False, signed=True,
+        depthwise=16, dot_cycles=2.0, least_cycles=4.0, splits=True,
+    ),
+    Format(
+        "rvv", macro="TVMRT_I8_RVV", lanes=8, registers=16, wide=False, signed=None, depthwise=16,
+        dot_cycles=4.0, least_cycles=8.0, widens=True,
+    ),
+)  # fmt: skip
 FORMATS = {each.name: each for each in _FORMATS}
 
 
