@@ -39,7 +39,8 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     weights = Weights()
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
-    symbols = Namer(SYMBOL_LENGTH)
+    # a packed function is called by its operator's symbol and an ending
+    symbols = Namer(SYMBOL_LENGTH - (len(graph.PACKED) if options.packs_operators else 0))
     for word in (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())):
         symbols.reserve(f"{prefix}_{word}")
     named = []
@@ -153,7 +154,7 @@ _ENTRY_NAMES = (
 
 # endings of what an operator owns
 _DERIVED = (
-    "_packed", "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
+    graph.PACKED, "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
 )  # fmt: skip
 
 

@@ -85,6 +85,11 @@ class Options:
     def firmware(self) -> bool:
         return self.runtime == "crt"
 
+    @property
+    def packs_operators(self) -> bool:
+        """Whether each operator has a packed function of its own."""
+        return self.executor == "graph" or (self.firmware and not self.unpacked_api)
+
 
 @dataclass(frozen=True)
 class WeightPlaces:

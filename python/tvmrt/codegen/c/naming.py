@@ -10,7 +10,7 @@ _KEYWORDS = frozenset(
     "union unsigned void volatile while main".split()
 )
 MAX_LENGTH = 60
-LEAST_WORDS = 20  # letters that a long prefix leaves to a layer's words
+LEAST_WORDS = 18  # letters that a long prefix leaves to a layer's words
 SYMBOL_LENGTH = 40  # of symbols and offsets, with what stands before the layer's words
 MAX_MODULE_LENGTH = 100  # it begins the names of files
 

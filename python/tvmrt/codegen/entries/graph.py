@@ -27,7 +27,7 @@ from .arguments import call_arguments, weight_inputs
 from .placement import is_placed
 
 SIZES = "tvmrt_sizes"  # the tensor of the sizes of a run, and the node that makes it
-
+PACKED = "_packed"  # what the packed function of an operator is called behind its symbol
 
 Operand = Union[int, str, Buffer]  # a number stands for a whole pool
 
@@ -72,7 +72,7 @@ def entry_operands(function: Function, options) -> list[Operand]:
 
 
 def entry_symbol(function: Function) -> str:
-    return f"{function.symbol}_packed"
+    return f"{function.symbol}{PACKED}"
 
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:
