@@ -13,7 +13,7 @@ import numpy as np
 
 from .contract import Contract, let
 from .graph import Node
-from .op import POINTWISE, Expression, Op, broadcast, define
+from .op import GAP, POINTWISE, Expression, Op, broadcast, define
 
 FIXED = "scalar/fixed.h"
 
@@ -198,11 +198,11 @@ class FixedPair(Op):
             zero, m, e = (at[f"{side}_{word}"] for word in ("zero", "m", "e"))
             text = f"({x} - {zero})" if zero >= 0 else f"({x} + {-zero})"
             if self.sign != "*":
-                text = f"tvmrt_fixed_scale({text} * {1 << at['bits']}, {m}, {e})"
+                text = f"tvmrt_fixed_scale({text} * {1 << at['bits']},{GAP}{m}, {e})"
             sides.append(text)
-        both = f"{sides[0]} {self.sign} {sides[1]}"
+        both = f"{sides[0]}{GAP}{self.sign} {sides[1]}"
         rest = ", ".join(str(at[word]) for word in ("m", "e", "y_zero", "low", "high"))
-        return Expression(f"({node.output.dtype.c})tvmrt_fixed_result({both}, {rest})", FIXED)
+        return Expression(f"({node.output.dtype.c})tvmrt_fixed_result({both},{GAP}{rest})", FIXED)
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         sides = []

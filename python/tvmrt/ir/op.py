@@ -18,9 +18,14 @@ KERNEL = "kernel"  # anything else: a call of hand-written code
 # Of the operators as devices meet them: grows when one goes or changes its meaning.
 IR_VERSION = 1
 
+GAP = "\x1f"  # a space until C is laid out: a line that is too long may go on below instead
+
 
 class Expression(NamedTuple):
-    """A C expression, and the header in ``kernels/`` with the functions that it calls, or ""."""
+    """A C expression, and the header in ``kernels/`` with the functions that it calls, or "".
+
+    A long one has a ``GAP`` for each space at which it may be broken.
+    """
 
     text: str
     header: str = ""

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tvmrt.ir.program import ARENA, MemoryPool
 from tvmrt.libinfo import find_include_path
 from tvmrt.planner import plan_program
 
+FILES = Path(__file__).parents[2] / "data" / "tflite"
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
 
 
@@ -268,6 +270,15 @@ def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
     assert max(map(len, text.split("\n"))) <= 100
     words = set(re.findall(r"tvmgen_default_\w+_Sum\w*", text))
     assert len(words) == 4, words  # two operators, their packed functions
-    assert max(len(word.removesuffix("_packed")) for word in words) <= 40
+    assert max(map(len, words)) <= 40
     for block in ("first", "second"):
         assert f"reduce_sum: the/{block}/block/of" in text
+
+
+@pytest.mark.parametrize("target", ["x86-64", "cortex-m4"])
+@pytest.mark.parametrize("name", ["gated_int8", "recurrent_int8", "residual_int8", "text_float"])
+def test_lines_of_networks_are_short(name, target):
+    files = tvmrt.compile(FILES / f"{name}.tflite", target=target).sources.files
+    lines = [line for text in files.values() for line in text.split("\n")]
+    assert max(map(len, lines)) <= 100
+    assert not any("\x1f" in line for line in lines)

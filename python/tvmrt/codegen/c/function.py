@@ -8,7 +8,7 @@ from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import named, printed_symbols
 from tvmrt.ir.program import Step
 
-from .text import GAP, comment_lines, plus, print_fields, wrap
+from .text import GAP, call, comment_lines, plus, print_fields, wrap
 from .writer import Function, FunctionWriter, Parameter, Weights, access_note, comment_text
 
 
@@ -77,7 +77,7 @@ def _parallel_function(
     """A task over a part of the outermost loop, its arguments, and the launch on threads."""
     extent = f.parallel_extent
     plain = [p.declare().aliased() for p in parameters]
-    launch = f"TVMBackendParallelLaunch({symbol}_task, &args, {f.parallel_most})"
+    launch = call("TVMBackendParallelLaunch", f"{symbol}_task", "&args", f.parallel_most)
     behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
     return [
         "typedef struct {",

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tvmrt.ir.op import GAP
+
 LINE = 100  # columns of generated C
-GAP = "\x1f"  # a space until the text is laid out: the line may go on below instead
 
 
 @dataclass(frozen=True)

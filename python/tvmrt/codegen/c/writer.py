@@ -152,6 +152,7 @@ class FunctionWriter:
         # what the caller of such tasks does when all have ended, and operands that it alone reads
         self.lines_behind: list[str] = []
         self.names_behind: list[str] = []
+        self._ended: list[list[str]] = []  # lines that end by a result of their own
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -283,11 +284,16 @@ class FunctionWriter:
         for part in text.split("\n"):
             self.lines.append(("  " * self._depth + part) if part else "")
 
+    def result(self, code: str) -> None:
+        """Return a code, an expression (int32_t); outside of blocks nothing comes behind it."""
+        self.line(f"return {code};")
+        if self._depth == 1:
+            self._ended.append(self.lines)
+
     def close(self) -> None:
         """Have the body, and what comes behind its tasks, return 0 where they end otherwise."""
         for lines in filter(None, (self.lines, self.lines_behind)):
-            last = next((line for line in reversed(lines) if not line.startswith("   ")), "")
-            if not last.startswith("  return"):
+            if not any(lines is ended for ended in self._ended):
                 lines.append("  return 0;")
 
     @contextmanager

@@ -63,7 +63,7 @@ class MatMulBlocksLowering(Lowering):
             print_tiles(f, tiles)
             panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
             if least(rows) >= PANEL_ROWS:
-                f.line(f"return {panels};")
+                f.result(panels)
                 return
             f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
-        f.line(f"return {call('tvmrt_matmul_blocks_f32', *passed)};")
+        f.result(call("tvmrt_matmul_blocks_f32", *passed))

@@ -22,7 +22,7 @@ class CountLowering(Lowering):
         f.include("op/count.h")
         attrs, x = self.node.attrs, self.pointer(step, f, 0, "x")
         where = place_text(self.node, attrs["what"])
-        f.line(f"return tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()});")
+        f.result(f"tvmrt_count(*{x}, {attrs['low']}, {attrs['high']}, {where}, {f.write()})")
 
 
 @lowers("count_nonzero")

@@ -64,7 +64,7 @@ class CustomLowering(Lowering):
         if self.operator.c.scratch is not None:
             arguments.append(f.scratch() if step.scratch is not None else "NULL")
         function = self.operator.c.function_for(call_of(self.node))
-        f.line(f"return {call(function, *arguments)};")
+        f.result(call(function, *arguments))
 
     def _input(self, step: Step, f: FunctionWriter, i: int, name: str, value: Value | None):
         if value is None:

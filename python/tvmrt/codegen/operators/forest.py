@@ -48,7 +48,7 @@ class ForestLowering(Lowering):
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
         begin, end = shared_range(f, node.output.shape[0], self.macs())
         x = self.pointer(step, f, 0, "x")
-        f.line(f"return {call(f'tvmrt_forest_run_{kind}', '&forest', x, f.write(), begin, end)};")
+        f.result(call(f"tvmrt_forest_run_{kind}", "&forest", x, f.write(), begin, end))
 
 
 def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:

@@ -74,4 +74,4 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
     }
     print_struct(f, f"const tvmrt_board_forest_{kind} forest", fields)
     called = call(f"tvmrt_board_forest_run_{kind}", "&forest", x, f.write(), node.output.shape[0])
-    f.line(f"return {called};")
+    f.result(called)

@@ -11,7 +11,7 @@ from tvmrt.ir import Node, Value
 from tvmrt.ir.extent import Extent, Whole, least, symbols_of
 from tvmrt.ir.program import Step
 
-from ..c.text import plus, times
+from ..c.text import GAP, call, plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import emit_nest, index, merge_loops, sum_size
 from ..lowering import ANY, DENSE, Lowering, lowers
@@ -30,7 +30,7 @@ def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | 
         f.line(f"const int64_t {k} = {expression};")
         return k
     f.include("op/indexing.h")
-    f.line(f"const int64_t {k} = tvmrt_index({expression}, {extent}, {where});")
+    f.line(f"const int64_t {k} ={GAP}{call('tvmrt_index', expression, extent, where)};")
     f.line(f"if ({k} < 0) return -1;")
     return k
 
@@ -255,7 +255,7 @@ class ReverseSequenceLowering(Lowering):
             f.line(f"const int64_t length = {ids}[{b}];")
             where = place_text(self.node, "sequence_lens")
             with f.block(f"if (length < 0 || length > {steps})"):
-                f.line(f"return tvmrt_index_error(length, {steps + 1}, {where});")
+                f.result(f"tvmrt_index_error(length, {steps + 1}, {where})")
             with f.block(f"for (int64_t {t} = 0; {t} < {steps}; ++{t})"):
                 f.line(f"const int64_t from = {t} < length ? length - 1 - {t} : {t};")
                 row = times(b, strides[batch])

@@ -26,7 +26,7 @@ class _NormLowering(Lowering):
         f.include("op/norm.h")
         print_layer(f, f"{self.kernel}_layer", self.members(step))
         factors = self.pointers(step, f, *self.factors, first=1)
-        f.line(f"return {call(self.kernel, '&layer', f.read(0), *factors, f.write())};")
+        f.result(call(self.kernel, "&layer", f.read(0), *factors, f.write()))
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:

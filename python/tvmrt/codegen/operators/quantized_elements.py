@@ -87,7 +87,10 @@ class Bytewise(Lowering):
                 x = [plus(f.read(i), at[k]) for k, i in enumerate(places)]
                 y = plus(f.write(), at[-1])
                 call = self.row(prepared, y, x, inner.extent, whole=not outer)
-                f.line(f"if ({call} != 0) return -1;" if outer else f"return {call};")
+                if outer:
+                    f.line(f"if ({call} != 0) return -1;")
+                else:
+                    f.result(call)
             else:
                 x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
                 f.line(f"{f.write()}[{at[-1]}] = {self.element(prepared, x)};")
@@ -178,7 +181,7 @@ class QPoolLowering(ImageLowering):
         before, f.lines = f.lines, []
         self._emit_shape(step, f)
         average = self._print_average(f)
-        f.line(f"return tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task);")
+        f.result(f"tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task)")
         body, f.lines = f.lines, before
         task = f"{f.symbol}_task"
         parameters = "int task", "TVMParallelGroupEnv *env", "void *tensors"
@@ -187,7 +190,7 @@ class QPoolLowering(ImageLowering):
         f.line(f"tvmrt_pool_i8_tensors tensors = {{{f.read(0)}, {f.write()}}};")
         floats = int(prod(self.node.output.shape)) * prod(self.node.attrs["kernel"]) // FLOAT
         least = "TVMRT_PARALLEL_MIN_FLOATS"
-        f.line(f"return {call('tvmrt_launch', task, '&tensors', floats, least)};")
+        f.result(call("tvmrt_launch", task, "&tensors", floats, least))
 
     def row_layer(self, step: Step) -> RowLayer | None:
         x, y = step.reads[0], step.writes[0]
@@ -217,9 +220,9 @@ class QPoolLowering(ImageLowering):
     def _emit_call(self, f: FunctionWriter, layer: str) -> None:
         average = self._print_average(f)
         if average == "NULL":
-            f.line(f"return tvmrt_max_pool_i8({layer}, {f.read(0)}, {f.write()});")
+            f.result(f"tvmrt_max_pool_i8({layer}, {f.read(0)}, {f.write()})")
             return
-        f.line(f"return tvmrt_average_pool_i8({layer}, {average}, {f.read(0)}, {f.write()});")
+        f.result(f"tvmrt_average_pool_i8({layer}, {average}, {f.read(0)}, {f.write()})")
 
     def _print_average(self, f: FunctionWriter) -> str:
         """Print the scales of an average; the pointer to them."""

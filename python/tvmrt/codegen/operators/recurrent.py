@@ -138,7 +138,7 @@ class RecurrentLowering(Lowering):
         print_tiles(f, tiles)
         ordered = {member: job[member] for member in JOB if member in job}
         print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
-        f.line(f"return {call(kernel, '&layer', '&tiles', '&job', *self.extra())};")
+        f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra()))
 
     @property
     def variant(self) -> list[str]:

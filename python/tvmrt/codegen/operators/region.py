@@ -77,7 +77,7 @@ class RegionLowering(Lowering):
         else:
             call = self._plain_call(f, operands)
         if flag is None:
-            f.line(f"return {call};")
+            f.result(call)
         else:
             f.line(f"*{flag.name} = {call} != 0;")
 

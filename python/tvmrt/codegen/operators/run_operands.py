@@ -33,7 +33,7 @@ class TakeAtLowering(Lowering):
         where = place_text(self.node, "places")
         size = f"sizeof({x.dtype.c})"
         arguments = [data, fill, f.write(), size, rank, "extents", "counts", "places", "at", where]
-        f.line(f"return {call('tvmrt_take_at', *arguments)};")
+        f.result(call("tvmrt_take_at", *arguments))
 
 
 @lowers("require")
@@ -55,4 +55,4 @@ class RequireLowering(Lowering):
         count, shown = found.type.size, given.type.size
         arguments = [pointers[0], "expected", count, pointers[1], shown, where]
         f.line(f"*{f.write()} = 1;")
-        f.line(f"return {call('tvmrt_require', *arguments, c_string(attrs['text']))};")
+        f.result(call("tvmrt_require", *arguments, c_string(attrs["text"])))

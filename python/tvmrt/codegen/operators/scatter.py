@@ -119,7 +119,7 @@ class TensorScatterLowering(ScatterLowering):
                 f.include("op/indexing.h")
                 f.line(f"const int64_t {first} = {begin}[{b}];")
                 with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
-                    f.line(f"return tvmrt_index_error({first}, {places_left}, {where});")
+                    f.result(f"tvmrt_index_error({first}, {places_left}, {where})")
             stack.enter_context(f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"))
             stack.enter_context(f.block(f"for (int {s} = 0; {s} < {steps}; ++{s})"))
             row = f"({b} * {rows} + {r})"

@@ -76,7 +76,7 @@ class SlabChainLowering(Lowering):
         chain, plan = f.fresh("chain"), self.plan
         members = [layers, len(rows), plan.pixels, plan.nbytes]
         f.line(f"const tvmrt_slab_chain_f32 {chain} = {braces(members)};")
-        f.line(f"return tvmrt_slabs_f32(&{chain});")
+        f.result(f"tvmrt_slabs_f32(&{chain})")
 
     def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
         """Print a layer's variables; its row in the table of layers."""

@@ -46,11 +46,11 @@ class SoftmaxLowering(Lowering):
             f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
             return
         if not self.over_channels:
-            f.line(f"return {blocks}, {x}, {y}, {outer}, {count}, {inner});")
+            f.result(f"{blocks}, {x}, {y}, {outer}, {count}, {inner})")
             return
         x_stride, y_stride = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         if x_stride == y_stride == count:
-            f.line(f"return {blocks}, {x}, {y}, {outer * inner}, {count}, 1);")
+            f.result(f"{blocks}, {x}, {y}, {outer * inner}, {count}, 1)")
             return
         with f.block(f"for (int64_t p = 0; p < {outer * inner}; ++p)"):
             f.line(

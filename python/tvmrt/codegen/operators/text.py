@@ -25,7 +25,7 @@ class TextLowering(Lowering):
         """A kernel that may end the run, and says where."""
         f.include("op/text.h")
         where = place_text(self.node, "strings")
-        f.line(f"return {call(f'tvmrt_text_{name}', *arguments, where)};")
+        f.result(call(f"tvmrt_text_{name}", *arguments, where))
 
     @property
     def count(self):

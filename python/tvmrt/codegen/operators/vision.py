@@ -32,7 +32,7 @@ class SamplingLowering(ImageLowering):
         """The call over all of ``extent``, or over a task's part of it where that pays; ``called``
         are the function and its first arguments."""
         begin, end = shared_range(f, extent, self.macs())
-        f.line(f"return {call(*called, f.write(), begin, end)};")
+        f.result(call(*called, f.write(), begin, end))
 
 
 @lowers("grid_sample")

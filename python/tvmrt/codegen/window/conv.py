@@ -136,7 +136,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
         residual = self.residual_parts(step, f, self.epilogue)
         layer, tiles, data = self.print_layer(step, f, tiled, x, residual, f.write())
-        f.line(f"return tvmrt_{tiled.kernel}(&{layer}, &{tiles}, &{data});")
+        f.result(f"tvmrt_{tiled.kernel}(&{layer}, &{tiles}, &{data})")
 
     def print_layer(
         self,

@@ -282,7 +282,7 @@ class _MatMulPrinter(_Product):
         strided = (residual, self.row.strides[self.RESIDUAL])
         kernel, told = BOARDS.choose(layer, self.target.board), (x, strided, self.order)
         address = print_board(self.f, self.step, self.epilogue, layer, kernel, *told)
-        self.f.line(f"return {kernel.call(layer, address)};")
+        self.f.result(kernel.call(layer, address))
 
     def _pointer(self, value: Value, name: str) -> str:
         if value.is_constant:
@@ -313,7 +313,7 @@ class _MatMulPrinter(_Product):
         print_layer(f, "tvmrt_layer_f32", {**members, **tiles.members()})
         print_tiles(f, tiles)
         print_data_f32(f, data)
-        f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
+        f.result(f"tvmrt_{kernel}(&layer, &tiles, &data)")
 
     def _print_layer(self, tiles, batches, block: int) -> None:
         f, row, b_at = self.f, self.row, self.b_at
@@ -382,4 +382,4 @@ class _MatMulPrinter(_Product):
             product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")
-        f.line("return 0;" if outer else f"return {product};")
+        f.result("0" if outer else product)

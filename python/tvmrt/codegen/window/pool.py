@@ -121,7 +121,7 @@ class PoolLowering(ChannelsLastLowering):
         self, step: Step, f: FunctionWriter, layer: str, row: str, context: str
     ) -> None:
         x = f.read(step.read_values.index(self.node.inputs[0]))
-        f.line(f"return {call('tvmrt_pool_f32', layer, x, f.write(), row, context)};")
+        f.result(call("tvmrt_pool_f32", layer, x, f.write(), row, context))
 
 
 def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
@@ -171,7 +171,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
         "tvmrt_pool_index_layer",
         {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
     )
-    f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")
+    f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {places})")
 
 
 def _lowest(dtype) -> str:
@@ -189,7 +189,7 @@ class MaxUnpoolLowering(Lowering):
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
         f.include("op/pool_index.h")
         where, size = place_text(self.node, "indices"), self.node.output.type.size
-        f.line(
-            f"return tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "
-            f"{size}, {x.dtype.itemsize}, {where});"
+        f.result(
+            f"tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "
+            f"{size}, {x.dtype.itemsize}, {where})"
         )

@@ -310,7 +310,7 @@ class IntegerProduct(BoardLowering):
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
         print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
         print_struct(f, "const tvmrt_conv_i8_data data", fields)
-        f.line("return tvmrt_conv_i8_run(&layer, &data);")
+        f.result("tvmrt_conv_i8_run(&layer, &data)")
 
     def _quick_sum(self) -> QuickSum | None:
         (node,) = self.group.after

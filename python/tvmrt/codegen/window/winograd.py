@@ -181,4 +181,4 @@ class WinogradLowering(ConvolutionLowering):
         print_layer(f, "tvmrt_winograd_f32", layer.members(residual_stride, *epilogue.bounds()))
         print_tiles(f, layer.tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
-        f.line(f"return tvmrt_winograd_f32_{layer.size}(&layer, &tiles, &data);")
+        f.result(f"tvmrt_winograd_f32_{layer.size}(&layer, &tiles, &data)")

@@ -57,7 +57,7 @@ class BoardLowering(Lowering):
             self.emit_tiles(step, f)
             return
         kernel = self.kernels.choose(layer, self.target.board)
-        f.line(f"return {kernel.call(layer, self.print_board(step, f, layer, kernel))};")
+        f.result(kernel.call(layer, self.print_board(step, f, layer, kernel)))
 
     def _row_kernel(self, step: Step) -> tuple[Shaped, MicroKernel] | None:
         """The layer and its kernel in a chain; None where it can be in none."""
@@ -95,11 +95,11 @@ class BoardLowering(Lowering):
         address = self.print_board(step, f, layer, kernel)
         print_rows(f)
         if layer.shape.depthwise:
-            f.line(f"return {kernel.name}_rows({address}, &data, &at, {f.scratch()});")
+            f.result(f"{kernel.name}_rows({address}, &data, &at, {f.scratch()})")
             return
         f.line(f"{self.struct} part = *{address};")
         f.line("tvmrt_micro_cut(&part.shape, &at);")
-        f.line(f"return {kernel.call(layer, '&part')};")
+        f.result(kernel.call(layer, "&part"))
 
 
 def can_be_cut(shape: MicroShape, step: Step) -> bool:
