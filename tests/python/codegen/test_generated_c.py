@@ -14,6 +14,7 @@ import pytest
 import tvmrt
 from tvmrt.codegen import c_source
 from tvmrt.codegen.builder import build_program
+from tvmrt.codegen.c.naming import identifier
 from tvmrt.codegen.c.writer import FunctionWriter
 from tvmrt.codegen.c_source import generate, print_function, print_functions
 from tvmrt.codegen.options import Options, SharedImage, WeightPlaces
@@ -273,6 +274,19 @@ def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
     assert max(map(len, words)) <= 40
     for block in ("first", "second"):
         assert f"reduce_sum: the/{block}/block/of" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("features/block/Conv_12", "block_Conv_12"),
+        ("GlobalAveragePool_v2_5", "AveragePool_v2_5"),
+        ("globalaveragepooling_v2", "averagepooling_v2"),
+        ("Conv_12", "Conv_12"),
+    ],
+)
+def test_a_long_name_is_cut_between_words(name, expected):
+    assert identifier(name, 18) == expected
 
 
 @pytest.mark.parametrize("target", ["x86-64", "cortex-m4"])

@@ -48,9 +48,13 @@ def _last_words(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     end = text[-(limit - 1) :]  # one more may come before a digit
-    cut = end.find("_")
-    whole = text[-limit] == "_" or cut < 0 or cut > limit // 2
-    return end if whole else end[cut + 1 :]
+    if text[-limit] == "_":
+        return end
+    half = end[: limit // 2 + 1]
+    if "_" in half:
+        return end[half.index("_") + 1 :]
+    capital = re.search(r"(?<=[a-z0-9])[A-Z]", text[-limit : -limit + len(half) + 1])
+    return end[capital.start() - 1 :] if capital else end
 
 
 # Keywords of C and C++ up to the standards of 2023, and words that their compilers take besides.
