@@ -17,6 +17,7 @@ from tvmrt.cli.footprint import Footprint, FunctionCost, measure
 from tvmrt.cli.table import Table
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
+from tvmrt.ir.region import PACKED_ENDING
 
 MOST_PLANS = 6  # of memory, in one line
 MOST_NAMES = 6  # of functions whose stack is not known, in one line
@@ -38,7 +39,7 @@ class Measured:
         prefix = prefix_of(module)
         run = self.function(f"{prefix}_run")
         rows = module["memory"]["functions"].get("operator_functions", [])
-        packed = (self.function(f"{row['function_name']}_packed") for row in rows)
+        packed = (self.function(f"{row['function_name']}{PACKED_ENDING}") for row in rows)
         return [run] if run is not None else [cost for cost in packed if cost is not None]
 
     def code_bytes(self, modules: Mapping[str, Any]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import digest_of
 from tvmrt.ir.program import ARENA, Buffer, Program
+from tvmrt.ir.region import PACKED_ENDING
 from tvmrt.libinfo import __version__
 
 from . import manifest
@@ -40,7 +41,7 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
     # a packed function is called by its operator's symbol and an ending
-    symbols = Namer(SYMBOL_LENGTH - (len(graph.PACKED) if options.packs_operators else 0))
+    symbols = Namer(SYMBOL_LENGTH - (len(PACKED_ENDING) if options.packs_operators else 0))
     for word in (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())):
         symbols.reserve(f"{prefix}_{word}")
     named = []
@@ -154,7 +155,7 @@ _ENTRY_NAMES = (
 
 # endings of what an operator owns
 _DERIVED = (
-    graph.PACKED, "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
+    PACKED_ENDING, "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
 )  # fmt: skip
 
 
@@ -358,10 +359,10 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     arguments = Arguments(program, sources, options)
     lines += arguments.places()
     lines += dims.print_about(program, prefix)
-    if options.executor == "aot":
-        lines += aot.print_main(program, prefix, sources, options, arguments)
-    else:
+    if options.packs_operators:
         lines += graph.print_entries(program, sources, options, arguments)
+    else:
+        lines += aot.print_main(program, prefix, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
     lines += print_getter(prefix, "get_dims", f"&{dims.ABOUT}") if sized else []
     lines += placement.print_about(program, prefix)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.ir.region import PACKED_ENDING
+
 RUNS = 20  # of which the median is told, operator by operator
 SECONDS = 2.0  # of profiled runs, as soon as there are three
-PACKED = "_packed"  # what packed functions have behind their operator's symbol
 
 
 def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def measure(executor: Any, operators: Sequence[dict[str, Any]]) -> dict[str, Any
 
 def names_of(operator: dict[str, Any]) -> tuple[str, ...]:
     """What an operator is called by the graph executor, and by the ahead-of-time executor."""
-    return operator["symbol"] + PACKED, operator["symbol"], operator["name"]
+    return operator["symbol"] + PACKED_ENDING, operator["symbol"], operator["name"]
 
 
 def times_of(run: Callable[[], object], seconds: float) -> list[float]:

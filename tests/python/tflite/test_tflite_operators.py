@@ -48,10 +48,8 @@ def _products(net: Bytes) -> None:
     for scale, units in ((2.0**-7, 8), (0.0117, 5)):
         q = {"scale": 2.0**-12 if net.wide else 0.25, "zero": 0}
         rows = net.given(6, 20, **q)
-        w, y = (
-            net.const(random_bytes(rng, units, 20), scale=scale),
-            net.made(6, units, scale=q["scale"]),
-        )
+        w = net.const(random_bytes(rng, units, 20), scale=scale)
+        y = net.made(6, units, scale=q["scale"])
         net.op("FULLY_CONNECTED", [rows, w, -1], [y], 4, "FullyConnectedOptions")
 
 

@@ -43,18 +43,22 @@ def identifier(name: str, limit: int = MAX_LENGTH) -> str:
     return text
 
 
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")  # which begins a word
+
+
 def _last_words(text: str, limit: int) -> str:
     """The end of a layer's path says more than its beginning."""
     if len(text) <= limit:
         return text
-    end = text[-(limit - 1) :]  # one more may come before a digit
-    if text[-limit] == "_":
-        return end
-    half = end[: limit // 2 + 1]
-    if "_" in half:
-        return end[half.index("_") + 1 :]
-    capital = re.search(r"(?<=[a-z0-9])[A-Z]", text[-limit : -limit + len(half) + 1])
-    return end[capital.start() - 1 :] if capital else end
+    first = len(text) - limit + 1  # one more may come before a digit
+    if text[first - 1] == "_":
+        return text[first:]
+    middle = first + limit // 2 + 1
+    cut = text.find("_", first, middle)
+    if cut >= 0:
+        return text[cut + 1 :]
+    capital = _CAPITAL.search(text, first, middle)
+    return text[capital.start() if capital else first :]
 
 
 # Keywords of C and C++ up to the standards of 2023, and words that their compilers take besides.

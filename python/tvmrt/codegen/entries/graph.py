@@ -16,6 +16,7 @@ from typing import Any, Union
 
 from tvmrt.ir.extent import Extent, Symbol, counts_in, least, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
+from tvmrt.ir.region import PACKED_ENDING
 
 from ..c.packed import exported_call_head
 from ..c.text import GAP, any_null, refusal, wrap
@@ -27,7 +28,7 @@ from .arguments import call_arguments, weight_inputs
 from .placement import is_placed
 
 SIZES = "tvmrt_sizes"  # the tensor of the sizes of a run, and the node that makes it
-PACKED = "_packed"  # what the packed function of an operator is called behind its symbol
+
 
 Operand = Union[int, str, Buffer]  # a number stands for a whole pool
 
@@ -72,7 +73,7 @@ def entry_operands(function: Function, options) -> list[Operand]:
 
 
 def entry_symbol(function: Function) -> str:
-    return f"{function.symbol}{PACKED}"
+    return f"{function.symbol}{PACKED_ENDING}"
 
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:

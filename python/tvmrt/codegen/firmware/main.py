@@ -49,11 +49,11 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     ]
     if packed:
         lines += [*_TENSOR_DATA, *tensor_extents.function(program)]
-    if options.unpacked_api:
-        lines += _plain_main(program, prefix, sources, options, arguments, tracer)
-    else:
+    if options.packs_operators:
         lines += graph.print_entries(program, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
+    else:
+        lines += _plain_main(program, prefix, sources, options, arguments, tracer)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
     parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
     lines += seal.definition(f"{prefix}_run", sources.number, parameters)

@@ -382,4 +382,5 @@ class _MatMulPrinter(_Product):
             product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
             if outer:
                 f.line(f"if ({product} != 0) return -1;")
-        f.result("0" if outer else product)
+            else:
+                f.result(product)

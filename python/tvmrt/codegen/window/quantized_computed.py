@@ -74,7 +74,6 @@ class QMatMulComputedLowering(Lowering):
                 stack.enter_context(f.block(head))
             at = [index(loops, names, k) for k in range(3)]
             self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
-        f.result("0")
 
     def _layer(self, a, y) -> ConvI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
