@@ -120,11 +120,11 @@ int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_bl
 /* The one that is called often: not by name. The module is one that this file has made, so its
  * kind is known; another thread's run in between is refused. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
-  tvmrt_graph_executor* g = (tvmrt_graph_executor*)executor->module;
+  tvmrt_executor* e = (tvmrt_executor*)executor->module;
   int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, "TVMGraphExecutor_Run"));
-  rc = tvmrt__graph_run(g);
-  tvmrt__end_call(&g->is_taken);
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, "TVMGraphExecutor_Run"));
+  rc = tvmrt__graph_run(e);
+  tvmrt__end_call(e);
   return rc;
 }
 
@@ -143,10 +143,10 @@ int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
  * freeing them: they go with the executor. */
 static int show(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
-  size_t count = e->num_inputs + e->num_outputs;
+  size_t count = e->base.inputs.count + e->base.outputs.count;
   size_t i;
   h->shown.metadata = e->metadata;
-  h->shown.module_handle = e->base.library;
+  h->shown.module_handle = e->base.module.library;
   h->shown.device = device;
   h->shown.args = tvmrt__calloc(count, sizeof(*h->shown.args));
   if (h->shown.args == NULL) return -1;
@@ -211,10 +211,10 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
 
 /* Not by name either. A second thread that runs the same executor is refused, not made to wait. */
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
-  tvmrt_aot_executor* e = (tvmrt_aot_executor*)((aot_handle*)executor)->module;
-  int rc = tvmrt__begin_call(&e->is_taken, "TVMAotExecutor_Run");
+  tvmrt_executor* e = (tvmrt_executor*)((aot_handle*)executor)->module;
+  int rc = tvmrt__begin_call(e, "TVMAotExecutor_Run");
   if (rc != 0) return kTvmErrorFunctionCallInvalidArg;
   rc = tvmrt__aot_run(e);
-  tvmrt__end_call(&e->is_taken);
+  tvmrt__end_call(e);
   return rc == 0 ? kTvmErrorNoError : kTvmErrorFunctionCallInvalidArg;
 }

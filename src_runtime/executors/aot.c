@@ -4,7 +4,7 @@
  * library: so it holds the library. Main takes inputs, outputs and pools in this order, all as
  * DLTensors; the arguments are laid out once and changed where a port is bound to another tensor,
  * so that a run is one call. Instances of a library share nothing that a run writes. Functions of
- * one instance are called one at a time (aot_functions.c sees to it); other instances may run
+ * one instance are called one at a time (executor.c sees to it); other instances may run
  * meanwhile. */
 #include "aot.h"
 
@@ -18,23 +18,13 @@
 static void aot_destroy(tvmrt_module* self) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)self;
   size_t i;
-  for (i = 0; e->inputs != NULL && i < e->num_inputs; ++i) tvmrt__port_free(&e->inputs[i]);
-  for (i = 0; e->outputs != NULL && i < e->num_outputs; ++i) tvmrt__port_free(&e->outputs[i]);
+  tvmrt__executor_free_ports(&e->base);
   for (i = 0; e->pools != NULL && i < e->num_pools; ++i) tvmrt__tensor_release(e->pools[i]);
-  free(e->inputs);
-  free(e->outputs);
   free(e->pools);
   free(e->args);
   free(e->codes);
   if (e->main_function != NULL) tvmrt__release(&e->main_function->base);
 }
-
-static const tvmrt_module_type aot_type = {
-    .key = "AotExecutor",
-    .properties = TVMRT_MODULE_RUNNABLE,
-    .find = tvmrt__aot_find,
-    .destroy = aot_destroy,
-};
 
 /* `get_c_metadata`, or `tvmgen_<name>_get_c_metadata` where a library holds several networks. */
 static int find_metadata(tvmrt_aot_executor* e, const char* name) {
@@ -42,7 +32,7 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   void* found = NULL;
   int rc = tvmrt__buf_printf(&network, "tvmgen_%s", name);
   if (rc == 0) {
-    rc = tvmrt__network_pointer(e->base.library, network.data, "get_c_metadata", &found);
+    rc = tvmrt__network_pointer(e->base.module.library, network.data, "get_c_metadata", &found);
   }
   tvmrt__buf_free(&network);
   if (rc != 0) return rc;
@@ -64,7 +54,7 @@ static int find_info(tvmrt_aot_executor* e) {
   const TVMModelMetadata* model;
   void* found;
   TVMRT_RETURN_IF_ERROR(
-      tvmrt__network_pointer(e->base.library, m->mod_name, "get_model_metadata", &found));
+      tvmrt__network_pointer(e->base.module.library, m->mod_name, "get_model_metadata", &found));
   model = found;
   /* Libraries of other compilers say nothing here, which is no error: ports then keep the
    * metadata's names. */
@@ -87,7 +77,7 @@ static int find_info(tvmrt_aot_executor* e) {
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&symbol, "%s" MAIN, e->metadata->mod_name);
-  if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &e->main_function);
+  if (rc == 0) rc = tvmrt__module_get(e->base.module.library, symbol.data, true, &e->main_function);
   if (rc == 0 && e->main_function == NULL) {
     rc = tvmrt__fail_value("the library has metadata but no main function '%s'.", symbol.data);
   }
@@ -99,7 +89,7 @@ static int find_main(tvmrt_aot_executor* e) {
  * time. */
 static void clear_inputs(tvmrt_aot_executor* e) {
   size_t i;
-  for (i = 0; i < e->num_inputs; ++i) tvmrt__port_clear(&e->inputs[i]);
+  for (i = 0; i < e->base.inputs.count; ++i) tvmrt__port_clear(&e->base.inputs.items[i]);
 }
 
 /* A tensor as the library describes it, owned by whoever asked; *out NULL on failure. */
@@ -108,16 +98,14 @@ static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** ou
   return *out == NULL ? -1 : 0;
 }
 
-/* A port that was not reached has no tensor, which tvmrt__port_free() allows: *out is the caller's
- * to free also where this fails. */
-static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_port** out,
-                      size_t* out_count) {
+/* A port that was not reached has no tensor, which tvmrt__port_free() allows. */
+static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_ports* out) {
   size_t i;
-  *out = tvmrt__calloc(count, sizeof(**out));
-  if (*out == NULL) return -1;
-  *out_count = count;
+  out->items = tvmrt__calloc(count, sizeof(*out->items));
+  if (out->items == NULL) return -1;
+  out->count = count;
   for (i = 0; i < count; ++i) {
-    tvmrt_port* port = &(*out)[i];
+    tvmrt_port* port = &out->items[i];
     port->name = infos[i].name == NULL ? "" : infos[i].name;
     TVMRT_RETURN_IF_ERROR(alloc_info(&infos[i], dev, &port->own));
     tvmrt__retain(&port->own->base);
@@ -199,9 +187,10 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
 }
 
 /* A state begins where its mark in the workspace is 0. */
-int tvmrt__aot_reset_state(tvmrt_aot_executor* e) {
+static int reset_state(tvmrt_executor* base) {
+  const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)base;
   size_t i;
-  for (i = 1; e->has_state && i < e->num_pools; ++i) {
+  for (i = 1; base->has_state && i < e->num_pools; ++i) {
     const DLTensor* t = &e->pools[i]->dl;
     uint64_t bytes;
     /* no state lies in the memory of a region's device */
@@ -221,43 +210,46 @@ static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
 
 /* Point main's arguments at the ports' tensors: after each change of a port, so that a run is a call. */
 static void update_args(tvmrt_aot_executor* e) {
+  const tvmrt_ports* inputs = &e->base.inputs;
+  const tvmrt_ports* outputs = &e->base.outputs;
   size_t i;
-  for (i = 0; i < e->num_inputs; ++i) set_arg(e, i, e->inputs[i].bound);
-  for (i = 0; i < e->num_outputs; ++i) set_arg(e, e->num_inputs + i, e->outputs[i].bound);
-  for (i = 0; i < e->num_pools; ++i) set_arg(e, e->num_inputs + e->num_outputs + i, e->pools[i]);
+  for (i = 0; i < inputs->count; ++i) set_arg(e, i, inputs->items[i].bound);
+  for (i = 0; i < outputs->count; ++i) set_arg(e, inputs->count + i, outputs->items[i].bound);
+  for (i = 0; i < e->num_pools; ++i) set_arg(e, inputs->count + outputs->count + i, e->pools[i]);
+}
+
+/* Of one port; outputs stand behind the inputs. */
+static void update_arg(tvmrt_executor* base, const tvmrt_ports* side, const tvmrt_port* port) {
+  const size_t first = side == &base->outputs ? base->inputs.count : 0;
+  set_arg((tvmrt_aot_executor*)base, first + (size_t)(port - side->items), port->bound);
 }
 
 /* What one side of a network is called: by its author, and in generated code. */
 typedef struct names {
-  const char* kind;
-  tvmrt_port* ports;
-  size_t count;
+  const tvmrt_ports* ports;
   const TVMTensorInfo* infos;
   const TVMParameterInfo* params; /* NULL if the library tells no names of the author */
 } names;
 
-static names input_names(const tvmrt_aot_executor* e) {
-  const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params;
-  const names n = {"inputs", e->inputs, e->num_inputs, e->metadata->inputs, params};
-  return n;
-}
-
 /* `params` lists the outputs behind the inputs. */
-static names output_names(const tvmrt_aot_executor* e) {
-  const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params + e->num_inputs;
-  const names n = {"outputs", e->outputs, e->num_outputs, e->metadata->outputs, params};
+static names names_of(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
+  const bool is_output = side == &e->base.outputs;
+  const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params;
+  const names n = {side, is_output ? e->metadata->outputs : e->metadata->inputs,
+                   params != NULL && is_output ? params + e->base.inputs.count : params};
   return n;
 }
 
 /* Ports go by the author's names, where the library has them: those of the metadata are spelled in C,
  * where several names may become one. */
-static int name_ports(const names* n) {
+static int name_ports(const tvmrt_aot_executor* e, const tvmrt_ports* side) {
+  const names n = names_of(e, side);
   size_t i;
-  for (i = 0; n->params != NULL && i < n->count; ++i) {
-    const char* hint = n->params[i].relay_name_hint;
-    if (hint != NULL && hint[0] != '\0') n->ports[i].name = hint;
+  for (i = 0; n.params != NULL && i < side->count; ++i) {
+    const char* hint = n.params[i].relay_name_hint;
+    if (hint != NULL && hint[0] != '\0') side->items[i].name = hint;
   }
-  return tvmrt__ports_distinguish(n->ports, n->count);
+  return tvmrt__ports_distinguish(side->items, side->count);
 }
 
 /* As the metadata's name, and as C's. */
@@ -269,53 +261,27 @@ static bool is_spelled(const names* n, size_t i, const char* name) {
 }
 
 /* The only port whose name in generated code is that of `name`. */
-static int find_spelled(const names* n, const char* name, tvmrt_port** out) {
+static int find_spelled(tvmrt_executor* base, const tvmrt_ports* side, const char* who,
+                        const char* name, tvmrt_port** out) {
+  const names n = names_of((const tvmrt_aot_executor*)base, side);
   size_t i;
-  for (i = 0; i < n->count; ++i) {
-    if (!is_spelled(n, i, name)) continue;
+  (void)who;
+  for (i = 0; i < side->count; ++i) {
+    if (!is_spelled(&n, i, name)) continue;
     if (*out != NULL) {
       return tvmrt__fail_value(
-          "'%.60s' may be one of several %s, '%.60s' and '%.60s', whose names in C are the same; "
+          "'%.60s' may be one of several %ss, '%.60s' and '%.60s', whose names in C are the same; "
           "give the name as the network has it, or the number.",
-          name, n->kind, (*out)->name, n->ports[i].name);
+          name, side->kind, (*out)->name, side->items[i].name);
     }
-    *out = &n->ports[i];
+    *out = &side->items[i];
   }
   return 0;
 }
 
-/* *out NULL, and 0, where there is no such port. The author's name goes before what C makes of
- * another's. */
-static int find_named(const names* n, const char* name, tvmrt_port** out) {
-  size_t i;
-  *out = NULL;
-  for (i = 0; i < n->count && *out == NULL; ++i) {
-    if (strcmp(n->ports[i].name, name) == 0) *out = &n->ports[i];
-  }
-  return *out != NULL ? 0 : find_spelled(n, name, out);
-}
-
-int tvmrt__aot_input_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out) {
-  const names n = input_names(e);
-  return find_named(&n, name, out);
-}
-
-int tvmrt__aot_output_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out) {
-  const names n = output_names(e);
-  return find_named(&n, name, out);
-}
-
-/* Before parameters are set, which find their inputs by these names. */
-static int name_all(const tvmrt_aot_executor* e) {
-  const names inputs = input_names(e);
-  const names outputs = output_names(e);
-  TVMRT_RETURN_IF_ERROR(name_ports(&inputs));
-  return name_ports(&outputs);
-}
-
 /* Room for main's arguments, once: no run allocates any. */
 static int make_args(tvmrt_aot_executor* e) {
-  size_t count = e->num_inputs + e->num_outputs + e->num_pools;
+  size_t count = e->base.inputs.count + e->base.outputs.count + e->num_pools;
   e->args = tvmrt__calloc(count, sizeof(*e->args));
   e->codes = tvmrt__calloc(count, sizeof(*e->codes));
   if (e->args == NULL || e->codes == NULL) return -1;
@@ -345,56 +311,38 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(find_info(e));
   TVMRT_RETURN_IF_ERROR(check_device(e, dev));
   TVMRT_RETURN_IF_ERROR(find_main(e));
-  TVMRT_RETURN_IF_ERROR(
-      make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->inputs, &e->num_inputs));
+  TVMRT_RETURN_IF_ERROR(make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->base.inputs));
   clear_inputs(e);
-  TVMRT_RETURN_IF_ERROR(
-      make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
-  TVMRT_RETURN_IF_ERROR(name_all(e));
-  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, m->mod_name, e->inputs,
-                                               e->num_inputs, e->outputs, e->num_outputs,
-                                               &e->dims));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.library, m->mod_name, &e->placement));
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__ports_place(e->placement, e->inputs, e->num_inputs, e->outputs, e->num_outputs));
+  TVMRT_RETURN_IF_ERROR(make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->base.outputs));
+  /* Before parameters are set, which find their inputs by these names. */
+  TVMRT_RETURN_IF_ERROR(name_ports(e, &e->base.inputs));
+  TVMRT_RETURN_IF_ERROR(name_ports(e, &e->base.outputs));
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_read_dims(&e->base, m->mod_name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.module.library, m->mod_name, &e->placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__executor_place(&e->base, e->placement));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   /* What was allocated has old bytes in it, and a state's mark must be 0 before the first run. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, m->mod_name, &e->has_state));
-  TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__library_has_state(e->base.module.library, m->mod_name, &e->base.has_state));
+  TVMRT_RETURN_IF_ERROR(reset_state(&e->base));
   return make_args(e);
 }
 
-/* Names that are no inputs are passed over. */
-int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
+/* Names that are no inputs are passed over. The author's name goes before what C makes of
+ * another's. Inputs stand on the params' tensors. */
+static int set_params(tvmrt_executor* base, const tvmrt_params* params) {
   size_t i;
   for (i = 0; i < params->count; ++i) {
-    tvmrt_port* port;
-    TVMRT_RETURN_IF_ERROR(tvmrt__aot_input_named(e, params->names[i], &port));
+    const char* name = params->names[i];
+    tvmrt_port* port = tvmrt__port_named(&base->inputs, name);
+    if (port == NULL) {
+      TVMRT_RETURN_IF_ERROR(find_spelled(base, &base->inputs, "", name, &port));
+    }
     if (port == NULL) continue;
     TVMRT_RETURN_IF_ERROR(tvmrt__port_share(port, "parameter", params->tensors[i]));
   }
-  update_args(e);
+  update_args((tvmrt_aot_executor*)base);
   return 0;
-}
-
-/* `params` may be NULL, and is only read: ports share its tensors. */
-int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
-                            const tvmrt_params* params, tvmrt_module** out) {
-  tvmrt_aot_executor* e = tvmrt__module_new(&aot_type, sizeof(*e));
-  int rc;
-  *out = NULL;
-  if (e == NULL) return -1;
-  /* Before build(), and held until the end: metadata, names and constants lie in the library. */
-  tvmrt__retain(&library->base);
-  e->base.library = library;
-  rc = build(e, name, dev);
-  if (rc == 0 && params != NULL) rc = tvmrt__aot_set_params(e, params);
-  if (rc == 0) {
-    *out = &e->base;
-  } else {
-    tvmrt__module_release(e);
-  }
-  return rc;
 }
 
 /* Generated code returns nothing that would need a look; what a plug-in's module or a front end gives
@@ -413,15 +361,40 @@ static int call_main(tvmrt_aot_executor* e) {
 
 /* The caller has taken the executor. Outputs have their whole room before a run, which may make
  * less of it. */
-int tvmrt__aot_run(tvmrt_aot_executor* e) {
+int tvmrt__aot_run(tvmrt_executor* base) {
+  tvmrt_aot_executor* e = (tvmrt_aot_executor*)base;
+  const tvmrt_ports* outputs = &base->outputs;
   size_t i;
   int rc;
   tvmrt__forget_error(); /* of an earlier call */
-  for (i = 0; i < e->num_outputs; ++i) tvmrt__port_resize(&e->outputs[i], e->outputs[i].room);
+  for (i = 0; i < outputs->count; ++i) {
+    tvmrt__port_resize(&outputs->items[i], outputs->items[i].room);
+  }
   rc = call_main(e);
   /* Code of other compilers may return a number alone; callers are owed a sentence. */
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
     tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);
   }
+  return rc;
+}
+
+static const tvmrt_executor_kind kind = {
+    .type = TVMRT_EXECUTOR_TYPE("AotExecutor", aot_destroy),
+    .find = find_spelled,
+    .update = update_arg,
+    .run = tvmrt__aot_run,
+    .reset_state = reset_state,
+    .set_params = set_params,
+    .profile = tvmrt__aot_profile,
+};
+
+/* `params` may be NULL, and is only read: ports share its tensors. */
+int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
+                            const tvmrt_params* params, tvmrt_module** out) {
+  tvmrt_aot_executor* e = tvmrt__executor_new(&kind, sizeof(*e), library);
+  int rc = e == NULL ? -1 : build(e, name, dev);
+  if (rc == 0 && params != NULL) rc = set_params(&e->base, params);
+  *out = rc == 0 ? &e->base.module : NULL;
+  if (rc != 0) tvmrt__module_release(e);
   return rc;
 }

@@ -46,7 +46,7 @@ static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   tvmrt_func* f = NULL;
   int rc = tvmrt__buf_printf(&symbol, "%s_profile_slot", e->metadata->mod_name);
   *out = NULL;
-  if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &f);
+  if (rc == 0) rc = tvmrt__module_get(e->base.module.library, symbol.data, true, &f);
   /* A symbol of data comes as a function, as all do: by bytes, since ISO C converts no function to
    * an object. */
   if (rc == 0 && f != NULL && f->kind == TVMRT_FUNC_LIBRARY) memcpy(out, &f->fn, sizeof(*out));
@@ -65,7 +65,7 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
   slot->begin = begin_op;
   slot->end = end_op;
   start = tvmrt__seconds();
-  rc = tvmrt__aot_run(e);
+  rc = tvmrt__aot_run(&e->base);
   *total = tvmrt__seconds() - start;
   slot->begin = NULL;
   slot->end = NULL;
@@ -91,7 +91,7 @@ static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder
 static int profile_whole(tvmrt_aot_executor* e, tvmrt_buf* text) {
   tvmrt_op_time whole = {NULL, 1, 0};
   double start = tvmrt__seconds();
-  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(e));
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base));
   whole.name = e->metadata->mod_name;
   whole.seconds = tvmrt__seconds() - start;
   return tvmrt__profile_json(&whole, 1, whole.seconds, "AOT", text);
@@ -99,12 +99,13 @@ static int profile_whole(tvmrt_aot_executor* e, tvmrt_buf* text) {
 
 /* The caller has taken the executor, and frees the text. The first run loads pages and is not
  * counted. */
-int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text) {
+int tvmrt__aot_profile(tvmrt_executor* base, tvmrt_buf* text) {
+  tvmrt_aot_executor* e = (tvmrt_aot_executor*)base;
   tvmrt_profile_slot* slot;
   recorder r = {0};
   int rc;
   TVMRT_RETURN_IF_ERROR(find_slot(e, &slot));
-  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(e)); /* warm */
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(&e->base)); /* warm */
   if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_whole(e, text);
   r.thread = tvmrt__thread_id();
   r.count = slot->num_ops;

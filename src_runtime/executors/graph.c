@@ -40,19 +40,18 @@ static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_p
   } while (i != entry);
 }
 
-/* To be called after each change of the input's port: operators have addresses of entries, not
- * of ports. */
-void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input) {
-  const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[input]];
-  const tvmrt_port* port = &g->inputs[input];
-  set_entry_data(g, node->first_entry, &port->bound->dl);
-  set_entry_shape(g, node->first_entry, port, port->bound->dl.shape);
-}
-
-/* An output that is copied after the run leaves the graph's own memory as it is. */
-void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output) {
-  if (g->copy_out[output]) return;
-  set_entry_data(g, g->graph.heads[output], &g->outputs[output].bound->dl);
+/* Operators have addresses of entries, not of ports. An output that is copied after the run leaves the
+ * graph's own memory as it is. */
+void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port) {
+  tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
+  const size_t i = (size_t)(port - side->items);
+  if (side == &e->inputs) {
+    const size_t entry = g->graph.nodes[g->graph.arg_nodes[i]].first_entry;
+    set_entry_data(g, entry, &port->bound->dl);
+    set_entry_shape(g, entry, port, port->bound->dl.shape);
+  } else if (!g->copy_out[i]) {
+    set_entry_data(g, g->graph.heads[i], &port->bound->dl);
+  }
 }
 
 /* Functions of front ends may change their arguments, which the next run needs as they are. Each
@@ -92,22 +91,6 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return rc;
 }
 
-/* With a scheduler a run may go on after the call that started it. */
-int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who) {
-  return tvmrt__schedule_check_idle(g->schedule, who);
-}
-
-/* All methods come through here: the executor is taken, found idle, and given back on all ways. */
-int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const tvmrt_args* in,
-                      TVMValue* out, int* out_code) {
-  int rc;
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, in->who));
-  rc = tvmrt__graph_check_idle(g, in->who);
-  if (rc == 0) rc = method(g, in, out, out_code);
-  tvmrt__end_call(&g->is_taken);
-  return rc;
-}
-
 /* Starts and waits without a limit of time; -1 means that it waits for ever. */
 static int run_by_scheduler(tvmrt_schedule* schedule) {
   bool ended;
@@ -119,8 +102,9 @@ static int run_by_scheduler(tvmrt_schedule* schedule) {
  * for, or a shorter run would leave less to the next. */
 void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
   size_t i;
-  for (i = 0; g->dims != NULL && i < g->graph.num_heads; ++i) {
-    set_entry_shape(g, g->graph.heads[i], &g->outputs[i], g->outputs[i].room);
+  for (i = 0; g->base.dims != NULL && i < g->graph.num_heads; ++i) {
+    const tvmrt_port* port = &g->base.outputs.items[i];
+    set_entry_shape(g, g->graph.heads[i], port, port->room);
   }
 }
 
@@ -128,21 +112,23 @@ void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->graph.num_heads; ++i) {
-    tvmrt__port_resize(&g->outputs[i], g->entries[g->graph.heads[i]].shape);
+    tvmrt_port* port = &g->base.outputs.items[i];
+    tvmrt__port_resize(port, g->entries[g->graph.heads[i]].shape);
     if (!g->copy_out[i]) continue;
     TVMRT_RETURN_IF_ERROR(
-        tvmrt__tensor_copy(&g->entries[g->graph.heads[i]], &g->outputs[i].bound->dl, NULL));
+        tvmrt__tensor_copy(&g->entries[g->graph.heads[i]], &port->bound->dl, NULL));
   }
   return 0;
 }
 
 /* The first operator that fails ends the run; outputs are then what they happen to be. The text of
  * an earlier call is dropped, so that an operator that gives no reason is told as one. */
-int tvmrt__graph_run(tvmrt_graph_executor* g) {
+int tvmrt__graph_run(tvmrt_executor* e) {
+  tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
   size_t i;
   tvmrt__graph_show_room(g);
-  if (g->schedule != NULL) {
-    TVMRT_RETURN_IF_ERROR(run_by_scheduler(g->schedule));
+  if (e->schedule != NULL) {
+    TVMRT_RETURN_IF_ERROR(run_by_scheduler(e->schedule));
   } else {
     tvmrt__forget_error(); /* of an earlier call */
     for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));

@@ -2,9 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 
-#include "../tensors/params.h"
+#include "executor.h"
 #include "graph_json.h"
-#include "port.h"
 
 /* One node that does something, with its arguments ready: running it is one call. */
 typedef struct tvmrt_graph_op {
@@ -23,7 +22,7 @@ typedef struct tvmrt_graph_flat {
 } tvmrt_graph_flat;
 
 typedef struct tvmrt_graph_executor {
-  tvmrt_module base;
+  tvmrt_executor base;
   tvmrt_graph graph;
   DLDevice* devices;
   size_t num_devices;
@@ -38,15 +37,8 @@ typedef struct tvmrt_graph_executor {
   int* scratch_codes;
   tvmrt_graph_flat* flats;
   size_t num_flats;
-  tvmrt_port* inputs;              /* per arg_node */
-  bool* is_param;                  /* inputs that were set as parameters */
-  tvmrt_port* outputs;             /* per head */
-  const tvmrt_dims* dims;          /* the library's, NULL where every extent is fixed */
-  char** output_names;             /* "<the network's name, or the node's>:<i>" */
-  struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
-  bool has_state; /* some of the operators' memory is what a run leaves for the next one */
-  bool* copy_out; /* outputs whose memory cannot be replaced: they are copied after a run */
-  atomic_bool is_taken;
+  char** output_names; /* "<the network's name, or the node's>:<i>" */
+  bool* copy_out;      /* outputs whose memory cannot be replaced: they are copied after a run */
 } tvmrt_graph_executor;
 
 /* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are
@@ -57,38 +49,23 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
                               const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out);
 
 /* Run all operators, or one; op counts operators, not nodes. */
-int tvmrt__graph_run(tvmrt_graph_executor* g);
+int tvmrt__graph_run(tvmrt_executor* e);
 int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
 /* The beginning of a run: operators see how much the outputs have room for. */
 void tvmrt__graph_show_room(tvmrt_graph_executor* g);
 /* The end of a run: fill the outputs that have memory of their own, give all their extents. */
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
 /* Have the next run begin as the first one did. */
-int tvmrt__graph_reset_state(tvmrt_graph_executor* g);
-/* Fails if a run is under way; `who` names the function that was called. */
-int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who);
+int tvmrt__graph_reset_state(tvmrt_executor* e);
 
-/* A function of the executor's module, called alone and while no run is under way. */
-typedef int (*tvmrt_graph_method)(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out,
-                                  int* out_code);
-int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const tvmrt_args* in,
-                      TVMValue* out, int* out_code);
+/* The head of a function of the executor's module. */
+#define TVMRT_GRAPH_METHOD(fn, name) TVMRT_EXECUTOR_METHOD(tvmrt_graph_executor* g, fn, name)
 
-/* The head of such a function. */
-#define TVMRT_GRAPH_METHOD(fn, name)                                                               \
-  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
-  TVMRT_NATIVE(fn) {                                                                               \
-    TVMRT_ARGS(name);                                                                              \
-    return tvmrt__graph_call(fn##_of, resource_handle, &in, out, out_code);                        \
-  }                                                                                                \
-  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
-
-/* Point operators at a port's tensor after it was bound. */
-void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input);
-void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output);
-
-/* Functions of the executor's module. */
-int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+/* What the kind is made of. */
+extern const tvmrt_executor_kind tvmrt__graph_kind;
+void tvmrt__graph_destroy(tvmrt_module* self);
+void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port);
+int tvmrt__graph_profile(tvmrt_executor* e, tvmrt_buf* text);
 /* Functions for looking inside. */
 extern const tvmrt_builtins tvmrt__graph_debug_functions;
 

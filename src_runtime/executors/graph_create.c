@@ -3,8 +3,8 @@
  * Made from the JSON of a graph, a library with its functions, and the devices of the caller:
  * storages (blocks of memory that several entries share one after the other), entries over them,
  * operators with their arguments, ports. Numbers inside of the graph were checked by graph_json.c.
- * Everything is owned by the executor but the library's constants, and graph_destroy() takes it
- * half made. */
+ * Everything is owned by the executor but the library's constants, and tvmrt__graph_destroy() takes
+ * it half made. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +13,16 @@
 #include "graph_ports.h"
 #include "graph_steps.h"
 
-static void free_ports(tvmrt_port* ports, size_t count) {
-  size_t i;
-  for (i = 0; ports != NULL && i < count; ++i) tvmrt__port_free(&ports[i]);
-  free(ports);
-}
-
 /* Also of an executor that was made half: tables that were not reached are NULL, and operators
  * are counted when they are whole. */
-static void graph_destroy(tvmrt_module* self) {
+void tvmrt__graph_destroy(tvmrt_module* self) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
   size_t i;
-  tvmrt__schedule_free(g->schedule); /* before what its steps use */
+  tvmrt__schedule_free(g->base.schedule); /* before what its steps use */
   for (i = 0; i < g->num_ops; ++i) {
     if (g->ops[i].function != NULL) tvmrt__release(&g->ops[i].function->base);
   }
-  free_ports(g->inputs, g->graph.num_arg_nodes);
-  free_ports(g->outputs, g->graph.num_heads);
+  tvmrt__executor_free_ports(&g->base);
   tvmrt__free_strings(g->output_names, g->graph.num_heads);
   for (i = 0; g->storage != NULL && i < g->graph.num_storages; ++i) {
     tvmrt__tensor_release(g->storage[i]);
@@ -44,17 +37,10 @@ static void graph_destroy(tvmrt_module* self) {
   free(g->scratch);
   free(g->scratch_codes);
   free(g->flats);
-  free(g->is_param);
+  free(g->base.is_param);
   free(g->copy_out);
   tvmrt__graph_free(&g->graph);
 }
-
-static const tvmrt_module_type graph_type = {
-    .key = "GraphExecutor",
-    .properties = TVMRT_MODULE_RUNNABLE,
-    .find = tvmrt__graph_find,
-    .destroy = graph_destroy,
-};
 
 /* calloc into a field; false without memory. */
 #define MAKE(field, count) ((field) = tvmrt__calloc((count), sizeof(*(field))))
@@ -62,12 +48,17 @@ static const tvmrt_module_type graph_type = {
 /* Sizes are the graph's, which graph_json.c has counted and checked. */
 static int make_tables(tvmrt_graph_executor* g) {
   const tvmrt_graph* d = &g->graph;
+  tvmrt_ports* inputs = &g->base.inputs;
+  tvmrt_ports* outputs = &g->base.outputs;
   if (MAKE(g->storage, d->num_storages) == NULL || MAKE(g->entries, d->num_entries) == NULL ||
-      MAKE(g->alias, d->num_entries) == NULL || MAKE(g->inputs, d->num_arg_nodes) == NULL ||
-      MAKE(g->is_param, d->num_arg_nodes) == NULL || MAKE(g->outputs, d->num_heads) == NULL ||
-      MAKE(g->output_names, d->num_heads) == NULL || MAKE(g->copy_out, d->num_heads) == NULL) {
+      MAKE(g->alias, d->num_entries) == NULL || MAKE(inputs->items, d->num_arg_nodes) == NULL ||
+      MAKE(g->base.is_param, d->num_arg_nodes) == NULL ||
+      MAKE(outputs->items, d->num_heads) == NULL || MAKE(g->output_names, d->num_heads) == NULL ||
+      MAKE(g->copy_out, d->num_heads) == NULL) {
     return -1;
   }
+  inputs->count = d->num_arg_nodes;
+  outputs->count = d->num_heads;
   return 0;
 }
 
@@ -254,7 +245,7 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
 /* Retained for the executor. The library's imports are searched as well: regions of devices lie
  * in modules of their own. */
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.library, node->func_name, true, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.module.library, node->func_name, true, out));
   if (*out != NULL) return 0;
   return tvmrt__fail(
       "Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
@@ -325,9 +316,10 @@ static int make_ops(tvmrt_graph_executor* g) {
 }
 
 /* Memory of inputs is passed over, as users have set it. A state begins where its mark is 0. */
-int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
+int tvmrt__graph_reset_state(tvmrt_executor* e) {
+  const tvmrt_graph_executor* g = (const tvmrt_graph_executor*)e;
   size_t i;
-  for (i = 0; g->has_state && i < g->graph.num_entries; ++i) {
+  for (i = 0; e->has_state && i < g->graph.num_entries; ++i) {
     const tvmrt_tensor* s = g->storage[g->graph.entries[i].storage_id];
     uint64_t bytes;
     if (s == NULL || g->graph.nodes[tvmrt__graph_node_of(&g->graph, i)].func_name == NULL) continue;
@@ -343,36 +335,31 @@ int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
  * take an input's memory. */
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
+  tvmrt_module* library = g->base.module.library;
+  const char* network = g->graph.network;
   const tvmrt_placement* placement;
   size_t i;
   int rc;
   TVMRT_RETURN_IF_ERROR(make_tables(g));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(g->base.library, g->graph.network, &placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(library, network, &placement));
   TVMRT_RETURN_IF_ERROR(fill_entries(g, placement != NULL));
   TVMRT_RETURN_IF_ERROR(join_nops(g));
   if (lookup == NULL) {
-    TVMRT_RETURN_IF_ERROR(
-        tvmrt__module_get(g->base.library, "_lookup_linked_param", true, &lookup));
+    TVMRT_RETURN_IF_ERROR(tvmrt__module_get(library, "_lookup_linked_param", true, &lookup));
   }
   rc = make_storages(g, params, lookup);
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
-  if (rc == 0) rc = tvmrt__library_has_state(g->base.library, g->graph.network, &g->has_state);
-  if (rc == 0) rc = tvmrt__graph_reset_state(g);
+  if (rc == 0) rc = tvmrt__library_has_state(library, network, &g->base.has_state);
+  if (rc == 0) rc = tvmrt__graph_reset_state(&g->base);
   /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) {
     rc = tvmrt__graph_make_input(g, i, params);
   }
-  if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
+  if (rc == 0) rc = tvmrt__ports_distinguish(g->base.inputs.items, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = tvmrt__graph_make_output(g, i);
-  if (rc == 0) {
-    rc = tvmrt__ports_read_dims(g->base.library, g->graph.network, g->inputs,
-                                g->graph.num_arg_nodes, g->outputs, g->graph.num_heads, &g->dims);
-  }
-  if (rc == 0) {
-    rc = tvmrt__ports_place(placement, g->inputs, g->graph.num_arg_nodes, g->outputs,
-                            g->graph.num_heads);
-  }
+  if (rc == 0) rc = tvmrt__executor_read_dims(&g->base, network);
+  if (rc == 0) rc = tvmrt__executor_place(&g->base, placement);
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }
 
@@ -389,19 +376,11 @@ static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
                               const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out) {
-  tvmrt_graph_executor* g = tvmrt__module_new(&graph_type, sizeof(*g));
-  int rc;
-  *out = NULL;
-  if (g == NULL) return -1;
-  tvmrt__retain(&library->base);
-  g->base.library = library;
-  rc = copy_devices(g, devices, num_devices);
+  tvmrt_graph_executor* g = tvmrt__executor_new(&tvmrt__graph_kind, sizeof(*g), library);
+  int rc = g == NULL ? -1 : copy_devices(g, devices, num_devices);
   if (rc == 0) rc = tvmrt__graph_parse(json, json_size, &g->graph);
   if (rc == 0) rc = build(g, params, linked);
-  if (rc == 0) {
-    *out = &g->base;
-  } else {
-    tvmrt__module_release(g);
-  }
+  *out = rc == 0 ? &g->base.module : NULL;
+  if (rc != 0) tvmrt__module_release(g);
   return rc;
 }

@@ -174,7 +174,7 @@ static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmr
 static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* results) {
   int64_t count = (int64_t)g->graph.num_nodes;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g)); /* so that every node has sensible inputs */
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(&g->base)); /* so that every node has sensible inputs */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &count, sizeof(count)));
   for (i = 0; i < g->graph.num_nodes; ++i) TVMRT_RETURN_IF_ERROR(time_node(g, i, t, results));
   return 0;
@@ -213,7 +213,8 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   double start;
   double before;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g)); /* the first run loads code and touches memory */
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__graph_run(&g->base)); /* the first run loads code and touches memory */
   start = tvmrt__seconds();
   before = start;
   for (i = 0; i < g->num_ops; ++i) {
@@ -228,34 +229,19 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
   return tvmrt__profile_json(times, g->num_ops, before - start, "Graph", text);
 }
 
-/* The text is the caller's to free, also on failure. */
-static int profile_text(tvmrt_graph_executor* g, tvmrt_buf* text) {
+/* The caller frees the text, also on failure. */
+int tvmrt__graph_profile(tvmrt_executor* e, tvmrt_buf* text) {
+  tvmrt_graph_executor* g = (tvmrt_graph_executor*)e;
   tvmrt_op_time* times = tvmrt__calloc(g->num_ops, sizeof(*times));
   const int rc = times == NULL ? -1 : profile_ops(g, times, text);
   free(times);
   return rc;
 }
 
-/* (...) -> report. Collectors given as arguments are not used. */
-TVMRT_GRAPH_METHOD(profile, "profile") {
-  tvmrt_buf text = {NULL, 0, 0};
-  (void)in;
-  return tvmrt__profile_return(profile_text(g, &text), &text, true, out, out_code);
-}
-
-/* (...) -> JSON text, see profile.h: what another process can be told. */
-TVMRT_GRAPH_METHOD(profile_rpc, "profile_rpc") {
-  tvmrt_buf text = {NULL, 0, 0};
-  (void)in;
-  return tvmrt__profile_return(profile_text(g, &text), &text, false, out, out_code);
-}
-
-#define FUNCTIONS(X)                            \
-  X("execute_node", execute_node)               \
-  X("get_node_output", get_node_output)         \
-  X("debug_get_output", debug_get_output)       \
-  X("run_individual", run_individual)           \
-  X("run_individual_node", run_individual_node) \
-  X("profile", profile)                         \
-  X("profile_rpc", profile_rpc)
+#define FUNCTIONS(X)                      \
+  X("execute_node", execute_node)         \
+  X("get_node_output", get_node_output)   \
+  X("debug_get_output", debug_get_output) \
+  X("run_individual", run_individual)     \
+  X("run_individual_node", run_individual_node)
 const tvmrt_builtins tvmrt__graph_debug_functions = TVMRT_BUILTINS(FUNCTIONS);

@@ -20,7 +20,7 @@ static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
 /* An input stands on its storage, or on a parameter that all executors of a factory share. */
 int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* params) {
   const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[i]];
-  tvmrt_port* port = &g->inputs[i];
+  tvmrt_port* port = &g->base.inputs.items[i];
   tvmrt_tensor* shared = tvmrt__params_find(params, node->name);
   port->name = node->name;
   if (shared != NULL) {
@@ -35,7 +35,7 @@ int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_param
     /* Executors of one factory have their weights once in memory. */
     tvmrt__retain(&shared->base);
     port->bound = shared;
-    g->is_param[i] = true;
+    g->base.is_param[i] = true;
   } else {
     port->own = entry_view(g, node->first_entry);
     if (port->own == NULL) return -1;
@@ -45,7 +45,7 @@ int tvmrt__graph_make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_param
      * them is the same each time. */
     if (!is_linked(g, node->first_entry)) tvmrt__port_clear(port);
   }
-  tvmrt__graph_update_input(g, i);
+  tvmrt__graph_update(&g->base, &g->base.inputs, port);
   return 0;
 }
 
@@ -77,7 +77,7 @@ static int name_output(tvmrt_graph_executor* g, size_t i) {
       g->graph.num_head_names != 0 ? g->graph.head_names[i] : g->graph.nodes[node].name;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s:%zu", stem, i));
   g->output_names[i] = name.data;
-  g->outputs[i].name = name.data;
+  g->base.outputs.items[i].name = name.data;
   return 0;
 }
 
@@ -104,7 +104,7 @@ static void join_writers(tvmrt_graph_executor* g, size_t head) {
 
 /* Called in the order of the outputs, each of which looks at those before it. */
 int tvmrt__graph_make_output(tvmrt_graph_executor* g, size_t i) {
-  tvmrt_port* port = &g->outputs[i];
+  tvmrt_port* port = &g->base.outputs.items[i];
   size_t entry = g->graph.heads[i];
   size_t k;
   TVMRT_RETURN_IF_ERROR(name_output(g, i));

@@ -192,8 +192,8 @@ static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
   const tvmrt_graph_node* n = node_of(g, op);
   tvmrt_region* region = NULL;
   if (n->func_name == NULL || n->device == NULL || strcmp(n->device, "cpu") == 0) return NULL;
-  if (tvmrt_region_find(g->base.library, n->region != NULL ? n->region : n->func_name, &region) !=
-      0) {
+  if (tvmrt_region_find(g->base.module.library, n->region != NULL ? n->region : n->func_name,
+                        &region) != 0) {
     tvmrt__forget_error();
   }
   return region;
@@ -210,9 +210,9 @@ static int make_schedule(tvmrt_graph_executor* g) {
   if (rc == 0) {
     /* The schedule takes the list over and frees it; all else was needed to make it. */
     rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,
-                             &g->schedule);
+                             &g->base.schedule);
   }
-  if (rc == 0) name_steps(g->schedule, &d);
+  if (rc == 0) name_steps(g->base.schedule, &d);
   tvmrt__buf_free(&d.after);
   free(d.ends);
   free(d.op_of);
@@ -224,8 +224,8 @@ static int make_schedule(tvmrt_graph_executor* g) {
 
 /* Steps are made when a scheduler is first wanted: most executors need none. */
 static int set_scheduler(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
-  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(make_schedule(g));
-  return tvmrt__schedule_choose(g->schedule, scheduler);
+  if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(make_schedule(g));
+  return tvmrt__schedule_choose(g->base.schedule, scheduler);
 }
 
 int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name) {

@@ -5,7 +5,6 @@
  * taken by whoever calls. A failure leaves the port with the tensor that it had. */
 #include "port.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,16 +52,6 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
   }
   tvmrt__strmap_free(&taken);
   return rc;
-}
-
-/* Always -1. Waiting instead would stop a thread for ever that calls the executor from a
- * callback. */
-int tvmrt__fail_taken(const char* who) {
-  return tvmrt__fail(
-      "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
-      "thread "
-      "at a time: make one for each thread, they share the weights, or guard it by a lock.",
-      who);
 }
 
 /* The type must be the same; extents too, but where runs choose them. */
@@ -203,108 +192,4 @@ void tvmrt__port_clear(tvmrt_port* port) {
   const DLTensor* t = &port->own->dl;
   if (t->device.device_type != kDLCPU || tvmrt__tensor_bytes(t, &bytes) != 0) return;
   memset(tvmrt__tensor_data(t), 0, (size_t)bytes);
-}
-
-/* *out is set on success alone. Numbers below 0 do not count from the end, as they would in
- * Python. */
-static int port_of_index(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                         int64_t index, tvmrt_port** out) {
-  if (index < 0 || (uint64_t)index >= count) {
-    return tvmrt__fail("IndexError: %s: the network has %zu %ss, there is no %s %" PRId64 ".",
-                       in->who, count, kind, kind, index);
-  }
-  *out = &ports[index];
-  return 0;
-}
-
-/* Numbers count as the network has them; a name that is none is left to the caller, as TVM's
- * functions answer it in three ways. */
-int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                       int i, tvmrt_port** out) {
-  const char* name;
-  int64_t index;
-  size_t k;
-  *out = NULL;
-  if (in->codes[i] == kTVMArgInt) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &index));
-    return port_of_index(ports, count, kind, in, index, out);
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
-  for (k = 0; k < count && *out == NULL; ++k) {
-    if (strcmp(ports[k].name, name) == 0) *out = &ports[k];
-  }
-  return 0;
-}
-
-/* By number alone: a name would be its own answer. */
-int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                          TVMValue* out, int* out_code) {
-  tvmrt_port* port;
-  int64_t index;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
-  TVMRT_RETURN_IF_ERROR(port_of_index(ports, count, kind, in, index, &port));
-  return tvmrt__ret_str(out, out_code, port->name);
-}
-
-/* Always -1, with the sentence or with what kept it from being made. */
-int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
-                        const tvmrt_args* in, int i) {
-  tvmrt_buf list = {NULL, 0, 0};
-  const char* name = "";
-  size_t k;
-  int rc = tvmrt__arg_str(in, i, &name);
-  /* So that the list is a text also where the network has no ports. */
-  if (rc == 0) rc = tvmrt__buf_puts(&list, "");
-  /* enough to see a typing error by; networks have thousands of weights */
-  for (k = 0; rc == 0 && k < count && list.size < 300; ++k) {
-    rc = tvmrt__buf_printf(&list, "%s%s", k == 0 ? "" : ", ", ports[k].name);
-  }
-  if (rc == 0 && k < count) rc = tvmrt__buf_puts(&list, " ...");
-  if (rc == 0) {
-    (void)tvmrt__fail_value("the network has no %s '%.60s'; it has: %.320s.", kind, name,
-                            list.data);
-  }
-  tvmrt__buf_free(&list);
-  return -1;
-}
-
-/* Into both maps under the port's name, which they copy; they own the values. */
-static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
-  const DLTensor* t = &port->bound->dl;
-  /* What may be given, where runs choose: the most. */
-  const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
-  char text[TVMRT_DTYPE_TEXT_BYTES];
-  tvmrt__dtype_to_text(t->dtype, text);
-  TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
-      shapes, port->name, (tvmrt_object*)tvmrt__shape_new(shape, (size_t)t->ndim)));
-  return tvmrt__map_set_text(dtypes, port->name,
-                             (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
-}
-
-/* New maps each time, as their reader may keep them. */
-int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
-                     int* out_code) {
-  /* The three maps belong to this function until `info` is returned; a map holds what is put in. */
-  tvmrt_map* info = tvmrt__map_new();
-  tvmrt_map* shapes = tvmrt__map_new();
-  tvmrt_map* dtypes = tvmrt__map_new();
-  size_t i;
-  int rc = info == NULL || shapes == NULL || dtypes == NULL ? -1 : 0;
-  for (i = 0; rc == 0 && i < count; ++i) {
-    if (skip == NULL || !skip[i]) rc = add_info(shapes, dtypes, &ports[i]);
-  }
-  if (rc == 0) {
-    tvmrt__retain(&shapes->base);
-    rc = tvmrt__map_set_text(info, "shape", &shapes->base);
-  }
-  if (rc == 0) {
-    tvmrt__retain(&dtypes->base);
-    rc = tvmrt__map_set_text(info, "dtype", &dtypes->base);
-  }
-  tvmrt__release((tvmrt_object*)shapes);
-  tvmrt__release((tvmrt_object*)dtypes);
-  if (rc == 0) return tvmrt__ret_object(out, out_code, &info->base);
-  tvmrt__release((tvmrt_object*)info);
-  return rc;
 }

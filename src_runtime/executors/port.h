@@ -40,19 +40,9 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
 int tvmrt__network_pointer(tvmrt_module* library, const char* network, const char* name,
                            void** out);
 
-/* Ask a library which extents runs may choose. The ports stand on memory of their own, made for the
- * most. *out is NULL where everything is fixed; else it lives as long as the library. */
-int tvmrt__ports_read_dims(tvmrt_module* library, const char* network, tvmrt_port* inputs,
-                           size_t num_inputs, tvmrt_port* outputs, size_t num_outputs,
-                           const tvmrt_dims** out);
-
 /* Ask a library in which memory of devices its tensors may lie. *out is NULL where all lie in the
  * host's; else it lives as long as the library. */
 int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmrt_placement** out);
-
-/* Note that in the ports; NULL leaves them as they are. */
-int tvmrt__ports_place(const tvmrt_placement* placement, tvmrt_port* inputs, size_t num_inputs,
-                       tvmrt_port* outputs, size_t num_outputs);
 
 /* Whether a tensor there can be bound. */
 bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device);
@@ -90,56 +80,8 @@ void tvmrt__port_clear(tvmrt_port* port);
 /* (which) -> the tensor in use; (which, tensor) copies into the tensor. */
 int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code);
 
-/* A port by argument i, an index or a name. A name that is unknown gives *out = NULL and 0. */
-int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                       int i, tvmrt_port** out);
-
-/* (index) -> the port's name. */
-int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                          TVMValue* out, int* out_code);
-
-/* Fails with "the network has no <kind> '<name>'; it has: ...". */
-int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
-                        const tvmrt_args* in, int i);
-
-/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark; where
- * runs choose extents, those are the most. */
-int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
-                     int* out_code);
-
-/* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
- * fails where another thread, or the call that led to this one, has not ended. */
-int tvmrt__fail_taken(const char* who);
-static inline int tvmrt__begin_call(atomic_bool* is_taken, const char* who) {
-  if (!atomic_exchange_explicit(is_taken, true, memory_order_acquire)) return 0;
-  return tvmrt__fail_taken(who);
-}
-static inline void tvmrt__end_call(atomic_bool* is_taken) {
-  atomic_store_explicit(is_taken, false, memory_order_release);
-}
-
 /* Whether the library's network leaves tensors in its workspace for the next run. These are begun anew
  * where the workspace is zero. */
 int tvmrt__library_has_state(tvmrt_module* library, const char* network, bool* out);
-
-/* The methods of every executor, each a function of its name. */
-#define TVMRT_EXECUTOR_METHODS(X)                 \
-  X("set_input", set_input)                       \
-  X("set_input_zero_copy", set_input_zero_copy)   \
-  X("set_output_zero_copy", set_output_zero_copy) \
-  X("get_output", get_output)                     \
-  X("get_input", get_input)                       \
-  X("get_num_inputs", get_num_inputs)             \
-  X("get_num_outputs", get_num_outputs)           \
-  X("get_input_index", get_input_index)           \
-  X("get_output_index", get_output_index)         \
-  X("get_input_name", get_input_name)             \
-  X("get_output_name", get_output_name)           \
-  X("get_input_info", get_input_info)             \
-  X("get_output_info", get_output_info)           \
-  X("get_dims", get_dims)                         \
-  X("reset_state", reset_state)                   \
-  X("run", run)                                   \
-  X("load_params", load_params)
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "port.h"
+#include "executor.h"
 
 /* A dimension that the library declares, and that has one size after all, is an ordinary extent. */
 static bool is_open(const tvmrt_dims_tensor* about) {
@@ -31,16 +31,16 @@ static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvm
 }
 
 /* Row i tells of port i; ports without a row have fixed extents. */
-static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* about,
-                      int32_t num_about, const tvmrt_dims* dims) {
+static int open_ports(const tvmrt_ports* side, const tvmrt_dims_tensor* about, int32_t num_about,
+                      const tvmrt_dims* dims) {
   int32_t i;
   /* The number comes from the library, which may be damaged. */
-  if (num_about < 0 || (size_t)num_about > count) {
+  if (num_about < 0 || (size_t)num_about > side->count) {
     return tvmrt__fail_value("the library has dimensions of %d tensors, the network has %zu.",
-                             (int)num_about, count);
+                             (int)num_about, side->count);
   }
   for (i = 0; i < num_about; ++i) {
-    if (is_open(&about[i])) TVMRT_RETURN_IF_ERROR(open_port(&ports[i], &about[i], dims));
+    if (is_open(&about[i])) TVMRT_RETURN_IF_ERROR(open_port(&side->items[i], &about[i], dims));
   }
   return 0;
 }
@@ -61,18 +61,16 @@ int tvmrt__network_pointer(tvmrt_module* library, const char* network, const cha
 }
 
 /* Called once, while ports have no tensors but their own. */
-int tvmrt__ports_read_dims(tvmrt_module* library, const char* network, tvmrt_port* inputs,
-                           size_t num_inputs, tvmrt_port* outputs, size_t num_outputs,
-                           const tvmrt_dims** out) {
+int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network) {
   const tvmrt_dims* dims;
   void* found;
   /* A struct inside the library's code: it lives as long as the library is held. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(library, network, "get_dims", &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__network_pointer(e->module.library, network, "get_dims", &found));
   dims = found;
-  *out = dims;
+  e->dims = dims;
   if (dims == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(open_ports(inputs, num_inputs, dims->inputs, dims->num_inputs, dims));
-  return open_ports(outputs, num_outputs, dims->outputs, dims->num_outputs, dims);
+  TVMRT_RETURN_IF_ERROR(open_ports(&e->inputs, dims->inputs, dims->num_inputs, dims));
+  return open_ports(&e->outputs, dims->outputs, dims->num_outputs, dims);
 }
 
 /* Libraries of other compilers have no such function, and no state. */

@@ -1,20 +1,19 @@
 /* Inputs and outputs that may lie in the memory of a device. */
-#include "port.h"
+#include "executor.h"
 
 /* The host's memory is where ports stand anyway: only what lies elsewhere is noted. */
-static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
-                       int32_t num_places) {
+static int note_places(const tvmrt_ports* side, const DLDevice* places, int32_t num_places) {
   int32_t i;
-  if (num_places < 0 || (size_t)num_places > count) {
+  if (num_places < 0 || (size_t)num_places > side->count) {
     return tvmrt__fail_value("the library has places of %d tensors, the network has %zu.",
-                             (int)num_places, count);
+                             (int)num_places, side->count);
   }
   for (i = 0; i < num_places; ++i) {
     if (places[i].device_type == kDLCPU) continue;
     /* Where an executor's own memory for the port lies, which a tensor of the caller's may do as
      * well. */
-    ports[i].home = ports[i].bound->dl.device;
-    ports[i].elsewhere = places[i];
+    side->items[i].home = side->items[i].bound->dl.device;
+    side->items[i].elsewhere = places[i];
   }
   return 0;
 }
@@ -27,11 +26,10 @@ int tvmrt__read_placement(tvmrt_module* library, const char* network, const tvmr
   return 0;
 }
 
-int tvmrt__ports_place(const tvmrt_placement* placement, tvmrt_port* inputs, size_t num_inputs,
-                       tvmrt_port* outputs, size_t num_outputs) {
+int tvmrt__executor_place(tvmrt_executor* e, const tvmrt_placement* placement) {
   if (placement == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(note_places(inputs, num_inputs, placement->inputs, placement->num_inputs));
-  return note_places(outputs, num_outputs, placement->outputs, placement->num_outputs);
+  TVMRT_RETURN_IF_ERROR(note_places(&e->inputs, placement->inputs, placement->num_inputs));
+  return note_places(&e->outputs, placement->outputs, placement->num_outputs);
 }
 
 static bool is_same(DLDevice a, DLDevice b) {

@@ -117,17 +117,17 @@ TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
 TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
   /* A user who starts a run without having chosen wants it to overlap. */
-  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
+  if (g->base.schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
   tvmrt__graph_show_room(g);
-  return tvmrt__schedule_start(g->schedule);
+  return tvmrt__schedule_start(g->base.schedule);
 }
 
 /* Outputs are filled only when the run has ended well. (Those of a run that failed are whatever it
  * left.) */
 static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended) {
   *ended = true;
-  if (g->schedule == NULL || !g->schedule->is_running) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_wait(g->schedule, timeout_ms, ended));
+  if (g->base.schedule == NULL || !g->base.schedule->is_running) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_wait(g->base.schedule, timeout_ms, ended));
   return *ended ? tvmrt__graph_copy_outputs(g) : 0;
 }
 
@@ -141,9 +141,9 @@ TVMRT_NATIVE(wait_started) {
   TVMRT_ARGS("wait");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &timeout_ms));
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, in.who));
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->base, in.who));
   rc = wait_for_run(g, timeout_ms, &ended);
-  tvmrt__end_call(&g->is_taken);
+  tvmrt__end_call(&g->base);
   return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);
 }
 
@@ -152,7 +152,7 @@ TVMRT_NATIVE(wait_started) {
  * lock's. */
 TVMRT_NATIVE(cancel) {
   tvmrt_graph_executor* g = resource_handle;
-  tvmrt_schedule* s = g->schedule;
+  tvmrt_schedule* s = g->base.schedule;
   TVMRT_ARGS("cancel");
   if (s == NULL) return 0;
   tvmrt__lock(&s->lock);
@@ -198,7 +198,7 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
  * chose for it; "fallback" says why its device did not do it, and the CPU will. Without times the same network gives
  * the same text every time. */
 TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
-  const tvmrt_schedule* s = g->schedule;
+  const tvmrt_schedule* s = g->base.schedule;
   tvmrt_buf text = {NULL, 0, 0};
   int64_t with_times = 0;
   int32_t i;

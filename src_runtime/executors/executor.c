@@ -1,0 +1,394 @@
+/* The functions of every executor, as its module offers them.
+ *
+ * Names and arguments are those of TVM's executors. Methods (TVMRT_EXECUTOR_METHOD) take the executor
+ * for the time of the call and fail where another thread has it or a run is under way; what never
+ * changes is answered without. A port is named by number or by name; pointers to ports are good while
+ * the executor is. What the kinds do otherwise is in their tables. */
+#include "executor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile.h"
+#include "schedule.h"
+
+/* A kind begins with its module type, and the executor's module points to that: so the rest is
+ * reached. */
+static const tvmrt_executor_kind* kind_of(const tvmrt_executor* e) {
+  return (const tvmrt_executor_kind*)e->module.type;
+}
+
+/* The library stays until the end: names and constants of ports lie in it. */
+void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_module* library) {
+  tvmrt_executor* e = tvmrt__module_new(&kind->type, bytes);
+  if (e == NULL) return NULL;
+  tvmrt__retain(&library->base);
+  e->module.library = library;
+  e->inputs.kind = "input";
+  e->outputs.kind = "output";
+  return e;
+}
+
+/* Ports that were not reached are zero, or not there. */
+static void free_side(tvmrt_ports* side) {
+  size_t i;
+  for (i = 0; side->items != NULL && i < side->count; ++i) tvmrt__port_free(&side->items[i]);
+  free(side->items);
+}
+
+void tvmrt__executor_free_ports(tvmrt_executor* e) {
+  free_side(&e->inputs);
+  free_side(&e->outputs);
+}
+
+/* Always -1. Waiting instead would stop a thread for ever that calls the executor from a
+ * callback. */
+int tvmrt__fail_taken(const char* who) {
+  return tvmrt__fail(
+      "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
+      "thread "
+      "at a time: make one for each thread, they share the weights, or guard it by a lock.",
+      who);
+}
+
+/* On failure the executor is not taken. */
+int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
+  if (e->schedule == NULL || tvmrt__schedule_check_idle(e->schedule, who) == 0) return 0;
+  tvmrt__end_call(e);
+  return -1;
+}
+
+/* ---- ports ---- */
+
+/* *out is set on success alone. Numbers below 0 do not count from the end, as they would in
+ * Python. */
+static int port_of_index(const tvmrt_ports* side, const tvmrt_args* in, int64_t index,
+                         tvmrt_port** out) {
+  if (index < 0 || (uint64_t)index >= side->count) {
+    return tvmrt__fail("IndexError: %s: the network has %zu %ss, there is no %s %" PRId64 ".",
+                       in->who, side->count, side->kind, side->kind, index);
+  }
+  *out = &side->items[index];
+  return 0;
+}
+
+tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name) {
+  size_t i;
+  for (i = 0; i < side->count; ++i) {
+    if (strcmp(side->items[i].name, name) == 0) return &side->items[i];
+  }
+  return NULL;
+}
+
+/* Argument 0: a number, which counts as the network has them, or a name. *out NULL, and 0, for a name
+ * that is nobody's, as TVM's functions answer it in three ways. */
+static int find_or_none(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in,
+                        tvmrt_port** out) {
+  const char* name;
+  int64_t index;
+  *out = NULL;
+  if (in->codes[0] == kTVMArgInt) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
+    return port_of_index(side, in, index, out);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
+  *out = tvmrt__port_named(side, name);
+  return *out != NULL ? 0 : kind_of(e)->find(e, side, in->who, name, out);
+}
+
+/* Always -1, with the sentence or with what kept it from being made. */
+static int fail_unknown(const tvmrt_ports* side, const tvmrt_args* in) {
+  tvmrt_buf list = {NULL, 0, 0};
+  const char* name = "";
+  size_t i;
+  int rc = tvmrt__arg_str(in, 0, &name);
+  /* So that the list is a text also where the network has no ports. */
+  if (rc == 0) rc = tvmrt__buf_puts(&list, "");
+  /* enough to see a typing error by; networks have thousands of weights */
+  for (i = 0; rc == 0 && i < side->count && list.size < 300; ++i) {
+    rc = tvmrt__buf_printf(&list, "%s%s", i == 0 ? "" : ", ", side->items[i].name);
+  }
+  if (rc == 0 && i < side->count) rc = tvmrt__buf_puts(&list, " ...");
+  if (rc == 0) {
+    (void)tvmrt__fail_value("the network has no %s '%.60s'; it has: %.320s.", side->kind, name,
+                            list.data);
+  }
+  tvmrt__buf_free(&list);
+  return -1;
+}
+
+/* An unknown name is an error, which lists the names that there are. */
+static int find(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in,
+                tvmrt_port** out) {
+  TVMRT_RETURN_IF_ERROR(find_or_none(e, side, in, out));
+  return *out != NULL ? 0 : fail_unknown(side, in);
+}
+
+/* Where TVM's executor of this kind answers an unknown name, so does this one: *out is NULL then. */
+static int find_input(tvmrt_executor* e, const tvmrt_args* in, tvmrt_port** out) {
+  return kind_of(e)->answers_unknown_inputs ? find_or_none(e, &e->inputs, in, out)
+                                            : find(e, &e->inputs, in, out);
+}
+
+/* Into both maps under the port's name, which they copy; they own the values. */
+static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
+  const DLTensor* t = &port->bound->dl;
+  /* What may be given, where runs choose: the most. */
+  const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
+  char text[TVMRT_DTYPE_TEXT_BYTES];
+  tvmrt__dtype_to_text(t->dtype, text);
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
+      shapes, port->name, (tvmrt_object*)tvmrt__shape_new(shape, (size_t)t->ndim)));
+  return tvmrt__map_set_text(dtypes, port->name,
+                             (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
+}
+
+/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark; where
+ * runs choose extents, those are the most. New maps each time, as their reader may keep them. */
+static int return_info(const tvmrt_ports* side, const bool* skip, TVMValue* out, int* out_code) {
+  /* The three maps belong to this function until `info` is returned; a map holds what is put in. */
+  tvmrt_map* info = tvmrt__map_new();
+  tvmrt_map* shapes = tvmrt__map_new();
+  tvmrt_map* dtypes = tvmrt__map_new();
+  size_t i;
+  int rc = info == NULL || shapes == NULL || dtypes == NULL ? -1 : 0;
+  for (i = 0; rc == 0 && i < side->count; ++i) {
+    if (skip == NULL || !skip[i]) rc = add_info(shapes, dtypes, &side->items[i]);
+  }
+  if (rc == 0) {
+    tvmrt__retain(&shapes->base);
+    rc = tvmrt__map_set_text(info, "shape", &shapes->base);
+  }
+  if (rc == 0) {
+    tvmrt__retain(&dtypes->base);
+    rc = tvmrt__map_set_text(info, "dtype", &dtypes->base);
+  }
+  tvmrt__release((tvmrt_object*)shapes);
+  tvmrt__release((tvmrt_object*)dtypes);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &info->base);
+  tvmrt__release((tvmrt_object*)info);
+  return rc;
+}
+
+/* ---- functions ---- */
+
+#define METHOD(fn, name) TVMRT_EXECUTOR_METHOD(tvmrt_executor* e, fn, name)
+
+/* For functions that return nothing. */
+#define UNUSED_RESULT ((void)out, (void)out_code)
+
+/* Copies. A shared parameter or a bound tensor gives way to memory of the port's own, so operators'
+ * arguments may have to move. */
+int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in) {
+  tvmrt_port* port;
+  DLTensor* from;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find(e, &e->inputs, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &from));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_copy_in(port, "input", from));
+  kind_of(e)->update(e, &e->inputs, port);
+  return 0;
+}
+
+METHOD(set_input, "set_input") {
+  UNUSED_RESULT;
+  return tvmrt__executor_set_input(e, in);
+}
+
+/* The tensor must outlive the runs that use it, unless it is an NDArray, which is retained. */
+static int bind_port(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_args* in) {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find(e, side, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, side->kind, in, 1));
+  kind_of(e)->update(e, side, port);
+  return 0;
+}
+
+METHOD(set_input_zero_copy, "set_input_zero_copy") {
+  UNUSED_RESULT;
+  return bind_port(e, &e->inputs, in);
+}
+
+/* The caller's memory takes the results directly; one that a graph also has as an input or another
+ * output is filled after the run. */
+METHOD(set_output_zero_copy, "set_output_zero_copy") {
+  UNUSED_RESULT;
+  return bind_port(e, &e->outputs, in);
+}
+
+/* (which) gives the tensor that the next run writes to; (which, tensor) copies the result into
+ * the tensor. */
+METHOD(get_output, "get_output") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(find(e, &e->outputs, in, &port));
+  return tvmrt__port_give(port, in, out, out_code);
+}
+
+/* (which [, tensor]): a parameter that executors share is copied before it is given out, since
+ * who has it may write to it. */
+METHOD(get_input, "get_input") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(e, in, &port));
+  if (port == NULL) return 0; /* unknown: no value */
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
+  kind_of(e)->update(e, &e->inputs, port);
+  return tvmrt__port_give(port, in, out, out_code);
+}
+
+/* No method, like those below: numbers and names stay what they were when it was made. */
+TVMRT_NATIVE(get_num_inputs) {
+  const tvmrt_executor* e = resource_handle;
+  TVMRT_ARGS("get_num_inputs");
+  return tvmrt__ret_int(out, out_code, (int64_t)e->inputs.count);
+}
+
+TVMRT_NATIVE(get_num_outputs) {
+  const tvmrt_executor* e = resource_handle;
+  TVMRT_ARGS("get_num_outputs");
+  return tvmrt__ret_int(out, out_code, (int64_t)e->outputs.count);
+}
+
+/* () -> JSON text of what runs choose, see dims.h; nothing where every extent is fixed. */
+TVMRT_NATIVE(get_dims) {
+  const tvmrt_executor* e = resource_handle;
+  TVMRT_ARGS("get_dims");
+  return e->dims == NULL ? 0 : tvmrt__ret_str(out, out_code, e->dims->text);
+}
+
+TVMRT_NATIVE(get_input_index) {
+  tvmrt_executor* e = resource_handle;
+  tvmrt_port* port;
+  TVMRT_ARGS("get_input_index");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(find_input(e, &in, &port));
+  return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - e->inputs.items);
+}
+
+/* -1 and no error for a name that is none, as TVM has it. */
+TVMRT_NATIVE(get_output_index) {
+  tvmrt_executor* e = resource_handle;
+  tvmrt_port* port;
+  TVMRT_ARGS("get_output_index");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(find_or_none(e, &e->outputs, &in, &port));
+  return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - e->outputs.items);
+}
+
+/* (index) -> the port's name. By number alone: a name would be its own answer. */
+static int give_name(const tvmrt_ports* side, const tvmrt_args* in, TVMValue* out, int* out_code) {
+  tvmrt_port* port;
+  int64_t index;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
+  TVMRT_RETURN_IF_ERROR(port_of_index(side, in, index, &port));
+  return tvmrt__ret_str(out, out_code, port->name);
+}
+
+TVMRT_NATIVE(get_input_name) {
+  const tvmrt_executor* e = resource_handle;
+  TVMRT_ARGS("get_input_name");
+  return give_name(&e->inputs, &in, out, out_code);
+}
+
+TVMRT_NATIVE(get_output_name) {
+  const tvmrt_executor* e = resource_handle;
+  TVMRT_ARGS("get_output_name");
+  return give_name(&e->outputs, &in, out, out_code);
+}
+
+/* Called alone, since setting an input may replace the tensor whose type is told. Parameters are left
+ * out, as a caller has nothing to set there. */
+METHOD(get_input_info, "get_input_info") {
+  (void)in;
+  return return_info(&e->inputs, e->is_param, out, out_code);
+}
+
+METHOD(get_output_info, "get_output_info") {
+  (void)in;
+  return return_info(&e->outputs, NULL, out, out_code);
+}
+
+TVMRT_NATIVE(run) { /* the one that is called often: nothing is gathered for it */
+  tvmrt_executor* e = resource_handle;
+  int rc = tvmrt__begin_idle_call(e, "run");
+  (void)args, (void)type_codes, (void)num_args, (void)out, (void)out_code;
+  if (rc != 0) return rc;
+  rc = kind_of(e)->run(e);
+  tvmrt__end_call(e);
+  return rc;
+}
+
+/* (): the next run begins as the first one did. */
+METHOD(reset_state, "reset_state") {
+  UNUSED_RESULT;
+  (void)in;
+  return kind_of(e)->reset_state(e);
+}
+
+/* (bytes of a params file): names that are no inputs are left out. */
+METHOD(load_params, "load_params") {
+  TVMByteArray bytes;
+  tvmrt_params params;
+  int rc;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
+  rc = kind_of(e)->set_params(e, &params);
+  tvmrt__params_free(&params);
+  return rc;
+}
+
+static int return_profile(tvmrt_executor* e, bool as_report, TVMValue* out, int* out_code) {
+  tvmrt_buf text = {NULL, 0, 0};
+  return tvmrt__profile_return(kind_of(e)->profile(e, &text), &text, as_report, out, out_code);
+}
+
+/* (...) -> report. Collectors that TVM's callers may pass are not used. */
+METHOD(profile, "profile") {
+  (void)in;
+  return return_profile(e, true, out, out_code);
+}
+
+/* (...) -> JSON text, see profile.h: an object would not come through a remote call. */
+METHOD(profile_rpc, "profile_rpc") {
+  (void)in;
+  return return_profile(e, false, out, out_code);
+}
+
+#define METHODS(X)                                \
+  X("set_input", set_input)                       \
+  X("set_input_zero_copy", set_input_zero_copy)   \
+  X("set_output_zero_copy", set_output_zero_copy) \
+  X("get_output", get_output)                     \
+  X("get_input", get_input)                       \
+  X("get_num_inputs", get_num_inputs)             \
+  X("get_num_outputs", get_num_outputs)           \
+  X("get_input_index", get_input_index)           \
+  X("get_output_index", get_output_index)         \
+  X("get_input_name", get_input_name)             \
+  X("get_output_name", get_output_name)           \
+  X("get_input_info", get_input_info)             \
+  X("get_output_info", get_output_info)           \
+  X("get_dims", get_dims)                         \
+  X("reset_state", reset_state)                   \
+  X("run", run)                                   \
+  X("load_params", load_params)                   \
+  X("profile", profile)                           \
+  X("profile_rpc", profile_rpc)
+static const tvmrt_builtins common = TVMRT_BUILTINS(METHODS);
+
+/* Functions are found by name once and kept by callers: tables are searched from the front. */
+int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  const tvmrt_builtins* const* own = kind_of((tvmrt_executor*)self)->own;
+  int rc = tvmrt__find_native(&common, name, out);
+  for (; rc == 0 && out->fn == NULL && own != NULL && *own != NULL; ++own) {
+    rc = tvmrt__find_native(*own, name, out);
+  }
+  return rc;
+}

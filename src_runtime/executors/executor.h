@@ -1,0 +1,100 @@
+/* What the executors have in common: ports, the functions about them, and one call at a time. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_EXECUTOR_H_
+
+#include "../tensors/params.h"
+#include "port.h"
+
+/* One side of a network. */
+typedef struct tvmrt_ports {
+  const char* kind; /* "input" or "output", for messages */
+  tvmrt_port* items;
+  size_t count;
+} tvmrt_ports;
+
+/* Each kind's struct starts with this. */
+typedef struct tvmrt_executor {
+  tvmrt_module module;
+  tvmrt_ports inputs;
+  tvmrt_ports outputs;
+  bool* is_param; /* per input: it was set as a parameter; NULL where these are not told apart */
+  const tvmrt_dims* dims;          /* the library's, NULL where every extent is fixed */
+  struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
+  bool has_state; /* some of the operators' memory is what a run leaves for the next one */
+  atomic_bool is_taken;
+} tvmrt_executor;
+
+/* A kind of executor. Its functions are called with the executor taken. */
+typedef struct tvmrt_executor_kind {
+  tvmrt_module_type type; /* of TVMRT_EXECUTOR_TYPE() */
+  bool
+      answers_unknown_inputs; /* get_input gives nothing and get_input_index -1, without an error */
+  const tvmrt_builtins* const*
+      own; /* what finds functions beside those of all kinds; NULL ends it */
+  /* The port of `side` that goes by a name which is none of the ports'; *out stays NULL if there is
+   * none. `who` names the function that was called. */
+  int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* who, const char* name,
+              tvmrt_port** out);
+  /* Point operators at a port's tensor after it was bound. */
+  void (*update)(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt_port* port);
+  int (*run)(tvmrt_executor* e);
+  int (*reset_state)(tvmrt_executor* e); /* have the next run begin as the first one did */
+  /* Set the inputs that have a name in params. */
+  int (*set_params)(tvmrt_executor* e, const tvmrt_params* params);
+  /* JSON text of times per operator, see profile.h; also on failure the caller frees it. */
+  int (*profile)(tvmrt_executor* e, tvmrt_buf* text);
+} tvmrt_executor_kind;
+
+#define TVMRT_EXECUTOR_TYPE(kind_name, destroy_it)                                       \
+  {                                                                                      \
+    .key = kind_name, .properties = TVMRT_MODULE_RUNNABLE, .find = tvmrt__executor_find, \
+    .destroy = destroy_it                                                                \
+  }
+int tvmrt__executor_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+
+/* A zeroed executor of `bytes`, which holds the library; NULL with the error text set. */
+void* tvmrt__executor_new(const tvmrt_executor_kind* kind, size_t bytes, tvmrt_module* library);
+/* Also of an executor that was made half. */
+void tvmrt__executor_free_ports(tvmrt_executor* e);
+
+/* The port of this very name; NULL if there is none. */
+tvmrt_port* tvmrt__port_named(const tvmrt_ports* side, const char* name);
+
+/* Ask the library which extents runs may choose, and note them in the ports, which stand on memory of
+ * their own, made for the most. */
+int tvmrt__executor_read_dims(tvmrt_executor* e, const char* network);
+
+/* Note in the ports in which memory of devices they may lie; NULL leaves them as they are. */
+int tvmrt__executor_place(tvmrt_executor* e, const tvmrt_placement* placement);
+
+/* (which, tensor) */
+int tvmrt__executor_set_input(tvmrt_executor* e, const tvmrt_args* in);
+
+/* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
+ * fails where another thread, or the call that led to this one, has not ended. */
+int tvmrt__fail_taken(const char* who);
+static inline int tvmrt__begin_call(tvmrt_executor* e, const char* who) {
+  if (!atomic_exchange_explicit(&e->is_taken, true, memory_order_acquire)) return 0;
+  return tvmrt__fail_taken(who);
+}
+static inline void tvmrt__end_call(tvmrt_executor* e) {
+  atomic_store_explicit(&e->is_taken, false, memory_order_release);
+}
+/* The same where a run must not be under way either, which goes on after the call that started it. */
+int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who);
+
+/* The head of a function of an executor's module, called alone and while no run is under way. `self`
+ * declares the executor, of its kind's type. */
+#define TVMRT_EXECUTOR_METHOD(self, fn, name)                                   \
+  static int fn##_of(self, const tvmrt_args* in, TVMValue* out, int* out_code); \
+  TVMRT_NATIVE(fn) {                                                            \
+    int rc;                                                                     \
+    TVMRT_ARGS(name);                                                           \
+    TVMRT_RETURN_IF_ERROR(tvmrt__begin_idle_call(resource_handle, in.who));     \
+    rc = fn##_of(resource_handle, &in, out, out_code);                          \
+    tvmrt__end_call(resource_handle);                                           \
+    return rc;                                                                  \
+  }                                                                             \
+  static int fn##_of(self, const tvmrt_args* in, TVMValue* out, int* out_code)
+
+#endif
