@@ -1,8 +1,10 @@
 /*!
  * \file tvm/runtime/region_reading.h
- * \brief Reading a device's regions: data, extents and attributes. device.h includes it.
+ * \brief Reading a device's regions: data, extents and attributes; and its options. device.h includes
+ *        it.
  *
- * Nothing here fails or allocates; what is returned is borrowed from the region. Thread-safe.
+ * Nothing here fails or allocates; what is returned is borrowed from the region or the options.
+ * Thread-safe.
  *
  * C99 and C++ clean.
  */
@@ -82,6 +84,38 @@ static inline const double* tvmrt_node_floats(const tvmrt_region_node* node, con
   const tvmrt_attr* a = tvmrt_node_attr(node, key);
   *out_count = a == NULL || a->kind != TVMRT_ATTR_FLOATS ? 0 : a->count;
   return *out_count == 0 ? NULL : a->floats;
+}
+
+/*! \brief Where the value of a key begins in the options of pre_run, which are a JSON object that the
+ *         runtime has read: a text at its quotation mark. NULL if the object lacks the key; keys and
+ *         texts inside of values are passed over. Keys are written without escapes. Borrowed. */
+static inline const char* tvmrt_option(const char* options, const char* key) {
+  const char* at;
+  int depth = 0;
+  for (at = options; *at != '\0'; ++at) {
+    const char* text = at + 1;
+    if (*at == '{' || *at == '[') ++depth;
+    if (*at == '}' || *at == ']') --depth;
+    if (*at != '"') continue;
+    for (++at; *at != '"'; ++at) {
+      if (*at == '\\') ++at;
+      if (*at == '\0') return NULL;
+    }
+    if (depth != 1 || (size_t)(at - text) != strlen(key) || strncmp(text, key, strlen(key)) != 0) {
+      continue;
+    }
+    text = at + 1 + strspn(at + 1, " \t\r\n");
+    if (*text == ':') return text + 1 + strspn(text + 1, " \t\r\n");
+  }
+  return NULL;
+}
+
+/*! \brief Whether an option is this text, which is written without escapes. */
+static inline int tvmrt_option_is(const char* options, const char* key, const char* text) {
+  const char* value = tvmrt_option(options, key);
+  const size_t size = strlen(text);
+  return value != NULL && *value == '"' && strncmp(value + 1, text, size) == 0 &&
+         value[1 + size] == '"';
 }
 
 #ifdef __cplusplus

@@ -100,11 +100,9 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
   return 0;
 }
 
-/* {"layout": "channels_last"} keeps channels last between primitives too. A real reader of JSON
- * is not needed for one word; what else the options say is the runtime's. */
+/* {"layout": "channels_last"} keeps channels last between primitives too. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* key = strstr(options, "\"layout\"");
-  bool channels_last = key != NULL && strstr(key, "\"channels_last\"") != NULL;
+  const bool channels_last = tvmrt_option_is(options, "layout", "channels_last") != 0;
   return make_plan(device, region, false, channels_last, allowed_threads(device->privacy));
 }
 

@@ -62,15 +62,9 @@ static int release_device(tvmrt_device* device) {
 
 /* {"profile": 1} measures each kernel, see "device.opencl.profile". */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* profile = strstr(options, "\"profile\"");
+  const char* profile = tvmrt_option(options, "profile");
+  const bool wanted = profile != NULL && (*profile == '1' || *profile == 't'); /* 1 or true */
   opencl_plan* fresh = NULL;
-  bool wanted = false;
-  if (profile != NULL) {
-    profile += strlen("\"profile\"");
-    profile += strspn(profile, ": ");
-    /* 1 or true; a real reader of JSON is not needed for one word */
-    wanted = *profile == '1' || *profile == 't';
-  }
   if (opencl_plan_create(device->privacy, region, wanted, &fresh) != 0) return -1;
   /* only now, so that a region which cannot be prepared anew runs on as it was */
   opencl_plan_free(region->device_graph);

@@ -55,38 +55,14 @@ static int fail(const char* text) {
   return -1;
 }
 
-/* The value of a key in the text of an object; NULL if it is not there. A real device would use a
- * JSON reader; for one level of texts and numbers this is enough. Borrowed from the options: a
- * text begins there and ends with its quote. A key that stands in a value would be found as well,
- * which no option here has. */
-static const char* find_option(const char* options, const char* key) {
-  char quoted[32];
-  const char* at;
-  (void)snprintf(quoted, sizeof(quoted), "\"%s\"", key);
-  at = strstr(options, quoted);
-  if (at == NULL) return NULL;
-  at += strlen(quoted);
-  while (*at == ' ' || *at == ':' || *at == '"') ++at;
-  return at;
-}
-
-/* To the closing quote: no value is the beginning of another. */
-static bool option_is(const char* options, const char* key, const char* value) {
-  const char* at = find_option(options, key);
-  return at != NULL && strncmp(at, value, strlen(value)) == 0 && at[strlen(value)] == '"';
-}
-
 /* The region's option is asked for before the environment. Cut at 15 letters, more than any fault
  * has. */
 static void read_fault(const char* options, char fault[16]) {
-  const char* at = find_option(options, "fault");
-  const char* environment = getenv("TVMRT_TPU_FAULT");
-  size_t size = at == NULL ? 0 : strcspn(at, "\"");
-  if (at == NULL && environment != NULL) {
-    at = environment;
-    size = strlen(at);
-  }
-  (void)snprintf(fault, 16, "%.*s", (int)(size < 15 ? size : 15), at == NULL ? "" : at);
+  const char* at = tvmrt_option(options, "fault");
+  if (at == NULL) at = getenv("TVMRT_TPU_FAULT");
+  if (at == NULL) at = "";
+  at += *at == '"';
+  (void)snprintf(fault, 16, "%.*s", (int)strcspn(at, "\""), at);
 }
 
 /* Undone as a whole where it fails. */
@@ -265,9 +241,9 @@ static int make_program(accelerator* a, job* j, const tvmrt_region* region, cons
   tpu_program* p = &j->program;
   if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
   p->region = region;
-  p->precision = option_is(options, "precision", "float16") ? TPU_FLOAT16
-                 : option_is(options, "precision", "int8")  ? TPU_INT8
-                                                            : TPU_FLOAT32;
+  p->precision = tvmrt_option_is(options, "precision", "float16") ? TPU_FLOAT16
+                 : tvmrt_option_is(options, "precision", "int8")  ? TPU_INT8
+                                                                  : TPU_FLOAT32;
   /* one more than there are, so that 0 bytes are never asked for, which may give NULL */
   p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
   p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
@@ -289,7 +265,7 @@ static int check_lost(accelerator* a) {
  * is set to device_graph is freed by release_graph, also after a failure. A run that needs the
  * lost device is refused here already, with the same words. */
 static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* duration = find_option(options, "duration_us");
+  const char* duration = tvmrt_option(options, "duration_us");
   job* j;
   if (check_lost(device->privacy) != 0) return -1;
   if (region->device_graph != NULL) (void)tpu_release_graph(device, region->device_graph);

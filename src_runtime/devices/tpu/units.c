@@ -274,36 +274,24 @@ static float tangent(float a, float unused) {
   return tanhf(a);
 }
 
-/* A row for each function, so that one walk serves all. */
-typedef struct pointwise {
+/* Which function computes an operator, and which one says whether it can. */
+typedef struct unit {
   const char* op;
-  int operands;
-  /* with 0 for the second where it takes one */
-  float (*f)(float a, float b);
-} pointwise;
+  int32_t operands; /* that it cannot do without */
+  void (*run)(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision);
+  bool (*fits)(const tvmrt_region* region, const tvmrt_region_node* node);
+  float (*f)(float a, float b); /* of run_pointwise; with 0 for the second where it takes one */
+} unit;
 
-static const pointwise pointwise_units[] = {
-    {"add", 2, add},    {"sub", 2, subtract},    {"mul", 2, multiply},
-    {"max", 2, larger}, {"min", 2, smaller},     {"relu", 1, relu},
-    {"neg", 1, negate}, {"sigmoid", 1, sigmoid}, {"tanh", 1, tangent},
-};
-
-/* NULL for what is none of them. */
-static const pointwise* pointwise_of(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(pointwise_units) / sizeof(pointwise_units[0]); ++i) {
-    if (strcmp(pointwise_units[i].op, op) == 0) return &pointwise_units[i];
-  }
-  return NULL;
-}
+static const unit* unit_of(const char* op);
 
 /* In int8 as in float32: these units have no such arithmetic. */
 static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
-  const pointwise* unit = pointwise_of(node->op);
+  const unit* u = unit_of(node->op);
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* a = &p->tensors[node->inputs[0]];
   /* lint: a node without a unit was refused by tpu_refuses() */
-  const tpu_tensor* b = unit->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
+  const tpu_tensor* b = u->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
   tpu_walk w = {y, {0}, 0};
   do {
     /* an operand without the result's extent is read in the same place again and again */
@@ -314,7 +302,7 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
       right = to_half(right);
     }
     /* lint: a node without a unit was refused by tpu_refuses() */
-    left = unit->f(left, right);
+    left = u->f(left, right);
     y->words[w.word] = precision == TPU_FLOAT16 ? to_half(left) : left;
   } while (tpu_step(&w));
 }
@@ -424,34 +412,34 @@ static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* 
   const tpu_tensor y = laid_out(region, node->outputs[0]);
   int32_t i;
   /* lint: this unit's operators are those of the table */
-  for (i = 0; i < pointwise_of(node->op)->operands; ++i) {
+  for (i = 0; i < unit_of(node->op)->operands; ++i) {
     const tpu_tensor x = laid_out(region, node->inputs[i]);
     if (!broadcasts(&x, &y)) return false;
   }
   return true;
 }
 
-/* Which function computes an operator, and which one says whether it can. */
-typedef struct unit {
-  const char* op;
-  void (*run)(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision);
-  bool (*fits)(const tvmrt_region* region, const tvmrt_region_node* node);
-} unit;
+#define POINTWISE run_pointwise, fits_pointwise
+#define UNITS(X)                                \
+  X("conv", 2, run_conv, fits_conv, NULL)       \
+  X("matmul", 2, run_matmul, fits_matmul, NULL) \
+  X("max_pool", 1, run_pool, fits_pool, NULL)   \
+  X("avg_pool", 1, run_pool, fits_pool, NULL)   \
+  X("add", 2, POINTWISE, add)                   \
+  X("sub", 2, POINTWISE, subtract)              \
+  X("mul", 2, POINTWISE, multiply)              \
+  X("max", 2, POINTWISE, larger)                \
+  X("min", 2, POINTWISE, smaller)               \
+  X("neg", 1, POINTWISE, negate)                \
+  X("relu", 1, POINTWISE, relu)                 \
+  X("sigmoid", 1, POINTWISE, sigmoid)           \
+  X("tanh", 1, POINTWISE, tangent)
+#define ROW(...) {__VA_ARGS__},
+#define NAME(op, ...) op,
+static const unit units[] = {UNITS(ROW)};
+const char* const tpu_ops[] = {UNITS(NAME) NULL};
 
-static const unit units[] = {
-    {"conv", run_conv, fits_conv},           {"matmul", run_matmul, fits_matmul},
-    {"max_pool", run_pool, fits_pool},       {"avg_pool", run_pool, fits_pool},
-    {"add", run_pointwise, fits_pointwise},  {"sub", run_pointwise, fits_pointwise},
-    {"mul", run_pointwise, fits_pointwise},  {"max", run_pointwise, fits_pointwise},
-    {"min", run_pointwise, fits_pointwise},  {"neg", run_pointwise, fits_pointwise},
-    {"relu", run_pointwise, fits_pointwise}, {"sigmoid", run_pointwise, fits_pointwise},
-    {"tanh", run_pointwise, fits_pointwise},
-};
-
-const char* const tpu_ops[] = {"conv", "matmul", "max_pool", "avg_pool", "add",     "sub",  "mul",
-                               "max",  "min",    "neg",      "relu",     "sigmoid", "tanh", NULL};
-
-/* NULL where no unit has the operator; tpu_ops are the same names, for `describe`. */
+/* NULL where no unit has the operator. */
 static const unit* unit_of(const char* op) {
   size_t i;
   for (i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
@@ -460,20 +448,13 @@ static const unit* unit_of(const char* op) {
   return NULL;
 }
 
-/* Number of inputs that a unit cannot do without. */
-static int32_t operands_of(const unit* u) {
-  /* lint: this unit's operators are those of the table */
-  if (u->run == run_pointwise) return pointwise_of(u->op)->operands;
-  return u->run == run_pool ? 1 : 2;
-}
-
 /* Tensors were asked about before. The order matters: extents are looked at where operands are
  * there. */
 const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node) {
   const unit* u = unit_of(node->op);
   int32_t i;
   if (u == NULL) return "it has no unit for this operator.";
-  for (i = 0; i < operands_of(u); ++i) {
+  for (i = 0; i < u->operands; ++i) {
     if (i >= node->num_inputs || node->inputs[i] < 0) return "it lacks an operand.";
   }
   if (node->num_outputs != 1) return "its units have one result.";

@@ -241,6 +241,14 @@ def test_fault_of_a_run_leaves_the_region_alive(fault, text):
             run(module, [ONE], (2,))
 
 
+def test_options_are_members_of_the_object_itself():
+    options = {"note": {"fault": "run"}, "words": ['"fault":', "fault", 'a \\"'], "text": "fault"}
+    run(region("relu", [ONE], (2,), options=options), [ONE], (2,))
+    failing = region("relu", [ONE], (2,), options={**options, "fault": "run"})
+    with pytest.raises(tvmrt.TVMError, match="simulated fault 'run'"):
+        run(failing, [ONE], (2,))
+
+
 def test_run_that_hangs_times_out_and_can_be_freed():
     module = region("relu", [ONE], (2,), options={"fault": "hang", "timeout_ms": 30})
     start = time.monotonic()
