@@ -50,16 +50,16 @@ static const head_row HEADS[] = {
     {"rnn", NULL, build_recurrent},
 };
 
-/* NULL for pointwise nodes, which post.c knows. */
-static const head_row* find_head(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(HEADS) / sizeof(HEADS[0]); ++i) {
-    if (strcmp(HEADS[i].op, op) == 0) return &HEADS[i];
+/* Small readers that all builders use --------------------------------------------------------- */
+
+/* Tables are short: searched from the front. */
+const void* build_row(const void* table, size_t count, size_t bytes, const char* op) {
+  const char* row = table;
+  for (; count > 0; --count, row += bytes) {
+    if (strcmp(*(const char* const*)(const void*)row, op) == 0) return row;
   }
   return NULL;
 }
-
-/* Small readers that all builders use --------------------------------------------------------- */
 
 /* Borrowed; numbers were checked when the region was read. */
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor) {
@@ -271,7 +271,7 @@ static void take_cell(sorting* s, int32_t number, int32_t cell) {
 /* In the order of the region: a node that an earlier group has taken does not come here. */
 static int sort_node(sorting* s, int32_t number) {
   const tvmrt_region_node* node = &s->r->nodes[number];
-  const head_row* head = find_head(node->op);
+  const head_row* head = BUILD_ROW(HEADS, node->op); /* NULL for pointwise nodes */
   group* g = &s->groups[number];
   int32_t flow = -1, cell;
   s->p->node = number;
@@ -347,7 +347,7 @@ static int build_group(plan* p, const group* g) {
   const head_row* head;
   if (g->head < 0) return post_build_alone(p, flow, g->posts, count);
   node = &p->region->nodes[g->head];
-  head = find_head(node->op);
+  head = BUILD_ROW(HEADS, node->op);
   for (;;) {
     p->node = g->head;
     add_readers(p, &g->posts[count], g->num_posts - count, 1);

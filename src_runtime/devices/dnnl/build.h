@@ -107,6 +107,10 @@ typedef struct {
 int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
                       const int64_t* kernel, build_window* w);
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor);
+/* The row of a table for an operator, whose name each row begins with; NULL if there is none. */
+#define BUILD_ROW(table, op) \
+  build_row(table, sizeof(table) / sizeof(*(table)), sizeof(*(table)), op)
+const void* build_row(const void* table, size_t count, size_t bytes, const char* op);
 /* Number of an input, -1 if it is left out. */
 int32_t build_input(const tvmrt_region_node* node, int which);
 

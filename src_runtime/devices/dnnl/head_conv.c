@@ -7,45 +7,6 @@
 
 #include "build.h"
 
-/* Extents and windows of one convolution. */
-typedef struct {
-  int spatial;
-  int64_t groups;
-  dnnl_dims_t strides, dilations, before, after;
-} window;
-
-/* The three lists have a number for each spatial axis; oneDNN would read as many. */
-static int read_window(plan* p, const tvmrt_region_node* node, int spatial, window* out) {
-  const int64_t *strides, *dilations, *before;
-  int i;
-  if (spatial < 1 || spatial > BUILD_MAX_SPATIAL) return plan_fail(p, "%d spatial axes", spatial);
-  PLAN_TRY(build_ints(p, node, "strides", spatial, &strides));
-  PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
-  PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
-  out->spatial = spatial;
-  out->groups = tvmrt_node_int(node, "groups", 1);
-  /* divided by below */
-  if (out->groups < 1) return plan_fail(p, "%lld groups", (long long)out->groups);
-  for (i = 0; i < spatial; ++i) {
-    out->strides[i] = strides[i];
-    out->dilations[i] = dilations[i] - 1; /* oneDNN counts the gaps */
-    out->before[i] = before[i];
-  }
-  return 0;
-}
-
-/* The padding behind follows from the extents; a transposed convolution has them exchanged. 0
- * where the windows leave elements over. */
-static int close_window(plan* p, window* w, const int64_t* larger, const int64_t* smaller,
-                        const int64_t* kernel) {
-  int i;
-  for (i = 0; i < w->spatial; ++i) {
-    PLAN_TRY(build_padding(p, larger[i], smaller[i], kernel[i], w->strides[i], w->dilations[i] + 1,
-                           w->before[i], &w->after[i]));
-  }
-  return 0;
-}
-
 /* Extents of the tensors of one convolution, batch and channels first. */
 typedef struct {
   int ndims;
@@ -54,7 +15,8 @@ typedef struct {
 
 /* Rows of pixels are no images to oneDNN: leave out spatial axes of one element, if one is left.
  * A layer over 1 x N pixels is then one of a single spatial axis. */
-static void read_extents(const plan* p, const tvmrt_region_node* node, window* w, extents* out) {
+static void read_extents(const plan* p, const tvmrt_region_node* node, build_window* w,
+                         extents* out) {
   const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
@@ -70,6 +32,7 @@ static void read_extents(const plan* p, const tvmrt_region_node* node, window* w
       w->strides[kept - 2] = w->strides[s];
       w->dilations[kept - 2] = w->dilations[s];
       w->before[kept - 2] = w->before[s];
+      w->after[kept - 2] = w->after[s];
     }
     out->x[kept] = x->shape[i];
     out->kernel[kept] = kernel->shape[i];
@@ -133,32 +96,6 @@ static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, cons
   return fused_finish(p, pd, f, args, o->bias_used == NULL ? 3 : 4);
 }
 
-/* What both kinds of convolution read of a node before their weights. */
-typedef struct layer {
-  int32_t weights;
-  dnnl_data_type_t dtype;
-  extents e;
-  window w;
-  operands o;
-} layer;
-
-/* Everything that oneDNN would divide by or read as far as is compared here. */
-static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
-                      layer* out) {
-  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
-  out->weights = build_input(node, 1);
-  out->dtype = build_dtype(p, node, node->inputs[0]);
-  if (out->weights < 0 || build_tensor(p, out->weights)->ndim != y->ndim) {
-    return plan_fail(p, "no weights");
-  }
-  if (build_tensor(p, node->inputs[0])->ndim != y->ndim) {
-    return plan_fail(p, "operand and result differ in their axes");
-  }
-  PLAN_TRY(read_window(p, node, y->ndim - 2, &out->w));
-  read_extents(p, node, &out->w, &out->e);
-  return read_operands(p, node, &out->e, out->dtype, build_result(node, posts, num_posts), &out->o);
-}
-
 /* Channels last suit oneDNN's quickest convolutions and the neighbours of all: only where that is
  * none of those, it chooses the layouts. *op is as it was when this returns. */
 static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primitive_desc_t* out) {
@@ -177,40 +114,6 @@ static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primi
     if (rc == 0) dnnl_primitive_desc_destroy(*out);
   }
   return fused_desc(p, op, f, num_posts, out);
-}
-
-/* The primitive, with what follows the node. Posts may sum into memory: fused_finish() looks at
- * what the layer reads. */
-static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
-                     api_kind kind, const char* what, const layer* l) {
-  api_op op = {.kind = kind,
-               .what = what,
-               .src = &l->o.x_md,
-               .weights = &l->o.w_md,
-               .bias = l->o.bias_used,
-               .dst = &l->o.y_md,
-               .strides = l->w.strides,
-               .dilations = l->w.dilations,
-               .before = l->w.before,
-               .after = l->w.after};
-  dnnl_primitive_desc_t pd = NULL;
-  fused f;
-  int rc;
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, l->e.ndims, l->e.y, true, &f));
-  rc = choose(p, &op, &f, num_posts, &pd);
-  if (rc == 0) rc = add_primitive(p, pd, &f, &l->o);
-  fused_free(&f);
-  return rc;
-}
-
-/* UNSUITABLE is for these posts: with fewer it may do. */
-int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  layer l;
-  PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
-  /* lint: ndims says how many of the extents are set */
-  PLAN_TRY(read_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
-  PLAN_TRY(close_window(p, &l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2));
-  return add_layer(p, node, posts, num_posts, API_CONV, "a convolution", &l);
 }
 
 /* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. ONNX has input channels in front there,
@@ -234,12 +137,59 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
   return layout_any(p, o->w.md.ndims, o->w.md.dims, dtype, &o->w_md);
 }
 
-/* Where windows go forward from input to result, padding follows from the exchanged extents. */
-int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  layer l;
-  PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
+/* Everything that oneDNN would divide by or read as far as is compared here. Where windows go forward
+ * from input to result, padding follows from the exchanged extents. Posts may sum into memory:
+ * fused_finish() looks at what the layer reads. UNSUITABLE is for these posts: with fewer it may
+ * do. */
+static int build_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
+                       bool transposed) {
+  const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  const int32_t weights = build_input(node, 1);
+  const int64_t groups = tvmrt_node_int(node, "groups", 1);
+  const dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
+  build_window w = {.spatial = y->ndim - 2};
+  operands o;
+  api_op op = {.kind = transposed ? API_DECONV : API_CONV,
+               .what = transposed ? "a transposed convolution" : "a convolution",
+               .src = &o.x_md,
+               .weights = &o.w_md,
+               .dst = &o.y_md,
+               .strides = w.strides,
+               .dilations = w.dilations,
+               .before = w.before,
+               .after = w.after};
+  dnnl_primitive_desc_t pd = NULL;
+  extents e;
+  fused f;
+  int rc;
+  if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
+  if (x->ndim != y->ndim) return plan_fail(p, "operand and result differ in their axes");
+  if (w.spatial < 1 || w.spatial > BUILD_MAX_SPATIAL) {
+    return plan_fail(p, "%d spatial axes", w.spatial);
+  }
+  PLAN_TRY(build_read_window(p, node, (transposed ? y : x)->shape + 2,
+                             (transposed ? x : y)->shape + 2, build_tensor(p, weights)->shape + 2,
+                             &w));
+  /* divided by below */
+  if (groups < 1) return plan_fail(p, "%lld groups", (long long)groups);
+  read_extents(p, node, &w, &e);
+  PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
   /* lint: ndims says how many of the extents are set */
-  PLAN_TRY(read_transposed_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
-  PLAN_TRY(close_window(p, &l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2));
-  return add_layer(p, node, posts, num_posts, API_DECONV, "a transposed convolution", &l);
+  PLAN_TRY(transposed ? read_transposed_weights(p, weights, groups, &e, dtype, &o)
+                      : read_weights(p, weights, groups, &e, dtype, &o));
+  op.bias = o.bias_used;
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
+  rc = choose(p, &op, &f, num_posts, &pd);
+  if (rc == 0) rc = add_primitive(p, pd, &f, &o);
+  fused_free(&f);
+  return rc;
+}
+
+int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  return build_layer(p, node, posts, num_posts, false);
+}
+
+int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  return build_layer(p, node, posts, num_posts, true);
 }

@@ -46,6 +46,17 @@ int build_softmax(plan* p, const tvmrt_region_node* node) {
   return add_alike(p, node, &op, &src);
 }
 
+/* A number for each place in a row of `extent`, as the next argument; -1 is none. */
+static int add_row(plan* p, int32_t tensor, const dnnl_dim_t* extent, int arg, plan_arg* args,
+                   int* num_args) {
+  plan_arg* row = &args[*num_args];
+  if (tensor < 0) return 0;
+  row->arg = arg;
+  ++*num_args;
+  PLAN_TRY(plan_source(p, tensor, &row->v));
+  return layout_reshape(p, &row->v, 1, extent, &row->v);
+}
+
 /* Normalise the last dimension of [rows, extent]; scale and shift are tensors or -1. Both are as
  * long as a row, which the reshape compares. */
 static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, float epsilon,
@@ -56,22 +67,10 @@ static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, fl
                .src = &src->md,
                .dst = &src->md,
                .constant = epsilon,
-               .flags = dnnl_normalization_flags_none};
+               .flags = (scale >= 0 ? dnnl_use_scale : 0u) | (shift >= 0 ? dnnl_use_shift : 0u)};
   int num_args = 2;
-  if (scale >= 0) {
-    op.flags |= dnnl_use_scale;
-    args[num_args].arg = DNNL_ARG_SCALE;
-    PLAN_TRY(plan_source(p, scale, &args[num_args].v));
-    PLAN_TRY(layout_reshape(p, &args[num_args].v, 1, &src->md.dims[1], &args[num_args].v));
-    ++num_args;
-  }
-  if (shift >= 0) {
-    op.flags |= dnnl_use_shift;
-    args[num_args].arg = DNNL_ARG_SHIFT;
-    PLAN_TRY(plan_source(p, shift, &args[num_args].v));
-    PLAN_TRY(layout_reshape(p, &args[num_args].v, 1, &src->md.dims[1], &args[num_args].v));
-    ++num_args;
-  }
+  PLAN_TRY(add_row(p, scale, &src->md.dims[1], DNNL_ARG_SCALE, args, &num_args));
+  PLAN_TRY(add_row(p, shift, &src->md.dims[1], DNNL_ARG_SHIFT, args, &num_args));
   PLAN_TRY(plan_new_view(p, &src->md, dst));
   args[1].v = *dst;
   return add(p, node, &op, args, num_args, dst);

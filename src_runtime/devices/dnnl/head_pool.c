@@ -158,13 +158,13 @@ static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg,
 
 /* With posts only pooling will do, see pool_all(). */
 int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  const reduction_row* row = REDUCTIONS;
+  /* build.c lists the same names */
+  const reduction_row* row = BUILD_ROW(REDUCTIONS, node->op);
   /* alpha is the power of reduce_sum_square; others do not read it */
   api_op op = {.kind = API_REDUCTION, .what = "a reduction", .alpha = 2.0f};
   dnnl_dims_t dims;
   bool spatial;
   view src;
-  while (strcmp(row->op, node->op) != 0) ++row; /* build.c lists the same names */
   /* posts work on the result's extents, in the rank that the primitive has */
   if (num_posts > 0 && !keeps_rank(p, node)) return DNNL_PLAN_UNSUITABLE;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));

@@ -49,23 +49,6 @@ static const binary_row BINARY[] = {
     {"greater_equal", dnnl_binary_ge, dnnl_binary_le},
 };
 
-/* NULL for what has more operands, or is none of oneDNN's. */
-static const unary_row* find_unary(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(UNARY) / sizeof(UNARY[0]); ++i) {
-    if (strcmp(UNARY[i].op, op) == 0) return &UNARY[i];
-  }
-  return NULL;
-}
-
-static const binary_row* find_binary(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(BINARY) / sizeof(BINARY[0]); ++i) {
-    if (strcmp(BINARY[i].op, op) == 0) return &BINARY[i];
-  }
-  return NULL;
-}
-
 /* What flows is its one operand. */
 static void set_eltwise(post* out, dnnl_alg_kind_t alg, float alpha, float beta) {
   out->kind = POST_ELTWISE;
@@ -125,7 +108,7 @@ static bool keeps_extents(const plan* p, const tvmrt_region_node* node, int32_t 
 /* Gives the number of posts, 0 for what oneDNN has not. A difference with its operands exchanged
  * takes two. */
 static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
-  const binary_row* row = find_binary(node->op);
+  const binary_row* row = BUILD_ROW(BINARY, node->op);
   /* a node that reads what flows twice has it first, and second as the other operand */
   bool first = build_input(node, 0) == flow;
   int32_t other = build_input(node, first ? 1 : 0);
@@ -153,7 +136,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, p
 
 int post_read(plan* p, const tvmrt_region_node* node, int32_t node_number, int32_t flow,
               post* out) {
-  const unary_row* unary = find_unary(node->op);
+  const unary_row* unary = BUILD_ROW(UNARY, node->op);
   int count = 1, i;
   if (node->num_outputs != 1 || !keeps_extents(p, node, flow)) return 0;
   /* room for as many: see extend() */

@@ -23,15 +23,6 @@ static const cell_row CELLS[] = {
     {"rnn", 1, {0, 0, 0, 0}},
 };
 
-/* NULL for what is no cell. The operators are those of build.c's table. */
-static const cell_row* find_row(const char* op) {
-  size_t i;
-  for (i = 0; i < sizeof(CELLS) / sizeof(CELLS[0]); ++i) {
-    if (strcmp(CELLS[i].op, op) == 0) return &CELLS[i];
-  }
-  return NULL;
-}
-
 /* Weights are packed once, so they must be known when the plan is made. */
 static bool is_constant_floats(const tvmrt_region_tensor* t) {
   return t->data != NULL && t->dtype.code == kDLFloat && t->dtype.bits == 32;
@@ -60,7 +51,7 @@ static const tvmrt_region_node* product_of(const plan* p, const tvmrt_region_nod
 /* Whatever oneDNN would read of both is looked at: the product is then never computed by itself. */
 bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
                       const tvmrt_region_node* node) {
-  const cell_row* row = find_row(node->op);
+  const cell_row* row = BUILD_ROW(CELLS, node->op);
   int32_t weights = build_input(product, 1), bias = build_input(product, 2);
   const tvmrt_region_tensor* gates = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* w = weights < 0 ? NULL : build_tensor(p, weights);
@@ -183,7 +174,7 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_tensor* r = build_tensor(p, build_input(node, 1));
   bool before_reset = tvmrt_node_int(node, "linear_before_reset", 0) != 0;
   memset(c, 0, sizeof(*c));
-  c->row = find_row(node->op);
+  c->row = BUILD_ROW(CELLS, node->op);
   if (x->ndim != 3 || r->ndim != 2 || !is_constant_floats(r)) {
     return plan_fail(p, "the recurrence weights are not constant");
   }
