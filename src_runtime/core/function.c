@@ -372,9 +372,27 @@ int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size
   return return_to_slot(out, out_code, data, size, kTVMBytes);
 }
 
+/* Moved to the slot, as it may be large. */
+int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code) {
+  if (rc == 0) rc = tvmrt__buf_puts(buf, ""); /* where nothing was gathered there is no text yet */
+  if (rc == 0) rc = publish_text(out, code, buf);
+  if (rc == 0) *out_code = code;
+  tvmrt__buf_free(buf);
+  return rc;
+}
+
 /* Takes the object over. NULL means that its maker failed and set the text. */
 int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned) {
   if (owned == NULL) return -1;
   store_object(out, out_code, owned);
+  return 0;
+}
+
+/* A failed call leaves nothing that would have to be given back. */
+int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count) {
+  TVMValue ret;
+  int code;
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, values, codes, count, &ret, &code));
+  tvmrt__release(tvmrt__value_object(&ret, code));
   return 0;
 }

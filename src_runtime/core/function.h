@@ -105,6 +105,9 @@ int tvmrt__arg_is_null(const tvmrt_args* in, int i);
 int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
 int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
 int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
+/* The same of what was gathered in a buffer, as kTVMStr or kTVMBytes, where rc is 0; else rc. The buffer
+ * is freed in any case. */
+int tvmrt__ret_buf(int rc, int code, tvmrt_buf* buf, TVMValue* out, int* out_code);
 /* Returns an object under the code of its type; takes the caller's reference over. NULL fails: the
  * maker of the object has set the text. */
 int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned);
@@ -114,6 +117,9 @@ tvmrt_object* tvmrt__value_object(const TVMValue* value, int code);
 
 /* Text for a type code, for messages. */
 const char* tvmrt__code_name(int code);
+
+/* Calls a function whose result nobody wants: it is given back. */
+int tvmrt__func_call(tvmrt_func* f, TVMValue* values, int* codes, int count);
 
 /* A global function, retained; *out NULL if there is none. */
 int tvmrt__global_get(const char* name, tvmrt_func** out);

@@ -137,13 +137,10 @@ int tvmrt__global_call(const char* name, TVMValue* values, int* codes, int count
 
 int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int count) {
   tvmrt_func* f = NULL;
-  TVMValue result;
-  int code = kTVMNullptr;
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
   if (f == NULL) return 0;
-  rc = TVMFuncCall(f, values, codes, count, &result, &code);
-  if (rc == 0) tvmrt__release(tvmrt__value_object(&result, code));
+  rc = tvmrt__func_call(f, values, codes, count);
   tvmrt__release(&f->base);
   return rc;
 }

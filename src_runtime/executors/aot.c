@@ -354,9 +354,7 @@ static int call_main(tvmrt_aot_executor* e) {
   if (f->kind == TVMRT_FUNC_LIBRARY) {
     return f->fn(e->args, e->codes, e->num_args, &ret, &code, f->resource);
   }
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(e->main_function, e->args, e->codes, e->num_args, &ret, &code));
-  tvmrt__release(tvmrt__value_object(&ret, code));
-  return 0;
+  return tvmrt__func_call(e->main_function, e->args, e->codes, e->num_args);
 }
 
 /* The caller has taken the executor. Outputs have their whole room before a run, which may make

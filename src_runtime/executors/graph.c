@@ -56,14 +56,12 @@ void tvmrt__graph_update(tvmrt_executor* e, const tvmrt_ports* side, const tvmrt
 
 /* Functions of front ends may change their arguments, which the next run needs as they are. Each
  * operator has its own part of the scratch memory, since several may run at once. */
-static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op, TVMValue* ret, int* code) {
+static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   TVMValue* args = g->scratch + (op->args - g->values);
   int* codes = g->scratch_codes + (op->codes - g->codes);
   memcpy(args, op->args, (size_t)op->num_args * sizeof(*args));
   memcpy(codes, op->codes, (size_t)op->num_args * sizeof(*codes));
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(op->function, args, codes, op->num_args, ret, code));
-  tvmrt__release(tvmrt__value_object(ret, *code));
-  return 0;
+  return tvmrt__func_call(op->function, args, codes, op->num_args);
 }
 
 /* A node without a function copies one tensor to another, maybe between devices. */
@@ -75,7 +73,7 @@ static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   if (f->kind == TVMRT_FUNC_LIBRARY) { /* generated: it returns nothing that would need a look */
     return f->fn(op->args, op->codes, op->num_args, &ret, &code, f->resource);
   }
-  return call_front(g, op, &ret, &code);
+  return call_front(g, op);
 }
 
 /* Generated code and functions of users may fail without a text: then the node is what can be

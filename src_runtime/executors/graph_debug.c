@@ -184,13 +184,9 @@ static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* resul
 TVMRT_GRAPH_METHOD(run_individual, "run_individual") {
   tvmrt_buf results = {NULL, 0, 0};
   timing t;
-  int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 6));
   TVMRT_RETURN_IF_ERROR(read_timing(in, 0, &t));
-  rc = time_nodes(g, &t, &results);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
-  tvmrt__buf_free(&results);
-  return rc;
+  return tvmrt__ret_buf(time_nodes(g, &t, &results), kTVMBytes, &results, out, out_code);
 }
 
 /* (node, number, repeat, min_repeat_ms, ...) -> bytes: `repeat` doubles. */
@@ -198,14 +194,10 @@ TVMRT_GRAPH_METHOD(run_individual_node, "run_individual_node") {
   tvmrt_buf results = {NULL, 0, 0};
   timing t;
   size_t node;
-  int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 4, 7));
   TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
   TVMRT_RETURN_IF_ERROR(read_timing(in, 1, &t));
-  rc = time_node(g, node, &t, &results);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
-  tvmrt__buf_free(&results);
-  return rc;
+  return tvmrt__ret_buf(time_node(g, node, &t, &results), kTVMBytes, &results, out, out_code);
 }
 
 /* Times run from one operator's end to the next one's, so that their sum is the whole. */

@@ -42,12 +42,9 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
 /* Takes the text over, whatever came of it. */
 int tvmrt__profile_return(int rc, tvmrt_buf* text, bool as_report, TVMValue* out, int* out_code) {
   tvmrt_object* report = NULL;
-  if (rc == 0 && as_report) {
-    rc = tvmrt__report_from_json(text->data, text->size, &report);
-    if (rc == 0) rc = tvmrt__ret_object(out, out_code, report);
-  } else if (rc == 0) {
-    rc = tvmrt__ret_str(out, out_code, text->data);
-  }
+  if (!as_report) return tvmrt__ret_buf(rc, kTVMStr, text, out, out_code);
+  if (rc == 0) rc = tvmrt__report_from_json(text->data, text->size, &report);
+  if (rc == 0) rc = tvmrt__ret_object(out, out_code, report);
   tvmrt__buf_free(text);
   return rc;
 }

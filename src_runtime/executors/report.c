@@ -246,13 +246,6 @@ TVMRT_NATIVE(make_device) {
   return tvmrt__ret_object(out, out_code, &wrapper->base);
 }
 
-/* Frees the text in any case: what is returned lies in the thread's slot. */
-static int return_text(int rc, tvmrt_buf* text, TVMValue* out, int* out_code) {
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text->data == NULL ? "" : text->data);
-  tvmrt__buf_free(text);
-  return rc;
-}
-
 /* (report) -> JSON text, which FromJSON reads. */
 TVMRT_NATIVE(as_json) {
   tvmrt_buf text = {NULL, 0, 0};
@@ -260,7 +253,7 @@ TVMRT_NATIVE(as_json) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_REPORT, &report));
-  return return_text(tvmrt__report_json(report, &text), &text, out, out_code);
+  return tvmrt__ret_buf(tvmrt__report_json(report, &text), kTVMStr, &text, out, out_code);
 }
 
 /* (report) -> text with a line for each call. */
@@ -270,7 +263,7 @@ TVMRT_NATIVE(as_csv) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_REPORT, &report));
-  return return_text(tvmrt__report_csv(report, &text), &text, out, out_code);
+  return tvmrt__ret_buf(tvmrt__report_csv(report, &text), kTVMStr, &text, out, out_code);
 }
 
 /* (report, whether to sort, to aggregate, to add sums) */
@@ -283,9 +276,9 @@ TVMRT_NATIVE(as_table) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_REPORT, &report));
   for (i = 1; i < num_args; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, i, &flags[i - 1]));
-  return return_text(
-      tvmrt__report_table(report, flags[0] != 0, flags[1] != 0, flags[2] != 0, &text), &text, out,
-      out_code);
+  return tvmrt__ret_buf(
+      tvmrt__report_table(report, flags[0] != 0, flags[1] != 0, flags[2] != 0, &text), kTVMStr,
+      &text, out, out_code);
 }
 
 /* What a profiled function holds; freed with it. */

@@ -212,9 +212,7 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   if (rc == 0) rc = tvmrt__buf_puts(&text, ", \"steps\": [");
   for (i = 0; rc == 0 && i < s->plan.num_steps; ++i) rc = write_step(s, i, with_times != 0, &text);
   if (rc == 0) rc = tvmrt__buf_puts(&text, "]}");
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
-  tvmrt__buf_free(&text);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
 }
 
 #define FUNCTIONS(X)                \

@@ -32,12 +32,8 @@ static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
 /* (module [, format]) -> text. */
 TVMRT_NATIVE(get_source) {
   tvmrt_buf text = {NULL, 0, 0};
-  int rc;
   TVMRT_GLOBAL_ARGS;
-  rc = source_of(&in, &text);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
-  tvmrt__buf_free(&text);
-  return rc;
+  return tvmrt__ret_buf(source_of(&in, &text), kTVMStr, &text, out, out_code);
 }
 
 /* The suffix that who exports gives the file of a source; "" where the kind has none. */

@@ -19,12 +19,8 @@ static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
 /* (module) -> bytes: the whole value of the symbol, its length in front. */
 TVMRT_NATIVE(pack_to_bytes) {
   tvmrt_buf blob = {NULL, 0, 0};
-  int rc;
   TVMRT_GLOBAL_ARGS;
-  rc = pack(&in, 1, &blob);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, blob.data, blob.size);
-  tvmrt__buf_free(&blob);
-  return rc;
+  return tvmrt__ret_buf(pack(&in, 1, &blob), kTVMBytes, &blob, out, out_code);
 }
 
 /* Five characters a byte, a line for sixteen bytes. */
@@ -89,10 +85,8 @@ TVMRT_NATIVE(pack_to_c) {
   if (rc == 0 && num_args > 2) rc = tvmrt__arg_str(&in, 2, &prefix);
   if (rc == 0) rc = check_prefix(prefix);
   if (rc == 0) rc = write_c(&text, &blob, system_lib != 0, prefix);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
   tvmrt__buf_free(&blob);
-  tvmrt__buf_free(&text);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
 }
 
 /* (is_system_lib, prefix) -> the name of the symbol. */
@@ -106,9 +100,7 @@ TVMRT_NATIVE(blob_name) {
   if (rc == 0) rc = tvmrt__arg_int(&in, 0, &system_lib);
   if (rc == 0) rc = tvmrt__arg_str(&in, 1, &prefix);
   if (rc == 0) rc = tvmrt__buf_printf(&name, "%s__tvm_dev_mblob", system_lib != 0 ? prefix : "");
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, name.data);
-  tvmrt__buf_free(&name);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &name, out, out_code);
 }
 
 #define FUNCTIONS(X)                           \

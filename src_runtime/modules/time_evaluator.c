@@ -35,20 +35,12 @@ static void free_evaluator(void* resource) {
   free(e);
 }
 
-/* Gives back what the function returns: results are not wanted. */
-static int call_once(tvmrt_func* f, const tvmrt_args* in) {
-  TVMValue ret;
-  int code;
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, in->values, in->codes, in->count, &ret, &code));
-  tvmrt__release(tvmrt__value_object(&ret, code));
-  return 0;
-}
-
 /* By the wall clock, which is what users wait for. The first failure ends it. */
 static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, double* seconds) {
   double start = tvmrt__seconds();
   int64_t i;
-  for (i = 0; i < number; ++i) TVMRT_RETURN_IF_ERROR(call_once(e->function, in));
+  for (i = 0; i < number; ++i)
+    TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->function, in->values, in->codes, in->count));
   *seconds = tvmrt__seconds() - start;
   return 0;
 }
@@ -84,7 +76,8 @@ static int more_calls(double wanted, double seconds, int64_t* number) {
 static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
   double wanted = (double)e->min_repeat_ms / 1000.0;
   int64_t zero_times = 0; /* clocks may not see a call that is short enough */
-  if (e->prepare != NULL) TVMRT_RETURN_IF_ERROR(call_once(e->prepare, in));
+  if (e->prepare != NULL)
+    TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->prepare, in->values, in->codes, in->count));
   TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
   TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
   while (*seconds < wanted && zero_times < e->limit_zero_time_iterations) {
@@ -99,7 +92,8 @@ static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, do
 static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* results) {
   int64_t number = e->number;
   int64_t i;
-  TVMRT_RETURN_IF_ERROR(call_once(e->function, in)); /* first use loads code and touches memory */
+  TVMRT_RETURN_IF_ERROR(tvmrt__func_call(e->function, in->values, in->codes,
+                                         in->count)); /* first use loads code and touches memory */
   for (i = 0; i < e->repeat; ++i) {
     double seconds;
     double mean;
@@ -119,12 +113,8 @@ static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* res
 TVMRT_NATIVE(evaluate) {
   const evaluator* e = resource_handle;
   tvmrt_buf results = {NULL, 0, 0};
-  int rc;
   TVMRT_ARGS("time_evaluator");
-  rc = evaluate_all(e, &in, &results);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
-  tvmrt__buf_free(&results);
-  return rc;
+  return tvmrt__ret_buf(evaluate_all(e, &in, &results), kTVMBytes, &results, out, out_code);
 }
 
 /* Retained. Without a module the name is a global one. */

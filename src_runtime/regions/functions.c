@@ -38,9 +38,7 @@ TVMRT_NATIVE(list_plugins) {
   tvmrt_buf names = {NULL, 0, 0};
   int rc = tvmrt__plugin_names(&names);
   TVMRT_GLOBAL_ARGS;
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data == NULL ? "" : names.data);
-  tvmrt__buf_free(&names);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &names, out, out_code);
 }
 
 /* The only argument of most of the functions here, borrowed. */
@@ -217,13 +215,11 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
 
 /* All is freed, whatever came of it: what was never filled is zero. */
 static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, q->text.data == NULL ? "" : q->text.data);
   tvmrt__device_put(q->device);
   tvmrt__region_set_free(&q->set);
-  tvmrt__buf_free(&q->text);
   tvmrt__aligned_free(q->constants);
   free(q->answers);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &q->text, out, out_code);
 }
 
 /* A number for each node, in the order in which the question has them. */

@@ -255,9 +255,7 @@ TVMRT_NATIVE(get_fallbacks) {
   rc = tvmrt__buf_puts(&text, "[");
   if (rc == 0) rc = write_fallbacks(mod, MOST_LEVELS, &text);
   if (rc == 0) rc = tvmrt__buf_puts(&text, "]");
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
-  tvmrt__buf_free(&text);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &text, out, out_code);
 }
 
 #define FUNCTIONS(X)                          \

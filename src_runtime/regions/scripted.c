@@ -41,15 +41,6 @@ static int find_slot(const tvmrt_device* device, const char* slot, tvmrt_func** 
   return rc;
 }
 
-/* What the function returns beside its success is dropped. */
-static int call(tvmrt_func* f, TVMValue* args, int* codes, int count) {
-  TVMValue ret;
-  int code;
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, args, codes, count, &ret, &code));
-  tvmrt__release(tvmrt__value_object(&ret, code));
-  return 0;
-}
-
 /* Two contexts may share a function, as they may share what pre_run returned: it is counted. */
 static void let_go(tvmrt_func** f) {
   if (*f != NULL) tvmrt__release(&(*f)->base);
@@ -169,7 +160,7 @@ static int set_args(const scripted_graph* g, const tvmrt_region* region) {
 static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
   const scripted_graph* g = region->device_graph;
   (void)device;
-  return call(g->run, g->args, g->codes, set_args(g, region));
+  return tvmrt__func_call(g->run, g->args, g->codes, set_args(g, region));
 }
 
 /* Without a function to wait by the run has ended. */
@@ -215,7 +206,7 @@ static int scripted_post_run(tvmrt_device* device, tvmrt_region* region) {
   TVMRT_RETURN_IF_ERROR(find_slot(device, "post_run", &f));
   if (f == NULL) return 0;
   arg.v_str = region->symbol;
-  rc = call(f, &arg, &code, 1);
+  rc = tvmrt__func_call(f, &arg, &code, 1);
   tvmrt__release(&f->base);
   return rc;
 }

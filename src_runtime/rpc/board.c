@@ -50,14 +50,10 @@ static int send_text(tvmrt_board* b) {
   static const int codes[2] = {kTVMBytes, kTVMNullptr};
   int own[2];
   TVMValue args[2];
-  TVMValue result;
-  int code = kTVMNullptr;
   memcpy(own, codes, sizeof(own));
   args[0].v_handle = &bytes;
   args[1].v_handle = NULL;
-  TVMRT_RETURN_IF_ERROR(TVMFuncCall(b->options.send, args, own, 2, &result, &code));
-  tvmrt__release(tvmrt__value_object(&result, code));
-  return 0;
+  return tvmrt__func_call(b->options.send, args, own, 2);
 }
 
 /* The head is the session's id, the type and, in numbered messages, the number of the request. */
@@ -396,12 +392,8 @@ int tvmrt__board_open(const tvmrt_board_options* options, tvmrt_board** out) {
 
 /* The error that somebody is about to read stays. */
 static void close_line(TVMFunctionHandle close) {
-  TVMValue result;
-  int code = kTVMNullptr;
   char* kept = tvmrt__strdup(TVMGetLastError());
-  if (TVMFuncCall(close, NULL, NULL, 0, &result, &code) == 0) {
-    tvmrt__release(tvmrt__value_object(&result, code));
-  }
+  (void)tvmrt__func_call(close, NULL, NULL, 0);
   if (kept != NULL) TVMPackedFuncSetLastError(kept);
   free(kept);
 }

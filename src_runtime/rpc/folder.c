@@ -87,7 +87,6 @@ TVMRT_NATIVE(workpath) {
   const char* name;
   const char* folder = lent;
   tvmrt_buf path = {NULL, 0, 0};
-  int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
@@ -99,10 +98,8 @@ TVMRT_NATIVE(workpath) {
     if (current->path == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__rpc_folder_make(&current->path));
     folder = current->path;
   }
-  rc = tvmrt__buf_printf(&path, "%s/%s", folder, name);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, path.data);
-  tvmrt__buf_free(&path);
-  return rc;
+  return tvmrt__ret_buf(tvmrt__buf_printf(&path, "%s/%s", folder, name), kTVMStr, &path, out,
+                        out_code);
 }
 
 /* The path of the name in argument 0, by the function that a front end may have put in its place. */
@@ -217,9 +214,7 @@ TVMRT_NATIVE(download) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
-  rc = tvmrt__read_file(path, &bytes);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, bytes.data, bytes.size);
-  tvmrt__buf_free(&bytes);
+  rc = tvmrt__ret_buf(tvmrt__read_file(path, &bytes), kTVMBytes, &bytes, out, out_code);
   free(path);
   return rc;
 }
@@ -251,9 +246,7 @@ TVMRT_NATIVE(listdir) {
   if (folder == NULL && current != NULL) folder = current->path;
   rc = tvmrt__buf_puts(&names, "");
   if (rc == 0 && folder != NULL) rc = tvmrt__each_in_folder(folder, append_name, &names);
-  if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data);
-  tvmrt__buf_free(&names);
-  return rc;
+  return tvmrt__ret_buf(rc, kTVMStr, &names, out, out_code);
 }
 
 /* By the suffix of the name, like any file. */

@@ -87,11 +87,19 @@ static int greet(tvmrt_rpc_tracker* t) {
   return memcmp(answer, magic, 4) == 0 ? 0 : tvmrt__fail("RPCError: that is no tracker.");
 }
 
+/* A message that is answered by no more than that it came well. */
+static int tell(tvmrt_rpc_tracker* t, const tvmrt_buf* message) {
+  tvmrt_buf answer = {NULL, 0, 0};
+  int rc = ask(t, message, &answer);
+  if (rc == 0) rc = expect_success(&answer);
+  tvmrt__buf_free(&answer);
+  return rc;
+}
+
 /* A descriptor that was opened stays in t->fd also on failure: hang_up() closes it. */
 static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
                            const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
-  tvmrt_buf answer = {NULL, 0, 0};
   char named[200];
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(t->host, t->port, answer_seconds, &t->fd));
@@ -100,25 +108,20 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   (void)snprintf(named, sizeof(named), "server:%s", key);
   rc = greet(t);
   if (rc == 0) rc = write_info(&message, named, port, custom_addr);
-  if (rc == 0) rc = ask(t, &message, &answer);
-  if (rc == 0) rc = expect_success(&answer);
+  if (rc == 0) rc = tell(t, &message);
   tvmrt__buf_free(&message);
-  tvmrt__buf_free(&answer);
   return rc;
 }
 
 /* A key for the next client, which nobody can guess. */
 static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char* custom_addr) {
   tvmrt_buf message = {NULL, 0, 0};
-  tvmrt_buf answer = {NULL, 0, 0};
   int rc;
   (void)snprintf(t->match_key, sizeof(t->match_key), "%.120s:0.%llu", key,
                  (unsigned long long)(tvmrt__random_number() & 0xffffffffffffULL));
   rc = write_put(&message, key, t->match_key, port, custom_addr);
-  if (rc == 0) rc = ask(t, &message, &answer);
-  if (rc == 0) rc = expect_success(&answer);
+  if (rc == 0) rc = tell(t, &message);
   tvmrt__buf_free(&message);
-  tvmrt__buf_free(&answer);
   t->claimed = 0;
   return rc;
 }

@@ -228,13 +228,9 @@ static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t 
 /* (Map of str to NDArray) -> bytes. */
 TVMRT_NATIVE(save_params) {
   tvmrt_buf blob = {NULL, 0, 0};
-  int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  rc = save_map(&in, &blob);
-  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, blob.data, blob.size);
-  tvmrt__buf_free(&blob);
-  return rc;
+  return tvmrt__ret_buf(save_map(&in, &blob), kTVMBytes, &blob, out, out_code);
 }
 
 /* (bytes) -> Map of str to NDArray. */
