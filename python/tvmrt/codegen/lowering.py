@@ -92,6 +92,11 @@ class Lowering:
         """(read index, write index) pairs that may be the same memory."""
         return []
 
+    def over(self, step: Step, operand: Value) -> list[tuple[int, int]]:
+        """The pair of an operand and the result, where both lie alike."""
+        i = step.read_values.index(operand)
+        return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
+
     def macs(self) -> int:
         """Multiply-accumulates, for the summary."""
         return 0

@@ -9,7 +9,7 @@ from tvmrt.ir.program import Step, pixel_stride
 from ..c.initializers import number, print_layer
 from ..c.text import call
 from ..c.writer import FunctionWriter
-from ..lowering import ImageLowering, Lowering, lowers, same_place
+from ..lowering import ImageLowering, Lowering, lowers
 
 
 class _NormLowering(Lowering):
@@ -31,7 +31,7 @@ class _NormLowering(Lowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
             return []
-        return [(0, 0)] if same_place(step.reads[0].at, step.writes[0].at) else []
+        return self.over(step, self.node.inputs[0])
 
 
 @lowers("layer_norm")

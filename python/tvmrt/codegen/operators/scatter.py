@@ -13,7 +13,7 @@ from tvmrt.ir.program import Step
 from ..c.text import bytes_of, plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import index, merge_loops
-from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from ..lowering import ANY, DENSE, Lowering, lowers
 from .indexing import Tuples, checked_index, dense_strides, index_operand
 from .places import Block, Places, loops_around
 
@@ -30,8 +30,7 @@ class ScatterLowering(Lowering):
         data = self.node.inputs[0]
         if data.is_constant or data in self.node.inputs[1:]:
             return []
-        i = step.read_values.index(data)
-        return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
+        return self.over(step, data)
 
     def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
         copy = f"memcpy({y}, {x}, {bytes_of(count, ctype)});"

@@ -9,7 +9,7 @@ from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
 
 from ..c.writer import FunctionWriter
-from ..lowering import Lowering, lowers, same_place
+from ..lowering import Lowering, lowers
 
 
 @lowers("softmax")
@@ -31,7 +31,7 @@ class SoftmaxLowering(Lowering):
         return channels_last_order(self.node.output.type.rank) if self.over_channels else None
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        return [(0, 0)] if same_place(step.reads[0].at, step.writes[0].at) else []
+        return self.over(step, step.read_values[0])
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, axis = self.node.output.shape, self.node.attrs["axis"]

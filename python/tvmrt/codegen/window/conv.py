@@ -17,7 +17,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
-from ..lowering import ANY, ImageLowering, lowers, same_place
+from ..lowering import ANY, ImageLowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
@@ -62,9 +62,7 @@ class ChannelsLastLowering(ImageLowering):
         residual = self.epilogue.residual
         if residual is None or residual is self.node.inputs[0]:
             return []
-        i = step.read_values.index(residual)
-        same = same_place(step.reads[i].at, step.writes[0].at)
-        return [(i, 0)] if same else []
+        return self.over(step, residual)
 
     def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
         """Pointer and pixel stride of the residual."""
@@ -325,10 +323,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs, layer = super().in_place(step), self.board_layer(step)
-        i = step.read_values.index(self.node.inputs[0])
         if layer is not None and layer.shape.in_place:
-            if same_place(step.reads[i].at, step.writes[0].at):
-                pairs.append((i, 0))
+            pairs += self.over(step, self.node.inputs[0])
         return pairs
 
     def emit_tiles(self, step: Step, f: FunctionWriter) -> None:

@@ -16,7 +16,7 @@ from tvmrt.ir.tuned import Choice
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
-from ..lowering import ANY, Lowering, lowers, same_place
+from ..lowering import ANY, Lowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
@@ -78,8 +78,7 @@ class MatMulLowering(Lowering):
         residual = self.epilogue.residual
         if residual is None or residual in self.node.inputs:
             return []
-        i = step.read_values.index(residual)
-        return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
+        return self.over(step, residual)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         return _Product(self, step).kernel_blocks()
