@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -304,6 +304,10 @@ class FunctionWriter:
         yield
         self._depth -= 1
         self.line("}")
+
+    def loop(self, name: str, last: object, first: object = 0) -> AbstractContextManager[None]:
+        """A block for each ``name`` from ``first`` up to ``last``, which is none."""
+        return self.block(f"for (int {name} = {first}; {name} < {last}; ++{name})")
 
     @contextmanager
     def behind_tasks(self, names: Iterable[str]) -> Iterator[None]:

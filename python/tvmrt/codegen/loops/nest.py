@@ -65,6 +65,14 @@ def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
     return f"{GAP}+ ".join(terms) or "0"
 
 
+def loops_around(f: FunctionWriter, loops: Sequence[Loop], names: Sequence[str]) -> ExitStack:
+    """Open the loops; closing the stack ends them."""
+    stack = ExitStack()
+    for loop, name in zip(loops, names):
+        stack.enter_context(f.loop(name, loop.extent))
+    return stack
+
+
 class Operands:
     """The operands of a loop nest: what each is called and how it is strided."""
 
@@ -350,5 +358,5 @@ def _nest(
             if independent and k == len(loops) - 1:
                 f.include("scalar/compiler.h")
                 f.line("TVMRT_INDEPENDENT")
-            stack.enter_context(f.block(f"for (int {name} = {first}; {name} < {last}; ++{name})"))
+            stack.enter_context(f.loop(name, last, first))
         body(names)

@@ -17,7 +17,17 @@ from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers
 from .chain import print_chain
-from .nest import PARALLEL_ELEMENTS, Loop, Operands, emit_nest, index, load, merge_loops, sum_size
+from .nest import (
+    PARALLEL_ELEMENTS,
+    Loop,
+    Operands,
+    emit_nest,
+    index,
+    load,
+    loops_around,
+    merge_loops,
+    sum_size,
+)
 from .row_steps import layer_of_sums, step_of_a_row, with_sums
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
@@ -225,7 +235,7 @@ class _Printer:
                 if k == len(self.folds) - 1 and self._may_reorder():
                     f.include("scalar/compiler.h")
                     f.line(f"TVMRT_SIMD_REDUCTION({self.rule.combine}, {acc})")
-                stack.enter_context(self._loop(name, loop))
+                stack.enter_context(f.loop(name, loop.extent))
             self._fold([*names, *inner], acc)
         self._finish(names, acc)
 
@@ -265,19 +275,17 @@ class _Printer:
         outer = [f.fresh(f"r{k}") for k in range(len(self.folds))]
         inner, rest = outer.pop(), last.extent % LANES
         whole = last.extent - rest
-        with ExitStack() as stack:
-            for loop, name in zip(self.folds, outer):
-                stack.enter_context(self._loop(name, loop))
+        with loops_around(f, self.folds, outer):
             head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
             with f.block(head), f.block(row):
                 self._fold([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
             if rest != 0:
-                with f.block(f"for (int {lane} = 0; {lane} < {rest}; ++{lane})"):
+                with f.loop(lane, rest):
                     self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane)
         half = f.fresh("half")
         with (
             f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"),
-            f.block(f"for (int {lane} = 0; {lane} < {half}; ++{lane})"),
+            f.loop(lane, half),
         ):
             f.line(self._join(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
             if missing:
@@ -323,7 +331,7 @@ class _Printer:
         def keep(names: Sequence[str], total: str) -> None:
             f.line(f"{sums}[{part} * {channels.extent} + {names[0]}] = {total};")
 
-        with f.block(f"for (int {part} = begin; {part} < end; ++{part})"):
+        with f.loop(part, "end", "begin"):
             begin, end = f.fresh("from"), f.fresh("to")
             f.line(f"const int {begin} = (int)((int64_t){extent} * {part} / {parts});")
             f.line(f"const int {end} = (int)((int64_t){extent} * ({part} + 1) / {parts});")
@@ -331,9 +339,9 @@ class _Printer:
         behind = [f.write(), *self.late.names]
         with f.behind_tasks(dict.fromkeys(n for n in behind if n not in self.walked.names)):
             f.line(scratch)
-            with f.block(f"for (int {c} = 0; {c} < {channels.extent}; ++{c})"):
+            with f.loop(c, channels.extent):
                 f.line(f"{self.wide} {acc} = {sums}[{c}];")
-                with f.block(f"for (int {part} = 1; {part} < {parts}; ++{part})"):
+                with f.loop(part, parts, 1):
                     f.line(f"{acc} += {sums}[{part} * {channels.extent} + {c}];")
                 self._finish([c], acc)
 
@@ -360,23 +368,18 @@ class _Printer:
                 rest = f"{end} - {first}"
                 f.line(f"const int {width} = {rest} < {block} ? {rest} : {block};")
             place = c if first == "0" else f"({first} + {c})"
-            row = f"for (int {c} = 0; {c} < {width}; ++{c})"
             f.line(f"{self.wide} {acc}[{block}];")
-            with f.block(row):
+            with f.loop(c, width):
                 f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
             inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
-            with ExitStack() as folds:
-                head = f"for (int {inner[0]} = {pixels[0]}; {inner[0]} < {pixels[1]}; ++{inner[0]})"
-                folds.enter_context(f.block(head))
-                for loop, name in zip(self.folds[1:], inner[1:]):
-                    folds.enter_context(self._loop(name, loop))
-                folds.enter_context(f.block(row))
+            with (
+                f.loop(inner[0], pixels[1], pixels[0]),
+                loops_around(f, self.folds[1:], inner[1:]),
+                f.loop(c, width),
+            ):
                 self._fold([*names, place, *inner], f"{acc}[{c}]")
-            with f.block(row):
+            with f.loop(c, width):
                 finish([*names, place], f"{acc}[{c}]")
-
-    def _loop(self, name: str, loop: Loop):
-        return self.f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})")
 
     def _finish(self, names: Sequence[str], acc: str) -> None:
         """The fold's result, the nodes after it, the store."""
@@ -404,19 +407,14 @@ class _RowPrinter(_Printer):
         first, count, rows = (f.number(name) for name in ("first", "count", "rows"))
         acc, c, row = f.fresh("acc"), f.fresh("c"), f.fresh("row")
         pixels = [f.fresh(f"r{k}") for k in range(len(self.folds))]
-        channels = f"for (int {c} = 0; {c} < {width}; ++{c})"
         f.line(f"{self.wide} *{acc} = ({self.wide} *)(void *){f.scratch()};")
-        with f.block(f"if ({first} == 0)"), f.block(channels):
+        with f.block(f"if ({first} == 0)"), f.loop(c, width):
             f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
-        with ExitStack() as folds:
-            folds.enter_context(f.block(f"for (int {row} = 0; {row} < {count}; ++{row})"))
-            for loop, name in zip(self.folds, pixels):
-                folds.enter_context(self._loop(name, loop))
-            folds.enter_context(f.block(channels))
+        with f.loop(row, count), loops_around(f, self.folds, pixels), f.loop(c, width):
             self.folds = [self._rows(), *self.folds]
             self._fold([c, row, *pixels], f"{acc}[{c}]")
         f.line(f"if ({rows} == 0) return 0;")
-        with f.block(channels):
+        with f.loop(c, width):
             self._finish([c], f"{acc}[{c}]")
 
     def _rows(self) -> Loop:

@@ -27,5 +27,5 @@ class IotaLowering(Lowering):
         value = i if attrs["step"] == 1 else f"(int64_t){i} * {attrs['step']}"
         if attrs["start"] != 0:
             value = f"(int64_t){attrs['start']} + {value}"
-        with f.block(f"for (int {i} = 0; {i} < {attrs['count']}; ++{i})"):
+        with f.loop(i, attrs["count"]):
             f.line(f"{f.write()}[{i}] = {value};")

@@ -251,7 +251,7 @@ class ReverseSequenceLowering(Lowering):
         block = Block((strides[1],), (1,), (1,), x.dtype)
         f.include("op/indexing.h")
         b, t = f.fresh("b"), f.fresh("t")
-        with f.block(f"for (int {b} = 0; {b} < {x.shape[batch]}; ++{b})"):
+        with f.loop(b, x.shape[batch]):
             f.line(f"const int64_t length = {ids}[{b}];")
             where = place_text(self.node, "sequence_lens")
             with f.block(f"if (length < 0 || length > {steps})"):

@@ -10,9 +10,9 @@ from tvmrt.ir.program import Step
 from ..c.text import plus, times
 from ..c.writer import FunctionWriter
 from ..loops.chain import scalar_literal
-from ..loops.nest import index, merge_loops
+from ..loops.nest import index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
-from .places import Block, Places, loops_around
+from .places import Block, Places
 
 
 @lowers("pad")
@@ -120,7 +120,7 @@ class _PadPrinter:
             self._rest(position + 1, inside, of, extra=axis)
         elif extent:
             i = f.fresh(f"i{position}")
-            with f.block(f"for (int {i} = 0; {i} < {extent}; ++{i})"):
+            with f.loop(i, extent):
                 self._level(
                     position + 1,
                     [*inside, times(i, step)],
@@ -153,7 +153,7 @@ class _PadPrinter:
         step, source = self._steps_of(position)
         total = self.data.shape[axis] + self.before[axis] + self.after[axis]
         i = f.fresh(f"i{position}")
-        with f.block(f"for (int {i} = 0; {i} < {total}; ++{i})"):
+        with f.loop(i, total):
             self._level(
                 position + 1,
                 [*to, times(i, step)],

@@ -22,6 +22,6 @@ class CouplePairsLowering(Lowering):
         pairs = self.node.inputs[0].shape[1]
         scratch = f"(float *)(void *){f.scratch()}"
         i = f.fresh("i")
-        with f.block(f"for (int {i} = 0; {i} < {rows}; ++{i})"):
+        with f.loop(i, rows):
             x, y = f"{f.read(0)} + {i} * {pairs}", f"{f.write()} + {i} * {classes}"
             f.line(f"tvmrt_couple_pairs_f32({x}, {classes}, {y}, {scratch});")

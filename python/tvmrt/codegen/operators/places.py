@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 from tvmrt.ir import DType, Strided, Value, dense, get_op
 from tvmrt.ir.program import Step
 
 from ..c.text import bytes_of
 from ..c.writer import FunctionWriter
-from ..loops.nest import Loop, index, merge_loops
+from ..loops.nest import index, loops_around, merge_loops
 
 
 class Places:
@@ -84,11 +83,3 @@ class Block:
         with loops_around(f, self.loops, names):
             y, x = (f"{p}[{index(self.loops, names, i)}]" for i, p in enumerate((to, of)))
             f.line(statement.format(x=x, y=y))
-
-
-def loops_around(f: FunctionWriter, loops: Sequence[Loop], names: Sequence[str]) -> ExitStack:
-    """Open the loops; closing the stack ends them."""
-    stack = ExitStack()
-    for loop, name in zip(loops, names):
-        stack.enter_context(f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"))
-    return stack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from math import prod
 
 from tvmrt.ir import Value
@@ -14,7 +13,7 @@ from ..c.initializers import number, print_layer, print_struct, range_initialize
 from ..c.text import call, plus, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
-from ..loops.nest import Loop, index, merge_loops, pointwise_order
+from ..loops.nest import Loop, index, loops_around, merge_loops, pointwise_order
 from ..loops.pair_factors import pair_factors
 from ..loops.row_steps import layer_of_elements, layer_of_sums, step_of_a_row, with_sums
 from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
@@ -77,11 +76,8 @@ class Bytewise(Lowering):
         inner = loops[-1] if together else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
         prepared = self.prepare(f, together or not loops)
-        with ExitStack() as stack:
-            names = [f.fresh(f"i{k}") for k in range(len(outer))]
-            for loop, name in zip(outer, names):
-                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
-                stack.enter_context(f.block(head))
+        names = [f.fresh(f"i{k}") for k in range(len(outer))]
+        with loops_around(f, outer, names):
             at = [index(outer, names, k) for k in range(len(strides))]
             if together or not loops:
                 x = [plus(f.read(i), at[k]) for k, i in enumerate(places)]
@@ -264,7 +260,7 @@ class QPoolLowering(ImageLowering):
         x_stride, signed = pixel_stride(step.reads[0].at), int(value.dtype.is_signed)
         self._print_range(f, attrs)
         f.line(f"int32_t *sums = (int32_t *)(void *){f.scratch()};")
-        with f.block(f"if ({first} == 0)"), f.block(f"for (int c = 0; c < {channels}; ++c)"):
+        with f.block(f"if ({first} == 0)"), f.loop("c", channels):
             f.line(f"sums[c] = {-height * width * attrs['x_zero']};")
         x, pixels = f"(const uint8_t *){f.read(0)}", f"{count} * {width}"
         f.line(f"tvmrt_image_sums_i8(sums, {channels}, {x}, {pixels}, {x_stride}, {signed});")

@@ -139,7 +139,7 @@ def _arguments(
     f.line(f"int type_codes[{count}];")
     f.line("TVMValue result;")
     f.line("int result_code;")
-    with f.block(f"for (int i = 0; i < {count}; ++i)"):
+    with f.loop("i", count):
         f.line("args[i].v_handle = &tensors[i];")
         f.line("type_codes[i] = kTVMDLTensorHandle;")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tvmrt.ir.program import ANY, Access, Step
 
 from ..c.text import GAP, plus
 from ..c.writer import FunctionWriter
-from ..loops.nest import Loop, emit_nest, index, merge_loops, sum_size
+from ..loops.nest import Loop, emit_nest, index, loops_around, merge_loops, sum_size
 from ..lowering import Lowering, lowers
 
 UNROLLED_TAPS = 8  # sums of more terms are added up in memory
@@ -123,8 +122,5 @@ class ResampleLowering(TableLowering):
             source, target = index(inner, names, 0), index(inner, names, 1)
             part = terms[first : first + UNROLLED_TAPS]
             total = f"{GAP}+ ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
-            with ExitStack() as stack:
-                for loop, name in zip(inner, names):
-                    head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
-                    stack.enter_context(f.block(head))
+            with loops_around(f, inner, names):
                 f.line(f"{result}[{target}] {'=' if first == 0 else '+='}{GAP}{total};")

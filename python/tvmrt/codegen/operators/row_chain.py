@@ -71,7 +71,7 @@ class RowChainLowering(Lowering):
             table = tables[patch.plan.calls]
             printed.append(_Printer(self, step, f, patch, inner, functions, table))
         images = step.writes[0].shape[0]
-        with f.block(f"for (int image = 0; image < {images}; ++image)"):
+        with f.loop("image", images):
             if images == 1:
                 f.line("(void)image;")
             for each in printed:
@@ -108,7 +108,7 @@ class _Printer:
         where = f"/* columns {first} to {first + width - 1} of the result */"
         with f.block(where) if len(self.chain.patches) > 1 else nullcontext():
             f.line(f"tvmrt_chain_at at[{last + 1}] = {{{{0, 0, 0}}}};")
-            with f.block(f"for (int i = 0; i < {len(self.plan.calls)}; ++i)"):
+            with f.loop("i", len(self.plan.calls)):
                 f.line(f"const tvmrt_chain_call *call = &{self.table}[i];")
                 f.line("tvmrt_chain_at *here = &at[call->layer];")
                 f.line("int32_t code = 0;")

@@ -154,6 +154,6 @@ class DeterminantLowering(Lowering):
         n, count = x.shape[-1], self.node.output.type.size
         scratch = f"({x.dtype.c} *)(void *){f.scratch()}"
         i = f.fresh("i")
-        with f.block(f"for (int {i} = 0; {i} < {count}; ++{i})"):
+        with f.loop(i, count):
             call = f"tvmrt_det_{x.dtype.name}({f.read(0)} + {i} * {n * n}, {scratch}, {n})"
             f.line(f"{f.write()}[{i}] = {call};")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from math import prod
 
 import numpy as np
@@ -12,10 +11,10 @@ from tvmrt.ir.program import Step
 
 from ..c.text import bytes_of, plus, times
 from ..c.writer import FunctionWriter, place_text
-from ..loops.nest import index, merge_loops
+from ..loops.nest import index, loops_around, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers
 from .indexing import Tuples, checked_index, dense_strides, index_operand
-from .places import Block, Places, loops_around
+from .places import Block, Places
 
 
 class ScatterLowering(Lowering):
@@ -108,8 +107,7 @@ class TensorScatterLowering(ScatterLowering):
         b, r, s, first = f.fresh("b"), f.fresh("r"), f.fresh("s"), f.fresh("first")
         written = Block((block,), (1,), (1,), cache.dtype)
         circular = self.node.attrs["circular"]
-        with ExitStack() as stack:
-            stack.enter_context(f.block(f"for (int {b} = 0; {b} < {cache.shape[0]}; ++{b})"))
+        with f.loop(b, cache.shape[0]):
             if circular:
                 f.include("scalar/int.h")
                 f.line(f"const int64_t {first} = tvmrt_floor_mod_int64({begin}[{b}], {extent});")
@@ -119,15 +117,11 @@ class TensorScatterLowering(ScatterLowering):
                 f.line(f"const int64_t {first} = {begin}[{b}];")
                 with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
                     f.result(f"tvmrt_index_error({first}, {places_left}, {where})")
-            stack.enter_context(f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"))
-            stack.enter_context(f.block(f"for (int {s} = 0; {s} < {steps}; ++{s})"))
             row = f"({b} * {rows} + {r})"
             k = f"(({first} + {s}) % {extent})" if circular else f"({first} + {s})"
-            written.copy(
-                f,
-                plus(y, f"({row} * {extent} + {k}) * {block}"),
-                plus(new, f"({row} * {steps} + {s}) * {block}"),
-            )
+            to = plus(y, f"({row} * {extent} + {k}) * {block}")
+            with f.loop(r, rows), f.loop(s, steps):
+                written.copy(f, to, plus(new, f"({row} * {steps} + {s}) * {block}"))
 
 
 @lowers("sum_into")
@@ -149,8 +143,8 @@ class SumIntoLowering(Lowering):
         f.line(f"memset({y}, 0, {bytes_of(rows * size, x.dtype.c)});")
         element = Block((), (), (), x.dtype)
         with (
-            f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"),
-            f.block(f"for (int {i} = 0; {i} < {len(kept)}; ++{i})"),
+            f.loop(r, rows),
+            f.loop(i, len(kept)),
         ):
             target = plus(y, times(r, size), f"{to}[{i}]")
             element.join(f, target, plus(source, times(r, count), f"{of}[{i}]"), "add")

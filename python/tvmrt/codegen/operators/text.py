@@ -52,7 +52,7 @@ class TextsLowering(TextLowering):
         values = self.node.attrs["values"]
         print_strings(f, "texts", values)
         i = f.fresh("i")
-        with f.block(f"for (int {i} = 0; {i} < {len(values)}; ++{i})"):
+        with f.loop(i, len(values)):
             f.line(f"{f.write()}[{i}] = (int64_t)(intptr_t)texts[{i}];")
         f.line("(void)texts;")
 
@@ -69,7 +69,7 @@ class TextEqualLowering(TextLowering):
         f.include("op/text.h")
         a, b = self.pointers(step, f, "a", "b")
         i = f.fresh("i")
-        with f.block(f"for (int {i} = 0; {i} < {self.count}; ++{i})"):
+        with f.loop(i, self.count):
             f.line(f"{f.write()}[{i}] = strcmp(tvmrt_text({a}[{i}]), tvmrt_text({b}[{i}])) == 0;")
 
 

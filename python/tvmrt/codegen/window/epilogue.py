@@ -140,10 +140,10 @@ def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
         rows, length = inner.fresh("rows"), inner.fresh("length")
         inner.line(f"const int {rows} = channels == {y_stride} ? 1 : pixels;")
         inner.line(f"const int {length} = channels == {y_stride} ? pixels * channels : channels;")
-    with inner.block(f"for (int t = 0; t < {rows}; ++t)"):
+    with inner.loop("t", rows):
         inner.line(f"float *restrict row = out + {times('(int64_t)t', y_stride)};")
         inner.fresh("row")
-        with inner.block(f"for (int c = 0; c < {length}; ++c)"):
+        with inner.loop("c", length):
             inner.line("const float sum = row[c];")
             inner.fresh("sum")
             known[epilogue.start] = "sum"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from math import prod
 
@@ -15,7 +14,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
-from ..loops.nest import Loop, index, merge_loops
+from ..loops.nest import Loop, index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
@@ -361,11 +360,7 @@ class _MatMulPrinter(_Product):
     def _print_calls(self, outer, data: dict[str, str]) -> None:
         f = self.f
         variables = [f.fresh(f"i{k}") for k in range(len(outer))]
-        with ExitStack() as stack:
-            for loop, name in zip(outer, variables):
-                stack.enter_context(
-                    f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})")
-                )
+        with loops_around(f, outer, variables):
 
             def place(key: str, operand: int) -> str:
                 if data[key] == "NULL" or not outer:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 
 from tvmrt.ir import Strided, Value
@@ -13,7 +11,7 @@ from tvmrt.ir.rounding import round_up
 from ..c.initializers import print_struct, range_initializer
 from ..c.text import plus
 from ..c.writer import FunctionWriter
-from ..loops.nest import index, merge_loops
+from ..loops.nest import index, loops_around, merge_loops
 from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
 from .layer_i8 import ConvI8
@@ -68,10 +66,7 @@ class QMatMulComputedLowering(Lowering):
         table, packed = packing_bytes(layer)
         print_tiles_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
-        with ExitStack() as stack:
-            for loop, name in zip(loops, names):
-                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
-                stack.enter_context(f.block(head))
+        with loops_around(f, loops, names):
             at = [index(loops, names, k) for k in range(3)]
             self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
 

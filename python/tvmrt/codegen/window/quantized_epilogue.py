@@ -136,7 +136,7 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     for operand in operands:
         if not operand.pixel:
             inner.line(operand.declaration())
-    with inner.block("for (int p = 0; p < rows->pixels; ++p)"):
+    with inner.loop("p", "rows->pixels"):
         inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
         # an operand in the result's own place is read before the element is written
         row = "*row" if in_place else "*restrict row"
@@ -183,7 +183,7 @@ def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, la
             inner.line(f"int32_t v[{lanes}];")
         elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
         inner.line("TVMRT_SIMD")  # else gcc unrolls eight rounds first, and shuffles what is left
-        with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
+        with inner.loop("i", lanes):
             target = "v[i]" if narrow else "row[c + i]"
             one = call(f"{name}_one", "acc[c + i]", *elements)
             inner.line(f"{target} ={GAP}{cast}{one};")
