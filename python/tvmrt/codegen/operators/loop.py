@@ -11,8 +11,9 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.ir.rounding import round_up
 
 from ..c.function import print_function
-from ..c.text import bytes_of, plus, wrap
+from ..c.text import bytes_of, plus
 from ..c.writer import Function, FunctionWriter, Parameter, place_text
+from ..entries.aot import checked_call, guard_text
 from ..lowering import Lowering, lowers
 
 
@@ -198,7 +199,7 @@ class _Printer:
     def _in_scratch(self, offset: int) -> str:
         return f"{self.scratch} + {offset}" if offset else self.scratch
 
-    def _expression(self, parameter: Parameter) -> str:
+    def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
         if buffer is None:
             return parameter.name
@@ -212,19 +213,10 @@ class _Printer:
         return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
 
     def _print_call(self, inner: Step, function: Function) -> None:
-        f = self.f
-        passed = [self._expression(p) for p in function.parameters]
-        guard = ""
-        if inner.guard is not None:
-            access, wanted = inner.guard
-            place = self._expression(Parameter("guard", access.buffer, access.at.offset))
-            guard = f"*({place}) {'!=' if wanted else '=='} 0 && "
-        head = f"if ({guard}{function.symbol}"
-        lines = wrap(head, passed, " != 0) return -1;", 2)
-        if len(lines) > 1:
-            lines = [*wrap(head, passed, " != 0) {", 2), "      return -1;", "    }"]
-        for line in lines:
-            f.line(line[4:])
+        passed = [self.expression(p) for p in function.parameters]
+        guard = f"{guard_text(inner.guard, self)} && " if inner.guard is not None else ""
+        for line in checked_call(f"{guard}{function.symbol}", passed, 2):
+            self.f.line(line[4:])
 
     def _print_turn(self) -> None:
         """What was made is what the next round reads."""
