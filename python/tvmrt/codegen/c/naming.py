@@ -111,6 +111,16 @@ def member(name: str) -> str:
     return f"n{text}" if is_reserved(text) else text
 
 
+def told_apart(name: str, taken: set[str]) -> str:
+    """The name, with a number where its small letters are taken; it is among those then."""
+    text, count = name, 1
+    while text.lower() in taken:
+        count += 1
+        text = f"{name}_{count}"
+    taken.add(text.lower())
+    return text
+
+
 # What generated C calls by a name of its own beside a variable: types, the runtime's and its own
 # symbols, functions of the C library.
 _OWN = re.compile(r"(?i:tvm|ktvm|kdl|dl)\w*|\w+_t|mem[a-z]+")

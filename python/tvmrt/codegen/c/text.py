@@ -132,6 +132,14 @@ def refusal(test: str, error: str = "FunctionCallInvalidArg") -> list[str]:
     return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
 
 
+OUT_OF_RANGE = "NetworkDimensionOutOfRange"
+
+
+def bounds_check(size: str, least: object, most: object) -> list[str]:
+    """The same of a size that is not within its bounds."""
+    return refusal(f"{size} < {least}{GAP}|| {size} > {most}", OUT_OF_RANGE)
+
+
 def any_null(pointers: Sequence[str]) -> str:
     """The C condition that one of the pointers is NULL."""
     return f"{GAP}|| ".join(f"{name} == NULL" for name in pointers)

@@ -19,7 +19,7 @@ from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, St
 from tvmrt.ir.region import PACKED_ENDING
 
 from ..c.packed import exported_call_head
-from ..c.text import GAP, any_null, refusal, wrap
+from ..c.text import GAP, any_null, bounds_check, refusal, wrap
 from ..c.writer import Function
 from ..dependencies import dependencies
 from . import dims
@@ -134,11 +134,7 @@ def _sized_on_board(program: Program, function: Function, operands) -> list[str]
 
 def _beyond(symbols: Iterable[Symbol]) -> list[str]:
     """Lines that refuse sizes beyond their bounds."""
-    lines = []
-    for symbol in symbols:
-        beyond = f"{symbol.c} < {symbol.low}{GAP}|| {symbol.c} > {symbol.high}"
-        lines += refusal(beyond, "NetworkDimensionOutOfRange")
-    return lines
+    return [line for s in symbols for line in bounds_check(s.c, s.low, s.high)]
 
 
 def _entry_on_board(

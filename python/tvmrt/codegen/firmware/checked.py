@@ -16,6 +16,7 @@ from ..c.packed import packed_prototype
 from ..c.text import GAP, Declaration, refusal, wrap
 from . import seal
 from .header import prototype
+from .main import run_parameters
 from .names import input_tensors, output_tensors, own_includes, size_macro
 
 _CODES = [
@@ -82,8 +83,6 @@ def print_file(program: Program, prefix: str, number: str, options) -> str:
 
 
 def _parameters(program: Program, prefix: str) -> list[Declaration]:
-    from .main import run_parameters
-
     sizes = Declaration(f"struct {prefix.lower()}_sizes", "sizes", pointer=True, const=True)
     return [*run_parameters(program, prefix), sizes]
 

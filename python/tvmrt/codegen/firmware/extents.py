@@ -18,15 +18,12 @@ from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
 from .. import pools
-from ..c.naming import member
-from ..c.text import GAP, Declaration, refusal, wrap
+from ..c.naming import member, told_apart
+from ..c.text import GAP, OUT_OF_RANGE, Declaration, bounds_check, refusal, wrap
 from ..c.writer import Parameter, comment_text
 from ..entries.dims import bytes_text
 from . import seal
 from .names import Tensor, input_tensors, output_tensors, own_includes
-
-OUT_OF_RANGE = "NetworkDimensionOutOfRange"
-
 
 Row = tuple[Symbol, str]
 
@@ -57,17 +54,9 @@ def counts(program: Program) -> list[Row]:
 
 def _named(program: Program) -> list[Row]:
     """Dimensions and counts with names that their macros have apart, too."""
-    found: list[Row] = []
     taken: set[str] = set()
-    for symbol in (*program.dims(), *program.counts):
-        stem = text = member(symbol.name)
-        count = 1
-        while text.lower() in taken:
-            count += 1
-            text = f"{stem}_{count}"
-        taken.add(text.lower())
-        found.append((symbol, text))
-    return found
+    symbols = (*program.dims(), *program.counts)
+    return [(symbol, told_apart(member(symbol.name), taken)) for symbol in symbols]
 
 
 def parameters(program: Program, prefix: str) -> list[Declaration]:
@@ -108,12 +97,14 @@ def unused(program: Program, sources) -> list[str]:
 
 def checks(program: Program, prefix: str) -> list[str]:
     """Lines of C that refuse sizes beyond their bounds."""
-    lines = []
-    for _, name in members(program):
-        macro = bounds_macro(prefix, name)
-        test = f"dims->{name} < {macro}_MIN{GAP}|| dims->{name} > {macro}_MAX"
-        lines += refusal(test, OUT_OF_RANGE)
-    return lines
+    rows = members(program)
+    return [line for _, name in rows for line in check(f"dims->{name}", prefix, name)]
+
+
+def check(size: str, prefix: str, name: str) -> list[str]:
+    """The same of one: a C expression, and the member that its macros are named after."""
+    macro = bounds_macro(prefix, name)
+    return bounds_check(size, f"{macro}_MIN", f"{macro}_MAX")
 
 
 def bounds_macro(prefix: str, name: str) -> str:
@@ -248,7 +239,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         ),
         *(refusal("dims == NULL") if rows else []),
         *checks(program, prefix),
-        *(line for row in found for line in _count_check(row, prefix)),
+        *(line for s, name in found for line in check(s.c, prefix, name)),
         *(f"  {symbol.c} = (int)dims->{name};" for symbol, name in rows),
         "  if (shapes != NULL) {",
         *(
@@ -266,11 +257,6 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         *seal.definition(f"{prefix}_measure", number, declared),
     ]
     return {f"{prefix}_measure.c": "\n".join(lines)}
-
-
-def _count_check(row: Row, prefix: str) -> list[str]:
-    symbol, macro = row[0], bounds_macro(prefix, row[1])
-    return refusal(f"{symbol.c} < {macro}_MIN{GAP}|| {symbol.c} > {macro}_MAX", OUT_OF_RANGE)
 
 
 def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:

@@ -12,9 +12,11 @@ from tvmrt.ir.program import Program
 
 from .. import pools
 from ..c.packed import packed_prototype
+from ..c.text import OUT_OF_RANGE
 from ..c.writer import comment_text
 from ..entries import hooks
 from . import extents, pool_calls, proof, seal
+from .main import run_parameters
 from .names import Tensor, input_tensors, output_tensors, size_macro
 
 
@@ -70,9 +72,6 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
         *_struct(f"{tag}_inputs", "Where the inputs are; borrowed for the call.", inputs),
         *_struct(f"{tag}_outputs", "Where the outputs go; borrowed for the call.", outputs),
     ]
-    parameters = [f"struct {tag}_inputs *inputs", f"struct {tag}_outputs *outputs"]
-    if pools.io_in_pools(program):
-        parameters = []
     if pools.lent(program):
         lines += [
             "/*! \\brief Memory that the program lends; borrowed for the call. */",
@@ -81,15 +80,11 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
             "};",
             "",
         ]
-        parameters.append(f"struct {tag}_workspace_pools *workspace_pools")
     lines += hooks.struct(program, prefix)
-    if hooks.hooked(program):
-        parameters.append(f"struct {tag}_devices *devices")
-    parameters += map(str, extents.parameters(program, prefix))
     if pools.io_in_pools(program):
         lines += pool_calls.map_declarations(program, prefix, options)
     about = _RUN_SIZED if program.is_sized() else _RUN
-    return [*lines, *about, *prototype(prefix, "run", parameters), ""]
+    return [*lines, *about, *prototype(prefix, "run", run_parameters(program, prefix)), ""]
 
 
 def prototype(prefix: str, function: str, parameters: Sequence[object]) -> list[str]:
@@ -138,11 +133,7 @@ def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
         *rows,
         *(_SIZED_TENSORS if sized else []),
         " * \\return 0; kTvmErrorFunctionCallNumArguments for another number of arguments;",
-        *(
-            [f" * kTvmError{extents.OUT_OF_RANGE} for an extent beyond its bounds;"]
-            if sized
-            else []
-        ),
+        *([f" * kTvmError{OUT_OF_RANGE} for an extent beyond its bounds;"] if sized else []),
         " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 where the network",
         " * stops. One call at a time: the workspace is not shared.",
         " */",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
-from ..c.naming import member
+from ..c.naming import member, told_apart
 from . import seal
 
 
@@ -29,16 +29,8 @@ def input_tensors(program: Program) -> list[Tensor]:
     """Each has a macro of its own, which is no output's nor a pool's: a number tells apart."""
     taken = {"workspace", "graph_arena", *(t.member for t in output_tensors(program))}
     taken |= {f"{pool.name}_workspace_pool".lower() for pool in program.pools}
-    tensors = []
-    for name, type in zip(program.input_names, program.input_types):
-        stem = text = member(name)
-        count = 1
-        while text.lower() in taken:
-            count += 1
-            text = f"{stem}_{count}"
-        taken.add(text.lower())
-        tensors.append(Tensor(text, name, type))
-    return tensors
+    named = zip(program.input_names, program.input_types)
+    return [Tensor(told_apart(member(name), taken), name, type) for name, type in named]
 
 
 def output_tensors(program: Program) -> list[Tensor]:

@@ -10,7 +10,7 @@ from tvmrt.ir.extent import Extent
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
-from ..c.text import GAP, refusal
+from ..c.text import OUT_OF_RANGE, refusal
 from . import extents
 
 _SHAPE_OF = [
@@ -48,7 +48,7 @@ def read(program: Program, prefix: str) -> list[str]:
         for axis, extent in enumerate(type.shape)
         for line in refusal(
             f"shape{place}[{axis}] {'<' if isinstance(extent, Extent) else '!='} {extent}",
-            extents.OUT_OF_RANGE,
+            OUT_OF_RANGE,
         )
     ]
     return lines + [
@@ -78,11 +78,9 @@ def _sizes(program: Program, prefix: str, inputs: list[Row]) -> list[str]:
         for axis, extent in enumerate(type.shape):
             at = f"shape{place}[{axis}]"
             if extent not in left:
-                later += refusal(f"{at} != {extent}", extents.OUT_OF_RANGE)
+                later += refusal(f"{at} != {extent}", OUT_OF_RANGE)
                 continue
             symbol, name = left.pop(extent)
-            macro = extents.bounds_macro(prefix, name)
-            test = f"{at} < {macro}_MIN{GAP}|| {at} > {macro}_MAX"
-            lines += refusal(test, extents.OUT_OF_RANGE)
+            lines += extents.check(at, prefix, name)
             lines.append(f"  const int {symbol.c} = (int){at};")
     return lines + later
