@@ -446,28 +446,25 @@ static inline int tvmrt_matmul_blocks_task(int task, TVMParallelGroupEnv* env, v
   return tvmrt_matmul_blocks_part(task, env, job, job->layer->bits, job->layer->block);
 }
 
-/* The same for the blocks that quantisers write, whose loops the compiler then unrolls. */
-#define TVMRT_DEFINE_MATMUL_BLOCKS(BITS, BLOCK)                                               \
-  static inline int tvmrt_matmul_blocks_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env,  \
-                                                         void* closure) {                     \
-    return tvmrt_matmul_blocks_part(task, env, (const tvmrt_matmul_blocks_job*)closure, BITS, \
-                                    BLOCK);                                                   \
-  }
-TVMRT_DEFINE_MATMUL_BLOCKS(4, 16)
-TVMRT_DEFINE_MATMUL_BLOCKS(4, 32)
-TVMRT_DEFINE_MATMUL_BLOCKS(4, 64)
-TVMRT_DEFINE_MATMUL_BLOCKS(4, 128)
-TVMRT_DEFINE_MATMUL_BLOCKS(8, 32)
-TVMRT_DEFINE_MATMUL_BLOCKS(8, 128)
+/* F(NAME, bits, block) for the blocks that quantisers write, whose loops the compiler unrolls. */
+#define TVMRT_BLOCK_KINDS(F, NAME) \
+  F(NAME, 4, 16) F(NAME, 4, 32) F(NAME, 4, 64) F(NAME, 4, 128) F(NAME, 8, 32) F(NAME, 8, 128)
 
-/*! \brief The function for a layer's blocks; a literal layer leaves one of them. */
+/* Defines the task of one of them. */
+#define TVMRT_BLOCK_TASK(NAME, BITS, BLOCK)                                                      \
+  static inline int NAME##_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env, void* closure) { \
+    return NAME##_part(task, env, (const NAME##_job*)closure, BITS, BLOCK);                      \
+  }
+
+/* Returns it where the layer's blocks are such ones; a literal layer leaves one of them. */
+#define TVMRT_BLOCK_CHOICE(NAME, BITS, BLOCK) \
+  if (bits == BITS && block == BLOCK) return NAME##_##BITS##_##BLOCK;
+
+TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_blocks)
+
+/*! \brief The function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_blocks_choose(int bits, int block) {
-  if (bits == 4 && block == 16) return tvmrt_matmul_blocks_4_16;
-  if (bits == 4 && block == 32) return tvmrt_matmul_blocks_4_32;
-  if (bits == 4 && block == 64) return tvmrt_matmul_blocks_4_64;
-  if (bits == 4 && block == 128) return tvmrt_matmul_blocks_4_128;
-  if (bits == 8 && block == 32) return tvmrt_matmul_blocks_8_32;
-  if (bits == 8 && block == 128) return tvmrt_matmul_blocks_8_128;
+  TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_blocks)
   return tvmrt_matmul_blocks_task;
 }
 

@@ -225,30 +225,13 @@ static inline int tvmrt_matmul_panels_task(int task, TVMParallelGroupEnv* env, v
   return tvmrt_matmul_panels_part(task, env, job, layer->bits, layer->block);
 }
 
-/* The same for the blocks that quantisers write most. */
-#define TVMRT_DEFINE_MATMUL_PANELS(BITS, BLOCK)                                               \
-  static inline int tvmrt_matmul_panels_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env,  \
-                                                         void* closure) {                     \
-    return tvmrt_matmul_panels_part(task, env, (const tvmrt_matmul_panels_job*)closure, BITS, \
-                                    BLOCK);                                                   \
-  }
-TVMRT_DEFINE_MATMUL_PANELS(4, 16)
-TVMRT_DEFINE_MATMUL_PANELS(4, 32)
-TVMRT_DEFINE_MATMUL_PANELS(4, 64)
-TVMRT_DEFINE_MATMUL_PANELS(4, 128)
-TVMRT_DEFINE_MATMUL_PANELS(8, 16)
-TVMRT_DEFINE_MATMUL_PANELS(8, 32)
-TVMRT_DEFINE_MATMUL_PANELS(8, 128)
+TVMRT_BLOCK_KINDS(TVMRT_BLOCK_TASK, tvmrt_matmul_panels)
+TVMRT_BLOCK_TASK(tvmrt_matmul_panels, 8, 16)
 
-/*! \brief The function for a layer's blocks; a literal layer leaves one of them. */
+/*! \brief The function for a layer's blocks. */
 TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) {
-  if (bits == 4 && block == 16) return tvmrt_matmul_panels_4_16;
-  if (bits == 4 && block == 32) return tvmrt_matmul_panels_4_32;
-  if (bits == 4 && block == 64) return tvmrt_matmul_panels_4_64;
-  if (bits == 4 && block == 128) return tvmrt_matmul_panels_4_128;
-  if (bits == 8 && block == 16) return tvmrt_matmul_panels_8_16;
-  if (bits == 8 && block == 32) return tvmrt_matmul_panels_8_32;
-  if (bits == 8 && block == 128) return tvmrt_matmul_panels_8_128;
+  TVMRT_BLOCK_KINDS(TVMRT_BLOCK_CHOICE, tvmrt_matmul_panels)
+  TVMRT_BLOCK_CHOICE(tvmrt_matmul_panels, 8, 16)
   return tvmrt_matmul_panels_task;
 }
 
