@@ -98,50 +98,45 @@ def generate(
     if options.image is not None:
         sources.shared = _shared(sources, options.image.weights)
     head = _head(program, options)
-    sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
+    sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
     if sources.held:
-        sources.files[f"{prefix}_held.h"] = head + _held_header(sources)
+        sources.files[f"{prefix}_held.h"] = _held_header(sources)
     # firmware in one file, so that no kernel is in the image twice
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
-        sources.files[f"{prefix}_lib{i + 1}.c"] = head + operator_file([prefix], chunk, target)
+        sources.files[f"{prefix}_lib{i + 1}.c"] = operator_file([prefix], chunk, target)
     if sources.levels is not None:
-        _add_level_files(prefix, sources, target, head)
+        _add_level_files(prefix, sources, target)
     if options.firmware:
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
-        sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
+        sources.files[f"{prefix}_lib0.c"] = _entry_file(program, prefix, sources, options)
     sources.files.update({name: laid_out(text) for name, text in sources.files.items()})
-    add_device_files(program, prefix, sources, head)
-    add_custom_files(program, sources.files)
+    add_device_files(program, prefix, sources)
     if options.params == "flash":
-        text = _weight_arrays(prefix, sources, options, places)
-        sources.files[f"{prefix}_weights.c"] = head + text
+        sources.files[f"{prefix}_weights.c"] = _weight_arrays(prefix, sources, options, places)
     for name, text in sources.files.items():
-        sources.files[name] = with_counted_loops(name, text, head, target)
+        sources.files[name] = head + counted_loops(name, target) + text
+    add_custom_files(program, sources.files)
     return sources
 
 
-def with_counted_loops(name: str, text: str, head: str, target: Target) -> str:
-    """The text of a file with what keeps GCC from counting loops, where the target can; behind the
-    comment ``head``, which files that somebody else wrote do not begin with."""
-    if "mve" not in (target.board or ()) or not name.endswith(".c"):
-        return text
-    start = head if text.startswith(head) else ""
-    return start + "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" + text[len(start) :]
+def counted_loops(name: str, target: Target) -> str:
+    """What keeps GCC from counting the loops of a file, where the target can."""
+    counts = "mve" in (target.board or ()) and name.endswith(".c")
+    return "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" if counts else ""
 
 
-def _add_level_files(prefix: str, sources: Sources, target: Target, head: str) -> None:
+def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
     """The functions of each level, compiled for it, and the choice among the levels."""
     for level in target.levels:
         for i, chunk in enumerate(
             split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
         ):
             name = f"{prefix}_{level.name}_lib{i + 1}.c"
-            text = levels.head(level) + operator_file([prefix], chunk, level)
-            sources.files[name] = head + text
+            sources.files[name] = levels.head(level) + operator_file([prefix], chunk, level)
             sources.flags[name] = level.flags
-    sources.files[f"{prefix}_levels.c"] = head + levels.print_choice(prefix, sources.levels)
+    sources.files[f"{prefix}_levels.c"] = levels.print_choice(prefix, sources.levels)
 
 
 # What follows the prefix in symbols that are no operators.

@@ -19,13 +19,13 @@ def device_modules(program: Program) -> list[ModuleBlob]:
     return list(dict.fromkeys(code for code in codes if isinstance(code, ModuleBlob)))
 
 
-def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
+def add_device_files(program: Program, prefix: str, sources) -> None:
     """Give ``sources`` the C files, the compiler's flags and the modules of all regions."""
     for region in program_regions(program):
         code = region.code
         if isinstance(code, CSource):
             name = f"{prefix}_device_{region.device.replace('-', '_')}.c"
-            sources.files[name] = head + code.text
+            sources.files[name] = code.text
             sources.flags[name] = code.flags
             if code.vendor is not None:
                 sources.vendors[name] = code.vendor
@@ -35,7 +35,7 @@ def add_device_files(program: Program, prefix: str, sources, head: str) -> None:
             sources.link_flags.extend(new)
     sources.modules = device_modules(program)
     if sources.modules:
-        sources.files[f"{prefix}_context.c"] = head + _CONTEXT
+        sources.files[f"{prefix}_context.c"] = _CONTEXT
 
 
 _CONTEXT = """\

@@ -8,7 +8,7 @@ from tvmrt.ir.program import MemoryPool
 
 from .c.text import guarded, laid_out
 from .c.writer import Function
-from .c_source import LOCAL, PLACEMENT, operator_file, with_counted_loops
+from .c_source import LOCAL, PLACEMENT, counted_loops, operator_file
 from .firmware import seal
 from .firmware.names import header_name
 from .options import Sources, prefix_of
@@ -62,9 +62,9 @@ def share_operators(
         return None
     prefix = prefix_of(name)
     head = f"/* Operators of the networks {', '.join(prefixes)}. */\n"
-    text = laid_out(head + operator_file(prefixes, functions, target))
+    text = laid_out(operator_file(prefixes, functions, target))
     file = f"{prefix}_operators.c"
-    return file, with_counted_loops(file, text, head, target), files
+    return file, head + counted_loops(file, target) + text, files
 
 
 def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent) -> str:

@@ -17,11 +17,11 @@ from .names import header_name, own_include
 def add_firmware_files(
     program: Program, prefix: str, sources, options: Options, target: Target, head: str
 ) -> None:
-    """Add what calls the operators, each file behind the comment ``head``."""
+    """Add what calls the operators; ``head`` is the comment that all files get in front."""
     arguments = Arguments(program, sources, options)
     if options.executor == "graph":
         text = graph.print_file(program, prefix, sources, options, arguments)
-        sources.files[f"{prefix}_lib0.c"] = head + text
+        sources.files[f"{prefix}_lib0.c"] = text
         return
     sliced = options.interface_api == "c"
     more = checked.declarations(program, prefix, options)
@@ -32,30 +32,23 @@ def add_firmware_files(
     more += step.declarations(program, prefix) if sliced else []
     if options.traced:
         more += trace.declarations(program, prefix, options)
-        files = trace.print_files(program, prefix, sources, options, target)
-        sources.files.update({name: head + text for name, text in files.items()})
+        sources.files.update(trace.print_files(program, prefix, sources, options, target))
     body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
-    parts = [text for _, text in sorted(sources.files.items())]
+    parts = [head + text for _, text in sorted(sources.files.items())]
     parts += [*body, *arguments.places(), program.name, options.executor]
     sources.number = seal.identity(sources.weights, *parts)
-    header = header_file.print_header(prefix, options, sources.number, body)
-    sources.files[header_name(prefix)] = head + header
-    entry = main.print_file(program, prefix, sources, options, arguments)
-    sources.files[f"{prefix}_lib0.c"] = head + entry
-    text = checked.print_file(program, prefix, sources.number, options)
-    sources.files[f"{prefix}_checked.c"] = head + text
-    measured = extents.print_file(program, prefix, sources.number)
-    sources.files.update({name: head + text for name, text in measured.items()})
-    more_files = pool_calls.print_files(program, prefix, sources, options, arguments)
-    sources.files.update({name: head + text for name, text in more_files.items()})
+    files, number = sources.files, sources.number
+    files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
+    files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
+    files[f"{prefix}_checked.c"] = checked.print_file(program, prefix, number, options)
+    files |= extents.print_file(program, prefix, number)
+    files |= pool_calls.print_files(program, prefix, sources, options, arguments)
     if sliced:
         text = step.print_step_file(program, prefix, sources, options, arguments)
-        sources.files[f"{prefix}_step.c"] = head + text
+        files[f"{prefix}_step.c"] = text
     else:
-        text = graph.print_system_library(prefix)
-        sources.files[f"{prefix}_system_lib.c"] = head + text
-    text = _metadata_file(program, prefix, sources, options)
-    sources.files[f"{prefix}_metadata.c"] = head + text
+        files[f"{prefix}_system_lib.c"] = graph.print_system_library(prefix)
+    files[f"{prefix}_metadata.c"] = _metadata_file(program, prefix, sources, options)
 
 
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
