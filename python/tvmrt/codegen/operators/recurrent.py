@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.ir.rounding import round_up
 from tvmrt.ir.tuned import Choice
@@ -16,7 +15,6 @@ from ..c.initializers import number, print_layer, print_struct, print_tiles
 from ..c.text import call, plus
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
-from ..target import Target
 from ..window import packing_f32 as packing
 from ..window.pack_once import packed_once
 
@@ -96,17 +94,16 @@ class RecurrentLowering(Lowering):
     def _options(self) -> list[Choice]:
         if self.target.board is not None:
             return []
-        return packing.tile_choices(packing.tile_options(*self._sizes()))
+        return packing.tile_options(self._sizes())
 
     def _chosen(self) -> Choice:
         return self.chosen_among(self._options)
 
-    def _sizes(self) -> tuple[Whole, Whole, Whole, Target, int, str, Choice]:
-        """What tiles are chosen by."""
+    def _sizes(self) -> packing.TileSizes:
         sizes = (self.batch, self.gates * self.hidden, self.hidden)
         widest = self.target.widest
         of_widest = Choice() if widest is None else type(self)(self.group, widest)._chosen()
-        return (*sizes, self.target, 0, packing.FLOATS, of_widest)
+        return packing.TileSizes(*sizes, self.target, of_widest=of_widest)
 
     def tiles(self) -> packing.Tiles:
         return packing.choose_tiles(*self._sizes(), self._chosen())

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole, symbols_of
+from tvmrt.ir import Node, Value
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Step, channels_last_order, pixel_stride
 from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
@@ -84,8 +84,17 @@ class TiledLayer:
     bias: np.ndarray
 
 
+def tile_kind(node: Node, target: Target) -> packing.TileKind:
+    """Of the tiles that compute a convolution or product."""
+    return packing.bf16_kind(target) if is_reduced(node) else packing.FLOATS
+
+
 class ConvolutionLowering(ChannelsLastLowering):
     """Weights and bias are constant."""
+
+    @property
+    def kind(self) -> packing.TileKind:
+        return tile_kind(self.node, self.target)
 
     def operands(self) -> list[Value]:
         for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
@@ -128,6 +137,13 @@ class ConvolutionLowering(ChannelsLastLowering):
         if bias is None:
             return np.zeros(self.node.output.shape[1], np.float32)
         return bias.data
+
+    def tiled(self, step: Step) -> TiledLayer:
+        """The layer as hosts compute it."""
+        raise NotImplementedError
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        self.emit_layer(step, f, self.tiled(step))
 
     def emit_layer(self, step: Step, f: FunctionWriter, tiled: TiledLayer) -> None:
         """Print the call of a kernel by register tiles."""
@@ -202,10 +218,12 @@ def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
     return name if weights.dtype == np.float32 else f"(const float *)(const void *){name}"
 
 
-def print_data_f32(f: FunctionWriter, fields: dict[str, str], name: str = "data") -> None:
+def print_data_f32(
+    f: FunctionWriter, fields: dict[str, str], name: str = "data", kind: str = "tvmrt_data_f32"
+) -> None:
     """The tensors of a call, without those that are NULL."""
     given = {member: text for member, text in fields.items() if text != "NULL"}
-    print_struct(f, f"const tvmrt_data_f32 {name}", given)
+    print_struct(f, f"const {kind} {name}", given)
 
 
 def print_board(
@@ -233,8 +251,7 @@ def print_board(
     members = layer.members(kernel, residual[1])
     address = share_layer(f, BOARD_STRUCT, members, layer.shape.of_run)
     fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
-    given = {name: text for name, text in fields.items() if text != "NULL"}
-    print_struct(f, "const tvmrt_micro_data_f32 data", given)
+    print_data_f32(f, fields, kind="tvmrt_micro_data_f32")
     return address
 
 
@@ -244,15 +261,12 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     kernels = BOARDS
     struct = BOARD_STRUCT
+    tile_blocks = ConvolutionLowering.kernel_blocks
+    emit_tiles = ConvolutionLowering.emit
 
     def macs(self) -> int:
         w = self.node.inputs[1]
         return self.node.output.type.size * prod(w.shape[1:])
-
-    @property
-    def kind(self) -> packing.TileKind:
-        """Of the tiles."""
-        return packing.bf16_kind(self.target) if is_reduced(self.node) else packing.FLOATS
 
     @property
     def depthwise(self) -> bool:
@@ -318,17 +332,11 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
         return conv_layer(*sizes, self.kind)
 
-    def tile_blocks(self, step: Step) -> tuple[int, ...]:
-        return (self.layer(step).scratch_bytes,)
-
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs, layer = super().in_place(step), self.board_layer(step)
         if layer is not None and layer.shape.in_place:
             pairs += self.over(step, self.node.inputs[0])
         return pairs
-
-    def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
-        self.emit_layer(step, f, self.tiled(step))
 
     def options(self, step: Step) -> list[Choice]:
         layer = self.layer(step)
@@ -338,18 +346,14 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
             channels = self.node.inputs[1].shape[0]
             tiles = packing.depthwise_options(layer.window, channels, self.target)
             return [Choice((tile.lanes, 1, tile.width)) for tile in tiles]
-        return packing.tile_choices(packing.tile_options(*self._sizes(step, layer)))
+        return packing.tile_options(self._sizes(step, layer))
 
-    def _sizes(
-        self, step: Step, layer: LayerF32
-    ) -> tuple[Whole, Whole, Whole, Target, int, str, Choice]:
-        """What tiles are chosen by."""
+    def _sizes(self, step: Step, layer: LayerF32) -> packing.TileSizes:
         sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
         widest = self.chosen_by_widest(step)
-        return (*sizes, self.target, layer.pixel_step, self.kind, widest)
+        return packing.TileSizes(*sizes, self.target, layer.pixel_step, self.kind, widest)
 
     def tiled(self, step: Step) -> TiledLayer:
-        """The layer as hosts compute it."""
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
     def slab_layer(self, step: Step) -> SlabLayer | None:

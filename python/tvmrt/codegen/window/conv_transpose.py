@@ -6,14 +6,10 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
-from tvmrt.ir.extent import Whole
 from tvmrt.ir.program import Step
-from tvmrt.ir.reduced import is_reduced
 from tvmrt.ir.tuned import Choice
 
-from ..c.writer import FunctionWriter
 from ..lowering import lowers
-from ..target import Target
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, TiledLayer
 from .layer_f32 import LayerF32
@@ -33,11 +29,6 @@ class ConvTransposeLowering(ConvolutionLowering):
             return None
         return replace(order, channels=order.inputs, inputs=order.channels, transposed=True)
 
-    @property
-    def kind(self) -> packing.TileKind:
-        """Of the tiles."""
-        return packing.bf16_kind(self.target) if is_reduced(self.node) else packing.FLOATS
-
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         sizes = (w.shape[0], w.shape[1] * groups, groups)
@@ -46,23 +37,20 @@ class ConvTransposeLowering(ConvolutionLowering):
     def options(self, step: Step) -> list[Choice]:
         if self.target.board is not None:
             return []
-        return packing.tile_choices(packing.tile_options(*self._tile_sizes(step)))
+        return packing.tile_options(self._sizes(step))
 
-    def _tile_sizes(
-        self, step: Step
-    ) -> tuple[tuple[Whole, ...], Whole, Whole, Target, int, str, Choice]:
-        """What tiles are chosen by."""
+    def _sizes(self, step: Step) -> packing.TileSizes:
         layer = self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         sizes = (rows, layer.out_channels, layer.weights)
-        return (*sizes, self.target, 0, self.kind, self.chosen_by_widest(step))
+        widest = self.chosen_by_widest(step)
+        return packing.TileSizes(*sizes, self.target, kind=self.kind, of_widest=widest)
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def tiled(self, step: Step) -> TiledLayer:
         groups, chosen = self.node.attrs["groups"], self.chosen(step)
         layer = self.layer(step).shared_out(chosen.threads)
-        tiles = packing.choose_tiles(*self._tile_sizes(step), chosen)
+        tiles = packing.choose_tiles(*self._sizes(step), chosen)
         pairs = bool(self.kind.words)
         pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
         bias = packing.pack_bias(self.bias(), tiles, groups)
-        tiled = TiledLayer(f"conv_transpose_{self.kind.driver}", layer, tiles, pack, bias)
-        self.emit_layer(step, f, tiled)
+        return TiledLayer(f"conv_transpose_{self.kind.driver}", layer, tiles, pack, bias)

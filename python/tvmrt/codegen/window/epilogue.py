@@ -15,10 +15,10 @@ import numpy as np
 from tvmrt.ir import DTYPES, Node, Value
 from tvmrt.ir.program import Access, Step, pixel_stride
 
-from ..c.text import GAP, times, wrap
+from ..c.text import times, wrap
 from ..c.writer import FunctionWriter, literal
 from ..loops.chain import print_chain, scalar_literal
-from .row_operands import context_struct, print_context, read_operands
+from .row_operands import context_struct, open_context, print_context, read_operands, row_writer
 
 
 @dataclass
@@ -117,19 +117,13 @@ def emit_row_epilogue(
 
 
 def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
-    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
-    for word in ("out", "pixel", "pixels", "channel", "channels", "ctx", "t", "c", "operands"):
-        inner.fresh(word)
+    words = "out pixel pixels channel channels ctx t c operands row sum".split()
+    inner = row_writer(f, name, [*words, *(word for o in operands for word in (o.member, o.name))])
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
     head = wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")
-    if operands:
-        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
-        for o in operands:
-            inner.fresh(o.member)
-            inner.fresh(o.name)
-            inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")
-    else:
-        inner.line("(void)ctx;")
+    open_context(inner, name, operands)
+    for o in operands:
+        inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")
     if not any(o.pixel for o in operands):
         inner.line("(void)pixel;")
     if not any(o.channel for o in operands):
@@ -142,10 +136,8 @@ def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
         inner.line(f"const int {length} = channels == {y_stride} ? pixels * channels : channels;")
     with inner.loop("t", rows):
         inner.line(f"float *restrict row = out + {times('(int64_t)t', y_stride)};")
-        inner.fresh("row")
         with inner.loop("c", length):
             inner.line("const float sum = row[c];")
-            inner.fresh("sum")
             known[epilogue.start] = "sum"
             for o in operands:
                 inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")

@@ -16,12 +16,11 @@ from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
-from ..target import Target
 from . import packing_f32 as packing
 from .boards.float32 import KERNELS as BOARDS
 from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape
-from .conv import conv_kernel, conv_layer, print_board, print_data_f32, weights_text
+from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
 from .epilogue import emit_row_epilogue, sort_epilogue
 from .plan import Window
 from .row_operands import fits_rows
@@ -132,8 +131,7 @@ class _Product:
 
     @property
     def kind(self) -> packing.TileKind:
-        """Of the tiles."""
-        return packing.bf16_kind(self.target) if self.reduced else packing.FLOATS
+        return tile_kind(self.node, self.target)
 
     @property
     def depth(self) -> Whole:
@@ -187,13 +185,13 @@ class _Product:
         """See :meth:`Lowering.options`."""
         if self.target.board is not None or not self.is_layer:
             return []
-        return packing.tile_choices(packing.tile_options(*self._sizes()))
+        return packing.tile_options(self._sizes())
 
-    def _sizes(self) -> tuple[Whole, Whole, Whole, Target, int, str, Choice | None]:
-        """What tiles are chosen by."""
+    def _sizes(self) -> packing.TileSizes:
         widest = self.lowering.chosen_by_widest(self.step) if self.is_layer else None
         machine = self.target if self.is_layer else replace(self.target, widest=None)
-        return self.row.extent, self.n, self.depth, machine, 0, self.kind, widest
+        sizes = (self.row.extent, self.n, self.depth)
+        return packing.TileSizes(*sizes, machine, kind=self.kind, of_widest=widest)
 
     def _tiles(self) -> packing.Tiles:
         chosen = self.lowering.chosen(self.step) if self.is_layer else None

@@ -18,22 +18,22 @@ from .tiles_f32 import (
     FAR_MATRIX,
     DepthwiseTile,
     Tiles,
+    TileSizes,
     VectorMachine,
     choose_depthwise,
     choose_tiles,
     depthwise_options,
     phase_pixels,
     splits_wide,
-    tile_choices,
     tile_options,
 )
 
 __all__ = [
-    "FAR_MATRIX", "FLOATS", "DepthwiseTile", "Order", "Panels", "Tiles", "VectorMachine",
-    "as_pairs", "bf16_kind", "choose_depthwise", "choose_tiles", "depthwise_options",
-    "merge_rests", "TileDefinition", "TileKind",
-    "pack_bias", "pack_conv", "pack_conv_transpose", "pack_depthwise", "pack_matmul",
-    "pad_channels", "phase_pixels", "round_bf16", "splits_wide", "tile_choices", "tile_options",
+    "DepthwiseTile", "FAR_MATRIX", "FLOATS", "Order", "Panels", "TileDefinition", "TileKind",
+    "Tiles", "TileSizes", "VectorMachine", "as_pairs", "bf16_kind", "choose_depthwise",
+    "choose_tiles", "depthwise_options", "merge_rests", "pack_bias", "pack_conv",
+    "pack_conv_transpose", "pack_depthwise", "pack_matmul", "pad_channels", "phase_pixels",
+    "round_bf16", "splits_wide", "tile_options",
 ]  # fmt: skip
 
 

@@ -16,7 +16,14 @@ from tvmrt.ir.quantized import storage_range
 from ..c.text import GAP, call, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
-from .row_operands import Operand, context_struct, print_context, read_operands
+from .row_operands import (
+    Operand,
+    context_struct,
+    open_context,
+    print_context,
+    read_operands,
+    row_writer,
+)
 
 SOFT = "scalar/soft.h"
 
@@ -66,7 +73,7 @@ def _result(product: Node, after: Sequence[Node]) -> Value:
 
 
 def _one(f, name, product, after, operands, known) -> str:
-    inner = _writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
+    inner = row_writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
     known[product.output] = _rescale(inner, product)
     for node in after:
         _print_node(inner, node, known)
@@ -77,13 +84,6 @@ def _one(f, name, product, after, operands, known) -> str:
     kind = f"static inline {register_type(result.dtype)}"
     head = wrap(f"{kind} {name}_one", parameters, " {")
     return "\n".join([*head, *inner.lines, "}"])
-
-
-def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
-    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
-    for word in taken:
-        inner.fresh(word)
-    return inner
 
 
 def _rescale(inner: FunctionWriter, product: Node) -> str:
@@ -125,11 +125,8 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
 def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     result = _result(product, after)
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
-    inner = _writer(f, name, [*taken, *(o.member for o in operands)])
-    if operands:
-        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
-    else:
-        inner.line("(void)ctx;")
+    inner = row_writer(f, name, [*taken, *(o.member for o in operands)])
+    open_context(inner, name, operands)
     inner.line("const int channels = rows->channels;")
     if any(o.channel for o in operands):
         inner.line("const int channel = rows->channel;")

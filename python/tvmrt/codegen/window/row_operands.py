@@ -105,6 +105,22 @@ def context_struct(name: str, operands: Sequence[Operand]) -> list[str]:
     return ["typedef struct {", *members, f"}} {name}_operands;", ""]
 
 
+def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWriter:
+    """The writer of a function in front of this one, in which these names are taken."""
+    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
+    for word in taken:
+        inner.fresh(word)
+    return inner
+
+
+def open_context(inner: FunctionWriter, name: str, operands: Sequence[Operand]) -> None:
+    """Print how that function comes to the struct."""
+    if operands:
+        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
+    else:
+        inner.line("(void)ctx;")
+
+
 def print_context(f: FunctionWriter, name: str, operands: Sequence[Operand]) -> tuple[str, str]:
     """Print the struct's variable where the kernel is called; the C expressions for the function
     and for its context."""

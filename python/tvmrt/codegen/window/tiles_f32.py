@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tvmrt.ir.extent import Whole, largest, most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
@@ -227,6 +227,18 @@ def row_cycles(
     return cycles
 
 
+class TileSizes(NamedTuple):
+    """What tiles are chosen by; see :func:`choose_tiles`."""
+
+    row_pixels: Whole | tuple[Whole, ...]
+    out_channels: Whole
+    window: Whole
+    machine: VectorMachine
+    x_stride: int = 0
+    kind: TileKind = FLOATS
+    of_widest: Choice | None = None
+
+
 def choose_tiles(
     row_pixels: Whole | tuple[Whole, ...],
     out_channels: Whole,
@@ -262,7 +274,8 @@ def choose_tiles(
     Where the machine is a level of processors beside a wider one (``widest``), the tiles read
     weights in blocks of that one's tiles.
     """
-    sizes = _Sizes.of(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
+    given = TileSizes(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
+    sizes = _Sizes.of(given)
     tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
     if sizes.shared != tiles.block:
         tiles = replace(tiles, shared_block=sizes.shared)
@@ -271,27 +284,13 @@ def choose_tiles(
     return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), open_rows=True)
 
 
-def tile_options(
-    row_pixels: Whole | tuple[Whole, ...],
-    out_channels: Whole,
-    window: Whole,
-    machine: VectorMachine,
-    x_stride: int = 0,
-    kind: TileKind = FLOATS,
-    of_widest: Choice | None = None,
-) -> list[tuple[float, Tiles]]:
-    """All tiles among which :func:`choose_tiles` chooses, each with its estimated cycles, those of
-    the fewest first."""
-    sizes = _Sizes.of(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
-    found = [(each.cycles, each.tiles) for each in sizes.tiles(machine)]
-    return sorted(found, key=lambda each: each[0])
-
-
-def tile_choices(options: list[tuple[float, Tiles]]) -> list[Choice]:
-    """The options as they are chosen."""
+def tile_options(sizes: TileSizes) -> list[Choice]:
+    """All tiles among which :func:`choose_tiles` chooses, those of the fewest estimated cycles
+    first."""
+    found = sorted(_Sizes.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
     return [
-        Choice((each.lanes, each.vectors, each.widths[0]), each.blocks_per_group)
-        for _, each in options
+        Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
+        for tiles in (each.tiles for each in found)
     ]
 
 
@@ -318,26 +317,18 @@ class _Sizes:
     kind: TileKind
 
     @classmethod
-    def of(
-        cls,
-        row_pixels: Whole | tuple[Whole, ...],
-        out_channels: Whole,
-        window: Whole,
-        machine: VectorMachine,
-        x_stride: int,
-        kind: TileKind,
-        of_widest: Choice | None,
-    ) -> _Sizes:
-        lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
-        widest, shared = getattr(machine, "widest", None), 0
+    def of(cls, given: TileSizes) -> _Sizes:
+        pixels, kind = given.row_pixels, given.kind
+        lengths = pixels if isinstance(pixels, tuple) else (pixels,)
+        widest, shared = getattr(given.machine, "widest", None), 0
         if widest is not None:  # for which weights are packed
             own = bf16_kind(widest) if kind.words else kind
-            all_sizes = (row_pixels, out_channels, window, widest, x_stride, own)
-            shared = choose_tiles(*all_sizes, chosen=of_widest).packed
+            wider = given._replace(machine=widest, kind=own, of_widest=None)
+            shared = choose_tiles(*wider, chosen=given.of_widest).packed
         # a network without rows or columns is compiled as if it had one
         rows = tuple(max(most(length), 1) for length in lengths)
-        sizes = (max(most(out_channels), 1), max(most(window), 1))
-        return cls(lengths, rows, *sizes, x_stride, shared, kind)
+        sizes = (max(most(given.out_channels), 1), max(most(given.window), 1))
+        return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
 
     def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
         """All that fit, half vectors first: where they take as many cycles, some processors run
