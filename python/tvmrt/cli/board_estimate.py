@@ -142,10 +142,10 @@ def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
 
 def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[Network]:
     from tvmrt.cli.describe.archive import METADATA, unpack_code
-    from tvmrt.cli.memory_report import prefix_of
     from tvmrt.cycles.cores import core_of
     from tvmrt.cycles.program import Network
     from tvmrt.export.vendors import vendor_code, vendor_includes, vendors_of
+    from tvmrt.symbols import prefix_of
 
     try:
         with tarfile.open(path) as archive:
@@ -174,7 +174,8 @@ def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[N
     code = [source for source in sources if source.suffix == ".c"] + vendor_code(vendors)
     includes += vendor_includes(vendors)
     return [
-        Network(name, prefix_of(module), module, code, includes) for name, module in modules.items()
+        Network(name, prefix_of(module.get("model_name", "")), module, code, includes)
+        for name, module in modules.items()
     ]
 
 

@@ -17,7 +17,7 @@ from tvmrt.cli.footprint import Footprint, FunctionCost, measure
 from tvmrt.cli.table import Table
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
-from tvmrt.ir.region import PACKED_ENDING
+from tvmrt.symbols import PACKED_ENDING, prefix_of
 
 MOST_PLANS = 6  # of memory, in one line
 MOST_NAMES = 6  # of functions whose stack is not known, in one line
@@ -36,7 +36,7 @@ class Measured:
 
     def entries(self, module: Mapping[str, Any]) -> list[FunctionCost]:
         """What a program or an executor calls: run, or every operator's packed function."""
-        prefix = prefix_of(module)
+        prefix = prefix_of(module.get("model_name", ""))
         run = self.function(f"{prefix}_run")
         rows = module["memory"]["functions"].get("operator_functions", [])
         packed = (self.function(f"{row['function_name']}{PACKED_ENDING}") for row in rows)
@@ -65,12 +65,6 @@ def measured(
         return Measured(measure(code, includes, target, cc))
     except CompileError as problem:
         return Measured(None, str(problem))
-
-
-def prefix_of(module: Mapping[str, Any]) -> str:
-    """The prefix of a module's symbols."""
-    name = module.get("model_name") or ""
-    return f"tvmgen_{name}" if name else "tvmgen"
 
 
 def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from tvmrt.cli import console, files, images, networks, options, remote, sounds
 from tvmrt.cli.board_place import IMAGE
 from tvmrt.cli.console import format_shape
+from tvmrt.symbols import PACKED_ENDING, prefix_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,7 +168,7 @@ def _excerpt(value: np.ndarray) -> str:
 
 def _own_name(symbol: str) -> str:
     """An operator's name without what its symbol has around it."""
-    return symbol.removeprefix("tvmgen_default_").removesuffix("_packed")
+    return symbol.removeprefix(f"{prefix_of('default')}_").removesuffix(PACKED_ENDING)
 
 
 def _print_profile(operators: Sequence[Mapping[str, Any]]) -> None:

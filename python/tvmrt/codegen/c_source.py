@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import digest_of
 from tvmrt.ir.program import ARENA, Buffer, Program
-from tvmrt.ir.region import PACKED_ENDING
 from tvmrt.libinfo import __version__
+from tvmrt.symbols import PACKED_ENDING, prefix_of
 
 from . import manifest
 from .c import cplusplus
@@ -23,7 +23,7 @@ from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
-from .options import HeldConstant, Options, Sources, WeightPlaces, content_key, prefix_of
+from .options import HeldConstant, Options, Sources, WeightPlaces, content_key
 from .target import Target
 from .weight_bytes import lay_out
 from .window.tile_definitions import merge_rests

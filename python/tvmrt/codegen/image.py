@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir.program import MemoryPool
+from tvmrt.symbols import prefix_of
 
 from .c.text import guarded, laid_out
 from .c.writer import Function
 from .c_source import LOCAL, PLACEMENT, counted_loops, operator_file
 from .firmware import seal
 from .firmware.names import header_name
-from .options import Sources, prefix_of
+from .options import Sources
 from .pools import ALIGN_BYTES, definition, memory_header, pool_macro, pool_symbol
 from .target import Target
 

@@ -153,8 +153,3 @@ class Sources:
     def symbol_of(self, buffer: Buffer) -> str:
         """The C array of a constant, where constants are arrays."""
         return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"
-
-
-def prefix_of(module_name: str) -> str:
-    """``tvmgen_<name>``, the prefix of every symbol."""
-    return f"tvmgen_{module_name}" if module_name else "tvmgen"

@@ -42,7 +42,6 @@ _PACKED = (
 )
 PACKED_NAMES = tuple(name for _, name in _PACKED)
 PACKED_PARAMETERS = tuple(kind + name for kind, name in _PACKED)
-PACKED_ENDING = "_packed"  # what packed functions have behind their operator's symbol
 
 
 @dataclass(frozen=True)

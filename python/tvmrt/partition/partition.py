@@ -17,6 +17,7 @@ from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.extent import Symbol, listed, symbols_of
 from tvmrt.ir.region import PACKED
 from tvmrt.ir.verifier import verify
+from tvmrt.symbols import prefix_of
 
 from .annotate import CPU, Assignment, assign
 from .extract import cut, put, reorder
@@ -128,8 +129,7 @@ def _put_regions(
 
 
 def _symbol(context: Context, device: str, number: int) -> str:
-    prefix = f"tvmgen_{context.module_name}" if context.module_name else "tvmgen"
-    return f"{prefix}_{device.replace('-', '_')}_main_{number}"
+    return f"{prefix_of(context.module_name)}_{device.replace('-', '_')}_main_{number}"
 
 
 class _Cutter:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import plan_memory
-from tvmrt.codegen.options import SharedImage, prefix_of
+from tvmrt.codegen.options import SharedImage
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.request import Request, documented, make
+from tvmrt.symbols import prefix_of
 
 from .draft import STAGES, Draft, make_draft, on_board
 

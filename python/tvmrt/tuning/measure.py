@@ -29,6 +29,7 @@ from tvmrt.ir.program import Program
 from tvmrt.ir.reduced import BFLOAT16, PRECISION
 from tvmrt.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
 from tvmrt.planner import plan_program
+from tvmrt.symbols import PACKED_ENDING
 
 if TYPE_CHECKING:
     from tvmrt.runtime.executor import GraphModule
@@ -239,4 +240,4 @@ def _load(program: Program, target: Target, cc: str | None) -> tuple[GraphModule
     executor = GraphModule(module["tuning"](cpu(0)))
     names = [node.get("attrs", {}).get("func_name") for node in json.loads(text)["nodes"]]
     measured = [f for f in sources.functions if f.step.group.root.op != "identity"]
-    return executor, [names.index(f"{function.symbol}_packed") for function in measured]
+    return executor, [names.index(f"{function.symbol}{PACKED_ENDING}") for function in measured]

@@ -16,10 +16,10 @@ MAY_IMPORT = {
     "custom": {"entry_points", "error", "ir", "frontend", "libinfo"},
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},
-    "codegen": {"error", "ir", "planner", "libinfo", "processor"},
+    "codegen": {"error", "ir", "planner", "libinfo", "processor", "symbols"},
     "cycles": {"codegen", "error", "export", "libinfo"},
     "devices": {"entry_points", "error", "ir", "runtime", "processor"},
-    "partition": {"error", "ir", "devices"},
+    "partition": {"error", "ir", "devices", "symbols"},
     "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},
     "tuning": {
         "codegen",
@@ -30,6 +30,7 @@ MAY_IMPORT = {
         "planner",
         "processor",
         "runtime",
+        "symbols",
     },
     "network": {
         "error",
@@ -46,7 +47,7 @@ MAY_IMPORT = {
         "extras",
         "tuning",
     },
-    "report": {"export", "ir", "libinfo", "runtime"},
+    "report": {"export", "ir", "libinfo", "runtime", "symbols"},
     "rpc": {"error", "runtime"},
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd"},
 }

@@ -16,7 +16,7 @@ from typing import Any, Union
 
 from tvmrt.ir.extent import Extent, Symbol, counts_in, least, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
-from tvmrt.ir.region import PACKED_ENDING
+from tvmrt.symbols import PACKED_ENDING
 
 from ..c.packed import exported_call_head
 from ..c.text import GAP, any_null, bounds_check, refusal, wrap
