@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import Graph, Node, Region, TensorType, Value
+from tvmrt.ir.custom import copy_node
 from tvmrt.ir.dtype import DTYPES
 
 
@@ -34,19 +35,11 @@ def cut(
     for value in reads:
         copies[value] = Value(value.name, value.type)
         part.inputs.append(copies[value])
-    part.nodes = [_copy(node, copies) for node in nodes]
+    part.nodes = [copy_node(node, copies) for node in nodes]
     part.outputs = [copies[v] for v in writes]
     part.output_names = [v.name for v in writes]
     sources = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
     return Region(device, symbol, part, onnx_nodes=sources), reads, writes
-
-
-def _copy(node: Node, copies: dict[Value, Value]) -> Node:
-    inputs = [copies.get(v, v) for v in node.inputs]
-    copy = Node(node.op, inputs, dict(node.attrs), node.name, node.sources)
-    copy.outputs = [Value(v.name, v.type, copy) for v in node.outputs]
-    copies.update(zip(node.outputs, copy.outputs))
-    return copy
 
 
 def put(

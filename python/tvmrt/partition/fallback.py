@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value, digest_of
+from tvmrt.ir.custom import copy_node
 
 
 def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None:
@@ -21,8 +22,8 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
     for region in [node for node in graph.nodes if node in replaced]:
         failed, results = region.outputs[-1], region.outputs[:-1]
         _keep_constants(region.attrs["region"], replaced[region])
-        copies = _copies(replaced[region], failed, chosen)
-        added = [copies[v].producer for n in replaced[region] for v in n.outputs]
+        copies = dict(chosen)
+        added = [copy_node(n, copies, guard=(failed, True)) for n in replaced[region]]
         own = {}
         for value in results:
             choice = Node("where", [failed, copies[value], value], {}, value.name, region.sources)
@@ -32,7 +33,7 @@ def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None
         chosen.update(own)
         place = graph.nodes.index(region) + 1
         choices = [v.producer for v in own.values()]
-        graph.nodes[place:place] = [*dict.fromkeys(added), *choices]
+        graph.nodes[place:place] = [*added, *choices]
 
 
 def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:
@@ -40,14 +41,3 @@ def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:
     held = region.code.constants if isinstance(region.code, ModuleBlob) else {}
     for value in {v for node in nodes for v in node.operands() if held and v.is_constant}:
         value.kept = value.kept or digest_of(value.data) in held
-
-
-def _copies(nodes: Sequence[Node], failed: Value, chosen: Mapping) -> dict[Value, Value]:
-    """Old values to those of the nodes' copies, which run if ``failed``."""
-    copies: dict[Value, Value] = {}
-    for node in nodes:
-        inputs = [copies.get(v, chosen.get(v, v)) for v in node.inputs]
-        copy = Node(node.op, inputs, node.attrs, node.name, node.sources, (failed, True))
-        copy.outputs = [Value(v.name, v.type, copy) for v in node.outputs]
-        copies.update(zip(node.outputs, copy.outputs))
-    return copies

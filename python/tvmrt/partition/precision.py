@@ -15,6 +15,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Graph, Node, Region, Value
+from tvmrt.ir.custom import copy_node
 
 from .extract import cut
 
@@ -189,15 +190,7 @@ def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Val
     for number, value in enumerate(graph.inputs):
         copies[value] = Value(f"x{number}", value.type)
         copy.inputs.append(copies[value])
-    for node in graph.nodes:
-        guard = node.guard
-        if guard is not None:
-            guard = (copies.get(guard[0], guard[0]), guard[1])
-        inputs = [copies.get(v, v) for v in node.inputs]
-        twin = Node(node.op, inputs, dict(node.attrs), node.name, node.sources, guard)
-        twin.outputs = [Value(v.name, v.type, twin) for v in node.outputs]
-        copies.update(zip(node.outputs, twin.outputs))
-        copy.nodes.append(twin)
+    copy.nodes = [copy_node(node, copies) for node in graph.nodes]
     return copy, [copies[value] for value in wanted]
 
 
