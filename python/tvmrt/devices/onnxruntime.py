@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import onnx
@@ -19,32 +15,19 @@ from onnx import helper, numpy_helper
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Node, TensorType, Value
 
-from .base import Context
 from .foreign_nodes import IR_VERSION, nodes_to_onnx
-from .python_device import PythonDevice
+from .python_device import PackageDevice
 from .registry import register
 
-ABSENT = "the package onnxruntime is not installed"
 PROVIDERS = ["CPUExecutionProvider"]
 _TRIED_ELEMENTS = 1 << 24  # of operands of a node that is run to learn the shapes of its results
 
 
 @register
-class OnnxRuntime(PythonDevice):
+class OnnxRuntime(PackageDevice):
     """What tvmrt has no operator for, by onnxruntime on the CPU, from its package for Python."""
 
     name = "onnxruntime"
-
-    def __init__(self) -> None:
-        self._sessions: WeakValueDictionary[bytes, _Session] = WeakValueDictionary()
-
-    def absent(self) -> str | None:
-        """Whether the package is installed; it is not imported."""
-        return None if importlib.util.find_spec("onnxruntime") else ABSENT
-
-    def refuses(self, context: Context) -> str | None:
-        """Python runs it, and the package must be there."""
-        return super().refuses(context) or self.absent()
 
     def supports(self, node: Node) -> str | None:
         """What has an operator is computed without it."""
@@ -54,8 +37,8 @@ class OnnxRuntime(PythonDevice):
         self, node: Any, opsets: Mapping[str, int], inputs: Sequence[Value | None]
     ) -> list[TensorType]:
         """The types that onnxruntime infers, or finds in runs where it infers none."""
-        if self.absent():
-            raise UnsupportedError(ABSENT)
+        if absent := self.absent():
+            raise UnsupportedError(absent)
         session = _open(_single(node, opsets, inputs))
         outputs = session.get_outputs()
         shapes = [output.shape for output in outputs]
@@ -63,26 +46,11 @@ class OnnxRuntime(PythonDevice):
             shapes = _tried(session, inputs)
         return [TensorType(tuple(s), DTYPES[_kind(o.type)]) for o, s in zip(outputs, shapes)]
 
-    def enter_runtime(self) -> None:
-        """Register the run-time half in this process: one session for all contexts of a region."""
-        from tvmrt.runtime import register_func
+    def _prepare(self, text: str, constants: bytes, options: str) -> Any:
+        return _Bound(self._shared(text, constants, options)).run
 
-        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Any:
-            return _Bound(self._session(str(text), bytes(constants), str(options))).run
-
-        def unprepared(*_: Any) -> None:
-            raise RuntimeError("device onnxruntime: a region was not prepared")
-
-        register_func("device.onnxruntime.pre_run", pre_run, override=True)
-        register_func("device.onnxruntime.run", unprepared, override=True)
-
-    def _session(self, text: str, constants: bytes, options: str) -> _Session:
-        key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
-        found = self._sessions.get(key)
-        if found is None:
-            found = _Session(json.loads(text), constants, json.loads(options))
-            self._sessions[key] = found
-        return found
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Session:
+        return _Session(region, constants, options)
 
 
 def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
@@ -90,7 +58,9 @@ def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
     try:
         import onnxruntime
     except ImportError as problem:
-        raise RuntimeError(f"{ABSENT}; pip install onnxruntime") from problem
+        raise RuntimeError(
+            "the package onnxruntime is not installed; pip install onnxruntime"
+        ) from problem
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4  # what is wrong is raised
     settings.intra_op_num_threads = threads

@@ -5,12 +5,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import hashlib
-import importlib.util
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,9 +14,9 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Node, Region, Value
 from tvmrt.ir.custom import copy_graph
 
-from .base import Context, Refusal
+from .base import Refusal
 from .byte_meanings import BYTES
-from .python_device import PythonDevice
+from .python_device import PackageDevice
 from .quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
 from .recurrent_to_onnx import CELLS, cell_refusal, speak_plainly
 from .region_json import Constants, describe_region
@@ -30,11 +26,10 @@ from .to_onnx import FORMS, region_to_onnx
 OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
 INTEGERS = PRODUCTS | {"gather", "pick"}  # whose constants may be integers
 MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
-ABSENT = "the package openvino is not installed"
 
 
 @register
-class OpenVino(PythonDevice):
+class OpenVino(PackageDevice):
     """Float32 and quantised networks by Intel's OpenVINO on the CPU, from its Python package."""
 
     name = "openvino"
@@ -42,20 +37,13 @@ class OpenVino(PythonDevice):
     heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | PRODUCTS
     # OpenVINO 2026.4 gives wrong results where cells differ in more, in its own runs of a file too
     one_kind_of_cells = True
+    _starts = True
     # what takes bytes as well as floats
     moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
 
     def __init__(self) -> None:
-        self._compiled: WeakValueDictionary[bytes, _Compiled] = WeakValueDictionary()
+        super().__init__()
         self._core: Any = None
-
-    def absent(self) -> str | None:
-        """Whether the package is installed; it is not imported."""
-        return None if importlib.util.find_spec("openvino") else ABSENT
-
-    def refuses(self, context: Context) -> str | None:
-        """Python runs it, and the package must be there."""
-        return super().refuses(context) or self.absent()
 
     def supports(self, node: Node) -> str | None:
         if node.op not in FORMS or (len(node.outputs) != 1 and node.op not in CELLS):
@@ -101,32 +89,22 @@ class OpenVino(PythonDevice):
         return region
 
     def enter_runtime(self) -> None:
-        """Register the run-time half in this process: one compiled model for all contexts."""
+        """Register the run-time half in this process, whose runs may be under way together."""
         from tvmrt.runtime import register_func
 
-        def pre_run(symbol: str, text: str, constants: Any, options: str) -> list[Callable]:
-            request = _Request(self._model(str(text), bytes(constants), str(options)))
-            return [request.run, request.start]
-
-        def unprepared(*_: Any) -> None:
-            raise RuntimeError("device openvino: a region was not prepared")
-
-        register_func("device.openvino.pre_run", pre_run, override=True)
-        register_func("device.openvino.run", unprepared, override=True)
-        register_func("device.openvino.start", unprepared, override=True)
+        super().enter_runtime()
         register_func("device.openvino.num_queues", lambda: MOST_RUNS, override=True)
 
-    def _model(self, text: str, constants: bytes, options: str) -> _Compiled:
-        key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            import openvino
+    def _prepare(self, text: str, constants: bytes, options: str) -> list[Callable]:
+        request = _Request(self._shared(text, constants, options))
+        return [request.run, request.start]
 
-            if self._core is None:
-                self._core = openvino.Core()
-            compiled = _Compiled(self._core, json.loads(text), constants, json.loads(options))
-            self._compiled[key] = compiled
-        return compiled
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Compiled:
+        import openvino
+
+        if self._core is None:
+            self._core = openvino.Core()
+        return _Compiled(self._core, region, constants, options)
 
 
 class _Compiled:

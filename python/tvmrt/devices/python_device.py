@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -32,6 +35,8 @@ class PythonDevice(Device):
     point ``tvmrt.devices``.
     """
 
+    _starts = False  # whether what ``_prepare`` gives begins runs, too
+
     def refuses(self, context: Context) -> str | None:
         """Python runs it."""
         if context.runtime == "crt":
@@ -52,14 +57,50 @@ class PythonDevice(Device):
         if self.layout != "dense":
             raise ValueError(f"device {self.name}: compute gets dense arrays, not {self.layout}")
 
-        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Callable[..., None]:
-            return _LoadedRegion(self, json.loads(str(text)), bytes(constants)).run
+        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Any:
+            return self._prepare(str(text), bytes(constants), str(options))
 
-        def run(*_: Any) -> None:
+        def unprepared(*_: Any) -> None:
             raise RuntimeError(f"device {self.name}: a region was not prepared")
 
         register_func(f"device.{self.name}.pre_run", pre_run, override=True)
-        register_func(f"device.{self.name}.run", run, override=True)
+        register_func(f"device.{self.name}.run", unprepared, override=True)
+        if self._starts:
+            register_func(f"device.{self.name}.start", unprepared, override=True)
+
+    def _prepare(self, text: str, constants: bytes, options: str) -> Any:
+        """What computes a region in one context."""
+        return _LoadedRegion(self, json.loads(text), constants).run
+
+
+class PackageDevice(PythonDevice):
+    """A device that a package of its name for Python is the run-time half of.
+
+    The contexts of a region share what ``_load`` makes of it.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+
+    def absent(self) -> str | None:
+        """Whether the package is installed; it is not imported."""
+        found = importlib.util.find_spec(self.name)
+        return None if found else f"the package {self.name} is not installed"
+
+    def refuses(self, context: Context) -> str | None:
+        """Python runs it, and the package must be there."""
+        return super().refuses(context) or self.absent()
+
+    def _shared(self, text: str, constants: bytes, options: str) -> Any:
+        key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._load(json.loads(text), constants, json.loads(options))
+            self._loaded[key] = found
+        return found
+
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
 
 class _LoadedRegion:
