@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -260,10 +261,10 @@ def _as_json(compiled: Any, output: Path, seconds: float, costs: Any) -> dict[st
     found: dict[str, Any] = {"output": str(output), "seconds": seconds}
     if several(compiled):
         rows = compiled.libraries.items()
-        found["networks"] = {name: as_dict(library.summary) for name, library in rows}
+        found["networks"] = {name: asdict(library.summary) for name, library in rows}
         found["image"] = _metadata(compiled)["image"]
     else:
-        found.update(as_dict(compiled.summary))
+        found.update(asdict(compiled.summary))
     if costs is not None:
         found["footprint"] = memory_report.as_dict(_metadata(compiled)["modules"], costs)
     return found
@@ -275,13 +276,6 @@ def _print_costs(compiled: Any, costs: Any) -> None:
     for title, table in memory_report.tables(_metadata(compiled)["modules"], costs).items():
         console.print_table(title, table.columns, table.rows, table.left)
         click.echo()
-
-
-def as_dict(summary: Any) -> dict[str, Any]:
-    """Return a summary as plain dictionaries and lists."""
-    import dataclasses
-
-    return dataclasses.asdict(summary)
 
 
 def _print_operators(summary: Any) -> None:
@@ -331,62 +325,37 @@ def _operator_pairs(summary: Any) -> dict[str, Any]:
     return {"operators": len(summary.operators), **regions}
 
 
-def _narrow_pairs(summary: Any) -> dict[str, str]:
+def _layer_pairs(
+    rows: Sequence[Any], is_done: Callable, done: str, text: Callable, kept: str
+) -> dict[str, str]:
+    """A line on the layers that are computed otherwise, and one on those whose error forbids it."""
+    changed = [row for row in rows if is_done(row)]
+    stay = ", ".join(f"{row.name} ({row.error:.2g})" for row in rows if not is_done(row))
+    pairs = {done: text(changed)} if changed else {}
+    return {**pairs, kept: f"{stay}: off by more than max-error"} if stay else pairs
+
+
+def _worst(rows: Sequence[Any], of: str = " of their size") -> str:
+    worst = max(rows, key=lambda row: row.error)
+    return f"off by at most {worst.error:.2g}{of} ({worst.name})"
+
+
+def _narrowed(rows: Sequence[Any]) -> str:
     """What storing weights in few bits has saved and cost."""
-    narrow = [row for row in summary.narrowed if row.bits < 32]
-    kept = [row for row in summary.narrowed if row.bits == 32]
-    pairs = {}
-    if narrow:
-        before, after = (
-            console.format_bytes(sum(getattr(row, of) for row in narrow))
-            for of in ("before_bytes", "after_bytes")
-        )
-        worst = max(narrow, key=lambda row: row.error)
-        pairs["in few bits"] = (
-            f"{after} of {before} in {len(narrow)} layers; off by at most {worst.error:.2g} of "
-            f"their size ({worst.name})"
-        )
-    if kept:
-        pairs["in float32 still"] = _off_too_far(kept)
-    return pairs
+    before = console.format_bytes(sum(row.before_bytes for row in rows))
+    after = console.format_bytes(sum(row.after_bytes for row in rows))
+    return f"{after} of {before} in {len(rows)} layers; {_worst(rows)}"
 
 
-def _off_too_far(rows: Sequence[Any]) -> str:
-    """The layers that stay as they are, each with its error."""
-    said = ", ".join(f"{row.name} ({row.error:.2g})" for row in rows)
-    return f"{said}: off by more than max-error"
+def _by_squares(rows: Sequence[Any]) -> str:
+    """How many convolutions have fewer multiplications, and at what price."""
+    return f"{len(rows)} convolutions; {_worst(rows)}"
 
 
-def _winograd_pairs(summary: Any) -> dict[str, str]:
-    """Which convolutions have fewer multiplications, and at what price."""
-    squares = [row for row in summary.winograd if row.size > 1]
-    kept = [row for row in summary.winograd if row.size == 1]
-    pairs = {}
-    if squares:
-        worst = max(squares, key=lambda row: row.error)
-        pairs["by squares"] = (
-            f"{len(squares)} convolutions; off by at most {worst.error:.2g} of their size "
-            f"({worst.name})"
-        )
-    if kept:
-        pairs["directly still"] = _off_too_far(kept)
-    return pairs
-
-
-def _reduced_pairs(summary: Any) -> dict[str, str]:
-    """Which products are computed in bfloat16, and how far they are off."""
-    reduced = [row for row in summary.reduced if row.precision != "float32"]
-    kept = [row for row in summary.reduced if row.precision == "float32"]
-    pairs = {}
-    if reduced:
-        pairs["in bfloat16"] = f"{len(reduced)} layers"
-        measured = [row for row in reduced if row.error is not None]
-        if measured:
-            worst = max(measured, key=lambda row: row.error)
-            pairs["in bfloat16"] += f"; off by at most {worst.error:.2g} ({worst.name})"
-    if kept:
-        pairs["kept in float32"] = _off_too_far(kept)
-    return pairs
+def _reduced(rows: Sequence[Any]) -> str:
+    """How many products are computed in bfloat16, and how far they are off."""
+    measured = [row for row in rows if row.error is not None]
+    return f"{len(rows)} layers" + (f"; {_worst(measured, '')}" if measured else "")
 
 
 def _memory_pairs(summary: Any) -> dict[str, str]:
@@ -398,11 +367,19 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
     }
     return {
         "weights": size(summary.weights_bytes),
-        **_narrow_pairs(summary),
-        **_winograd_pairs(summary),
-        **_reduced_pairs(summary),
+        **_layer_pairs(
+            summary.narrowed, lambda row: row.bits < 32,
+            "in few bits", _narrowed, "in float32 still",
+        ),
+        **_layer_pairs(
+            summary.winograd, lambda row: row.size > 1, "by squares", _by_squares, "directly still"
+        ),
+        **_layer_pairs(
+            summary.reduced, lambda row: row.precision != "float32",
+            "in bfloat16", _reduced, "kept in float32",
+        ),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} a thread besides",
         **devices,
-    }
+    }  # fmt: skip

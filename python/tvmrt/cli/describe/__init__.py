@@ -7,11 +7,15 @@ ValueError with the place.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli.table import Table
+
+if TYPE_CHECKING:
+    from tvmrt.ir import Graph
 
 FORMATS = {
     ".onnx": "tvmrt.cli.describe.onnx_model",
@@ -43,6 +47,18 @@ class Description:
         }
         manifest = {"manifest": self.manifest} if self.manifest else {}
         return {**self.facts, **self.data, **manifest, **tables}
+
+
+def import_verdict(load: Callable[[], Graph]) -> tuple[dict[str, Any], Graph | None]:
+    """Whether an importer takes a network, or what it has against it; and its graph."""
+    from tvmrt.cli.app import one_line
+    from tvmrt.error import TVMError
+
+    try:
+        graph = load()
+    except (TVMError, ValueError, TypeError, KeyError, OSError, ImportError) as error:
+        return {"can_be_imported": False, "why_not": one_line(error)}, None
+    return {"can_be_imported": True}, graph
 
 
 def describe(path: Path) -> Description:

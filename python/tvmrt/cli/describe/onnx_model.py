@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from tvmrt.cli import networks
-from tvmrt.cli.describe import Description
+from tvmrt.cli.describe import Description, import_verdict
 from tvmrt.cli.table import Table
 
 
@@ -37,29 +36,19 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
-def _import_verdict(path: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Whether the importer takes the network, or what it has against it; and labels of outputs."""
-    from tvmrt.cli.app import one_line
-    from tvmrt.custom import gather
-    from tvmrt.error import TVMError
-    from tvmrt.frontend.onnx import import_model
-
-    try:
-        graph = import_model(path, operators=gather(()))  # those of installed wheels
-    except (TVMError, ValueError, TypeError, KeyError, OSError, ImportError) as error:
-        return {"can_be_imported": False, "why_not": one_line(error)}, {}
-    return {"can_be_imported": True}, graph.labels
-
-
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
+    from tvmrt.custom import gather
+    from tvmrt.frontend.onnx import import_model
+
     model = networks.load_model(path, with_weights=False)
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
     counts: Counter = Counter()
     _count_operators(graph, counts)
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
-    verdict, labels = _import_verdict(path)
+    # gather: the operators of installed wheels
+    verdict, taken = import_verdict(lambda: import_model(path, operators=gather(())))
     facts = {
         "format": "ONNX",
         "graph": graph.name,
@@ -83,7 +72,7 @@ def describe(path: Path) -> Description:
         "outputs": Table(columns, rows(graph.output), columns),
         "operators": Table(("operator", "count"), counts.most_common(), ("operator",)),
     }
-    if labels:
-        named = [(name, list(each)) for name, each in labels.items()]
+    if taken is not None and taken.labels:
+        named = [(name, list(each)) for name, each in taken.labels.items()]
         tables["labels"] = Table(("output", "labels"), named, ("output", "labels"))
     return Description(facts, tables)

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-from tvmrt.cli.describe import Description
+from tvmrt.cli.describe import Description, import_verdict
 from tvmrt.cli.table import Table
-
-
-def _import_verdict(path: Path) -> dict[str, Any]:
-    """Whether the importer takes the network, or what it has against it."""
-    from tvmrt.cli.app import one_line
-    from tvmrt.error import TVMError
-    from tvmrt.frontend.tflite import import_model
-
-    try:
-        import_model(path)
-    except (TVMError, ValueError, TypeError, KeyError, OSError) as error:
-        return {"can_be_imported": False, "why_not": one_line(error)}
-    return {"can_be_imported": True}
 
 
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
-    from tvmrt.frontend.tflite import entry_of, load_model, names_of
+    from tvmrt.frontend.tflite import entry_of, import_model, load_model, names_of
 
     model = load_model(path)
     main = model.subgraphs[0]
@@ -40,7 +26,7 @@ def describe(path: Path) -> Description:
         "weights": len(weights),
         "weights_bytes": sum(t.data.nbytes for t in weights),
         "file_bytes": path.stat().st_size,
-        **_import_verdict(path),
+        **import_verdict(lambda: import_model(path))[0],
     }
     columns = ("name", "dtype", "shape", "scale", "zero point")
 
