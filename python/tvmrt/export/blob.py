@@ -13,6 +13,7 @@ from tvmrt.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
+NO_PARAMS = bytes(16)  # in a factory: how many tensors there are, and how many names
 # Where a file's bytes lie as memory does, Linux may map them by huge pages, which a processor finds
 # the more easily: 8 MiB are as many small ones as it knows at a time.
 HUGE_PAGE = 2 << 20  # bytes
@@ -59,33 +60,17 @@ def params(arrays: Mapping[str, np.ndarray]) -> bytes:
     )
 
 
-def _factory_params(arrays: Mapping[str, np.ndarray]) -> bytes:
-    names = b"".join(string(name) for name in arrays)
-    tensors = b"".join(ndarray(array) for array in arrays.values())
-    return u64(len(arrays)) + u64(len(arrays)) + names + tensors
-
-
-def graph_factory(json: str, module_name: str) -> bytes:
-    """Payload of a GraphExecutorFactory without params."""
-    return string(json) + _factory_params({}) + string(module_name)
-
-
-def aot_factory(module_name: str) -> bytes:
-    """Payload of an AotExecutorFactory without params."""
-    return _factory_params({}) + string(module_name)
-
-
 def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
     """The tree of a library run by a graph executor: factory, then the library itself, which
     imports the modules of devices."""
-    factory = string("GraphExecutorFactory") + graph_factory(json, module_name)
+    factory = string("GraphExecutorFactory") + string(json) + NO_PARAMS + string(module_name)
     return _chain([factory], imports)
 
 
 def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
     """The tree of a library run by an AOT executor: factory, metadata, then the library itself,
     which imports the modules of devices."""
-    factory = string("AotExecutorFactory") + aot_factory(module_name)
+    factory = string("AotExecutorFactory") + NO_PARAMS + string(module_name)
     return _chain([factory, string("metadata_module")], imports)
 
 

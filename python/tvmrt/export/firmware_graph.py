@@ -79,24 +79,29 @@ def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
     return Params(data, pad, costs[pad])
 
 
+def storage_bytes(graph: dict) -> dict[int, int]:
+    """Bytes of every storage of a graph, by its number."""
+    sizes: dict[int, int] = {}
+    columns = (graph["attrs"][name][1] for name in ("storage_id", "dltype", "shape"))
+    for sid, dtype, shape in zip(*columns):
+        sizes[sid] = max(sizes.get(sid, 0), dtype_of_text(dtype).nbytes(prod(shape)))
+    return sizes
+
+
 def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
     """The arguments of TVMRT_GRAPH_ARENA_BYTES for a graph."""
-    attrs = graph["attrs"]
     rows = graph["node_row_ptr"]
     inputs = set(graph["arg_nodes"])
-    shapes, types, sids = (attrs[k][1] for k in ("shape", "dltype", "storage_id"))
+    shapes, sids = (graph["attrs"][k][1] for k in ("shape", "storage_id"))
     external = {sids[rows[i]] for i in inputs}
-    sizes: dict[int, int] = {}
-    for sid, dtype, shape in zip(sids, types, shapes):
-        if sid not in external:
-            sizes[sid] = max(sizes.get(sid, 0), dtype_of_text(dtype).nbytes(prod(shape)))
+    sizes = [n for sid, n in storage_bytes(graph).items() if sid not in external]
     operators = [i for i in range(len(graph["nodes"])) if i not in inputs]
     edges = [len(graph["nodes"][i]["inputs"]) for i in operators]
     arguments = [n + rows[i + 1] - rows[i] for i, n in zip(operators, edges)]
     return [
         len(graph["nodes"]), len(inputs), len(graph["heads"]), rows[-1],
         sum(max(len(shape), 1) for shape in shapes), sum(edges), max(arguments, default=0),
-        sum(round_up(n, ALIGN_BYTES) for n in sizes.values()) + copied_bytes,
+        sum(round_up(n, ALIGN_BYTES) for n in sizes) + copied_bytes,
     ]  # fmt: skip
 
 

@@ -15,16 +15,15 @@ import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import prod
 from pathlib import Path
 
 from tvmrt.codegen.entries.dims import described
-from tvmrt.ir import ModuleBlob, dtype_of_text
+from tvmrt.ir import ModuleBlob
 from tvmrt.libinfo import __version__
 
 from . import blob
 from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_sources
-from .firmware_graph import arena_bytes
+from .firmware_graph import arena_bytes, storage_bytes
 from .firmware_templates import templates
 from .headers import runtime_headers
 from .summary import summary_of_pool
@@ -256,16 +255,10 @@ def _operator_function(operator) -> dict:
 def _storages(library) -> list[dict]:
     """Size of every storage of the graph JSON; inputs and outputs name what is bound to them."""
     graph = json.loads(library.get_graph_json())
-    sizes: dict[int, int] = {}
-    names: dict[int, str] = {}
-    attrs = graph["attrs"]
-    columns = zip(attrs["storage_id"][1], attrs["dltype"][1], attrs["shape"][1])
-    for sid, dtype, shape in columns:
-        sizes[sid] = max(sizes.get(sid, 0), dtype_of_text(dtype).nbytes(prod(shape)))
-    for node in graph["arg_nodes"]:
-        entry = graph["node_row_ptr"][node]
-        names[attrs["storage_id"][1][entry]] = graph["nodes"][node]["name"]
-    rows = [{"storage_id": sid, "size_bytes": size} for sid, size in sorted(sizes.items())]
+    sids, entries = graph["attrs"]["storage_id"][1], graph["node_row_ptr"]
+    names = {sids[entries[i]]: graph["nodes"][i]["name"] for i in graph["arg_nodes"]}
+    sizes = sorted(storage_bytes(graph).items())
+    rows = [{"storage_id": sid, "size_bytes": size} for sid, size in sizes]
     for row in rows:
         if row["storage_id"] in names:
             row["input_binding"] = names[row["storage_id"]]

@@ -174,13 +174,20 @@ def summary_of_pool(pool: MemoryPool) -> PoolSummary:
 
 def _live_bytes(lives: Mapping[Buffer, tuple[int, int]], step: int) -> int:
     """Bytes of the pools that hold something at a step; ``lives`` as lifetimes() gives them."""
-    alive = [b for b, (first, last) in lives.items() if first <= step <= last]
-    spans = sorted((b.pool, placed(b), placed(b) + b.nbytes) for b in alive)
-    total, reached = 0, (-1, 0)  # the pool, and up to where its bytes are counted
-    for pool, begin, stop in spans:
-        counted = max(begin, reached[1]) if pool == reached[0] else begin
-        total += max(0, stop - counted)
-        reached = (pool, max(counted, stop))
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for buffer, (first, last) in lives.items():
+        if first <= step <= last:
+            begin = placed(buffer)
+            spans.setdefault(buffer.pool, []).append((begin, begin + buffer.nbytes))
+    return sum(map(covered, spans.values()))
+
+
+def covered(spans: Sequence[tuple[int, int]]) -> int:
+    """Bytes under any of these; a result may lie where an operand does."""
+    total = end = 0
+    for first, last in sorted(spans):
+        total += max(0, last - max(first, end))
+        end = max(end, last)
     return total
 
 

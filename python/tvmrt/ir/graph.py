@@ -106,6 +106,12 @@ class Node:
         self.sources = sources or (name,)
         self.guard = guard
 
+    def give(self, values: Sequence[Value]) -> None:
+        """Make these values the node's results, whatever gave them before."""
+        self.outputs = list(values)
+        for value in values:
+            value.producer = self
+
     @property
     def output(self) -> Value:
         """The only output; for nodes that have exactly one."""

@@ -204,8 +204,7 @@ def remember_integers(
     else:
         return
     node = Node("dequantize", parts, {}, values[0].name)
-    node.outputs = [values[0]]
-    values[0].producer = node
+    node.give(values[:1])
 
 
 def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .contract import Contract, holds, let
+from .indexing import between
 from .op import Op, register
-
-
-def _inside(places: np.ndarray, extent: int) -> bool:
-    return not places.size or bool(places.min() >= 0 and places.max() < extent)
 
 
 def _replaced(shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]) -> list[int]:
@@ -38,7 +35,7 @@ class Pick(Op):
             holds(
                 "places lie inside their axes of x",
                 lambda x, axes, places_data: all(
-                    _inside(p, x.shape[a]) for a, p in zip(axes, places_data)
+                    between(p, 0, x.shape[a]) for a, p in zip(axes, places_data)
                 ),
             ),
             let(
@@ -67,7 +64,7 @@ class Resample(Op):
         rules=[
             holds(
                 "places lie inside axis of x",
-                lambda x, axis, places_data: _inside(places_data, x.shape[axis]),
+                lambda x, axis, places_data: between(places_data, 0, x.shape[axis]),
             ),
             let("*Y", "S with P along axis", lambda S, axis, P: _replaced(S, [axis], [P])),
         ],

@@ -61,9 +61,7 @@ class States:
             return
         node = Node("begin_state", self._first, {}, "begin_state")
         mark = Value("state_mark", TensorType((1,), DTYPES["uint8"]))
-        node.outputs = [mark, *self._found]
-        for value in node.outputs:
-            value.producer = node
+        node.give([mark, *self._found])
         self.graph.nodes.insert(0, node)
         self.graph.outputs += self._left
         self.graph.output_names += [f"tvmrt_state:{i}" for i in range(len(self._left))]

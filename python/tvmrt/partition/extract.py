@@ -51,9 +51,7 @@ def put(
 ) -> Node:
     """Replace the nodes by the region; the order of the graph's nodes is left to ``reorder``."""
     node = Node("region", list(reads), {"region": region}, region.name, region.onnx_nodes)
-    for value in writes:
-        value.producer = node
-    node.outputs = list(writes)
+    node.give(writes)
     if region.reports_failure:
         node.outputs.append(Value(f"{region.name}_failed", TensorType((), DTYPES["bool"]), node))
     inside = set(nodes)

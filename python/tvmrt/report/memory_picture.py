@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from tvmrt.export.summary import covered
 from tvmrt.ir.program import RowPlan
 from tvmrt.report import frontier_picture
 from tvmrt.report.kinds import OTHER, kind_of
@@ -61,17 +62,8 @@ class Picture:
         for box in self.boxes:
             for step in range(box.first, box.last + 1):
                 held[step].append((box.offset, box.offset + box.size))
-        live = [_covered(spans) for spans in held]
+        live = [covered(spans) for spans in held]
         return live.index(max(live)), max(live)
-
-
-def _covered(spans: Sequence[tuple[int, int]]) -> int:
-    """Bytes under any of these; a result may lie where an operand does."""
-    total = end = 0
-    for first, last in sorted(spans):
-        total += max(0, last - max(first, end))
-        end = max(end, last)
-    return total
 
 
 def of_libraries(libraries: Sequence[Any]) -> Picture:

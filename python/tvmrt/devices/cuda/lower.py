@@ -48,8 +48,7 @@ def _split_biases(graph: Graph) -> None:
         if node.op == "conv":
             bias = _of_channels(bias, len(result.shape), node, nodes)
         added = Node("add", [product, bias], {}, node.name, node.sources)
-        added.outputs = [result]
-        result.producer = added
+        added.give([result])
         nodes.append(added)
     graph.nodes = nodes
 
@@ -113,6 +112,5 @@ class _Lowering(Lowering):
         types = text_of_types([node.output.type])
         attrs = {"sizes": list(product.sizes), "a": how_a, "b": how_b, "types": types}
         made = Node("custom_cuda_product", [a, b], attrs, node.name, node.sources)
-        made.outputs = [node.output]
-        node.output.producer = made
+        made.give(node.outputs)
         self.nodes.append(made)

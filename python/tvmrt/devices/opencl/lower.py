@@ -93,8 +93,7 @@ class Lowering:
     def emit(self, kernel: Kernel, node: Node, result: Value) -> None:
         attrs = kernel.attributes(text_of_types([result.type]))
         made = Node(self.op, kernel.buffers, attrs, node.name, node.sources)
-        result.producer = made
-        made.outputs = [result]
+        made.give([result])
         self.nodes.append(made)
 
     def _view(self, node: Node) -> None:
@@ -110,9 +109,7 @@ class Lowering:
         """A kernel of the user's, whose operands are row-major."""
         buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
         made = Node("custom_opencl", buffers, node.attrs, node.name, node.sources)
-        made.outputs = node.outputs
-        for value in made.outputs:
-            value.producer = made
+        made.give(node.outputs)
         self.nodes.append(made)
 
     # Pointwise nodes

@@ -51,9 +51,7 @@ def lower_cell(node: Node, buffers: list[Value | None], op: str = "custom_opencl
         "types": text_of_types([v.type for v in node.outputs]),
     }
     made = Node(op, given, attrs, node.name, node.sources)
-    made.outputs = list(node.outputs)
-    for value in made.outputs:
-        value.producer = made
+    made.give(node.outputs)
     return made
 
 
