@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .contract import Contract, let
+from .fixed_exp import LONG, shift
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define
 
@@ -20,15 +21,7 @@ FIXED = "scalar/fixed.h"
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a * b as fractions, to the nearest, halves upwards; saturated."""
-    wide = (np.int64(a) * np.int64(b) + (1 << 30)) >> 31
-    return np.minimum(wide, 2**31 - 1).astype(np.int32)
-
-
-def shift(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """x / 2 ** n to the nearest, halves away from zero."""
-    x, n = np.int64(x), np.int64(n)
-    rest, mask = x & ((1 << n) - 1), (1 << n) - 1
-    return ((x >> n) + (rest > (mask >> 1) + (x < 0))).astype(np.int32)
+    return LONG.mul(a, np.int64(b)).astype(np.int32)
 
 
 def scale(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
@@ -65,13 +58,7 @@ def leading_zeros(x: np.ndarray) -> np.ndarray:
 
 def reciprocal(a: np.ndarray) -> np.ndarray:
     """1 / (1 + a) as a fraction, for fractions from 0 on."""
-    half = ((np.int64(a) + (1 << 31)) >> 1).astype(np.int32)
-    x = np.int64(1515870810) + product(half, np.int32(-1010580540))
-    for _ in range(3):
-        error = (1 << 29) - np.int64(product(half, x))
-        step = np.clip(np.int64(product(x, error)) * 4, -(2**31), 2**31 - 1)
-        x = (x + step).astype(np.int32).astype(np.int64)
-    return np.clip(x * 2, -(2**31), 2**31 - 1).astype(np.int32)
+    return np.clip(LONG.newton(a) * 2, -(2**31), 2**31 - 1).astype(np.int32)
 
 
 def scale_by(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
@@ -114,6 +101,12 @@ def inverse_root_exponent(n: np.ndarray) -> np.ndarray:
     """The e of the same."""
     e = _root_exponent(n)[1]
     return np.where(np.int64(n) <= 1, 0, -np.maximum(e, 0)).astype(np.int32)
+
+
+def inverse_square_root(n: int) -> tuple[int, int]:
+    """(m, e): 1 / sqrt(n) as a multiplier."""
+    array = np.asarray(n)
+    return int(inverse_root(array)), int(inverse_root_exponent(array))
 
 
 class FixedPointOp(Op):

@@ -10,8 +10,8 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.extent import symbols_of
-from tvmrt.ir.fixed_exp import inverse_square_root, logistic_fraction, tanh_fraction
-from tvmrt.ir.fixed_point import shift
+from tvmrt.ir.fixed_exp import logistic_fraction, shift, tanh_fraction
+from tvmrt.ir.fixed_point import inverse_square_root
 from tvmrt.ir.multiplier import multiplier
 
 from .arithmetic import is_quantized
