@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt import processor
 from tvmrt.ir import Node, Region, Value
 from tvmrt.ir.quantized import is_per_tensor
+from tvmrt.ir.recurrent import ACTIVATIONS, speak_plainly
 from tvmrt.ir.region import DENSE_LAYOUT
 
 from .base import Context, Device
@@ -23,14 +24,9 @@ Check = Callable[[Node], "str | None"]
 _UNARY = "relu sigmoid tanh exp log sqrt abs round softplus neg reciprocal".split()
 _BINARY = "add sub mul div max min equal less less_equal greater greater_equal".split()
 _REDUCTIONS = "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_sum_square".split()
-_DEFAULT_ACTIVATIONS = {
-    "lstm": ("sigmoid", "tanh", "tanh"),
-    "gru": ("sigmoid", "tanh"),
-    "rnn": ("tanh",),
-}
 _REDUCIBLE = {"conv", "conv_transpose", "matmul"}
 # What a region is worth having for: everything else is cheaper beside the CPU's own kernels.
-_HEAVY = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul", "lstm", "gru", "rnn"}
+_HEAVY = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul", *ACTIVATIONS}
 
 
 def _floats(node: Node, *values: Value | None) -> str | None:
@@ -220,8 +216,8 @@ def _multiplies_bytes_exactly() -> bool:
 def _recurrent(node: Node) -> str | None:
     attrs = node.attrs
     names = tuple(row[0] for row in attrs["activations"])
-    if names != _DEFAULT_ACTIVATIONS[node.op]:
-        return f"oneDNN's {node.op} has the activations {', '.join(_DEFAULT_ACTIVATIONS[node.op])}"
+    if names != ACTIVATIONS[node.op]:
+        return f"oneDNN's {node.op} has the activations {', '.join(ACTIVATIONS[node.op])}"
     if np.isfinite(attrs.get("clip", np.inf)):
         return "oneDNN's cells do not clip"
     if attrs.get("input_forget"):
@@ -243,7 +239,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("qadd", "quantize", "dequantize"), _bytewise),
     **dict.fromkeys(("reshape", "transpose", "concat", "identity"), _movable),
     **dict.fromkeys(("qconv", "qmatmul"), _quantized),
-    **dict.fromkeys(_DEFAULT_ACTIVATIONS, _recurrent),
+    **dict.fromkeys(ACTIVATIONS, _recurrent),
     "table": _table,
     "pow": _power,
     "prelu": _prelu,
@@ -294,11 +290,9 @@ class Dnnl(Device):
         without_lines(region.graph)
         if region.layout == DENSE_LAYOUT:  # so that the plan is made for that before the first call
             region.nodes[0].attrs["borders"] = "dense"
+        speak_plainly(region.nodes)  # of cells that supports() has found to be oneDNN's own
         reduced = region.options.get("precision") == "bfloat16"
         for node in region.nodes:
-            if node.op in _DEFAULT_ACTIVATIONS:  # which supports() has found to be oneDNN's own
-                for key in ("activations", "clip", "input_forget"):
-                    node.attrs.pop(key, None)
             if reduced and node.op in _REDUCIBLE:
                 node.attrs["precision"] = "bfloat16"
         return region

@@ -13,12 +13,13 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Node, Region, Value
 from tvmrt.ir.custom import copy_graph
+from tvmrt.ir.recurrent import speak_plainly
 
 from .base import Refusal
 from .byte_meanings import BYTES
 from .python_device import PackageDevice
 from .quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
-from .recurrent_to_onnx import CELLS, cell_refusal, speak_plainly
+from .recurrent_to_onnx import CELLS, cell_refusal
 from .region_json import Constants, describe_region
 from .registry import register
 from .to_onnx import FORMS, region_to_onnx

@@ -8,24 +8,19 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Node
+from tvmrt.ir.recurrent import ACTIVATIONS
 
 from .onnx_writer import Form, Writer
 
-# ONNX's operator, how many gates it has, and the functions that it has where nothing is said.
-CELLS = {
-    "lstm": ("LSTM", 4, ("sigmoid", "tanh", "tanh")),
-    "gru": ("GRU", 3, ("sigmoid", "tanh")),
-    "rnn": ("RNN", 1, ("tanh",)),
-}
-# Attributes that say nothing of cells that have a form here, and that no region's text can hold.
-_SILENT = ("activations", "clip", "input_forget")
+# ONNX's operator, and how many gates it has.
+CELLS = {"lstm": ("LSTM", 4), "gru": ("GRU", 3), "rnn": ("RNN", 1)}
 _STATES = {"lstm": 4, "gru": 4, "rnn": 3}  # operands; behind them are peepholes and lengths
 
 
 def cell_refusal(node: Node) -> str | None:
     """Why the cell has no form here; None if it has."""
     attrs = node.attrs
-    functions = CELLS[node.op][2]
+    functions = ACTIVATIONS[node.op]
     if tuple(attrs["activations"]) != tuple((name, None, None) for name in functions):
         return f"{node.op} has other functions than {', '.join(functions)}"
     if np.isfinite(attrs.get("clip", np.inf)) or attrs.get("input_forget"):
@@ -33,13 +28,6 @@ def cell_refusal(node: Node) -> str | None:
     if any(v is not None for v in node.inputs[_STATES[node.op] :]):
         return f"{node.op} has peepholes, or lengths of sequences"
     return None
-
-
-def speak_plainly(nodes: list[Node]) -> None:
-    """Take from cells, in place, what no region's text can hold."""
-    for node in nodes:
-        if node.op in CELLS:
-            node.attrs = {k: v for k, v in node.attrs.items() if k not in _SILENT}
 
 
 def _product(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | None:
@@ -62,7 +50,7 @@ def _product(w: Writer, number: int) -> tuple[str, np.ndarray, np.ndarray] | Non
 
 def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
     """The product is the cell's own in ONNX; of gates that come from elsewhere it is by ones."""
-    name, gates, _functions = CELLS[node["op"]]
+    name, gates = CELLS[node["op"]]
     inputs = [*inputs, "", ""]
     recurrence = node["inputs"][1]
     if recurrence not in w.arrays:

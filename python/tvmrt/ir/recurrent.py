@@ -9,10 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .contract import Contract, Rule, holds
+from .graph import Node
 from .op import Op, register
+
+# The functions of cells of which nothing else is said.
+ACTIVATIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "gru": ("sigmoid", "tanh"), "rnn": ("tanh",)}
 
 _ATTRIBUTES = "reverse: bool, activations: object, clip: float 0.."
 _RESULTS = "y: float32[T B H], last: float32[B H]"
+
+
+def speak_plainly(nodes: Sequence[Node]) -> None:
+    """Take from cells, in place, what says nothing of those that are like all, and that no region's
+    text can hold."""
+    for node in nodes:
+        if node.op in ACTIVATIONS:
+            for key in ("activations", "clip", "input_forget"):
+                node.attrs.pop(key, None)
 
 
 def _functions(count: int) -> Rule:

@@ -26,6 +26,7 @@ from tvmrt.codegen.target import Target
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
 from tvmrt.ir.program import Program
+from tvmrt.ir.recurrent import ACTIVATIONS
 from tvmrt.ir.reduced import BFLOAT16, PRECISION
 from tvmrt.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
 from tvmrt.planner import plan_program
@@ -38,7 +39,6 @@ FEWEST_ROUNDS = 4
 COUNT_BYTES = 8  # before the times of nodes: how many there are
 IN_A_ROW = 3  # runs of a function, of which the first is not counted
 CLOCK = 1e-8  # seconds that a clock tells apart
-ACTIVATIONS = {"lstm": ("sigmoid", "tanh", "tanh"), "rnn": ("tanh",)}
 OPS = {"conv": "qconv", "matmul": "qmatmul"}  # of bytes
 
 
@@ -214,7 +214,7 @@ def _cell(layer: Layer, inputs: list[Value | None]) -> tuple[str, list[Value | N
 
 
 def _cell_attributes(layer: Layer) -> dict[str, object]:
-    names = ACTIVATIONS.get(layer.op, ("sigmoid", "tanh"))
+    names = ACTIVATIONS[layer.op.removesuffix("_linear")]
     attrs: dict[str, object] = {"reverse": False, "clip": inf}
     attrs["activations"] = tuple((name, None, None) for name in names)
     if layer.op == "lstm":
