@@ -60,8 +60,11 @@ class Writer:
         """A constant of integers, by its name."""
         return self.constant(np.array(values, np.int64))
 
-    def add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+    def add(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """A node of one result, by its name; without one it gets a fresh one."""
+        output = output or self.fresh()
         self.add_many(op, inputs, [output], **attributes)
+        return output
 
     def add_many(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any

@@ -32,13 +32,11 @@ def _range(kind: str) -> tuple[int, int]:
 
 def _dequantized(w: Writer, tensor: str, kind: str, scale: float, zero: int) -> str:
     """The floats that a tensor of bytes stands for."""
-    known = w.results.get((tensor, scale, zero))
-    if known is not None:
-        return known
-    output = w.fresh()
-    w.add("DequantizeLinear", [tensor, *_parameters(w, kind, scale, zero)], output)
-    w.results[tensor, scale, zero] = output
-    return output
+    key = (tensor, scale, zero)
+    if key not in w.results:
+        operands = [tensor, *_parameters(w, kind, scale, zero)]
+        w.results[key] = w.add("DequantizeLinear", operands)
+    return w.results[key]
 
 
 def _parameters(w: Writer, kind: str, scale: Any, zero: Any) -> list[str]:
@@ -54,13 +52,11 @@ def _finish(w: Writer, floats: str, attrs: Attrs, scale: float, output: str) -> 
     least, greatest = _range(kind)
     if (attrs["low"], attrs["high"]) != (least, greatest):
         bounds = [(attrs[key] - zero) * scale for key in ("low", "high")]
-        bounded = w.fresh()
         if attrs["low"] == zero and attrs["high"] == greatest:
-            w.add("Relu", [floats], bounded)
+            floats = w.add("Relu", [floats])
         else:
             rows = [w.constant(np.asarray(bound, np.float32)) for bound in bounds]
-            w.add("Clip", [floats, *rows], bounded)
-        floats = bounded
+            floats = w.add("Clip", [floats, *rows])
     w.add("QuantizeLinear", [floats, *_parameters(w, kind, scale, zero)], output)
 
 
@@ -82,9 +78,8 @@ def _weights(w: Writer, node: Mapping, axis: int) -> tuple[str, str]:
     gain = np.broadcast_to(factor, (count,)).astype(np.float64) * _result_scale(w, node)
     scale = (gain / w.scales.get(numbers[0], 1.0)).astype(np.float32)
     zeros = np.broadcast_to(zero, (count,)).astype(weights.dtype)
-    output = w.fresh()
     parts = [w.constant(part) for part in (weights, scale, zeros)]
-    w.add("DequantizeLinear", parts, output, axis=axis)
+    output = w.add("DequantizeLinear", parts, axis=axis)
     if bias is None:
         return output, ""
     sums = np.broadcast_to(bias.reshape(-1), (count,)) * gain
@@ -115,22 +110,18 @@ def _operand(w: Writer, node: Mapping, x: str) -> str:
 def _qconv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     _check_product(w, node)
     weights, bias = _weights(w, node, 0)
-    sums = w.fresh()
     attrs = node["attrs"]
     operands = [_operand(w, node, inputs[0]), weights, *([bias] if bias else [])]
-    w.add("Conv", operands, sums, group=attrs["groups"], **window(attrs))
+    sums = w.add("Conv", operands, group=attrs["groups"], **window(attrs))
     _product_result(w, node, sums, output)
 
 
 def _qmatmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     _check_product(w, node)
     weights, bias = _weights(w, node, 1)
-    sums = w.fresh()
-    w.add("MatMul", [_operand(w, node, inputs[0]), weights], sums)
+    sums = w.add("MatMul", [_operand(w, node, inputs[0]), weights])
     if bias:
-        biased = w.fresh()
-        w.add("Add", [sums, bias], biased)
-        sums = biased
+        sums = w.add("Add", [sums, bias])
     _product_result(w, node, sums, output)
 
 
@@ -141,9 +132,7 @@ def _qmatmul_computed(w: Writer, node: Mapping, inputs: list[str], output: str) 
     scale = factor * _result_scale(w, node) / w.scales.get(node["inputs"][0], 1.0)
     a = _operand(w, node, inputs[0])
     b = _dequantized(w, inputs[1], w.kind(node["inputs"][1]), scale, attrs["w_zero"])
-    product = w.fresh()
-    w.add("MatMul", [a, b], product)
-    _product_result(w, node, product, output)
+    _product_result(w, node, w.add("MatMul", [a, b]), output)
 
 
 def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
@@ -151,8 +140,7 @@ def _pair(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     for name, x, number in zip("ab", inputs, node["inputs"]):
         scale, zero = attrs[f"{name}_scale"], attrs[f"{name}_zero"]
         floats.append(_dequantized(w, x, w.kind(number), scale, zero))
-    result = w.fresh()
-    w.add("Add" if node["op"] == "qadd" else "Mul", floats, result)
+    result = w.add("Add" if node["op"] == "qadd" else "Mul", floats)
     _finish(w, result, attrs, attrs["y_scale"], output)
 
 
@@ -201,12 +189,9 @@ def _table(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     least = _range(kind)[0]
     entries = w.arrays[node["inputs"][1]].view(DTYPES[node["attrs"]["to"]].numpy)
     rows = w.constant(np.roll(entries, least) if least else entries)
-    place = w.fresh()
-    w.add("Cast", [inputs[0]], place, to=6)  # int32
+    place = w.add("Cast", [inputs[0]], to=6)  # int32
     if least:
-        shifted = w.fresh()
-        w.add("Sub", [place, w.constant(np.asarray(least, np.int32))], shifted)
-        place = shifted
+        place = w.add("Sub", [place, w.constant(np.asarray(least, np.int32))])
     w.add("Gather", [rows, place], output)
 
 

@@ -86,10 +86,7 @@ def _cell(w: Writer, node: Mapping, inputs: list[str], _: str) -> None:
 
 
 def _state(w: Writer, name: str, shape: tuple[int, ...]) -> str:
-    if not name:
-        return ""
-    w.add("Reshape", [name, w.numbers(shape)], fresh := w.fresh())
-    return fresh
+    return w.add("Reshape", [name, w.numbers(shape)]) if name else ""
 
 
 CELL_FORMS: dict[str, Form] = dict.fromkeys(CELLS, _cell)
