@@ -48,8 +48,7 @@ def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
     result = product.output
     if operand.data is None or result.shape != node.output.shape or product.guard != node.guard:
         return None
-    row = by_channel(result, operand.data, CHANNEL_AXIS[product.op])
-    return None if row is None else row.astype(np.float64)
+    return wide_row(result, operand.data, CHANNEL_AXIS[product.op])
 
 
 def find_absorber(value: Value, readers: Readers) -> Node | None:
@@ -63,6 +62,12 @@ def find_absorber(value: Value, readers: Readers) -> Node | None:
     if not all(v is None or v.is_constant for v in node.inputs[2:]):
         return None
     return node
+
+
+def wide_row(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
+    """:func:`by_channel` in double precision, of what is known."""
+    row = None if array is None else by_channel(value, array, axis)
+    return None if row is None else row.astype(np.float64)
 
 
 def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:

@@ -106,6 +106,12 @@ def summed(node: Node, w: np.ndarray, x: Channels, which: np.ndarray) -> np.ndar
     return w.sum(axis=2, dtype=np.int64) @ steps
 
 
+def _each(axis: int, still: np.ndarray, number: np.ndarray) -> Flow:
+    """Each channel of one made of that of the first operand."""
+    every = np.arange(len(still))
+    return Flow(Channels(axis, still, number), [Link(0, every, every)])
+
+
 def nothing_known(value: Value, axis: int) -> Channels:
     count = value.shape[axis]
     return Channels(axis, np.zeros(count, bool), np.zeros(count, value.dtype.numpy))
@@ -253,9 +259,7 @@ def _window(node: Node, facts: Facts) -> Flow | None:
         steps, sure = _rounded(steps * at["x_scale"] / at["y_scale"])
         still = still & sure
         number = np.clip(steps + at["y_zero"], at["low"], at["high"])
-    every = np.arange(len(still))
-    number = number.astype(node.output.dtype.numpy)
-    return Flow(Channels(1, still, number), [Link(0, every, every)])
+    return _each(1, still, number.astype(node.output.dtype.numpy))
 
 
 def _fold(node: Node, facts: Facts) -> Flow | None:
@@ -267,8 +271,7 @@ def _fold(node: Node, facts: Facts) -> Flow | None:
     axis = x.axis if node.attrs["keepdims"] else x.axis - sum(a < x.axis for a in axes)
     picks = node.op in ("reduce_max", "reduce_min")
     still = x.still if picks else x.still & (x.number == 0)
-    every = np.arange(len(still))
-    return Flow(Channels(axis, still, x.number), [Link(0, every, every)])
+    return _each(axis, still, x.number)
 
 
 def _pad(node: Node, facts: Facts) -> Flow | None:
@@ -281,16 +284,12 @@ def _pad(node: Node, facts: Facts) -> Flow | None:
         if value is not None and value.data is None:
             return None
         still = still & (x.number == (0 if value is None else value.data.reshape(())))
-    every = np.arange(len(still))
-    return Flow(Channels(x.axis, still, x.number), [Link(0, every, every)])
+    return _each(x.axis, still, x.number)
 
 
 def _transpose(node: Node, facts: Facts) -> Flow | None:
     x = facts.get(node.inputs[0])
-    if x is None:
-        return None
-    axis, every = tuple(node.attrs["perm"]).index(x.axis), np.arange(len(x.still))
-    return Flow(Channels(axis, x.still, x.number), [Link(0, every, every)])
+    return None if x is None else _each(node.attrs["perm"].index(x.axis), x.still, x.number)
 
 
 def _reshape(node: Node, facts: Facts) -> Flow | None:

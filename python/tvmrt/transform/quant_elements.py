@@ -66,15 +66,8 @@ def _operand(value: Value, reader: Node) -> tuple[Value, float, int] | None:
     return q, float(scale.data.reshape(())), int(zero.data.reshape(()))
 
 
-def _result_attrs(node: Node, bounds: Bounds) -> dict:
-    _, scale, zero = node.inputs
-    return {
-        "to": node.output.dtype.name,
-        "y_scale": float(scale.data.reshape(())),
-        "y_zero": int(zero.data.reshape(())),
-        "low": bounds.low,
-        "high": bounds.high,
-    }
+def _result_attrs(bounds: Bounds) -> dict:
+    return {**bounds.attrs(), "y_scale": float(bounds.scale.data.reshape(()))}
 
 
 def _pair(b: Builder, node: Node, readers: Readers) -> Value | None:
@@ -87,16 +80,8 @@ def _pair(b: Builder, node: Node, readers: Readers) -> Value | None:
         return None
     (a, a_scale, a_zero), (c, b_scale, b_zero) = operands
     b.sources = tuple(dict.fromkeys(sources))
-    return b.emit(
-        PAIRS[first.op],
-        [a, c],
-        first.name,
-        a_scale=a_scale,
-        a_zero=a_zero,
-        b_scale=b_scale,
-        b_zero=b_zero,
-        **_result_attrs(node, bounds),
-    )
+    sides = {"a_scale": a_scale, "a_zero": a_zero, "b_scale": b_scale, "b_zero": b_zero}
+    return b.emit(PAIRS[first.op], [a, c], first.name, **sides, **_result_attrs(bounds))
 
 
 def _average(b: Builder, node: Node, readers: Readers) -> Value | None:
@@ -115,7 +100,7 @@ def _average(b: Builder, node: Node, readers: Readers) -> Value | None:
         return None
     x, x_scale, x_zero = operand
     b.sources = tuple(dict.fromkeys(sources))
-    attrs.update(_result_attrs(node, bounds), x_scale=x_scale, x_zero=x_zero)
+    attrs.update(_result_attrs(bounds), x_scale=x_scale, x_zero=x_zero)
     return b.emit("qavg_pool", [x], first.name, **attrs)
 
 
@@ -151,12 +136,8 @@ def _narrow(b: Builder, node: Node, readers: Readers) -> Value | None:
         if other.data is None or other.type.size != 1 or readers.are_several(value):
             continue
         number, attrs = int(other.data.reshape(())), dict(first.attrs)
-        if node.op == "max":
-            attrs["low"] = max(attrs["low"], number)
-            attrs["high"] = max(attrs["high"], number)
-        else:
-            attrs["low"] = min(attrs["low"], number)
-            attrs["high"] = min(attrs["high"], number)
+        bound = max if node.op == "max" else min
+        attrs |= {key: bound(attrs[key], number) for key in ("low", "high")}
         b.sources = tuple(dict.fromkeys((*first.sources, *node.sources)))
         return b.emit(first.op, first.inputs, first.name, **attrs)
     return None

@@ -18,7 +18,7 @@ from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
 from tvmrt.ir.readers import Readers
 from tvmrt.ir.small import unpacked
 
-from .channel_constants import by_channel
+from .channel_constants import wide_row
 from .quant_moves import conversion
 from .rewrite import rewrite
 
@@ -163,12 +163,9 @@ def _sums_fit(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool:
 def _row(value: Value, result: Value, axis: int) -> np.ndarray | None:
     """A constant that broadcasts to the result, as one float64 an output channel."""
     data = value.data
-    if data is None:
-        return None
-    if data.ndim == 1 and axis == 1 and data.size == result.shape[1]:
+    if data is not None and data.ndim == 1 and axis == 1 and data.size == result.shape[1]:
         return data.astype(np.float64)
-    row = by_channel(result, data, axis)
-    return None if row is None else row.astype(np.float64)
+    return wide_row(result, data, axis)
 
 
 def _whole_bias(bias: Value, scale: np.ndarray, axis: int, result: Value):
@@ -233,7 +230,7 @@ def _bias(b: Builder, node: Node, readers: Readers) -> Value | None:
             continue
         if product.op == COMPUTED:
             return None
-        row = _row_of_sum(other, product)
+        row = wide_row(product.output, other.data, RESULT_AXIS[product.op])
         whole = None if row is None else _with_bias(product, row)
         if whole is not None:
             b.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
@@ -242,20 +239,18 @@ def _bias(b: Builder, node: Node, readers: Readers) -> Value | None:
     return None
 
 
-def _row_of_sum(value: Value, product: Node) -> np.ndarray | None:
-    data = value.data
-    if data is None:
-        return None
-    row = by_channel(product.output, data, RESULT_AXIS[product.op])
-    return None if row is None else row.astype(np.float64)
-
-
 class Bounds:
     """Bounds of a quantised result."""
 
     def __init__(self, quantize: Node) -> None:
+        self.to = quantize.output.dtype
         _, self.scale, self.zero = quantize.inputs
-        self.low, self.high = storage_range(quantize.output.dtype)
+        self.low, self.high = storage_range(self.to)
+
+    def attrs(self) -> dict:
+        """What a kernel that gives the result is told of it, but for its scale."""
+        zero = int(self.zero.data.reshape(()))
+        return {"to": self.to.name, "y_zero": zero, "low": self.low, "high": self.high}
 
     def take(self, node: Node, value: Value) -> bool:
         """Relu, or max or min with one number, applied to ``value``."""
@@ -278,13 +273,11 @@ class Bounds:
     # The bounds are met from the last to the first: later ones win.
 
     def _at_least(self, number: float) -> bool:
-        step = self._step(number)
-        self.low = min(max(self.low, step), self.high)
+        self.low = min(max(self.low, self._step(number)), self.high)
         return True
 
     def _at_most(self, number: float) -> bool:
-        step = self._step(number)
-        self.high = max(min(self.high, step), self.low)
+        self.high = max(min(self.high, self._step(number)), self.low)
         return True
 
 
@@ -311,13 +304,7 @@ def _result(b: Builder, node: Node, readers: Readers) -> Value | None:
             return None
         rest[0] = b.const(whole, f"{product.name}_bias")
     b.sources = tuple(dict.fromkeys((*product.sources, *sources)))
-    attrs = {
-        **product.attrs,
-        "to": node.output.dtype.name,
-        "y_zero": int(node.inputs[2].data.reshape(())),
-        "low": bounds.low,
-        "high": bounds.high,
-    }
+    attrs = {**product.attrs, **bounds.attrs()}
     inputs = [*product.inputs[:2], b.const(scale, f"{product.name}_scale"), *rest]
     return b.emit(product.op, inputs, product.name, **attrs)
 
@@ -356,4 +343,4 @@ def _added(node: Node, value: Value) -> np.ndarray | None:
     others = [v for v in node.inputs if v is not value]
     if product is None or product.op == COMPUTED or not others:
         return None
-    return _row_of_sum(others[0], product)
+    return wide_row(product.output, others[0].data, RESULT_AXIS[product.op])

@@ -108,13 +108,9 @@ def _reduce(b: Builder, node: Node) -> Value | None:
 
 
 def _concat(b: Builder, node: Node) -> Value | None:
-    """A concatenation of concatenations along one axis is one."""
+    """Parts without elements add nothing."""
     axis = node.attrs["axis"]
-    parts: list[Value] = []
-    for value in node.inputs:
-        if value.shape[axis] == 0:
-            continue
-        parts.append(value)
+    parts = [value for value in node.inputs if value.shape[axis] != 0]
     if len(parts) == 1:
         return parts[0]
     return None if len(parts) == len(node.inputs) else b.emit("concat", parts, node.name, axis=axis)
@@ -222,9 +218,5 @@ _RULES = {
     "div": _div,
     "pow": _pow,
     **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _product),
-    "reduce_sum": _reduce,
-    "reduce_mean": _reduce,
-    "reduce_max": _reduce,
-    "reduce_min": _reduce,
-    "reduce_prod": _reduce,
+    **{f"reduce_{how}": _reduce for how in ("sum", "mean", "max", "min", "prod")},
 }
