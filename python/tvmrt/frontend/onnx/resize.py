@@ -18,7 +18,7 @@ from . import run_places, run_resize
 from .arithmetic import Numbers
 from .context import NodeContext
 from .registry import onnx_op
-from .resize_modes import Mode
+from .run_resize import Mode
 from .supposed import is_given
 
 MAX_DIVISOR, MAX_TRIED = 1024, 1 << 16  # of factors of open axes
@@ -170,8 +170,8 @@ def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None
     return ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
 
 
-def _computed(ctx: NodeContext, x: Value, row: Axis, mode: Mode, outside: float) -> Value:
-    """Along an open axis: the run computes which elements are taken, and with which weights."""
+def _in_numbers(ctx: NodeContext, row: Axis) -> run_resize.RunAxis:
+    """The axis as formulas take it."""
 
     def number(value: float) -> Numbers:
         return Numbers(ctx, ctx.const(np.float32(value)))
@@ -180,10 +180,8 @@ def _computed(ctx: NodeContext, x: Value, row: Axis, mode: Mode, outside: float)
         scale = number(1) * row.out / (number(1) * row.extent)
     else:
         scale = number(row.scale)
-    along = run_resize.RunAxis(
-        row.axis, row.extent, row.out, scale, number(row.start), number(row.end)
-    )
-    return run_resize.resized(ctx, x, [along], mode, outside)
+    ends = number(row.start), number(row.end)
+    return run_resize.RunAxis(row.axis, row.extent, row.out, scale, *ends)
 
 
 _ROUND = ("round_prefer_floor", "round_prefer_ceil")
@@ -227,13 +225,20 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
     for row in chosen:
         if row.out != row.extent:
             found = _repeated(ctx, x, row, mode)
-            x = _computed(ctx, x, row, mode, outside) if found is None else found
+            if found is None:
+                # the run computes which elements are taken, and with which weights
+                found = run_resize.resized(ctx, x, [_in_numbers(ctx, row)], mode, outside)
+            x = found
     rows = [row for row in rows if row not in chosen]
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
-    positions = [source_positions(ctx, row, mode.coordinates) for row in rows]
+    # of numbers that are known: what is computed of them is, too
+    known = [_in_numbers(ctx, row) for row in rows]
+    found = [run_resize.source_positions(row, mode.coordinates) for row in known]
+    positions = [each.value.data for each in found]
     if mode.interpolation == "nearest":
-        y = _pick(ctx, x, rows, positions, mode)
+        places = [run_resize.nearest_places(p, row, mode) for p, row in zip(found, known)]
+        y = _pick(ctx, x, rows, [each.value.data.astype(np.int32) for each in places])
     elif mode.interpolation in ("linear", "cubic"):
         y = _blend(ctx, x, rows, positions, mode)
     else:
@@ -243,59 +248,13 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
     return y
 
 
-def source_positions(ctx: NodeContext, row: Axis, coordinates: str) -> np.ndarray:
-    """The place in the input of each output element, in float32 as runtimes compute it."""
-    one, half = np.float32(1), np.float32(0.5)
-    ctx.table_size(row.out, "a resized axis", MAX_TAPS)
-    at = np.arange(row.out, dtype=np.float32)
-    extent, scale = np.float32(row.extent), row.scale
-    if coordinates == "asymmetric":
-        return at / scale
-    if coordinates == "half_pixel":
-        return (at + half) / scale - half
-    if coordinates == "pytorch_half_pixel":
-        return (at + half) / scale - half if row.out > 1 else at * 0
-    if coordinates == "tf_half_pixel_for_nn":
-        return (at + half) / scale
-    if coordinates == "align_corners":
-        return at * (extent - one) / np.float32(row.out - 1) if row.out > 1 else at * 0
-    if coordinates == "half_pixel_symmetric":
-        adjustment = np.float32(row.out) / (scale * extent)
-        return extent / 2 * (one - adjustment) + (at + half) / scale - half
-    if coordinates == "tf_crop_and_resize":
-        start, end = np.float32(row.start), np.float32(row.end)
-        if row.out > 1:
-            step = (end - start) * (extent - one) / np.float32(row.out - 1)
-            return start * (extent - one) + at * step
-        return half * (start + end) * (extent - one) + at * 0
-    raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
-
-
-def nearest_places(position: np.ndarray, row: Axis, rule: str) -> np.ndarray:
-    """Which input element each position takes."""
-    if rule == "round_prefer_floor":
-        places = np.ceil(position - np.float32(0.5))
-    elif rule == "round_prefer_ceil":
-        places = np.floor(position + np.float32(0.5))
-    elif rule == "floor":
-        places = np.floor(position)
-    elif rule == "ceil":
-        places = np.ceil(position)
-    elif rule == "simple":
-        places = np.ceil(position) if row.scale < 1 else np.floor(position)
-    else:
-        raise ValueError(f"nearest_mode {rule} is not known")
-    return np.clip(places, 0, row.extent - 1).astype(np.int32)
-
-
-def _pick(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
-    axes, tables = [], []
-    for row, position in sorted(zip(rows, positions), key=lambda pair: pair[0].axis):
-        places = nearest_places(position, row, mode.nearest)
+def _pick(ctx: NodeContext, x: Value, rows: Sequence[Axis], tables: Sequence[np.ndarray]) -> Value:
+    axes, picked = [], []
+    for row, places in sorted(zip(rows, tables), key=lambda pair: pair[0].axis):
         if row.out != row.extent or not np.array_equal(places, np.arange(row.extent)):
             axes.append(row.axis)
-            tables.append(ctx.const(places))
-    return ctx.emit("pick", [x, *tables], axes=tuple(axes)) if axes else x
+            picked.append(ctx.const(places))
+    return ctx.emit("pick", [x, *picked], axes=tuple(axes)) if axes else x
 
 
 def _blend(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:

@@ -15,11 +15,22 @@ from tvmrt.ir.extent import Extent, Whole, least, most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
-from .resize_modes import Mode
 from .run_places import FAR
 
 MOST_REACH = 32  # elements to either side that are blended, each a step of the network
 MOST_TRIED = 1 << 16
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How places are found and blended."""
+
+    interpolation: str
+    coordinates: str
+    nearest: str = "round_prefer_floor"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +76,9 @@ def resized(
     """x resampled along the axes."""
     if any(most(row.extent) == 0 for row in rows):
         raise ValueError(f"{x.type} is not resized by operands of the run")
-    positions = [_positions(row, mode.coordinates) for row in rows]
+    positions = [source_positions(row, mode.coordinates) for row in rows]
     if mode.interpolation == "nearest":
-        places = {row.axis: _nearest(p, row, mode) for row, p in zip(rows, positions)}
+        places = {row.axis: nearest_places(p, row, mode) for row, p in zip(rows, positions)}
         y = _taken(ctx, x, places)
     elif mode.interpolation in ("linear", "cubic"):
         y = x if x.dtype.is_float else ctx.cast(x, "float32")
@@ -88,7 +99,7 @@ def _column(row: RunAxis, rank: int) -> list[int]:
     return [row.out if d == row.axis else 1 for d in range(rank)]
 
 
-def _positions(row: RunAxis, coordinates: str) -> Numbers:
+def source_positions(row: RunAxis, coordinates: str) -> Numbers:
     """The place in the input of each element of the result, in float32 as runtimes compute it."""
     ctx, scale = row.scale.ctx, row.scale
     ctx.table_size(most(row.out), "a resized axis", 8)
@@ -116,7 +127,7 @@ def _positions(row: RunAxis, coordinates: str) -> Numbers:
     raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
 
 
-def _nearest(position: Numbers, row: RunAxis, mode: Mode) -> Numbers:
+def nearest_places(position: Numbers, row: RunAxis, mode: Mode) -> Numbers:
     """Which element each position takes."""
     rules = {
         "round_prefer_floor": lambda: (position - 0.5).apply("ceil"),
