@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tvmrt.frontend.onnx.microsoft import domain, refused
+from tvmrt.frontend.onnx import refused
+from tvmrt.frontend.onnx.microsoft import domain
 
 HEAD = """# The operators of `com.microsoft`
 
@@ -62,7 +63,9 @@ def page() -> str:
         attributes = "<br>".join(_code(a.line) for a in row.attributes.values())
         lines.append(f"| `{name}` | {operands} | {attributes} |")
     others = ["| operator | why |", "|---|---|"]
-    others += [f"| `{name}` | {why} |" for name, why in sorted(refused.REASONS.items())]
+    others += [
+        f"| `{name}` | {why} |" for name, why in sorted(refused.REASONS[domain.MICROSOFT].items())
+    ]
     parts = [
         HEAD.rstrip(),
         "\n".join(lines),
