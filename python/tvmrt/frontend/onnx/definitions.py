@@ -56,6 +56,18 @@ def definition_of(op: str, opset: int, domain: str) -> defs.OpSchema | None:
         return None
 
 
+def rule_of(rules: Sequence, index: int) -> defs.OpSchema.FormalParameter | None:
+    """What a definition says of an operand by position; the last may be repeated. None of an
+    operator without operands that was given some: it is refused when it is imported."""
+    return rules[min(index, len(rules) - 1)] if rules else None
+
+
+def type_rule(rules: Sequence, index: int) -> str | None:
+    """The type of an operand by position, as the definition names it."""
+    rule = rule_of(rules, index)
+    return None if rule is None else rule.type_str
+
+
 def check_node(node: onnx.NodeProto, opset: int) -> None:
     """Raise ValueError if a node has other attributes, or another number of inputs or outputs,
     than its operator."""
@@ -147,7 +159,7 @@ def check_inputs(
     variables = {constraint.type_param_str for constraint in definition.type_constraints}
     bound: dict[str, tuple[str, Value]] = {}
     for i, value in enumerate(inputs):
-        rule = definition.inputs[min(i, len(definition.inputs) - 1)]  # the last may be repeated
+        rule = rule_of(definition.inputs, i)
         if value is None:
             continue
         kind = packed(value) or value.dtype.name

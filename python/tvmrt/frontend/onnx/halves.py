@@ -16,7 +16,7 @@ import onnx
 from tvmrt.ir import DTYPES, Builder, Value
 from tvmrt.ir.small import WIDER
 
-from .definitions import definition_of
+from .definitions import definition_of, type_rule
 
 HALF = ("float16", "bfloat16")
 # The element types that tensors of others have here.
@@ -75,15 +75,9 @@ def result_halves(
         if definition is None:
             kind = next(k for k in kinds if k)
         else:
-            rules = [_rule(definition.inputs, j) for j in range(len(kinds))]
-            wanted = _rule(definition.outputs, i)
+            rules = [type_rule(definition.inputs, j) for j in range(len(kinds))]
+            wanted = type_rule(definition.outputs, i)
             kind = next((k for k, rule in zip(kinds, rules) if k and rule == wanted), None)
         if kind is not None and CARRIERS[kind] == value.dtype.name:
             found[value] = kind
     return found
-
-
-def _rule(rules: Sequence[onnx.defs.OpSchema.FormalParameter], index: int) -> str | None:
-    """The type of an operand by position, as the definition names it; the last may be repeated.
-    None of an operator without operands that was given some: it is refused when it is imported."""
-    return rules[min(index, len(rules) - 1)].type_str if rules else None

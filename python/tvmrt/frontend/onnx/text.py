@@ -15,11 +15,11 @@ import onnx
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value, broadcast, constant
-from tvmrt.ir.extent import most
+from tvmrt.ir.extent import Whole, most
 
 from . import regex
 from .context import NodeContext
-from .definitions import definition_of
+from .definitions import definition_of, rule_of, type_rule
 from .halves import HALF
 from .names import LOOKS_UP
 from .registry import onnx_op
@@ -120,9 +120,9 @@ class Texts(set):
         definition = definition_of(node.op_type, opset, node.domain)
         if definition is None:
             return
-        held = {_rule(definition.inputs, i) for i in self.among(inputs)}
+        held = {type_rule(definition.inputs, i) for i in self.among(inputs)}
         for i, value in enumerate(outputs):
-            if isinstance(value, Value) and _rule(definition.outputs, i) in held:
+            if isinstance(value, Value) and type_rule(definition.outputs, i) in held:
                 self.add(value)
 
 
@@ -138,24 +138,11 @@ def _serves(node: onnx.NodeProto, definition: onnx.defs.OpSchema | None, index: 
     numbers that stand for them cannot be sorted, summed up or held against 0."""
     if node.domain == "com.microsoft":
         return node.op_type == "Tokenizer"
-    if definition is None or _STRING not in _types(definition.inputs, index):
+    rule = None if definition is None else rule_of(definition.inputs, index)
+    if rule is None or _STRING not in rule.types:
         return False
     reductions = [a.s for a in node.attribute if a.name == "reduction"]
     return node.op_type in _SERVED and reductions in ([], [b"none"])
-
-
-def _formal(rules: Sequence, index: int):
-    return rules[min(index, len(rules) - 1)] if rules else None
-
-
-def _types(rules: Sequence, index: int) -> frozenset[str]:
-    formal = _formal(rules, index)
-    return frozenset(formal.types if formal is not None else ())
-
-
-def _rule(rules: Sequence, index: int) -> str | None:
-    formal = _formal(rules, index)
-    return None if formal is None else formal.type_str
 
 
 def _check_plain(texts: Sequence[str]) -> None:
@@ -198,6 +185,15 @@ def regex_full_match(ctx: NodeContext) -> Value:
     return ctx.emit("text_match", [_operand(ctx, 0), ctx.const(classes), ctx.const(table)])
 
 
+def _most_of(ctx: NodeContext, counts: Value, limit: int, what: str) -> Whole:
+    """The greatest of the counts, which no run may have above the limit."""
+    if not most(counts.type.size):
+        return 0
+    flat = ctx.reshape(counts, (counts.type.size,))
+    widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
+    return ctx.found(widest, 0, limit, what)
+
+
 @onnx_op("StringSplit")
 def string_split(ctx: NodeContext) -> list[Value]:
     x, delimiter = _operand(ctx, 0), ctx.attr("delimiter") or ""
@@ -206,11 +202,7 @@ def string_split(ctx: NodeContext) -> list[Value]:
     limit = min(int(cuts) + 1, MOST_PARTS) if cuts is not None and cuts >= 0 else None
     parts = limit or 1 << 30
     counts = ctx.emit("text_parts", [x], delimiter=delimiter, most=parts)
-    width = 0
-    if most(x.type.size):
-        flat = ctx.reshape(counts, (x.type.size,))
-        widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
-        width = ctx.found(widest, 0, limit or MOST_PARTS, "parts of a string")
+    width = _most_of(ctx, counts, limit or MOST_PARTS, "parts of a string")
     y = _made(ctx, "text_split", x, delimiter=delimiter, most=parts, width=width)
     return [y, counts]
 
@@ -224,12 +216,8 @@ def tokenizer(ctx: NodeContext) -> Value:
     pad, least = ctx.attr("pad_value", ""), max(ctx.attr("mincharnum", 1), 1)
     _check_plain([pad])
     automaton = [ctx.const(table) for table in regex.searching(pattern)]
-    width = 0
-    if most(x.type.size):
-        counts = ctx.emit("text_tokens_count", [x, *automaton], least=least)
-        flat = ctx.reshape(counts, (x.type.size,))
-        widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
-        width = ctx.found(widest, 0, MOST_TOKENS, "tokens of a string")
+    counts = ctx.emit("text_tokens_count", [x, *automaton], least=least)
+    width = _most_of(ctx, counts, MOST_TOKENS, "tokens of a string")
     return _made(ctx, "text_tokens", x, *automaton, least=least, width=width, pad=pad)
 
 
