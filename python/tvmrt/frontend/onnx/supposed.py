@@ -7,7 +7,8 @@ values give one shape and not one result, the node is imported for each of them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import combinations, product
 from math import prod
 from typing import TYPE_CHECKING
@@ -179,9 +180,7 @@ def _among(ctx: NodeContext, index: int, value: Value, lists: Sequence) -> np.nd
         return None
     found = Numbers.whole(ctx, value).reshape(value.type.size)
     same = [found.equals(n).cast("int64").fold("reduce_min").equals(1) for n in lists]
-    right = same[0]
-    for other in same[1:]:
-        right = right.either(other)
+    right = reduce(Numbers.either, same)
     text = " or ".join(map(_as_text, lists))
     require(right.cast("int64").reshape(1), [1], value, _names(ctx, index), text)
     arrays = [np.asarray(n, np.int64).reshape(value.shape) for n in lists]
@@ -224,23 +223,15 @@ def _chosen(
     named = flat.reshape(value.type.size, 1).equals(np.arange(rank)[None])
     bits = named.fold("reduce_max").choose(Numbers(ctx, ctx.const(2 ** np.arange(rank))), 0)
     code = bits.fold("reduce_sum")
-    holds = [_is_one_of(code, [sum(2**a for a in axes) for axes in group]) for group in groups]
-    right = holds[0]
-    for other in holds[1:]:
-        right = right.either(other)
+    codes = [[sum(2**a for a in axes) for axes in group] for group in groups]
+    holds = [reduce(Numbers.either, (code.equals(n) for n in group)) for group in codes]
+    right = reduce(Numbers.either, holds)
     text = " or ".join(_as_text(axes) for group in groups for axes in group)
     require(right.cast("int64"), [1], value, _names(ctx, index), text)
     arrays = [np.asarray(group[0], np.int64).reshape(value.shape) for group in groups]
     if len(groups) == 1:
         return arrays[0]
     raise Several(index, arrays, [h.value for h in holds])
-
-
-def _is_one_of(code: Numbers, codes: Sequence[int]) -> Numbers:
-    right = code.equals(codes[0])
-    for other in codes[1:]:
-        right = right.either(code.equals(other))
-    return right
 
 
 def _folds(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
@@ -363,6 +354,7 @@ _REDUCTIONS = (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
 )  # fmt: skip
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
 _CALLED = {
     ("AffineGrid", 1): "size", ("CenterCropPad", 1): "shape", ("Col2Im", 1): "image_shape",
     ("Col2Im", 2): "block_shape", ("ConstantOfShape", 0): "input", ("CumProd", 1): "axis",
@@ -373,14 +365,9 @@ _CALLED = {
 }  # fmt: skip
 
 
-def _windows() -> Iterator[tuple]:
-    for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
-        yield (op, 0), _by_shape(lambda ctx, y: y)
-
-
 _RULES: dict[tuple[str, int], Callable] = {
     **{(op, 1): _axes(_folds, _longer) for op in _REDUCTIONS},
-    **dict(_windows()),
+    **{(op, 0): _by_shape(lambda ctx, y: y) for op in _WINDOWS},
     ("AffineGrid", 1): _by_shape(lambda ctx, y: [y[0], None, *y[1:-1]]),
     ("CenterCropPad", 1): _by_shape(lambda ctx, y: [y[a] for a in ctx.attr("axes", range(len(y)))]),
     ("Col2Im", 1): _by_shape(lambda ctx, y: y[2:]),

@@ -8,6 +8,7 @@ is what it must be; runs are held to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -174,10 +175,7 @@ def _solved(first: np.ndarray, second: np.ndarray, shapes: list, declared: list)
 def held(importer: GraphImporter, value: Value, known: np.ndarray) -> Value:
     """An input as the numbers that it must be; a run in which it is not ends with an error."""
     builder, name = importer.builder, value.name
-
-    def emit(op: str, inputs: Sequence[Value], **attrs: object) -> Value:
-        return builder.emit(op, inputs, name, **attrs)
-
+    emit = partial(builder.emit, name=name)
     flat = emit("reshape", [value], shape=(known.size,))
     flat = flat if flat.dtype.name == "int64" else emit("cast", [flat], to="int64")
     numbers = known.reshape(-1).tolist()
