@@ -30,17 +30,6 @@ def elements_of(value: Value | None, known: Mapping[Value, Elements]) -> Element
     return np.asarray(value.data.tolist(), object)
 
 
-def whole_numbers(ctx: Any, array: Elements, dtype: str) -> Value:
-    """A tensor of integers from integers and extents; ``ctx`` is the operator's."""
-    elements = array.reshape(-1).tolist()
-    if not any(isinstance(n, Extent) for n in elements):
-        return ctx.const(array.astype(dtype))
-    value = ctx.emit("extents", [], values=tuple(elements), shape=array.shape)
-    value = ctx.cast(value, dtype)
-    ctx.importer.extents[value] = array
-    return value
-
-
 def followed(rule: Callable, ctx: Any, operands: list) -> list[Elements] | None:
     """The results that a rule makes of operands; None where only the run knows them."""
     try:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole, exact_quotient, largest, most, smallest, symbols_of
 from tvmrt.ir.rounding import ceil_div
+
+
+def plain_window(rank: int, **others: Any) -> dict:
+    """A window that goes on element by element without padding, but for ``others``."""
+    ones, zeros = (1,) * rank, (0,) * rank
+    plain = {"strides": ones, "dilations": ones, "pads_before": zeros, "pads_after": zeros}
+    return {**plain, **others}
 
 
 def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:

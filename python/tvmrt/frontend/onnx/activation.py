@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import pi, prod, sqrt
-
-import numpy as np
+from typing import NamedTuple
 
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
@@ -21,16 +21,12 @@ def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
     return x if amount == 0.0 else ctx.emit("add", [x, ctx.like(amount, x)])
 
 
-@onnx_op("LeakyRelu")
-def leaky_relu(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    return ctx.emit("prelu", [x, ctx.like(ctx.attr("alpha", 0.01), x)])
+def leaky_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    return ctx.emit("prelu", [x, ctx.like(alpha, x)])
 
 
-@onnx_op("ThresholdedRelu")
-def thresholded_relu(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    above = ctx.emit("greater", [x, ctx.like(ctx.attr("alpha", 1.0), x)])
+def thresholded_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    above = ctx.emit("greater", [x, ctx.like(alpha, x)])
     return ctx.emit("where", [above, x, ctx.like(0, x)])
 
 
@@ -42,48 +38,48 @@ def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.
     return ctx.emit("where", [positive, x, curve])
 
 
-@onnx_op("Elu")
-def elu(ctx: NodeContext) -> Value:
-    return exponential_unit(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
-
-
-@onnx_op("Celu")
-def celu(ctx: NodeContext) -> Value:
-    alpha = ctx.attr("alpha", 1.0)
-    return exponential_unit(ctx, ctx.required(0), alpha, alpha)
-
-
-@onnx_op("Selu")
-def selu(ctx: NodeContext) -> Value:
-    gamma = ctx.attr("gamma", _SELU_GAMMA)
-    unit = exponential_unit(ctx, ctx.required(0), ctx.attr("alpha", _SELU_ALPHA))
-    return scaled(ctx, unit, gamma)
+def selu(ctx: NodeContext, x: Value, alpha: float, gamma: float) -> Value:
+    return scaled(ctx, exponential_unit(ctx, x, alpha), gamma)
 
 
 def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
     """alpha * x + beta, held between 0 and 1."""
     line = _shifted(ctx, scaled(ctx, x, alpha), beta)
-    line = ctx.emit("max", [line, ctx.like(0, x)])
-    return ctx.emit("min", [line, ctx.like(1, x)])
+    return ctx.clamp(line, 0, 1)
 
 
-@onnx_op("HardSigmoid")
-def hard_sigmoid(ctx: NodeContext) -> Value:
-    return hard_gate(ctx, ctx.required(0), ctx.attr("alpha", 0.2), ctx.attr("beta", 0.5))
+def hard_swish(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
+    return ctx.emit("mul", [x, hard_gate(ctx, x, alpha, beta)])
 
 
-@onnx_op("HardSwish")
-def hard_swish(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    # an attribute in the specification's own function, which float64 meets in 32 bits
-    sixth = float(np.float32(1 / 6))
-    return ctx.emit("mul", [x, hard_gate(ctx, x, sixth, 0.5)])
-
-
-@onnx_op("Softsign")
-def softsign(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
+def softsign(ctx: NodeContext, x: Value) -> Value:
     return ctx.emit("div", [x, _shifted(ctx, ctx.emit("abs", [x]), 1.0)])
+
+
+class Curve(NamedTuple):
+    """A function of a tensor, and the numbers that a node may give it, with their defaults."""
+
+    of: Callable[..., Value]
+    numbers: Mapping[str, float]
+
+
+CURVES = {
+    "Celu": Curve(lambda ctx, x, alpha: exponential_unit(ctx, x, alpha, alpha), {"alpha": 1.0}),
+    "Elu": Curve(exponential_unit, {"alpha": 1.0}),
+    "HardSigmoid": Curve(hard_gate, {"alpha": 0.2, "beta": 0.5}),
+    # attributes in the specification's own function, so that float64 meets the sixth in 32 bits
+    "HardSwish": Curve(hard_swish, {"alpha": 1 / 6, "beta": 0.5}),
+    "LeakyRelu": Curve(leaky_relu, {"alpha": 0.01}),
+    "Selu": Curve(selu, {"alpha": _SELU_ALPHA, "gamma": _SELU_GAMMA}),
+    "Softsign": Curve(softsign, {}),
+    "ThresholdedRelu": Curve(thresholded_relu, {"alpha": 1.0}),
+}
+
+
+@onnx_op(*CURVES)
+def curve(ctx: NodeContext) -> Value:
+    of, numbers = CURVES[ctx.op]
+    return of(ctx, ctx.required(0), **{name: ctx.attr(name, n) for name, n in numbers.items()})
 
 
 @onnx_op("Mish")
@@ -108,19 +104,23 @@ def swiglu(ctx: NodeContext) -> Value:
     return ctx.emit("mul", [gate, ctx.required(1)])
 
 
-@onnx_op("Gelu")
-def gelu(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    mode = ctx.attr("approximate", "none")
-    if mode == "tanh":
+def gelu_of(ctx: NodeContext, x: Value, tanh: bool = False) -> Value:
+    """x / 2 * (1 + erf(x / sqrt(2))), or the same by a hyperbolic tangent."""
+    if tanh:
         cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
         inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
         curve = ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))])
-    elif mode == "none":
-        curve = ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))])
     else:
-        raise ValueError(f"approximate is {mode}; none or tanh expected")
+        curve = ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))])
     return ctx.emit("mul", [scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
+
+
+@onnx_op("Gelu")
+def gelu(ctx: NodeContext) -> Value:
+    mode = ctx.attr("approximate", "none")
+    if mode not in ("none", "tanh"):
+        raise ValueError(f"approximate is {mode}; none or tanh expected")
+    return gelu_of(ctx, ctx.required(0), mode == "tanh")
 
 
 @onnx_op("Shrink")

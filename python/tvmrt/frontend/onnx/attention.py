@@ -163,14 +163,7 @@ def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
     missing = length - mask.shape[-1]
     if missing <= 0 or mask.shape[-1] == 1:
         return mask
-    rank = len(mask.shape)
-    return ctx.emit(
-        "pad",
-        [mask, ctx.like(-np.inf, mask)],
-        before=(0,) * rank,
-        after=(*[0] * (rank - 1), missing),
-        mode="constant",
-    )
+    return ctx.filled_up(mask, -1, missing, ctx.like(-np.inf, mask))
 
 
 def ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
@@ -219,7 +212,7 @@ def turned(
         parts = [ctx.reshape(ctx.emit("concat", pairs, axis=4), turning.shape)]
     if rest:
         parts.append(ctx.slice_axis(x, 3, width, rest))
-    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=3)
+    return ctx.joined(parts, 3)
 
 
 def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]) -> Value:
@@ -256,10 +249,9 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
     results = []
     for t in range(steps):
         state = _next_state(ctx, state, key, value, decay, rate, t)
-        now = ctx.reshape(ctx.slice_axis(query, 3, t, 1), (*query.shape[:3], width))
-        result = product(ctx, now, state)
+        result = product(ctx, ctx.element(query, 3, t), state)
         results.append(ctx.reshape(result, (batch, 1, query_heads * value.shape[3])))
-    return [results[0] if steps == 1 else ctx.emit("concat", results, axis=1), state]
+    return [ctx.joined(results, 1), state]
 
 
 def _next_state(

@@ -7,6 +7,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import NodeContext
+from .control import both
 from .registry import Importer
 from .supposed import Several
 
@@ -24,23 +25,14 @@ def _of_all(importer: Importer, ctx: NodeContext, choice: Several) -> list[Value
     outer, found = ctx.builder.guard, []
     for value, chosen in zip(choice.values, choice.chosen):
         ctx.supposed[choice.index] = value
-        ctx.builder.guard = (_within(ctx, outer, chosen), True)
+        ctx.builder.guard = None
+        ctx.builder.guard = (both(ctx, outer, chosen), True)
         try:
             found.append(run_importer(importer, ctx))
         finally:
             ctx.builder.guard = outer
             del ctx.supposed[choice.index]
     return [_merged(ctx, choice.chosen, results) for results in zip(*found)]
-
-
-def _within(ctx: NodeContext, outer: tuple[Value, bool] | None, chosen: Value) -> Value:
-    """The condition of a candidate, and that of the branch around it."""
-    if outer is None:
-        return chosen
-    value, wanted = outer
-    ctx.builder.guard = None
-    around = value if wanted else ctx.emit("logical_not", [value])
-    return ctx.emit("logical_and", [around, chosen])
 
 
 def _merged(

@@ -10,8 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.compositions import Compositions
-from tvmrt.frontend.extents import whole_numbers
+from tvmrt.frontend.context import OperatorContext
 from tvmrt.ir import Builder, Value, limits
 from tvmrt.ir.extent import Whole, as_extent, most, symbols_of
 from tvmrt.ir.small import WIDER
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
     from .importer import GraphImporter
 
 
-class NodeContext(Compositions):
+class NodeContext(OperatorContext):
     """One node during import. Missing optional inputs are None; missing attributes a default."""
+
+    OPERAND = "input"
 
     def __init__(
         self,
@@ -35,29 +36,15 @@ class NodeContext(Compositions):
         builder: Builder,
         importer: GraphImporter,
     ) -> None:
+        super().__init__(importer, builder, name, inputs)
         self.node = node
-        self.name = name
-        self.inputs = inputs
         self.opset = opset
-        self.builder = builder
-        self.importer = importer
         self.supposed: dict[int, np.ndarray] = {}  # operands of the run that one import is for
         self._attrs = {a.name: a for a in node.attribute}
 
     @property
     def op(self) -> str:
         return self.node.op_type
-
-    def input(self, index: int) -> Value | None:
-        """Input by position, None when it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def required(self, index: int) -> Value:
-        """Input by position, which must be there."""
-        value = self.input(index)
-        if value is None:
-            raise ValueError(f"input {index} is missing")
-        return value
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Attribute as a Python value: int, float, str, list, or numpy array for tensors. A default
@@ -112,15 +99,6 @@ class NodeContext(Compositions):
             return None
         return [as_extent(v) for v in np.asarray(data).reshape(-1)]
 
-    def whole_numbers(self, array: np.ndarray, dtype: str = "int64") -> Value:
-        """A tensor of integers from integers and extents."""
-        return whole_numbers(self, array, dtype)
-
-    def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
-        """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
-        beyond them the run ends with an error that names ``what``."""
-        return self.importer.dims.found(self.emit, number, low, high, self.name, what)
-
     def counted(
         self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"
     ) -> Value:
@@ -139,14 +117,6 @@ class NodeContext(Compositions):
         if not all(isinstance(v, int) for v in values):
             raise ValueError(f"{name} must be whole numbers, not {value}")
         return list(values)
-
-    def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
-        """Add an IR node with one output, named after this node."""
-        return self.builder.emit(op, inputs, self.name, **attrs)
-
-    def emit_many(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> list[Value]:
-        """Add an IR node, named after this node; all its outputs."""
-        return self.builder.emit_many(op, inputs, self.name, **attrs)
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """A constant named after this node."""

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.frontend.shapes import plain_window
 from tvmrt.ir import Value
 from tvmrt.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.ir.rounding import ceil_div
@@ -145,7 +146,7 @@ def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attr
         for i, (t, d, s, n) in enumerate(zip(tap, attrs["dilations"], attrs["strides"], extents)):
             part = ctx.slice_axis(part, i + 2, t * d, n, s)
         taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
-    windows = taps[0] if len(taps) == 1 else ctx.emit("concat", taps, axis=3)
+    windows = ctx.joined(taps, 3)
     return ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
 
 
@@ -168,11 +169,8 @@ def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
     for axis, stride in enumerate(strides, 2):
         if stride == 1 or x.shape[axis] < 1:
             continue
-        rank, count = len(x.shape), x.shape[axis]
-        column = ctx.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
-        after = tuple(stride - 1 if d == axis + 1 else 0 for d in range(rank + 1))
-        zeros = (0,) * (rank + 1)
-        column = ctx.emit("pad", [column], before=zeros, after=after, mode="constant")
+        count = x.shape[axis]
+        column = ctx.filled_up(ctx.with_axis(x, axis + 1), axis + 1, stride - 1)
         x = ctx.reshape(column, (*x.shape[:axis], count * stride, *x.shape[axis + 1 :]))
         x = ctx.slice_axis(x, axis, 0, (count - 1) * stride + 1)
     return x
@@ -203,12 +201,8 @@ def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: d
     after = tuple(
         o - n + r - b for o, n, r, b in zip(attrs["out_spatial"], x.shape[2:], reach, before)
     )
-    window = {
-        "strides": (1,) * len(kernel),
-        "dilations": attrs["dilations"],
-        "pads_before": before,
-        "pads_after": after,
-    }
+    pads = {"pads_before": before, "pads_after": after}
+    window = plain_window(len(kernel), dilations=attrs["dilations"], **pads)
     x = cropped(ctx, x, window)
     return convolution(ctx, x, weights, bias, groups, window)
 
@@ -254,8 +248,7 @@ def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
     if past is None:
         past = ctx.const(np.zeros((batch, channels, history)), x.dtype.numpy)
     sequence = ctx.emit("concat", [past, x], axis=2) if history else x
-    attrs = {"strides": (1,), "dilations": (1,), "pads_before": (0,), "pads_after": (0,)}
-    y = convolution(ctx, sequence, w, bias, channels, attrs)
+    y = convolution(ctx, sequence, w, bias, channels, plain_window(1))
     if ctx.attr("activation", "none") in ("silu", "swish"):
         y = ctx.emit("mul", [y, ctx.emit("sigmoid", [y])])
     return [y, ctx.slice_axis(sequence, 2, sequence.shape[2] - history, history)]

@@ -35,6 +35,11 @@ def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
     return np.where(indices < 0, indices + extent, indices)
 
 
+def rows_at(ctx: NodeContext, table: Value, places: Value) -> Value:
+    """The rows of a table at places, which are checked as far as they are known."""
+    return ctx.emit("gather", [table, checked_indices(ctx, places, table.shape[0])], axis=0)
+
+
 def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
     """The second operand: tuples of indices for the axes of ``x`` behind the first ``batch``."""
     value = ctx.required(1)
@@ -55,7 +60,7 @@ def gather(ctx: NodeContext) -> Value:
         parts = [ctx.slice_axis(x, axis, x.shape[axis] - last, last)]
         if first:
             parts.insert(0, ctx.slice_axis(x, axis, 0, first))
-        x = ctx.emit("concat", parts, axis=axis) if first else parts[0]
+        x = ctx.joined(parts, axis)
         indices = ctx.required(1).data
         return take(ctx, x, np.where(indices < 0, indices + first + last, indices), axis)
     indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
@@ -172,8 +177,7 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
             kept = last - max(end, place)
             after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
         place = last
-    pieces = [*before, new, *after]
-    return new if len(pieces) == 1 else ctx.emit("concat", pieces, axis=axis)
+    return ctx.joined([*before, new, *after], axis)
 
 
 @onnx_op("TensorScatter")
@@ -203,10 +207,10 @@ def one_hot(ctx: NodeContext) -> Value:
     negative = ctx.emit("less", [indices, ctx.const(0, np.int64)])
     lifted = ctx.emit("add", [indices, ctx.const(depth, np.int64)])
     indices = ctx.emit("where", [negative, lifted, indices])
-    indices = ctx.reshape(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    indices = ctx.with_axis(indices, axis)
     places = np.arange(depth).reshape([depth if d == axis else 1 for d in range(rank)])
     hit = ctx.emit("equal", [indices, ctx.const(places, np.int64)])
-    off, on = (ctx.reshape(ctx.slice_axis(values, 0, i, 1), ()) for i in (0, 1))
+    off, on = (ctx.element(values, 0, i) for i in (0, 1))
     return ctx.emit("where", [hit, on, off])
 
 

@@ -25,7 +25,7 @@ from .loop_lists import appending
 from .old_scan import batches
 from .registry import onnx_op
 from .rounds_up_to import rounds_up_to
-from .sequences import extended, first_axis_to, lifted
+from .sequences import along, axis_first, extended, first_axis_to
 
 FEW = 8  # rounds that are written out
 ATTEMPTS = 4  # to find shapes that hold in every round
@@ -201,7 +201,7 @@ def _number(ctx: NodeContext, bound: Whole | None) -> Value:
 
 
 def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
-    sliced = [_axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
+    sliced = [axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
     carried = layout.carried
     like = [(v, v.type) for v in carried]
     like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
@@ -285,11 +285,6 @@ def _there(value: Value | None) -> Value:
     return value
 
 
-def _axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
-    others = [d for d in range(len(value.shape)) if d != axis]
-    return ctx.alike(ctx.transpose(value, (axis, *others)), value)
-
-
 # Rounds that are written out.
 
 
@@ -308,7 +303,7 @@ def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
             column.append(value)
     if scanned and not scanned[0]:
         return [*carried, *_of_no_rounds(ctx, body, carried)]
-    return [*carried, *(_stacked(ctx, column, 0) for column in scanned)]
+    return [*carried, *(along(ctx, column, 0) for column in scanned)]
 
 
 def _of_no_rounds(
@@ -328,18 +323,6 @@ def _known_truth(condition: Value) -> bool:
     if condition.data is None:
         raise UnsupportedError("a Loop whose condition is computed at run time")
     return bool(condition.data.reshape(-1)[0])
-
-
-def _stacked(ctx: NodeContext, values: list[Value | None], axis: int) -> Value | None:
-    """Results of all rounds along a new axis."""
-    if not values:
-        raise UnsupportedError("a loop of no rounds has results of no known shape")
-    if any(v is None for v in values):
-        return None
-    axis = normalize_axis(axis, len(values[0].shape) + 1)
-    parts = [lifted(ctx, v, axis) for v in values]
-    joined = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
-    return ctx.alike(joined, values[0])
 
 
 class _ScanLayout:
@@ -367,7 +350,7 @@ def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
         inputs = list(carried)
         for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
             place = rounds - 1 - number if reverse else number
-            inputs.append(_element(ctx, value, axis, place))
+            inputs.append(ctx.alike(ctx.element(value, axis, place), value))
         results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
         carried = results[: len(carried)]
         for column, value in zip(columns, results[len(carried) :]):
@@ -375,11 +358,5 @@ def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     for column, reverse in zip(columns, layout.out_backward):
         if reverse:
             column.reverse()
-    out = [_stacked(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
+    out = [along(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
     return [*carried, *out]
-
-
-def _element(ctx: NodeContext, value: Value, axis: int, place: int) -> Value:
-    """One element along an axis, the axis gone."""
-    part = ctx.slice_axis(value, axis, place, 1)
-    return ctx.alike(ctx.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :])), value)

@@ -40,7 +40,7 @@ def standardized(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float
 def affine(ctx: NodeContext, x: Value, scale: Value | None, shift: Value | None) -> Value:
     if scale is not None:
         x = ctx.emit("mul", [x, scale])
-    return x if shift is None else ctx.emit("add", [x, shift])
+    return ctx.added(x, shift)
 
 
 def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:

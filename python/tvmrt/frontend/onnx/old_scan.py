@@ -11,6 +11,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import NodeContext
+from .sequences import along
 
 
 def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]]) -> list:
@@ -27,11 +28,11 @@ def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]])
     ctx.table_size(count, "the batch")
     node, columns = _newer(ctx), []
     for place in range(count):
-        rows = [None if v is None else _row(ctx, v, place) for v in operands]
+        rows = [None if v is None else ctx.alike(ctx.element(v, 0, place), v) for v in operands]
         inner = NodeContext(node, ctx.name, rows, 9, ctx.builder, ctx.importer)
         inner.scope = ctx.scope
         columns.append(scan(inner))
-    return [_stacked(ctx, values) for values in zip(*columns)]
+    return [along(ctx, values, 0) for values in zip(*columns)]
 
 
 def _newer(ctx: NodeContext) -> onnx.NodeProto:
@@ -47,16 +48,3 @@ def _newer(ctx: NodeContext) -> onnx.NodeProto:
         else:
             node.attribute.append(attribute)
     return node
-
-
-def _row(ctx: NodeContext, value: Value, place: int) -> Value:
-    part = ctx.slice_axis(value, 0, place, 1)
-    return ctx.alike(ctx.reshape(part, value.shape[1:]), value)
-
-
-def _stacked(ctx: NodeContext, values: tuple[Value | None, ...]) -> Value | None:
-    if any(v is None for v in values):
-        return None
-    rows = [ctx.reshape(v, (1, *v.shape)) for v in values]
-    whole = rows[0] if len(rows) == 1 else ctx.emit("concat", rows, axis=0)
-    return ctx.alike(whole, values[0])

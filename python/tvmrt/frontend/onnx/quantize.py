@@ -75,24 +75,14 @@ def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
 # Products.
 
 
-def left_factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
-    """Dequantised rows: parameters are one number or one a row."""
-    return dequantized(ctx, q, *_rows(ctx, (scale, zero), q, -2))
-
-
-def right_factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
-    """Dequantised columns: parameters are one number or one a column."""
-    return dequantized(ctx, q, *_rows(ctx, (scale, zero), q, -1))
-
-
-def _rows(ctx: NodeContext, parameters, q: Value, axis: int) -> list:
-    """Parameters as ``dequantized`` takes them, with their axis; full ranks become vectors."""
-    found = []
-    for p in parameters:
+def factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int) -> Value:
+    """A dequantised factor: parameters are one number, or one along an axis, which is -2 of the
+    left factor's rows and -1 of the right one's columns; full ranks become vectors."""
+    for p in (scale, zero):
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
             raise UnsupportedError(f"parameters {p.type} that differ by batch")
-        found.append(flat(ctx, p))
-    return [*found, axis if len(q.shape) > 1 else 0]
+    axis = axis if len(q.shape) > 1 else 0
+    return dequantized(ctx, q, flat(ctx, scale), flat(ctx, zero), axis)
 
 
 @onnx_op("QLinearConv")
@@ -124,8 +114,8 @@ def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> V
 
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(ctx: NodeContext) -> Value:
-    a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
-    b = right_factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5))
+    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
+    b = factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
     out = vector_product(ctx, a, b)
     return quantized(
         ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
@@ -266,4 +256,4 @@ def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | No
     a_scale = aligned(ctx, a_scale, acc.shape, -2)
     b_scale = aligned(ctx, b_scale, acc.shape, -1)
     out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
-    return out if bias is None else ctx.emit("add", [out, bias])
+    return ctx.added(out, bias)

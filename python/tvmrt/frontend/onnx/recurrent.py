@@ -72,8 +72,7 @@ def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) ->
     outputs = []
     for i, parts in enumerate(zip(*results)):
         axis = 1 if i == 0 else 0
-        grown = [ctx.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in parts]
-        joined = grown[0] if len(grown) == 1 else ctx.emit("concat", grown, axis=axis)
+        joined = ctx.joined([ctx.with_axis(v, axis) for v in parts], axis)
         if batch_first:
             joined = ctx.transpose(joined, (2, 0, 1, 3) if i == 0 else (1, 0, 2))
         outputs.append(joined)
@@ -125,10 +124,7 @@ class _Direction:
     def _of(self, index: int, axis: int = 0) -> Value | None:
         """This direction's part of an input, None if the input is left out."""
         value = self.ctx.input(index)
-        if value is None:
-            return None
-        part = self.ctx.slice_axis(value, axis, self.d, 1)
-        return self.ctx.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :]))
+        return None if value is None else self.ctx.element(value, axis, self.d)
 
     def _state(self, index: int) -> Value | None:
         state = self._of(index, 1 if self.batch_first else 0)

@@ -54,16 +54,13 @@ def reduce_l2(ctx: NodeContext) -> Value:
     axes = reduce_axes(ctx, x)
     if not axes:
         return ctx.emit("abs", [x])
-    squares = _fold(ctx, "reduce_sum_square", x, axes)
-    if squares.dtype.is_float:
-        return ctx.emit("sqrt", [squares])
-    return ctx.cast(ctx.emit("sqrt", [ctx.cast(squares, "float64")]), x.dtype.name)
+    return _real(ctx, "sqrt", _fold(ctx, "reduce_sum_square", x, axes))
 
 
 @onnx_op("ReduceLogSum")
 def reduce_log_sum(ctx: NodeContext) -> Value:
     x = ctx.required(0)
-    return _log(ctx, _fold(ctx, "reduce_sum", x, reduce_axes(ctx, x)))
+    return _real(ctx, "log", _fold(ctx, "reduce_sum", x, reduce_axes(ctx, x)))
 
 
 @onnx_op("ReduceLogSumExp")
@@ -87,10 +84,11 @@ def reduce_log_sum_exp(ctx: NodeContext) -> Value:
     return ctx.cast(result, x.dtype.name)
 
 
-def _log(ctx: NodeContext, x: Value) -> Value:
+def _real(ctx: NodeContext, op: str, x: Value) -> Value:
+    """A function of real numbers, whole ones by way of float64."""
     if x.dtype.is_float:
-        return ctx.emit("log", [x])
-    return ctx.cast(ctx.emit("log", [ctx.cast(x, "float64")]), x.dtype.name)
+        return ctx.emit(op, [x])
+    return ctx.cast(ctx.emit(op, [ctx.cast(x, "float64")]), x.dtype.name)
 
 
 @onnx_op("ArgMax", "ArgMin")

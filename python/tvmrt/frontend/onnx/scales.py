@@ -124,7 +124,6 @@ def _bounded(ctx: NodeContext, q: Value, kind: str) -> Value:
     """Quantised elements in the range of a packed type."""
     count = 1 << DTYPES[kind].bits
     low = -count // 2 if q.dtype.is_signed else 0
-    q = ctx.emit("max", [q, ctx.like(low, q)])
-    q = ctx.emit("min", [q, ctx.like(low + count - 1, q)])
+    q = ctx.clamp(q, low, low + count - 1)
     ctx.importer.halves[q] = kind
     return q

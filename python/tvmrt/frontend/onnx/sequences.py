@@ -84,7 +84,7 @@ def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack
 
 @onnx_op("SequenceEmpty")
 def empty(ctx: NodeContext) -> list:
-    return [TensorList()]
+    return [TensorList([])]
 
 
 @onnx_op("SequenceConstruct")
@@ -153,7 +153,22 @@ def length(ctx: NodeContext) -> Value:
 def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
     """The value with a new axis of 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
-    return ctx.alike(ctx.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])), value)
+    return ctx.alike(ctx.with_axis(value, axis), value)
+
+
+def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
+    """What all rounds of a loop have made, along a new axis."""
+    if not values:
+        raise UnsupportedError("a loop of no rounds has results of no known shape")
+    if any(v is None for v in values):
+        return None
+    axis = normalize_axis(axis, len(values[0].shape) + 1)
+    return ctx.alike(ctx.joined([lifted(ctx, v, axis) for v in values], axis), values[0])
+
+
+def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
+    others = [d for d in range(len(value.shape)) if d != axis]
+    return ctx.alike(ctx.transpose(value, (axis, *others)), value)
 
 
 @onnx_op("ConcatFromSequence")
@@ -167,8 +182,7 @@ def concatenate(ctx: NodeContext) -> Value:
     if ctx.attr("new_axis", 0):
         values = [lifted(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
-    joined = values[0] if len(values) == 1 else ctx.emit("concat", values, axis=axis)
-    return ctx.alike(joined, values[0])
+    return ctx.alike(ctx.joined(values, axis), values[0])
 
 
 def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -215,8 +229,7 @@ def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
     """One element for each place along an axis whose extent a run chooses."""
     if ctx.input(1) is not None and ctx.ints_of(1, "the split") != [1]:
         raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
-    others = [d for d in range(len(x.shape)) if d != axis]
-    first = ctx.transpose(x, (axis, *others))
+    first = axis_first(ctx, x, axis)
     if ctx.input(1) is not None or ctx.attr("keepdims", 1):
         first = lifted(ctx, first, axis + 1)
     return Stack(ctx.alike(first, x))

@@ -222,7 +222,7 @@ def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
     filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
-    return filled[0] if len(filled) == 1 else ctx.emit("concat", filled, axis=axis)
+    return ctx.joined(filled, axis)
 
 
 # Cutting.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import plain_window
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
@@ -95,15 +96,8 @@ def stft(ctx: NodeContext) -> Value:
         frames = _weighted_frames(ctx, signal, window, step, matrix)
     else:
         matrix = matrix if window is None else matrix * window.data.reshape(-1, 1)
-        y = ctx.emit(
-            "conv",
-            [signal, ctx.const(matrix.T[:, None, :], np.float32)],
-            groups=1,
-            strides=(step,),
-            dilations=(1,),
-            pads_before=(0,),
-            pads_after=(0,),
-        )
+        waves = ctx.const(matrix.T[:, None, :], np.float32)
+        y = ctx.emit("conv", [signal, waves], groups=1, **plain_window(1, strides=(step,)))
         frames = ctx.transpose(y, (0, 2, 1))
     return ctx.reshape(frames, (x.shape[0], frames.shape[1], bins, 2))
 

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import plain_window
 from tvmrt.ir import Value
 
 from .context import NodeContext
@@ -117,8 +118,7 @@ def deform_conv(ctx: NodeContext) -> Value:
     weights = _taps_first(ctx, w)
     if weights.shape[1] * groups != columns.shape[1]:
         raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
-    none = (0, 0)
-    window = {"strides": (1, 1), "dilations": (1, 1), "pads_before": none, "pads_after": none}
+    window = plain_window(2)
     if weights.data is None:
         return convolution(ctx, columns, weights, ctx.input(3), groups, window)
     y = ctx.emit("conv", [columns, weights], groups=groups, **window)

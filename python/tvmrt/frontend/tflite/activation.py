@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
 from .context import QUANTIZED, OpContext
-from .multipliers import BOUNDS, activation_name, f32
+from .multipliers import BOUNDS, activation_name, f32, quantized_bounds
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import scale_array, table
@@ -40,8 +40,6 @@ def relu(ctx: OpContext) -> Value:
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(float(f32(x_scale / y_scale)))
     if x.dtype.bits == 8:
-        from .multipliers import quantized_bounds
-
         low, high = quantized_bounds(name, y_scale, zero, ctx.result().dtype)
         return table(ctx, lambda q: np.clip(scale_array(q, m, e) + zero, low, high))
     return clamped(ctx, scaled(ctx, centred(ctx, 0), float(f32(x_scale / y_scale))), zero, name)

@@ -38,12 +38,9 @@ def best_boxes(
     ``overlap``, at most ``limit``, the best first; whether there is one at each place; how many."""
     count = boxes.shape[0]
     rows = min(limit, count)
-    selected, kept = ctx.builder.emit_many(
-        "non_max_suppression",
-        [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count)),
-         ctx.const(limit, np.int64), overlap, least],
-        ctx.name, rows=rows, centred=False,
-    )  # fmt: skip
+    operands = [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count))]
+    operands += [ctx.const(limit, np.int64), overlap, least]
+    selected, kept = ctx.emit_many("non_max_suppression", operands, rows=rows, centred=False)
     there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
-    places = ctx.reshape(ctx.slice_axis(selected, 1, 2, 1), (rows,))
+    places = ctx.element(selected, 1, 2)
     return ctx.emit("where", [there, places, ctx.like(0, places)]), there, kept

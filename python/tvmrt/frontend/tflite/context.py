@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.compositions import Compositions
+from tvmrt.frontend.context import OperatorContext
 from tvmrt.ir import POINTWISE, Value, broadcast, get_op
 from tvmrt.ir.extent import Whole, as_extent
 
@@ -35,8 +35,8 @@ def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:
     )
 
 
-class OpContext(Compositions):
-    """One operator during import; operands that are left out are None."""
+class OpContext(OperatorContext):
+    """One operator during import."""
 
     def __init__(
         self,
@@ -46,25 +46,13 @@ class OpContext(Compositions):
         name: str,
         inputs: list[Value | None],
     ) -> None:
-        self.importer = importer
+        super().__init__(importer, importer.builder, name, inputs)
         self.subgraph = subgraph
         self.op = op
-        self.name = name
-        self.inputs = inputs
-        self.builder = importer.builder
         self.options = op.options
         self.micro = importer.rounding == "micro"
 
     # Operands.
-
-    def input(self, index: int) -> Value | None:
-        return self.inputs[index] if 0 <= index < len(self.inputs) else None
-
-    def required(self, index: int) -> Value:
-        value = self.input(index)
-        if value is None:
-            raise ValueError(f"operand {index} is missing")
-        return value
 
     def tensor(self, index: int) -> Tensor:
         """An operand as the file has it."""
@@ -109,7 +97,7 @@ class OpContext(Compositions):
                     "transpose", [self.builder.emit(op, inner[1], self.name, **attrs)],
                     perm=inner[0],
                 )  # fmt: skip
-        return self.builder.emit(op, inputs, self.name, **attrs)
+        return super().emit(op, inputs, **attrs)
 
     def _before_transpose(self, inputs: Sequence[Value]) -> tuple[tuple[int, ...], list] | None:
         """The permutation behind, and the operands in front of it; None where there is none."""
@@ -130,10 +118,6 @@ class OpContext(Compositions):
             return value if value.type.rank == 0 else self.reshape(value, (1,) * rank)
         full = self.reshape(value, (1,) * (rank - value.type.rank) + value.shape)
         return self.transpose(full, perm)
-
-    def const(self, array: Any, dtype: Any = None) -> Value:
-        """A constant named after this operator."""
-        return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """x with its axes in another order; of two transposes behind each other, one is left."""
@@ -165,12 +149,6 @@ class OpContext(Compositions):
         y = self.transpose(y, perm)
         rest = [n for d, n in enumerate(y.shape) if keep or d not in axes]
         return self.reshape(y, rest)
-
-    def clamp(self, x: Value, low: float | None, high: float | None) -> Value:
-        """Between two numbers of x's type; None is no bound."""
-        if low is not None:
-            x = self.emit("max", [x, self.like(low, x)])
-        return x if high is None else self.emit("min", [x, self.like(high, x)])
 
     # Quantisation.
 

@@ -94,9 +94,7 @@ def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     operands = [None, ctx.reshape(go, ()), *carried]
     attrs = {"carried": len(carried), "sliced": 0, "conditional": True, "most": 0}
-    *results, _ = ctx.builder.emit_many(
-        "loop", operands, ctx.name, body=body, backward=(), extents=(), **attrs
-    )
+    *results, _ = ctx.emit_many("loop", operands, body=body, backward=(), extents=(), **attrs)
     return results
 
 

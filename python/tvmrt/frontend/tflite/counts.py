@@ -6,15 +6,9 @@ from math import prod
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole
 
 from .context import OpContext
 from .registry import tflite_op
-
-
-def found(ctx: OpContext, number: Value, low: int, high: Whole, what: str) -> Whole:
-    """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``."""
-    return ctx.importer.dims.found(ctx.emit, number, low, high, ctx.name, what)
 
 
 @tflite_op(WHERE=1)
@@ -23,7 +17,7 @@ def where(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if not x.shape:
         raise UnsupportedError("the place of a scalar")
-    count = found(ctx, ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
+    count = ctx.found(ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
     return ctx.transpose(ctx.emit("nonzero", [x], count=count), (1, 0))
 
 
@@ -33,8 +27,8 @@ def unique(ctx: OpContext) -> list[Value]:
     x = ctx.required(0)
     if x.type.rank != 1:
         raise ValueError(f"different elements of {x.type}")
-    first, inverse, _, number = ctx.builder.emit_many("unique", [x], ctx.name, axis=0, sorted=False)
-    kept = found(ctx, number, min(1, x.shape[0]), x.shape[0], "count")
+    first, inverse, _, number = ctx.emit_many("unique", [x], axis=0, sorted=False)
+    kept = ctx.found(number, min(1, x.shape[0]), x.shape[0], "count")
     first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
     values = ctx.emit("gather", [x, first], axis=0)
     return [values, ctx.cast(inverse, ctx.result(1).dtype)]

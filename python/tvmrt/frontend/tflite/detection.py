@@ -39,10 +39,10 @@ def detections(ctx: OpContext) -> list[Value]:
     scores = ctx.reshape(scores, scores.shape[1:])
     scores = ctx.slice_axis(scores, 1, behind, classes)
     attrs = {"k": kinds, "axis": 1, "largest": 1}
-    best, which = ctx.builder.emit_many("topk", [scores], ctx.name, **attrs)
+    best, which = ctx.emit_many("topk", [scores], **attrs)
     # a score that is just enough will do
     least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
-    first = ctx.reshape(ctx.slice_axis(best, 1, 0, 1), scores.shape[:1])
+    first = ctx.element(best, 1, 0)
     overlap = ctx.const(given["nms_iou_threshold"], np.float32)
     places, there, kept = best_boxes(ctx, corners, first, most, overlap, ctx.const(least))
     tables = (

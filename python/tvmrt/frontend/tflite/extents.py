@@ -19,7 +19,6 @@ from tvmrt.frontend.extents import (
     followed,
     taken,
     truncated,
-    whole_numbers,
 )
 from tvmrt.ir import Value
 
@@ -37,7 +36,7 @@ def follow(ctx: OpContext) -> list[Value] | None:
     parts = followed(rule, ctx, operands)
     if parts is None:
         return None
-    return [whole_numbers(ctx, part, ctx.result(i).dtype) for i, part in enumerate(parts)]
+    return [ctx.whole_numbers(part, ctx.result(i).dtype) for i, part in enumerate(parts)]
 
 
 def _known(*operands: Elements) -> list[list[int]]:

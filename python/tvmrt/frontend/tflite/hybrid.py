@@ -168,7 +168,7 @@ def hybrid_images(
         for i in range(x.shape[0]):
             value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
             images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
-        together = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
+        together = ctx.joined(images, 0)
     given = [together, w, ctx.const(1.0, np.float32), None, None]
     sums = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
     of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)

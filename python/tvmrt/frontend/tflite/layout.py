@@ -50,18 +50,15 @@ def _alike(ctx: OpContext, index: int, part: Value) -> Value:
 @tflite_op(PACK=5)
 def pack(ctx: OpContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
-    shape = parts[0].shape
-    axis = normalize_axis(ctx.options["axis"], len(shape) + 1)
-    raised = [ctx.reshape(part, (*shape[:axis], 1, *shape[axis:])) for part in parts]
-    return ctx.emit("concat", raised, axis=axis)
+    axis = normalize_axis(ctx.options["axis"], parts[0].type.rank + 1)
+    return ctx.emit("concat", [ctx.with_axis(part, axis) for part in parts], axis=axis)
 
 
 @tflite_op(UNPACK=6)
 def unpack(ctx: OpContext) -> list[Value]:
     x = ctx.required(0)
     axis = normalize_axis(ctx.options["axis"], x.type.rank)
-    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return [ctx.reshape(ctx.slice_axis(x, axis, i, 1), rest) for i in range(x.shape[axis])]
+    return [ctx.element(x, axis, i) for i in range(x.shape[axis])]
 
 
 @tflite_op(SPLIT=5)
@@ -234,7 +231,7 @@ def scatter_nd(ctx: OpContext) -> Value:
 def topk(ctx: OpContext) -> list[Value]:
     x, (k,) = ctx.required(0), ctx.ints_of(1, "k")
     attrs = {"k": k, "axis": x.type.rank - 1, "largest": 1}
-    values, places = ctx.builder.emit_many("topk", [x], ctx.name, **attrs)
+    values, places = ctx.emit_many("topk", [x], **attrs)
     return [values, ctx.cast(places, ctx.result(1).dtype)]
 
 
@@ -243,7 +240,7 @@ def one_hot(ctx: OpContext) -> Value:
     indices, (depth,) = ctx.required(0), ctx.ints_of(1, "the depth")
     on, off = ctx.required(2), ctx.required(3)
     axis = normalize_axis(ctx.options["axis"], indices.type.rank + 1)
-    raised = ctx.reshape(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    raised = ctx.with_axis(indices, axis)
     shape = [1] * (indices.type.rank + 1)
     shape[axis] = depth
     places = ctx.const(np.arange(depth).reshape(shape), indices.dtype.numpy)
@@ -266,12 +263,11 @@ def dynamic_update_slice(ctx: OpContext) -> Value:
     rank = x.type.rank
     room = ctx.const([n - m for n, m in zip(x.shape, update.shape)], np.int32)
     starts = ctx.emit("max", [ctx.emit("min", [starts, room]), ctx.const(0, np.int32)])
-    shape, inside = [1] * rank, None
+    inside = None
     for axis in range(rank):
         spread = [n if d == axis else 1 for d, n in enumerate(x.shape)]
         places = ctx.const(np.arange(x.shape[axis]), np.int32)
-        first = ctx.reshape(ctx.slice_axis(starts, 0, axis, 1), ())
-        at = ctx.emit("sub", [places, first])
+        at = ctx.emit("sub", [places, ctx.element(starts, 0, axis)])
         last = ctx.const(update.shape[axis] - 1, np.int32)
         zero = ctx.const(0, np.int32)
         within = ctx.emit("logical_and", [
@@ -281,7 +277,7 @@ def dynamic_update_slice(ctx: OpContext) -> Value:
         inside = within if inside is None else ctx.emit("logical_and", [inside, within])
         kept = ctx.emit("max", [ctx.emit("min", [at, last]), zero])
         update = ctx.emit("gather", [update, kept], axis=axis)
-    return ctx.emit("where", [inside if shape else ctx.const(True), update, x])
+    return ctx.emit("where", [ctx.const(True) if inside is None else inside, update, x])
 
 
 @tflite_op(EMBEDDING_LOOKUP=5)

@@ -19,7 +19,7 @@ from .sums import bytes_of, integer_sums
 
 @tflite_op(FULLY_CONNECTED=14)
 def fully_connected(ctx: OpContext) -> Value:
-    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
+    x, w = ctx.required(0), ctx.required(1)
     if ctx.options["weights_format"]:
         raise UnsupportedError("weights that are shuffled for another processor")
     if w.type.rank != 2 or not w.shape[1] or x.type.size % w.shape[1]:
@@ -30,8 +30,7 @@ def fully_connected(ctx: OpContext) -> Value:
     rows = ctx.reshape(x, (x.type.size // depth, depth))
     columns = ctx.transpose(w, (1, 0))
     if x.dtype.name == "float32" and w.dtype.name == "float32":
-        y = ctx.emit("matmul", [rows, columns])
-        y = y if bias is None else ctx.emit("add", [y, bias])
+        y = ctx.added(ctx.emit("matmul", [rows, columns]), ctx.input(2))
         return ctx.reshape(activated(ctx, y), shape)
 
     if x.dtype.name == "float32":

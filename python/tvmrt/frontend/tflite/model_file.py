@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES
 from tvmrt.ir.stowed import stowed_from
 
 from .flatbuffer import File, Table
@@ -29,6 +31,18 @@ TYPES: tuple[tuple[str, int, str | None], ...] = (
     ("uint16", 16, "<u2"), ("int4", 4, "i1"), ("bfloat16", 16, "<u2"), ("int2", 2, "i1"),
     ("uint4", 4, "u1"), ("float8_e4m3fn", 8, None), ("float8_e5m2", 8, None),
 )  # fmt: skip
+
+
+def known_type(name: str) -> str:
+    """The name of an element type. Raises UnsupportedError for one that the IR has not."""
+    if name not in DTYPES:
+        raise UnsupportedError(f"elements of type {name}")
+    return name
+
+
+def element_type(code: int) -> str:
+    """The same by the format's number."""
+    return known_type(TYPES[code][0] if 0 <= code < len(TYPES) else f"number {code}")
 
 
 @dataclass(frozen=True)
@@ -256,8 +270,7 @@ class _Reader:
                     "which tvmrt has not"
                 )
             if sparsity is not None:
-                shape_of_data = None
-                raw = self._elements(name, data, bits, stored, shape_of_data)
+                raw = self._elements(name, data, bits, stored, None)
                 array = densified(self.file, name, raw, shape, sparsity)
             else:
                 array = self._elements(name, data, bits, stored, shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import plain_window
 from tvmrt.ir import Value
 from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.rounding import ceil_div
@@ -125,8 +126,7 @@ def transpose_conv(ctx: OpContext) -> Value:
         )
         return _finished(ctx, y, ctx.input(3))
     flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
-    plain = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
-    plain |= {"pads_before": (0, 0), "pads_after": (0, 0)}
+    plain = plain_window(2, groups=1)
     if x.dtype.name == "float32":
 
         def spread_one(image: Value, zero: Value) -> Value:

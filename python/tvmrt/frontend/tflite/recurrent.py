@@ -44,16 +44,19 @@ def sequence_lstm(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.dtype.name == "int8":
         return quantized_lstm(ctx, x)
-    y = lstm(ctx, in_time(ctx, x), FORWARD)
-    return y if ctx.options["time_major"] else ctx.transpose(y, (1, 0, 2))
+    return swapped_in_time(ctx, lstm(ctx, in_time(ctx, x), FORWARD))
 
 
 def in_time(ctx: OpContext, x: Value) -> Value:
     """A sequence with its steps first."""
     if x.type.rank != 3 or x.dtype.name != "float32":
         raise UnsupportedError(f"a sequence {x.type}")
-    x = x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
-    return x
+    return swapped_in_time(ctx, x)
+
+
+def swapped_in_time(ctx: OpContext, x: Value) -> Value:
+    """Steps and batch the other way round, where the operator has the batch first."""
+    return x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
 
 
 def lstm(ctx: OpContext, x: Value, places: Places, backward: bool = False) -> Value:
@@ -123,12 +126,10 @@ class _Cell:
         shares = ctx.reshape(shares, (steps, batch, w.shape[0]))
         functions = (("sigmoid", None, None), ("tanh", None, None), ("tanh", None, None))
         operands = [shares, ctx.const(r), self.h0, self.c0, None, None]
-        made = ctx.builder.emit_many(
-            "lstm", operands, ctx.name, reverse=backward, activations=functions, clip=float("inf"),
-            input_forget=False,
-        )  # fmt: skip
-        self._leave(made[1], made[2])
-        return made[0]
+        attrs = {"activations": functions, "clip": float("inf"), "input_forget": False}
+        y, h, c = ctx.emit_many("lstm", operands, reverse=backward, **attrs)
+        self._leave(h, c)
+        return y
 
     def written_out(self, x: Value, backward: bool) -> Value:
         def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
@@ -151,9 +152,7 @@ class _Cell:
         c = self._clipped(ctx.emit("add", [kept, added]), "cell_clip")
         h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activated(c)])
         if self.projection is not None:
-            h = times(ctx, h, self.places.projection)
-            if self.projection_bias is not None:
-                h = ctx.emit("add", [h, self.projection_bias])
+            h = ctx.added(times(ctx, h, self.places.projection), self.projection_bias)
             h = self._clipped(h, "proj_clip")
         return h, c
 

@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 
 from .activation import activated
 from .context import OpContext
-from .recurrent import FORWARD, Places, in_time, lstm, times
+from .recurrent import FORWARD, Places, in_time, lstm, swapped_in_time, times
 from .registry import tflite_op
 from .steps import step_by_step
 
@@ -39,8 +39,7 @@ def bidirectional_lstm(ctx: OpContext) -> list[Value]:
 
 def _merged(ctx: OpContext, made: list[Value]) -> list[Value]:
     """Both directions, as the options will have them."""
-    if not ctx.options["time_major"]:
-        made = [ctx.transpose(y, (1, 0, 2)) for y in made]
+    made = [swapped_in_time(ctx, y) for y in made]
     return [ctx.emit("concat", made, axis=2)] if ctx.options["merge_outputs"] else made
 
 
@@ -65,7 +64,7 @@ def rnn(ctx: OpContext) -> Value:
 @tflite_op(UNIDIRECTIONAL_SEQUENCE_RNN=3)
 def sequence_rnn(ctx: OpContext) -> Value:
     y = _plain(ctx, in_time(ctx, ctx.required(0)), _Plain(1, 2, 3, 4))
-    return y if ctx.options["time_major"] else ctx.transpose(y, (1, 0, 2))
+    return swapped_in_time(ctx, y)
 
 
 @tflite_op(BIDIRECTIONAL_SEQUENCE_RNN=3)

@@ -13,9 +13,9 @@ from tvmrt.ir.op import normalize_axis
 
 from .arithmetic import is_quantized
 from .context import OpContext
+from .model_file import element_type
 from .registry import tflite_op
 from .requantize import clamped
-from .types import element_type
 
 
 def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.extents import whole_numbers
 from tvmrt.frontend.shapes import rest_of
 from tvmrt.ir import Value, broadcast
 from tvmrt.ir.extent import Whole, largest, symbols_of
@@ -15,8 +14,8 @@ from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
 from .context import OpContext, one_size_alone
+from .model_file import element_type
 from .registry import tflite_op
-from .types import element_type
 
 
 @tflite_op(RESHAPE=1)
@@ -55,14 +54,13 @@ def squeeze(ctx: OpContext) -> Value:
 def expand_dims(ctx: OpContext) -> Value:
     x = ctx.required(0)
     (axis,) = ctx.ints_of(1, "the axis")
-    axis = normalize_axis(axis, x.type.rank + 1)
-    return ctx.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+    return ctx.with_axis(x, normalize_axis(axis, x.type.rank + 1))
 
 
 @tflite_op(SHAPE=1)
 def shape_of(ctx: OpContext) -> Value:
     extents = np.asarray(ctx.required(0).shape, object)
-    return whole_numbers(ctx, extents, element_type(ctx.options["out_type"]))
+    return ctx.whole_numbers(extents, element_type(ctx.options["out_type"]))
 
 
 @tflite_op(RANK=1)
@@ -78,7 +76,7 @@ def broadcast_to(ctx: OpContext) -> Value:
 @tflite_op(BROADCAST_ARGS=1)
 def broadcast_args(ctx: OpContext) -> Value:
     shapes = [tuple(ctx.ints_of(i, "a shape")) for i in (0, 1)]
-    return whole_numbers(ctx, np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
+    return ctx.whole_numbers(np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
 
 
 @tflite_op(FILL=5)

@@ -27,9 +27,9 @@ def step_by_step(
         return _loop(ctx, x, states, backward, step)
     now, results = list(states), [x] * count
     for number in reversed(range(count)) if backward else range(count):
-        made, *now = step(ctx.reshape(ctx.slice_axis(x, 0, number, 1), x.shape[1:]), *now)
-        results[number] = ctx.reshape(made, (1, *made.shape))
-    return (results[0] if count == 1 else ctx.emit("concat", results, axis=0)), now
+        made, *now = step(ctx.element(x, 0, number), *now)
+        results[number] = ctx.with_axis(made, 0)
+    return ctx.joined(results, 0), now
 
 
 def _is_state(ctx: OpContext, index: int) -> bool:
@@ -53,8 +53,12 @@ def _loop(
     body.outputs = [*further, made]
     body.output_names = [f"result{i}" for i in range(len(body.outputs))]
     attrs = {"carried": len(carried), "sliced": 1, "conditional": False, "most": x.shape[0]}
-    *last, results, _ = ctx.builder.emit_many(
-        "loop", [None, None, *states, x], ctx.name, body=body, backward=(backward, backward),
-        extents=(), **attrs,
-    )  # fmt: skip
+    *last, results, _ = ctx.emit_many(
+        "loop",
+        [None, None, *states, x],
+        body=body,
+        backward=(backward, backward),
+        extents=(),
+        **attrs,
+    )
     return results, last

@@ -37,8 +37,7 @@ def svdf(ctx: OpContext) -> Value:
     else:
         new = hybrid_product(ctx, x, 1, bool(ctx.options["asymmetric"]))
     units = _filtered(ctx, _pushed(ctx, past, new), real_operand(ctx, 2), rank)
-    bias = ctx.input(3)
-    return activated(ctx, units if bias is None else ctx.emit("add", [units, bias]))
+    return activated(ctx, ctx.added(units, ctx.input(3)))
 
 
 def _pushed(ctx: OpContext, past: Value, new: Value) -> Value:
@@ -79,7 +78,6 @@ def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
         now = ctx.emit("sub", [now, ctx.const(s_zero, np.int32)])
     over_time = ctx.const(ctx.constant_of(2, "the weights over time").astype(np.int32))
     units = _filtered(ctx, now, over_time, ctx.options["rank"])
-    bias = ctx.input(3)
-    units = units if bias is None else ctx.emit("add", [units, bias])
+    units = ctx.added(units, ctx.input(3))
     y_scale, zero = ctx.per_tensor(ctx.result())
     return clamped(ctx, scaled(ctx, units, float(f32(f32(s_scale * t_scale) / y_scale))), zero)

@@ -16,12 +16,12 @@ from tvmrt.ir.multiplier import multiplier
 
 from .arithmetic import is_quantized
 from .context import OpContext
+from .model_file import known_type
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import real_table, scale_array, table
 from .tables16 import function, sigmoid
-from .types import element_type
 
 _PLAIN = {
     "ABS": "abs", "NEG": "neg", "CEIL": "ceil", "FLOOR": "floor", "ROUND": "round", "COS": "cos",
@@ -240,13 +240,7 @@ def _shifted(x: np.ndarray, n: int) -> np.ndarray:
 
 @tflite_op(CAST=9)
 def cast(ctx: OpContext) -> Value:
-    return ctx.cast(ctx.required(0), element_type(_code(ctx.result().dtype)))
-
-
-def _code(name: str) -> int:
-    from .model_file import TYPES
-
-    return next(i for i, row in enumerate(TYPES) if row[0] == name)
+    return ctx.cast(ctx.required(0), known_type(ctx.result().dtype))
 
 
 @tflite_op(LOGICAL_NOT=1, SIGN=2, ZEROS_LIKE=1)
@@ -262,7 +256,7 @@ def plain(ctx: OpContext) -> Value:
 @tflite_op(BITCAST=1)
 def bit_cast(ctx: OpContext) -> Value:
     """The same bits as elements of another type; of another size, along an axis behind."""
-    x, to = ctx.required(0), DTYPES[element_type(_code(ctx.result().dtype))]
+    x, to = ctx.required(0), DTYPES[known_type(ctx.result().dtype)]
     if x.dtype.bits == to.bits:
         return x if x.dtype == to else ctx.emit("bit_cast", [x], to=to.name)
     narrow, wide = (f"uint{bits}" for bits in sorted((x.dtype.bits, to.bits)))

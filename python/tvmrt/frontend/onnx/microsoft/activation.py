@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
-
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
-from ..activation import softmax_along
+from ..activation import gelu_of, softmax_along, swish_of
 from ..context import NodeContext
 from ..linear import scaled
 from .domain import ms_op, only
@@ -15,25 +13,8 @@ from .domain import ms_op, only
 _BIASED = "x: E=float[*X], bias?: E[_]"
 
 
-def _halved(ctx: NodeContext, x: Value, curve: Value) -> Value:
-    """x / 2 * (1 + curve)"""
-    return ctx.emit("mul", [scaled(ctx, x, 0.5), ctx.emit("add", [curve, ctx.like(1, x)])])
-
-
 def _biased(ctx: NodeContext) -> Value:
-    x, bias = ctx.required(0), ctx.input(1)
-    return x if bias is None else ctx.emit("add", [x, bias])
-
-
-def gelu_of(ctx: NodeContext, x: Value) -> Value:
-    return _halved(ctx, x, ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))]))
-
-
-def fast_gelu_of(ctx: NodeContext, x: Value) -> Value:
-    """The same by a hyperbolic tangent."""
-    cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
-    inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
-    return _halved(ctx, x, ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))]))
+    return ctx.added(ctx.required(0), ctx.input(1))
 
 
 @ms_op("Gelu", takes="x: float[*X]")
@@ -48,14 +29,12 @@ def bias_gelu(ctx: NodeContext) -> Value:
 
 @ms_op("FastGelu", takes=_BIASED)
 def fast_gelu(ctx: NodeContext) -> Value:
-    return fast_gelu_of(ctx, _biased(ctx))
+    return gelu_of(ctx, _biased(ctx), tanh=True)
 
 
 @ms_op("QuickGelu", takes="x: float[*X]", attributes="alpha?: float")
 def quick_gelu(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    gate = ctx.emit("sigmoid", [scaled(ctx, x, ctx.attr("alpha", 1.702))])
-    return ctx.emit("mul", [x, gate])
+    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.702))
 
 
 @ms_op("ScaledSiLU", takes="x: float[*X], scale?: float[*]", attributes="alpha?: float")
@@ -66,7 +45,7 @@ def scaled_silu(ctx: NodeContext) -> Value:
         x = scaled(ctx, x, ctx.attr("alpha", 1.0))
     else:
         x = ctx.emit("mul", [x, ctx.reshape(scale, ())])
-    return ctx.emit("mul", [x, ctx.emit("sigmoid", [x])])
+    return swish_of(ctx, x, 1.0)
 
 
 @ms_op("GatedAdd", takes="x: E=float[*X], y: E[*X], gate: E[*]")

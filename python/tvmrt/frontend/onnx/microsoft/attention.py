@@ -37,9 +37,7 @@ def scale_of(ctx: NodeContext, query: Value) -> float:
 )
 def packed_attention(ctx: NodeContext) -> list[Value]:
     """The node projects its input itself; query, key and value lie side by side."""
-    packed, bias = product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2)
-    if bias is not None:
-        packed = ctx.emit("add", [packed, bias])
+    packed = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
     return _of_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
 
 
@@ -71,7 +69,7 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
         for i, size in enumerate(sizes)
     )
     if past is not None:
-        before = [ctx.reshape(ctx.slice_axis(past, 0, i, 1), past.shape[1:]) for i in (0, 1)]
+        before = [ctx.element(past, 0, i) for i in (0, 1)]
         key, value = with_past(ctx, before[0], key), with_past(ctx, before[1], value)
     steps, length = query.shape[2], key.shape[2]
     biases = [] if extra is None else [extra]
@@ -86,7 +84,7 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
         return [join_heads(ctx, y)]
     if key.type != value.type:
         raise UnsupportedError(f"keys {key.type} and values {value.type} as one tensor")
-    both = [ctx.reshape(v, (1, *v.shape)) for v in (key, value)]
+    both = [ctx.with_axis(v, 0) for v in (key, value)]
     return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
 
 
@@ -155,14 +153,12 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
 
 def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
     """What is told of keys, for a cache with room for more: zeros behind it."""
-    rank, missing = len(x.shape), length - x.shape[-1]
+    missing = length - x.shape[-1]
     if missing == 0:
         return x
     if missing < 0:
         raise ValueError(f"{x.type} tells of more keys than the {length} there are")
-    after = (*[0] * (rank - 1), missing)
-    zero = ctx.like(0, x)
-    return ctx.emit("pad", [x, zero], before=(0,) * rank, after=after, mode="constant")
+    return ctx.filled_up(x, -1, missing, ctx.like(0, x))
 
 
 def put(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
@@ -203,9 +199,7 @@ def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value,
 
 
 def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
-    batch, steps, heads, _, width = x.shape
-    part = ctx.reshape(ctx.slice_axis(x, 3, index, 1), (batch, steps, heads, width))
-    return ctx.transpose(part, (0, 2, 1, 3))
+    return ctx.transpose(ctx.element(x, 3, index), (0, 2, 1, 3))
 
 
 def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value:

@@ -54,8 +54,7 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
         wide = (numbers.astype(np.float32) - point) * scales[..., None]
         wide = wide.reshape(columns, -1)[:, : x.shape[-1]].T
         y = product(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
-    bias = ctx.input(5)
-    return y if bias is None else ctx.emit("add", [y, bias])
+    return ctx.added(y, ctx.input(5))
 
 
 def _weights(

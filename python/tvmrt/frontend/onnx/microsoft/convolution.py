@@ -41,10 +41,8 @@ def _activated(ctx: NodeContext, y: Value) -> Value:
     attributes=f"{_CONV}, {_FUSED}",
 )
 def fused_conv(ctx: NodeContext) -> Value:
-    y, extra = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2)), ctx.input(3)
-    if extra is not None:
-        y = ctx.emit("add", [y, extra])
-    return _activated(ctx, y)
+    y = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    return _activated(ctx, ctx.added(y, ctx.input(3)))
 
 
 @ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
@@ -61,11 +59,9 @@ def nhwc_conv(ctx: NodeContext) -> Value:
 )
 def nhwc_fused_conv(ctx: NodeContext) -> Value:
     """Here the weights lie as in ONNX."""
-    x, extra = channels_first(ctx, ctx.required(0)), ctx.input(3)
+    x = channels_first(ctx, ctx.required(0))
     y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
-    if extra is not None:
-        y = ctx.emit("add", [y, extra])
-    return _activated(ctx, y)
+    return _activated(ctx, ctx.added(y, ctx.input(3)))
 
 
 @ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")

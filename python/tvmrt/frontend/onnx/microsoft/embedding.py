@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.ir import Value
 
 from ..context import NodeContext
-from ..indexing import checked_indices
+from ..indexing import rows_at
 from ..normalization import over_rows
 from ..quantize import dequantized
 from .domain import ms_op
@@ -23,22 +23,18 @@ from .domain import ms_op
 )
 def embed_layer_normalization(ctx: NodeContext) -> list[Value]:
     ids = ctx.required(0)
-    total = _rows(ctx, ctx.required(2), ids)
+    total = rows_at(ctx, ctx.required(2), ids)
     total = ctx.emit("add", [total, _positions(ctx, ctx.required(3), ids, ctx.input(8))])
     if ctx.input(1) is not None and ctx.input(4) is not None:
-        segments = _rows(ctx, ctx.required(4), ctx.required(1))
+        segments = rows_at(ctx, ctx.required(4), ctx.required(1))
         total = ctx.emit("add", [total, segments])
     y = _normalised(ctx, total, ctx.required(5), ctx.required(6))
     return [y, _counted(ctx, ids, ctx.input(7)), total]
 
 
-def _rows(ctx: NodeContext, table: Value, ids: Value) -> Value:
-    return ctx.emit("gather", [table, checked_indices(ctx, ids, table.shape[0])], axis=0)
-
-
 def _positions(ctx: NodeContext, table: Value, ids: Value, places: Value | None) -> Value:
     if places is not None:
-        return _rows(ctx, table, places)
+        return rows_at(ctx, table, places)
     steps = ids.shape[1]
     if steps > table.shape[0]:
         raise ValueError(f"{steps} positions have no row in a table of {table.shape[0]}")
@@ -75,9 +71,9 @@ def q_embed_layer_normalization(ctx: NodeContext) -> list[Value]:
         return dequantized(ctx, rows, ctx.required(8 + number), ctx.input(13 + number))
 
     ids = ctx.required(0)
-    total = wide(0, _rows(ctx, ctx.required(2), ids))
+    total = wide(0, rows_at(ctx, ctx.required(2), ids))
     total = ctx.emit("add", [total, wide(1, _positions(ctx, ctx.required(3), ids, None))])
     if ctx.input(1) is not None:
-        total = ctx.emit("add", [total, wide(2, _rows(ctx, ctx.required(4), ctx.required(1)))])
+        total = ctx.emit("add", [total, wide(2, rows_at(ctx, ctx.required(4), ctx.required(1)))])
     y = _normalised(ctx, total, wide(3, ctx.required(5)), wide(4, ctx.required(6)))
     return [y, _counted(ctx, ids, ctx.input(7))]

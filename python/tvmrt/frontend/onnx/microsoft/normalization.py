@@ -48,8 +48,7 @@ def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
 
 
 def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
-    total = ctx.emit("add", [ctx.required(0), ctx.required(1)])
-    return total if bias is None else ctx.emit("add", [total, bias])
+    return ctx.added(ctx.emit("add", [ctx.required(0), ctx.required(1)]), bias)
 
 
 def _normalised(ctx: NodeContext, x: Value, shift: Value | None, centre: bool = True) -> Value:
@@ -112,14 +111,12 @@ def group_norm(ctx: NodeContext) -> Value:
     attributes=_GROUPS,
 )
 def skip_group_norm(ctx: NodeContext) -> list[Value]:
-    x, skip, bias = ctx.required(0), ctx.required(3), ctx.input(4)
+    x, skip = ctx.required(0), ctx.required(3)
     if ctx.attr("channels_last", 1) == 0:
         raise UnsupportedError("channels_last is 0, with something to add; 1 alone is known")
     if len(skip.shape) == 2:
         skip = ctx.reshape(skip, (skip.shape[0], 1, 1, skip.shape[1]))
-    total = ctx.emit("add", [x, skip])
-    if bias is not None:
-        total = ctx.emit("add", [total, bias])
+    total = ctx.added(ctx.emit("add", [x, skip]), ctx.input(4))
     return [_by_groups(ctx, total), total]
 
 

@@ -44,8 +44,7 @@ def unique(ctx: NodeContext) -> list[Value]:
 def expand_dims(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = ctx.ints_of(1, "the axis")
-    place = normalize_axis(axis[0], len(x.shape) + 1)
-    return ctx.reshape(x, (*x.shape[:place], 1, *x.shape[place:]))
+    return ctx.with_axis(x, normalize_axis(axis[0], len(x.shape) + 1))
 
 
 @ms_op("CDist", takes="a: E=float[M N], b: E[K N]", attributes="metric?: text")
@@ -68,8 +67,6 @@ def unfold_tensor(ctx: NodeContext) -> Value:
         raise ValueError(f"slices of {size} do not fit axis {axis} of {x.type}")
     ctx.table_size(size, "the slice")
     # element by element of a slice, each of all slices
-    parts = []
-    for place in range(size):
-        part = ctx.slice_axis(x, axis, place, count, step)
-        parts.append(ctx.reshape(part, (*part.shape, 1)))
-    return parts[0] if size == 1 else ctx.emit("concat", parts, axis=len(x.shape))
+    last = len(x.shape)
+    parts = (ctx.slice_axis(x, axis, place, count, step) for place in range(size))
+    return ctx.joined([ctx.with_axis(part, last) for part in parts], last)

@@ -7,13 +7,13 @@ from tvmrt.ir import Value
 
 from .. import activation as curves
 from ..context import NodeContext
-from ..linear import gemm, product, scaled, vector_product
-from .activation import fast_gelu_of
+from ..linear import gemm, product, vector_product
 from .domain import ms_op
 
 _SIDES = "alpha?: float, transA?: int, transB?: int"
 _FUSED = "transBatchA?: int, transBatchB?: int"
 _FACTORS = "a: E=float[*A], b: E[*B]"
+_NUMBERS = ("alpha", "beta", "gamma")  # of an activation, in ONNX's order
 
 
 @ms_op("FusedMatMul", "TransposeMatMul", takes=_FACTORS, attributes=f"{_SIDES}, {_FUSED}")
@@ -60,13 +60,13 @@ def fused_gemm(ctx: NodeContext) -> Value:
 
 def _named_numbers(ctx: NodeContext) -> list[float | None]:
     """alpha, beta and gamma of an activation."""
-    return [ctx.attr(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
+    return [ctx.attr(f"activation_{name}") for name in _NUMBERS]
 
 
 @ms_op("GemmFastGelu", takes="x: E=float[*X], w: E[_ N], bias?: E[N]")
 def gemm_fast_gelu(ctx: NodeContext) -> Value:
-    y, bias = product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2)
-    return fast_gelu_of(ctx, y if bias is None else ctx.emit("add", [y, bias]))
+    y = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
+    return curves.gelu_of(ctx, y, tanh=True)
 
 
 @ms_op("MatMulInteger16", takes="a: int16[*A], b: int16[*B]")
@@ -88,34 +88,14 @@ def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float 
         given = numbers[place] if place < len(numbers) else None
         return default if given is None else float(given)
 
-    def bounded(y: Value, low: float, high: float) -> Value:
-        low_end = ctx.emit("max", [y, ctx.like(low, x)])
-        return ctx.emit("min", [low_end, ctx.like(high, x)])
-
     if not name:
         return x
     if name in _PLAIN:
         return ctx.emit(_PLAIN[name], [x])
     if name == "Clip":
-        return bounded(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
-    if name == "LeakyRelu":
-        return ctx.emit("prelu", [x, ctx.like(number(0, 0.01), x)])
-    if name == "HardSigmoid":
-        return curves.hard_gate(ctx, x, number(0, 0.2), number(1, 0.5))
-    if name == "HardSwish":
-        gate = curves.hard_gate(ctx, x, number(0, 1 / 6), number(1, 0.5))
-        return ctx.emit("mul", [x, gate])
-    if name == "Elu":
-        return curves.exponential_unit(ctx, x, number(0, 1.0))
-    if name == "Celu":
-        return curves.exponential_unit(ctx, x, number(0, 1.0), number(0, 1.0))
-    if name == "Selu":
-        unit = curves.exponential_unit(ctx, x, number(0, 1.67326319217681884765625))
-        return scaled(ctx, unit, number(2, 1.05070102214813232421875))
-    if name == "Softsign":
-        below = ctx.emit("add", [ctx.emit("abs", [x]), ctx.like(1, x)])
-        return ctx.emit("div", [x, below])
-    if name == "ThresholdedRelu":
-        above = ctx.emit("greater", [x, ctx.like(number(0, 1.0), x)])
-        return ctx.emit("where", [above, x, ctx.like(0, x)])
+        return ctx.clamp(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
+    if name in curves.CURVES:
+        of, defaults = curves.CURVES[name]
+        given = {key: number(_NUMBERS.index(key), n) for key, n in defaults.items()}
+        return of(ctx, x, **given)
     raise UnsupportedError(f"fused activation {name}")

@@ -16,10 +16,10 @@ from ..quantize import (
     dequantize_linear,
     dequantized,
     dynamic_quantized,
+    factor,
     flat,
     int_bias,
     integer_product,
-    left_factor,
     quantize_linear,
     quantized,
     scaled_back,
@@ -55,7 +55,7 @@ ms_op(
     attributes="alpha?: float, transA?: int 0..1, transB?: int 0..1",
 )
 def qgemm(ctx: NodeContext) -> Value:
-    a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
     b, w_scale = ctx.required(3), ctx.required(4)
     alpha = ctx.attr("alpha", 1.0)
     # parameters a column of the product are parameters a row of a transposed factor
@@ -149,8 +149,7 @@ def qlinear_softmax(ctx: NodeContext) -> Value:
 def qlinear_concat(ctx: NodeContext) -> Value:
     parts = [_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
     axis = normalize_axis(ctx.attr("axis"), len(parts[0].shape))
-    out = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
-    return _result(ctx, out, 0, like=2)
+    return _result(ctx, ctx.joined(parts, axis), 0, like=2)
 
 
 @ms_op(

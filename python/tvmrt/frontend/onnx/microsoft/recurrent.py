@@ -81,6 +81,4 @@ def _of_direction(ctx: NodeContext, index: int, d: int, count: int) -> tuple[Val
 
 
 def _part(ctx: NodeContext, value: Value | None, d: int) -> Value | None:
-    if value is None:
-        return None
-    return ctx.reshape(ctx.slice_axis(value, 0, d, 1), value.shape[1:])
+    return None if value is None else ctx.element(value, 0, d)

@@ -8,7 +8,7 @@ from tvmrt.ir import Value
 
 from ..attention import turned
 from ..context import NodeContext
-from ..indexing import checked_indices
+from ..indexing import rows_at
 from .domain import ms_op, only
 
 _ATTRIBUTES = (
@@ -29,7 +29,7 @@ def rotary_embedding(ctx: NodeContext) -> Value:
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
     if places.type.size == 1:
         places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.counted(steps)])
-    return _in_layout(ctx, x, *(_rows(ctx, i, places) for i in (2, 3)))
+    return _in_layout(ctx, x, *(rows_at(ctx, ctx.required(i), places) for i in (2, 3)))
 
 
 @ms_op(
@@ -53,12 +53,10 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
         owner = np.repeat(np.arange(3), sections)
     mixed = []
     for i in (2, 3):
-        found = _rows(ctx, i, places)
-        parts = [ctx.reshape(ctx.slice_axis(found, 0, k, 1), found.shape[1:]) for k in range(3)]
-        total = parts[0]
-        for stream in (1, 2):
-            mine = ctx.const(owner == stream)
-            total = ctx.emit("where", [mine, parts[stream], total])
+        found = rows_at(ctx, ctx.required(i), places)
+        total, *others = (ctx.element(found, 0, k) for k in range(3))
+        for stream, part in enumerate(others, 1):
+            total = ctx.emit("where", [ctx.const(owner == stream), part, total])
         mixed.append(total)
     return _in_layout(ctx, x, *mixed)
 
@@ -66,11 +64,6 @@ def m_rotary_embedding(ctx: NodeContext) -> Value:
 def _refuse(ctx: NodeContext) -> None:
     only(ctx, "is_packed_batching", 0)
     only(ctx, "scale", 1.0)
-
-
-def _rows(ctx: NodeContext, index: int, places: Value) -> Value:
-    table = ctx.required(index)
-    return ctx.emit("gather", [table, checked_indices(ctx, places, table.shape[0])], axis=0)
 
 
 def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
+from ..activation import softmax_along
 from ..context import NodeContext
 
 
-def labels_of(ctx: NodeContext, ints: str, strings: str) -> tuple[np.ndarray, list[str]]:
+class Labels(NamedTuple):
     """The class labels of a node: integers, and the names that they are places of, if any."""
+
+    numbers: np.ndarray
+    names: list[str]
+
+
+def labels_of(ctx: NodeContext, ints: str, strings: str) -> Labels:
+    """What the node's attributes of these names have, one of which must be given."""
     names, numbers = ctx.attr(strings) or [], ctx.attr(ints) or []
     if bool(names) == bool(numbers):
         raise ValueError(f"one of {ints} and {strings} must be given")
     if names:
-        return np.arange(len(names)), list(names)
-    return np.asarray(numbers, np.int64), []
+        return Labels(np.arange(len(names)), list(names))
+    return Labels(np.asarray(numbers, np.int64), [])
 
 
-def label(
-    ctx: NodeContext, place: Value, labels: Sequence[int], names: Sequence[str] = ()
-) -> Value:
+def label(ctx: NodeContext, place: Value, labels: Labels) -> Value:
     """The label at each place, which is int64; of labels with names the place itself."""
-    labels = np.asarray(labels, np.int64)
+    numbers, names = labels
     if names:
-        ctx.importer.names[place] = list(names)
+        ctx.importer.names[place] = names
+    if (numbers == np.arange(numbers.size)).all():
         return place
-    if (labels == np.arange(labels.size)).all():
-        return place
-    return ctx.emit("gather", [ctx.const(labels), place], axis=0)
+    return ctx.emit("gather", [ctx.const(numbers), place], axis=0)
+
+
+def classified(
+    ctx: NodeContext, scores: Value, labels: Labels, place: Value | None = None
+) -> list[Value]:
+    """What a classifier gives for scores [N, C]; ``place``: the class, where that is not the one of
+    the greatest score."""
+    place = best(ctx, scores) if place is None else place
+    return [label(ctx, place, labels), transformed(ctx, scores)]
 
 
 def best(ctx: NodeContext, scores: Value) -> Value:
@@ -40,14 +54,15 @@ def best(ctx: NodeContext, scores: Value) -> Value:
     return ctx.emit("argmax", [scores], axis=1, keepdims=0, select_last=0)
 
 
-def transformed(ctx: NodeContext, scores: Value, how: str) -> Value:
-    """The scores [N, C] after a post transform."""
+def transformed(ctx: NodeContext, scores: Value, how: str | None = None) -> Value:
+    """The scores [N, C] after a post transform, that of the node unless told otherwise."""
+    how = ctx.attr("post_transform", "NONE") if how is None else how
     if how == "NONE":
         return scores
     if how == "LOGISTIC":
         return ctx.emit("sigmoid", [scores])
     if how == "SOFTMAX":
-        return softmax(ctx, scores)
+        return softmax_along(ctx, scores, 1)
     if how == "SOFTMAX_ZERO":
         return _softmax_zero(ctx, scores)
     if how == "PROBIT":
@@ -58,20 +73,9 @@ def transformed(ctx: NodeContext, scores: Value, how: str) -> Value:
     )
 
 
-def softmax(ctx: NodeContext, scores: Value) -> Value:
-    if scores.dtype.name == "float32":
-        return ctx.emit("softmax", [scores], axis=1)
-    powers = ctx.emit("exp", [ctx.emit("sub", [scores, _greatest(ctx, scores)])])
-    return ctx.emit("div", [powers, ctx.emit("reduce_sum", [powers], axes=(1,), keepdims=1)])
-
-
-def _greatest(ctx: NodeContext, scores: Value) -> Value:
-    return ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
-
-
 def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
     """Softmax in which what is next to zero stays so."""
-    greatest = _greatest(ctx, scores)
+    greatest = ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
     far = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.like(1e-7, scores)])
     grown = ctx.emit("exp", [ctx.emit("sub", [scores, greatest])])
     near = ctx.emit("mul", [scores, ctx.emit("exp", [ctx.emit("neg", [greatest])])])

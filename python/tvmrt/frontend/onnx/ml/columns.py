@@ -43,17 +43,17 @@ def feature_vectorizer(ctx: NodeContext) -> Value:
         if len(x.shape) != 2:
             raise ValueError(f"input {i} has {len(x.shape)} axes, expected rows of columns")
         parts.append(ctx.fitted(x, 1, width))
-    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=1)
+    return ctx.joined(parts, 1)
 
 
 @onnx_op("ZipMap", domain=DOMAIN)
 def zip_map(ctx: NodeContext) -> Value:
     """The numbers; a map from the labels to them is for whoever reads the output."""
-    labels, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
+    numbers, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
     x = ctx.emit("identity", [ctx.required(0)])
-    if x.shape[-1] != labels.size:
-        raise ValueError(f"there are {labels.size} labels for {x.shape[-1]} columns")
-    ctx.importer.columns[x] = names or [str(label) for label in labels]
+    if x.shape[-1] != numbers.size:
+        raise ValueError(f"there are {numbers.size} labels for {x.shape[-1]} columns")
+    ctx.importer.columns[x] = names or [str(label) for label in numbers]
     return x
 
 

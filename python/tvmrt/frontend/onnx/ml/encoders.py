@@ -40,7 +40,7 @@ def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Val
     """x and the keys as numbers: where they are strings, places among the names that x has, or
     among the keys."""
     if kind != "strings":
-        if ctx.importer.texts.among([x]) or x in ctx.importer.names:
+        if _has_strings(ctx, x):
             raise ValueError("the keys are numbers, the input has strings")
         return x, keys
     if x in ctx.importer.texts:
@@ -104,14 +104,9 @@ def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) 
 
 @onnx_op("LabelEncoder", domain=DOMAIN)
 def label_encoder(ctx: NodeContext) -> Value:
-    if ctx.attr("classes_strings") is not None:
-        names = ctx.attr("classes_strings")
-        x, numbers = ctx.required(0), np.arange(len(names))
-        if _has_strings(ctx, x):
-            x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
-            return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
-        return _into_names(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
-    x = ctx.required(0)
+    x, names = ctx.required(0), ctx.attr("classes_strings")
+    if names is not None:
+        return _mapped(ctx, x, names, np.arange(len(names)))
     keys_kind, keys = _table(ctx, "keys")
     kind, values = _table(ctx, "values")
     if keys.size != values.size or keys.size == 0:
@@ -129,6 +124,11 @@ def category_mapper(ctx: NodeContext) -> Value:
     numbers = np.asarray(ctx.attr("cats_int64s") or [], np.int64)
     if len(names) != numbers.size or not names:
         raise ValueError(f"there are {len(names)} cats_strings for {numbers.size} cats_int64s")
+    return _mapped(ctx, x, names, numbers)
+
+
+def _mapped(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
+    """Names as their numbers, or numbers as their names, as x has the ones or the others."""
     if _has_strings(ctx, x):
         x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
         return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))

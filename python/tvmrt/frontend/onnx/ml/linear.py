@@ -49,28 +49,27 @@ def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
 def linear_regressor(ctx: NodeContext) -> Value:
     x = rows_of(ctx, ctx.required(0))
     scores = _scores(ctx, x, ctx.attr("targets", 1))
-    return classes.transformed(ctx, scores, ctx.attr("post_transform", "NONE"))
+    return classes.transformed(ctx, scores)
 
 
 @onnx_op("LinearClassifier", domain=DOMAIN)
 def linear_classifier(ctx: NodeContext) -> list[Value]:
-    labels, names = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
+    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
     scores = _scores(ctx, rows_of(ctx, ctx.required(0)), None)
-    how = ctx.attr("post_transform", "NONE")
-    count = scores.shape[1]
-    if count == 1 and labels.size <= 2:
-        return _of_one_score(ctx, scores, labels, names, how)
-    if count != labels.size:
-        raise ValueError(f"there are {labels.size} labels for {count} rows of coefficients")
-    place = classes.best(ctx, scores)
-    return [classes.label(ctx, place, labels, names), classes.transformed(ctx, scores, how)]
+    count, known = scores.shape[1], labels.numbers.size
+    if count == 1 and known <= 2:
+        return _of_one_score(ctx, scores, labels)
+    if count != known:
+        raise ValueError(f"there are {known} labels for {count} rows of coefficients")
+    return classes.classified(ctx, scores, labels)
 
 
-def _of_one_score(ctx: NodeContext, score: Value, labels, names, how: str) -> list[Value]:
+def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
     flat = ctx.reshape(score, (score.shape[0],))
     place = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
-    if labels.size < 2:  # the one label, or none
-        return [place, classes.transformed(ctx, score, how)]
-    second = classes.transformed(ctx, score, how) if how == "LOGISTIC" else score
+    if labels.numbers.size < 2:  # the one label, or none
+        return [place, classes.transformed(ctx, score)]
+    logistic = ctx.attr("post_transform") == "LOGISTIC"
+    second = classes.transformed(ctx, score) if logistic else score
     pair = classes.paired(ctx, classes.complement(ctx, second), second)
-    return [classes.label(ctx, place, labels, names), pair]
+    return [classes.label(ctx, place, labels), pair]

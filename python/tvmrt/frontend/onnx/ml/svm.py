@@ -82,7 +82,7 @@ def svm_regressor(ctx: NodeContext) -> Value:
     if ctx.attr("one_class", 0):
         inside = ctx.emit("greater", [y, ctx.like(0.0, y)])
         return ctx.emit("where", [inside, ctx.like(1.0, y), ctx.like(-1.0, y)])
-    return classes.transformed(ctx, y, ctx.attr("post_transform", "NONE"))
+    return classes.transformed(ctx, y)
 
 
 @dataclass(frozen=True)
@@ -121,15 +121,16 @@ def _votes(ctx: NodeContext, scores: Value, pairs: _Pairs, count: int) -> Value:
 
 @onnx_op("SVMClassifier", domain=DOMAIN)
 def svm_classifier(ctx: NodeContext) -> list[Value]:
-    labels, names = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
+    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
     x = rows_of(ctx, ctx.required(0))
     per_class = np.asarray(ctx.attr("vectors_per_class") or [], np.int64)
     coefficients, rho = _floats(ctx, "coefficients"), _floats(ctx, "rho")
     if not per_class.sum():
-        return _linear(ctx, x, labels, names, coefficients, rho)
+        return _linear(ctx, x, labels, coefficients, rho)
     total, count = int(per_class.sum()), per_class.size
-    if count != labels.size or count < 2 or per_class.min() < 0:
-        raise ValueError(f"vectors_per_class has {count} elements for {labels.size} labels")
+    known = labels.numbers.size
+    if count != known or count < 2 or per_class.min() < 0:
+        raise ValueError(f"vectors_per_class has {count} elements for {known} labels")
     if coefficients.size != (count - 1) * total:
         raise ValueError(
             f"there are {coefficients.size} coefficients, expected {(count - 1) * total}"
@@ -140,44 +141,38 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
     pairs = _pairs(coefficients, per_class)
     scores = decisions(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
     prob_a, prob_b = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")
-    how = ctx.attr("post_transform", "NONE")
     place = classes.best(ctx, _votes(ctx, scores, pairs, count))
     if prob_a.size:
         if not prob_a.size == prob_b.size == rho.size:
             raise ValueError(f"prob_a and prob_b have other lengths than rho, {rho.size}")
         scores = _probabilities(ctx, scores, prob_a, prob_b, count)
     elif count == 2:
-        return _of_one_score(ctx, scores, labels, names, how)
-    return [classes.label(ctx, place, labels, names), classes.transformed(ctx, scores, how)]
+        return _of_one_score(ctx, scores, labels)
+    return classes.classified(ctx, scores, labels, place)
 
 
-def _of_one_score(ctx: NodeContext, score: Value, labels, names, how: str) -> list[Value]:
+def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
     """Two classes of which the first wins where the score is positive."""
     flat = ctx.reshape(score, (score.shape[0],))
     place = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
     pair = classes.paired(ctx, ctx.emit("neg", [score]), score)
-    return [classes.label(ctx, place, labels, names), classes.transformed(ctx, pair, how)]
+    return classes.classified(ctx, pair, labels, place)
 
 
-def _linear(ctx: NodeContext, x: Value, labels, names, coefficients, rho) -> list[Value]:
+def _linear(ctx: NodeContext, x: Value, labels: classes.Labels, coefficients, rho) -> list[Value]:
     """Without support vectors: one row of coefficients for each class."""
-    count = labels.size
+    count = labels.numbers.size
     if coefficients.size != count * x.shape[1] or rho.size < 1:
         raise ValueError(
             f"there are {coefficients.size} coefficients, expected {count} of {x.shape[1]}; "
             f"rho has {rho.size} elements, expected 1"
         )
     weights = coefficients.reshape(count, x.shape[1])
-    scores = affine(ctx, x, weights, np.full(count, rho[0]))
-    place = classes.best(ctx, scores)
-    how = ctx.attr("post_transform", "NONE")
-    return [classes.label(ctx, place, labels, names), classes.transformed(ctx, scores, how)]
+    return classes.classified(ctx, affine(ctx, x, weights, np.full(count, rho[0])), labels)
 
 
 def _probabilities(ctx: NodeContext, scores: Value, a, b, count: int) -> Value:
     """Those of pairs by Platt's sigmoids, then those of classes that fit them best."""
     x = ctx.emit("mul", [scores, ctx.const(-a[None], np.float32)])
     x = ctx.emit("sigmoid", [ctx.emit("sub", [x, ctx.const(b[None], np.float32)])])
-    x = ctx.emit("max", [x, ctx.like(1e-7, x)])
-    x = ctx.emit("min", [x, ctx.like(1 - 1e-7, x)])
-    return ctx.emit("couple_pairs", [x], classes=count)
+    return ctx.emit("couple_pairs", [ctx.clamp(x, 1e-7, 1 - 1e-7)], classes=count)

@@ -159,29 +159,30 @@ def tree_ensemble_regressor(ctx: NodeContext) -> Value:
     outputs = ctx.attr("n_targets") or int(leaves.target.max(initial=0)) + 1
     aggregate = ctx.attr("aggregate_function", "SUM").lower()
     scores = _scores(ctx, nodes, places, leaves, outputs, aggregate)
-    return classes.transformed(ctx, scores, ctx.attr("post_transform", "NONE"))
+    return classes.transformed(ctx, scores)
 
 
 @onnx_op("TreeEnsembleClassifier", domain=DOMAIN)
 def tree_ensemble_classifier(ctx: NodeContext) -> list[Value]:
-    labels, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
+    labels = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
     nodes, places = _nodes(ctx)
     leaves = _leaves(ctx, "class", nodes, places)
-    how = ctx.attr("post_transform", "NONE")
-    if labels.size <= 2 and np.unique(leaves.target).size <= 1:
+    count = labels.numbers.size
+    if count <= 2 and np.unique(leaves.target).size <= 1:
         one = replace(leaves, target=np.zeros_like(leaves.target))
         p = _scores(ctx, nodes, places, one, 1, "sum")
-        place, scores = _of_one_score(ctx, p, how, bool((leaves.weight >= 0).all()))
+        place, scores = _of_one_score(ctx, p, bool((leaves.weight >= 0).all()))
     else:
-        scores = _scores(ctx, nodes, places, leaves, labels.size, "sum")
+        scores = _scores(ctx, nodes, places, leaves, count, "sum")
         place = classes.best(ctx, scores)
-        scores = classes.transformed(ctx, scores, how)
-    return [classes.label(ctx, place, labels, names), scores]
+        scores = classes.transformed(ctx, scores)
+    return [classes.label(ctx, place, labels), scores]
 
 
-def _of_one_score(ctx: NodeContext, p: Value, how: str, positive: bool) -> tuple[Value, Value]:
+def _of_one_score(ctx: NodeContext, p: Value, positive: bool) -> tuple[Value, Value]:
     """Label's place and scores of two classes by the score of the second. Where all weights are
     ``positive``, it is a probability, unless it becomes one by the post transform."""
+    how = ctx.attr("post_transform", "NONE")
     positive = positive and how != "LOGISTIC"
     border = ctx.like(0.5 if positive else 0.0, p)
     above = ctx.emit("greater", [ctx.emit("reshape", [p], shape=(p.shape[0],)), border])

@@ -30,7 +30,7 @@ def window(ctx: OpContext) -> Value:
 @tflite_op(SignalFftAutoScale=1)
 def auto_scale(ctx: OpContext) -> list[Value]:
     x = operand(ctx, 0, "int16", 1)
-    return list(ctx.builder.emit_many("signal_auto_scale", [x], ctx.name))
+    return ctx.emit_many("signal_auto_scale", [x])
 
 
 def _length(given: int) -> int:

@@ -33,10 +33,6 @@ def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
     return whole
 
 
-def _joined(ctx: OpContext, parts: list[Value], axis: int) -> Value:
-    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
-
-
 @tflite_op(SignalDelay=1)
 def delay(ctx: OpContext) -> Value:
     x = operand(ctx, 0, "int16")
@@ -62,7 +58,7 @@ def framer(ctx: OpContext) -> list[Value]:
     frames, steps = rows.shape[1] // step, ceil_div(size, step)
     whole = _pushed(ctx, rows, (size if prefill else steps * step) - step)
     parts = [ctx.slice_axis(whole, 1, i * step, size) for i in range(frames)]
-    y = ctx.reshape(_joined(ctx, parts, 1), (*x.shape[:-1], frames, size))
+    y = ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-1], frames, size))
     return [y, ctx.const(True) if prefill else _are_there(ctx, frames, steps)]
 
 
@@ -93,7 +89,7 @@ def overlap_add(ctx: OpContext) -> Value:
     state = _begin(ctx, np.zeros((outer, kept), x.dtype.numpy)) if kept else None
     before, parts = states.now(state) if kept else None, []
     for i in range(frames):
-        frame = ctx.reshape(ctx.slice_axis(blocks, 1, i, 1), (outer, size))
+        frame = ctx.element(blocks, 1, i)
         if before is not None:
             head = _saturated_sum(ctx, ctx.slice_axis(frame, 1, 0, kept), before)
             frame = ctx.emit("concat", [head, ctx.slice_axis(frame, 1, kept, step)], axis=1)
@@ -101,7 +97,7 @@ def overlap_add(ctx: OpContext) -> Value:
         parts.append(ctx.slice_axis(frame, 1, 0, step))
     if kept:
         ctx.importer.set_state(state, before)
-    return ctx.reshape(_joined(ctx, parts, 1), (*x.shape[:-2], frames * step))
+    return ctx.reshape(ctx.joined(parts, 1), (*x.shape[:-2], frames * step))
 
 
 def _saturated_sum(ctx: OpContext, a: Value, b: Value) -> Value:
