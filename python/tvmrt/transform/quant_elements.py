@@ -14,7 +14,7 @@ from tvmrt.ir import POINTWISE, Builder, Graph, Node, Value, get_op
 from tvmrt.ir.quantized import dequantize_array, is_per_tensor, quantize_array
 from tvmrt.ir.readers import Readers
 
-from .quant_moves import conversion
+from .quant_moves import dequantizing
 from .quant_products import BYTES, Bounds
 from .rewrite import rewrite
 
@@ -57,7 +57,7 @@ def _bounded(node: Node, readers: Readers) -> tuple[Node, Bounds, list[str]] | N
 
 def _operand(value: Value, reader: Node) -> tuple[Value, float, int] | None:
     """(bytes, scale, zero point) of what a node reads."""
-    node = conversion(value, reader, "dequantize")
+    node = dequantizing(value, reader)
     if node is None or not is_per_tensor(node) or node.inputs[0].dtype.name not in BYTES:
         return None
     q, scale, zero = node.inputs

@@ -65,7 +65,7 @@ class _Mover:
 
     def _cancel(self, node: Node) -> Value | None:
         """Quantising what was just dequantised with the same parameters."""
-        first = conversion(node.inputs[0], node, "dequantize")
+        first = dequantizing(node.inputs[0], node)
         if first is None or not same_parameters(first, node):
             return None
         return first.inputs[0] if first.inputs[0].type == node.output.type else None
@@ -100,17 +100,17 @@ class _Mover:
         return None
 
 
-def conversion(value: Value, reader: Node, op: str) -> Node | None:
-    """The conversion that makes ``value``, if it runs whenever its reader does."""
+def dequantizing(value: Value, reader: Node) -> Node | None:
+    """The dequantize node that makes ``value``, if it runs whenever its reader does."""
     node = value.producer
-    if node is None or node.op != op or node.guard not in (None, reader.guard):
+    if node is None or node.op != "dequantize" or node.guard not in (None, reader.guard):
         return None
     return node
 
 
 def _sink(b: Builder, node: Node) -> Value | None:
     """dequantize, move becomes move, dequantize."""
-    first = conversion(node.inputs[0], node, "dequantize")
+    first = dequantizing(node.inputs[0], node)
     if first is None:
         return None
     q, scale, zero = first.inputs
@@ -140,7 +140,7 @@ def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
 
 def _choose(b: Builder, node: Node) -> Value | None:
     """The place of an extreme among the integers."""
-    first = conversion(node.inputs[0], node, "dequantize")
+    first = dequantizing(node.inputs[0], node)
     if first is None or not is_per_tensor(first) or not first.inputs[1].data.reshape(()) > 0:
         return None
     if first.inputs[0].shape != node.inputs[0].shape:
@@ -164,7 +164,7 @@ def _sink_bound(b: Builder, node: Node) -> Value | None:
     values = [v for v in node.inputs if not v.is_constant]
     if len(values) != 1 or any(v.type.size != 1 for v in numbers):
         return None
-    first = conversion(values[0], node, "dequantize")
+    first = dequantizing(values[0], node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
         return None
     q, scale, zero = first.inputs
@@ -187,7 +187,7 @@ def _stored(number: np.ndarray, conversion: Node) -> np.ndarray | None:
 
 def _sink_concat(b: Builder, node: Node) -> Value | None:
     """Parts that are all dequantised alike are joined as they are."""
-    found = [conversion(v, node, "dequantize") for v in node.inputs]
+    found = [dequantizing(v, node) for v in node.inputs]
     first = found[0]
     if any(f is None or not same_parameters(f, first) for f in found):
         return None
@@ -207,7 +207,7 @@ def pad_value(node: Node) -> np.ndarray | None:
 
 
 def _sink_pad(b: Builder, node: Node) -> Value | None:
-    first = conversion(node.inputs[0], node, "dequantize")
+    first = dequantizing(node.inputs[0], node)
     if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.inputs[0].shape:
         return None
     q, scale, zero = first.inputs

@@ -19,7 +19,7 @@ from tvmrt.ir.readers import Readers
 from tvmrt.ir.small import unpacked
 
 from .channel_constants import wide_row
-from .quant_moves import conversion
+from .quant_moves import dequantizing
 from .rewrite import rewrite
 
 PRODUCTS = {"conv": "qconv", "matmul": "qmatmul"}
@@ -45,8 +45,8 @@ def _product(b: Builder, node: Node) -> Value | None:
     if node.op not in PRODUCTS:
         return None
     op = PRODUCTS[node.op]
-    x = conversion(node.inputs[0], node, "dequantize")
-    w = conversion(node.inputs[1], node, "dequantize")
+    x = dequantizing(node.inputs[0], node)
+    w = dequantizing(node.inputs[1], node)
     if x is None or w is None or not is_per_tensor(x) or x.inputs[0].shape != x.output.shape:
         return None
     q, weights = x.inputs[0], unpacked(b, w.inputs[0])  # kernels of integers read bytes
