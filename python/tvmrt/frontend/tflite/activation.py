@@ -9,10 +9,10 @@ from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
 from .context import QUANTIZED, OpContext
-from .multipliers import BOUNDS, activation_name, f32, quantized_bounds
+from .multipliers import BOUNDS, activation_name, f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
-from .tables import scale_array, table
+from .tables import result_table, scale_array
 
 
 def activated(ctx: OpContext, y: Value) -> Value:
@@ -40,8 +40,7 @@ def relu(ctx: OpContext) -> Value:
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     m, e = multiplier(float(f32(x_scale / y_scale)))
     if x.dtype.bits == 8:
-        low, high = quantized_bounds(name, y_scale, zero, ctx.result().dtype)
-        return table(ctx, lambda q: np.clip(scale_array(q, m, e) + zero, low, high))
+        return result_table(ctx, lambda q: scale_array(q, m, e), name)
     return clamped(ctx, scaled(ctx, centred(ctx, 0), float(f32(x_scale / y_scale))), zero, name)
 
 
@@ -54,13 +53,12 @@ def leaky_relu(ctx: OpContext) -> Value:
     reals = [float(f32(x_scale / y_scale)), float(f32(f32(x_scale * alpha) / y_scale))]
     if x.dtype.bits == 8:
         (m, e), (n, f) = (multiplier(real) for real in reals)
-        low, high = np.iinfo(x.dtype.numpy).min, np.iinfo(x.dtype.numpy).max
 
         def entries(q: np.ndarray) -> np.ndarray:
             rest = -scale_array(q, -n, f) if n < 0 else scale_array(q, n, f)
-            return np.clip(np.where(q >= 0, scale_array(q, m, e), rest) + zero, low, high)
+            return np.where(q >= 0, scale_array(q, m, e), rest)
 
-        return table(ctx, entries)
+        return result_table(ctx, entries)
     x = centred(ctx, 0)
     rest = scaled(ctx, x, abs(reals[1]))
     rest = ctx.emit("neg", [rest]) if reals[1] < 0 else rest

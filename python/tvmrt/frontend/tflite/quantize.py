@@ -13,7 +13,7 @@ from .context import QUANTIZED, OpContext
 from .model_file import Tensor
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
-from .tables import scale_array, table
+from .tables import result_table, scale_array
 
 
 @tflite_op(QUANTIZE=6)
@@ -27,14 +27,9 @@ def quantize(ctx: OpContext) -> Value:
     if x_scale == y_scale and x_zero == zero and x.dtype.name == to:
         return x
     m, e = multiplier(float(x_scale) / float(y_scale))
-    low, high = storage_range(DTYPES[to])
     if x.dtype.bits == 8 and DTYPES[to].bits == 8:
         same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
-
-        def entries(q: np.ndarray) -> np.ndarray:
-            return np.clip((q if same else scale_array(q, m, e)) + zero, low, high)
-
-        return table(ctx, entries)
+        return result_table(ctx, lambda q: q if same else scale_array(q, m, e))
     return clamped(ctx, scaled(ctx, centred(ctx, 0), float(x_scale) / float(y_scale)), zero)
 
 

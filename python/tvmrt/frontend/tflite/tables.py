@@ -10,7 +10,7 @@ from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.fixed_point import round_away, scale
 
 from .context import OpContext
-from .multipliers import f32
+from .multipliers import f32, quantized_bounds
 
 
 def scale_array(x: np.ndarray, m: int, e: int) -> np.ndarray:
@@ -28,18 +28,25 @@ def table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], index: int = 0
     return ctx.emit("table", [x, ctx.const(entries.view(np.uint8))], to=to)
 
 
+def result_table(
+    ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], activation: str = "NONE"
+) -> Value:
+    """The same of a function that gives the result less its zero point, in any range."""
+    scale, zero = ctx.per_tensor(ctx.result())
+    low, high = quantized_bounds(activation, scale, zero, ctx.result().dtype)
+    return table(ctx, lambda q: np.clip(fn(q) + zero, low, high))
+
+
 def real_table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
     """The same of a function of real numbers, which is given float64 and rounded to float32 as the
     C library's functions of float32 are, or all but."""
     x_scale = ctx.per_tensor(ctx.tensor(0))[0]
-    y_scale, zero = ctx.per_tensor(ctx.result())
-    info = np.iinfo(DTYPES[ctx.result().dtype].numpy)
+    y_scale = ctx.per_tensor(ctx.result())[0]
 
     def entries(q: np.ndarray) -> np.ndarray:
         real = f32(x_scale) * q.astype(np.float32)
         with np.errstate(all="ignore"):
             value = fn(real.astype(np.float64)).astype(np.float32) * f32(f32(1) / y_scale)
-        steps = np.clip(round_away(value.astype(np.float64)), -(2.0**31), 2.0**31 - 1)
-        return np.clip(steps + zero, info.min, info.max).astype(np.int64)
+        return np.clip(round_away(value.astype(np.float64)), -(2.0**31), 2.0**31 - 1)
 
-    return table(ctx, entries)
+    return result_table(ctx, entries)

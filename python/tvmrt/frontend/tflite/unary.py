@@ -20,7 +20,7 @@ from .model_file import known_type
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
-from .tables import real_table, scale_array, table
+from .tables import real_table, result_table, scale_array, table
 from .tables16 import function, sigmoid
 
 _PLAIN = {
@@ -60,26 +60,20 @@ def unary(ctx: OpContext) -> Value:
         return _micro_table(ctx, name)
     if name in _REAL:
         return real_table(ctx, _REAL[name])
-    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    info = np.iinfo(x.dtype.numpy)
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     if name == "ABS":
         m, e = multiplier(float(f32(x_scale / y_scale)))
         same = x_scale == y_scale
-
-        def absolute(q: np.ndarray) -> np.ndarray:
-            q = np.abs(q)
-            return np.clip((q if same else scale_array(q, m, e)) + zero, info.min, info.max)
-
-        return table(ctx, absolute)
+        return result_table(ctx, lambda q: np.abs(q) if same else scale_array(np.abs(q), m, e))
     if name == "SQRT":
 
         def root(q: np.ndarray) -> np.ndarray:
             real = np.sqrt(np.maximum(x_scale * q.astype(np.float32), f32(0)))
-            return np.clip(np.floor(real / y_scale) + zero, info.min, info.max)
+            return np.floor(real / y_scale)
 
-        return table(ctx, root)
+        return result_table(ctx, root)
     if name == "NEG" and x_scale == y_scale:
-        return table(ctx, lambda q: np.clip(zero - q, info.min, info.max))
+        return result_table(ctx, lambda q: -q)
     raise UnsupportedError(f"{name} of {x.dtype}")
 
 
@@ -146,18 +140,17 @@ def of_squares(ctx: OpContext) -> Value:
 def _inverse_root(ctx: OpContext, x: Value) -> Value:
     if x.dtype.bits != 8:
         return function(ctx, lambda v: 1 / np.sqrt(v))
-    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     m, e = multiplier(float(f32(1) / f32(np.sqrt(x_scale) * y_scale)))
-    info = np.iinfo(x.dtype.numpy)
 
     def entry(q: int) -> int:
         if q <= 0:
-            return int(info.max)
+            return 2**31 - 1
         n, f = inverse_square_root(q)
         fine = scale_array(np.asarray(1), n, f + 20)
-        return int(np.clip(scale_array(fine, m, e - 20) + zero, info.min, info.max))
+        return int(scale_array(fine, m, e - 20))
 
-    return table(ctx, lambda q: np.array([entry(int(n)) for n in q]))
+    return result_table(ctx, lambda q: np.array([entry(int(n)) for n in q]))
 
 
 @tflite_op(ELU=1)
@@ -198,8 +191,7 @@ def hard_swish(ctx: OpContext) -> Value:
 
 def _hard_swish_table(ctx: OpContext) -> Value:
     """In fixed point of 16 bits."""
-    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    info = np.iinfo(ctx.required(0).dtype.numpy)
+    x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     fine = f32(x_scale / f32(128))
     m_out, e_out = multiplier(float(f32(fine / y_scale)))
     m_bend, e_bend = multiplier(float(f32(fine / f32(f32(3) / f32(32768)))))
@@ -219,9 +211,9 @@ def _hard_swish_table(ctx: OpContext) -> Value:
         bend = (bend + (1 << 15)) >> 1
         both = bend * product
         y = np.sign(both) * (np.abs(both) >> 15)
-        return np.clip(_shifted(y, -e_out) + zero, info.min, info.max)
+        return _shifted(y, -e_out)
 
-    return table(ctx, entries)
+    return result_table(ctx, entries)
 
 
 def _halves(a: np.ndarray, b: int) -> np.ndarray:
