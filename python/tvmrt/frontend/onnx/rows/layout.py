@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.ir.contract import Contract, holds
 
-from .rules import AXIS, one_number, vector
+from .rules import ALONG_AXIS, AXIS, one_number
 
 _REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
@@ -40,10 +40,8 @@ ROWS = {
     **{(name, 1): _REDUCED_BEFORE for name in _REDUCTIONS},
     **{(name, 18): _REDUCED for name in _REDUCTIONS},
     ("ReduceSum", 13): _REDUCED,
-    "ArgMax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
-    "ArgMin": Contract("x: any[*]", "axis: int", rules=[AXIS]),
-    "CumSum": _RUNNING,
-    "CumProd": _RUNNING,
+    **dict.fromkeys(("ArgMax", "ArgMin"), ALONG_AXIS),
+    **dict.fromkeys(("CumSum", "CumProd"), _RUNNING),
     ("Reshape", 5): Contract(
         "x: any[*], shape: int64[_]",
         rules=[
@@ -73,7 +71,7 @@ ROWS = {
     ),
     ("Squeeze", 13): Contract("x: any[*], axes?: int64[_]"),
     ("Unsqueeze", 13): Contract("x: any[*], axes: int64[*{0..1}]"),
-    ("Tile", 6): Contract("x: any[*X], repeats: int64[_]", rules=[vector("repeats")]),
+    ("Tile", 6): Contract("x: any[*X], repeats: int64[_]"),
     "DepthToSpace": Contract("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
     "SpaceToDepth": Contract("x: any[N C H W]", "blocksize: int 1.., mode?: DCR|CRD"),
     ("Pad", 2): Contract("x: any[*]", "mode: constant|reflect|edge, pads: ints"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvmrt.ir.contract import Contract, holds
 
-from .rules import AXIS, stretches
+from .rules import ALONG_AXIS, AXIS, stretches
 
 _BY_CHANNEL = "scale: any[C], bias: any[C], mean: any[C], var: any[C]"
 _DIVIDE = holds("the groups divide the C channels", lambda num_groups, C: C % num_groups == 0)
@@ -13,6 +13,9 @@ _DIVIDE = holds("the groups divide the C channels", lambda num_groups, C: C % nu
 def _of_rows(name: str) -> str:
     return f"{name} broadcasts to the axes of x from axis on"
 
+
+_SCALE = holds(_of_rows("scale"), lambda scale, X: stretches(scale.shape, X))
+_STASH = holds("stash_type is a floating type", lambda stash_type: stash_type in (1, 10, 11, 16))
 
 ROWS = {
     ("BatchNormalization", 9): Contract(
@@ -32,29 +35,13 @@ ROWS = {
         "axis: int, stash_type: int",
         rules=[
             AXIS,
-            holds(
-                _of_rows("scale"),
-                lambda scale, X: stretches(scale.shape, X),
-            ),
-            holds(
-                _of_rows("bias"),
-                lambda bias, X: bias is None or stretches(bias.shape, X),
-            ),
-            holds(
-                "stash_type is a floating type", lambda stash_type: stash_type in (1, 10, 11, 16)
-            ),
+            _SCALE,
+            holds(_of_rows("bias"), lambda bias, X: bias is None or stretches(bias.shape, X)),
+            _STASH,
         ],
     ),
     "RMSNormalization": Contract(
-        "x: any[*X], scale: any[*]",
-        "axis: int, stash_type: int",
-        rules=[
-            AXIS,
-            holds(_of_rows("scale"), lambda scale, X: stretches(scale.shape, X)),
-            holds(
-                "stash_type is a floating type", lambda stash_type: stash_type in (1, 10, 11, 16)
-            ),
-        ],
+        "x: any[*X], scale: any[*]", "axis: int, stash_type: int", rules=[AXIS, _SCALE, _STASH]
     ),
     "LRN": Contract(
         "x: any[N C *S]",
@@ -65,7 +52,5 @@ ROWS = {
         ],
     ),
     "LpNormalization": Contract("x: any[*]", "axis: int, p: int 1..2", rules=[AXIS]),
-    "Softmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
-    "LogSoftmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
-    "Hardmax": Contract("x: any[*]", "axis: int", rules=[AXIS]),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), ALONG_AXIS),
 }

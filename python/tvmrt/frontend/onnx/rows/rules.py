@@ -6,25 +6,22 @@ from collections.abc import Sequence
 from math import prod
 
 from tvmrt.ir import TensorType
-from tvmrt.ir.contract import Rule, holds
+from tvmrt.ir.contract import Contract, Rule, holds
 
 AXIS = holds(
     "axis names an axis of x",
     lambda axis, x: axis is None or -len(x.shape) <= axis < max(len(x.shape), 1),
 )
+ALONG_AXIS = Contract("x: any[*]", "axis: int", rules=[AXIS])
 
 
 def one_number(name: str) -> Rule:
     """A scalar, or a vector of one element as many exporters write it."""
-    return _of_operand(f"{name} has one element", name, lambda t: prod(t.shape) == 1)
 
+    def test(type: TensorType | None) -> bool:
+        return type is None or prod(type.shape) == 1
 
-def vector(name: str) -> Rule:
-    return _of_operand(f"{name} has one axis", name, lambda t: len(t.shape) == 1)
-
-
-def _of_operand(words: str, name: str, test) -> Rule:
-    return Rule(words, lambda type: type is None or test(type), (name,))
+    return Rule(f"{name} has one element", test, (name,))
 
 
 def stretches(small: Sequence[int], large: Sequence[int]) -> bool:

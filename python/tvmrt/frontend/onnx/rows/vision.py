@@ -16,12 +16,10 @@ def _given(operand) -> bool:
 
 
 _RESIZED = "x: any[*X], roi?: any[*], scales?: float32[_], sizes?: int64[_]"
+_ABOVE_0 = holds("scales are above 0", lambda scales_data: (scales_data > 0).all())
 _RESIZE_RULES = [
-    holds(
-        "either scales or sizes is given",
-        lambda scales, sizes: _given(scales) != _given(sizes),
-    ),
-    holds("scales are above 0", lambda scales_data: (scales_data > 0).all()),
+    holds("either scales or sizes is given", lambda scales, sizes: _given(scales) != _given(sizes)),
+    _ABOVE_0,
     holds("sizes are not negative", lambda sizes_data: (sizes_data >= 0).all()),
 ]
 
@@ -46,10 +44,9 @@ ROWS = {
     ("Resize", 10): Contract(
         "x: any[*X], scales: float32[_]",
         "mode: nearest|linear",
-        rules=[holds("scales are above 0", lambda scales_data: (scales_data > 0).all())],
+        rules=[_ABOVE_0],
     ),
     ("Resize", 11): _resize(f"{_COORDINATES}|tf_half_pixel_for_nn"),
-    ("Resize", 13): _resize(f"{_COORDINATES}|tf_half_pixel_for_nn"),
     ("Resize", 18): _resize(_COORDINATES, _POLICY),
     ("Resize", 19): _resize(_HALF_SYMMETRIC, _POLICY),
     "Upsample": Contract(
