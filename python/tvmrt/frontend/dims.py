@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Union
 
 from tvmrt.ir import Value
@@ -190,21 +191,13 @@ class Dims:
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that no dimension has."""
-        found, count = name, 1
-        while found in self._symbols or found in self:
-            count += 1
-            found = f"{name}_{count}"
-        return found
+        return unused_name(name, lambda found: found in self._symbols or found in self)
 
     def _parameter(self, name: str) -> str:
         """A C name that no two dimensions share: ``n_batch``."""
         stem = "n_" + (re.sub(r"\W", "_", name, flags=re.ASCII)[:24] or "dim")
         taken = {symbol.c for symbol in self._symbols.values()}
-        found, count = stem, 1
-        while found in taken:
-            count += 1
-            found = f"{stem}_{count}"
-        return found
+        return unused_name(stem, taken.__contains__)
 
     def unused(self, names: Iterable[str]) -> list[str]:
         """Declared dimensions that are none of the network's."""
@@ -215,6 +208,12 @@ class Dims:
     def _parts(self, name: str) -> set[str]:
         text = self._sums.get(name, name)
         return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
+
+
+def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
+    """The name, or where that is used the name with the first number behind it that is not."""
+    trials = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(trial for trial in trials if not is_used(trial))
 
 
 def _short(name: str, text: str) -> str:

@@ -6,9 +6,10 @@ The checker of the onnx package and other runtimes do not mind any of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 
 import onnx
+
+from tvmrt.frontend.dims import unused_name
 
 from .tensors import graphs
 
@@ -29,8 +30,7 @@ def as_meant(model: onnx.ModelProto) -> onnx.ModelProto:
     for nodes in _lists_of_nodes(copy):
         taken = {node.name for node in nodes}
         for node in _shared_names(nodes):
-            number = next(n for n in count(2) if f"{node.name}_{n}" not in taken)
-            node.name = f"{node.name}_{number}"
+            node.name = unused_name(node.name, taken.__contains__)
             taken.add(node.name)
     for dim in _nameless(copy):
         dim.Clear()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.frontend.dims import Dims, parse_dim
+from tvmrt.frontend.dims import Dims, parse_dim, unused_name
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
 from . import custom, extents
@@ -360,9 +360,5 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """The names, a number behind those that come again."""
     found: list[str] = []
     for name in names:
-        trial, count = name, 1
-        while trial in found:
-            count += 1
-            trial = f"{name}_{count}"
-        found.append(trial)
+        found.append(unused_name(name, found.__contains__))
     return found
