@@ -14,55 +14,29 @@ from .context import NodeContext
 from .inputs import element_name
 from .registry import onnx_op
 
+# Operators that the IR has under the same names in lower case, and those of others.
 _UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
+    **{
+        name: name.lower()
+        for name in (
+            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Det Erf Exp Floor Log Neg "
+            "Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Tan Tanh"
+        ).split()
+    },
     "BitwiseNot": "bit_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Det": "det",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
     "IsNaN": "is_nan",
-    "Log": "log",
-    "Neg": "neg",
     "Not": "logical_not",
-    "Reciprocal": "reciprocal",
-    "Relu": "relu",
-    "Round": "round",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Softplus": "softplus",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
 }
 
 _BINARY = {
-    "Add": "add",
+    **{name: name.lower() for name in "Add Div Equal Greater Less Mul PRelu Sub".split()},
     "And": "logical_and",
     "BitwiseAnd": "bit_and",
     "BitwiseOr": "bit_or",
     "BitwiseXor": "bit_xor",
-    "Div": "div",
-    "Equal": "equal",
-    "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
-    "Less": "less",
     "LessOrEqual": "less_equal",
-    "Mul": "mul",
     "Or": "logical_or",
-    "PRelu": "prelu",
-    "Sub": "sub",
     "Xor": "logical_xor",
 }
 

@@ -54,14 +54,6 @@ def _type_of(ctx: NodeContext) -> str:
     return ctx.required(1 if ctx.op == "Where" else 0).dtype.name
 
 
-def _gathered(ctx: NodeContext, x: Elements, indices: Elements) -> Elements | None:
-    return taken(x, indices, ctx.attr("axis", 0))
-
-
-def _joined(ctx: NodeContext, *parts: Elements) -> Elements:
-    return np.concatenate(parts, ctx.attr("axis"))
-
-
 def _numbers(ctx: NodeContext, name: str, given: Elements | None) -> list[int] | None:
     """Integers of an attribute, or of an operand that is constant."""
     if given is None:
@@ -98,10 +90,6 @@ def _reshaped(ctx: NodeContext, x: Elements, shape: Elements) -> Elements:
     if not ctx.attr("allowzero", 0):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     return x.reshape(wanted)
-
-
-def _cast(ctx: NodeContext, x: Elements) -> Elements | None:
-    return x if ctx.attr("to") in (TensorProto.INT32, TensorProto.INT64) else None
 
 
 def _reduced(function: Callable) -> Callable:
@@ -145,11 +133,11 @@ def _scattered(
 
 _RULES: dict[str, Callable] = {
     "Add": each(lambda a, b: a + b),
-    "Cast": _cast,
-    "Concat": _joined,
+    "Cast": lambda ctx, x: x if ctx.attr("to") in (TensorProto.INT32, TensorProto.INT64) else None,
+    "Concat": lambda ctx, *parts: np.concatenate(parts, ctx.attr("axis")),
     "Div": each(truncated),
     "Equal": each(equal),
-    "Gather": _gathered,
+    "Gather": lambda ctx, x, indices: taken(x, indices, ctx.attr("axis", 0)),
     "Identity": lambda ctx, x: x,
     "Max": each(lambda a, b: a if a >= b else b),
     "Min": each(lambda a, b: a if a <= b else b),

@@ -89,10 +89,6 @@ def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
     return [Numbers(ctx, product(ctx, *pair)) for pair in pairs]
 
 
-def _reshaped(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
-    return [g.reshape(*node.inputs[0].shape)]
-
-
 def _repeated(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
     """Of a sum along axes: the same for all elements."""
     x, axes = node.inputs[0], node.attrs["axes"]
@@ -114,5 +110,5 @@ _RULES: dict[str, Callable] = {
     "relu": _rule(lambda g, y, a: [(a > 0).choose(g, 0)]),
     "matmul": _product,
     "reduce_sum": _repeated,
-    "reshape": _reshaped,
+    "reshape": _rule(lambda g, y, a: [g.reshape(*a.shape)]),
 }

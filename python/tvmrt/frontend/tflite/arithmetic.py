@@ -138,10 +138,15 @@ def squared_difference(ctx: OpContext) -> Value:
     return clamped(ctx, scaled(ctx, ctx.emit("mul", [difference, difference]), real), zero)
 
 
-@tflite_op(MAXIMUM=4, MINIMUM=4)
-def extreme(ctx: OpContext) -> Value:
-    op = "max" if ctx.op.name == "MAXIMUM" else "min"
-    return ctx.emit(op, [ctx.required(0), ctx.required(1)])
+_BINARY = {
+    "MAXIMUM": "max", "MINIMUM": "min", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or",
+    "POW": "pow",
+}  # fmt: skip
+
+
+@tflite_op(MAXIMUM=4, MINIMUM=4, LOGICAL_AND=1, LOGICAL_OR=1, POW=1)
+def binary(ctx: OpContext) -> Value:
+    return ctx.emit(_BINARY[ctx.op.name], [ctx.required(0), ctx.required(1)])
 
 
 _COMPARISONS = {
@@ -162,11 +167,6 @@ def comparison(ctx: OpContext) -> Value:
     return ctx.emit("logical_not", [y]) if ctx.op.name == "NOT_EQUAL" else y
 
 
-@tflite_op(LOGICAL_AND=1, LOGICAL_OR=1)
-def logical(ctx: OpContext) -> Value:
-    return ctx.emit(ctx.op.name.lower(), [ctx.required(0), ctx.required(1)])
-
-
 @tflite_op(FLOOR_DIV=3, FLOOR_MOD=2)
 def floor_division(ctx: OpContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
@@ -180,14 +180,10 @@ def floor_division(ctx: OpContext) -> Value:
     return ctx.emit("div", [ctx.emit("sub", [a, rest]), b])
 
 
-@tflite_op(POW=1, ATAN2=1)
-def power(ctx: OpContext) -> Value:
-    a, b = ctx.required(0), ctx.required(1)
-    return _angle(ctx, a, b) if ctx.op.name == "ATAN2" else ctx.emit("pow", [a, b])
-
-
-def _angle(ctx: OpContext, y: Value, x: Value) -> Value:
+@tflite_op(ATAN2=1)
+def angle(ctx: OpContext) -> Value:
     """Of the point (x, y), from -pi to pi: by the smaller coordinate over the larger one."""
+    y, x = ctx.required(0), ctx.required(1)
     whole = f"int{x.dtype.bits}"
     signs = [ctx.emit("bit_cast", [v], to=whole) for v in (x, y)]  # those of zeros, too
     left, below = (ctx.emit("less", [v, ctx.like(0, v)]) for v in signs)
@@ -205,14 +201,10 @@ def _angle(ctx: OpContext, y: Value, x: Value) -> Value:
 
 @tflite_op(BITWISE_XOR=1, RIGHT_SHIFT=1)
 def bitwise(ctx: OpContext) -> Value:
-    op = "bit_xor" if ctx.op.name == "BITWISE_XOR" else "shift_right"
     a, b = ctx.required(0), ctx.required(1)
-    if op == "shift_right":
-        bits = a.dtype.bits
-        b = ctx.clamp(b, 0, bits - 1)
-    if a.dtype.name == "bool":
-        return ctx.emit("logical_xor", [a, b])
-    return ctx.emit(op, [a, b])
+    if ctx.op.name == "RIGHT_SHIFT":
+        return ctx.emit("shift_right", [a, ctx.clamp(b, 0, a.dtype.bits - 1)])
+    return ctx.emit("logical_xor" if a.dtype.name == "bool" else "bit_xor", [a, b])
 
 
 @tflite_op(ADD_N=1)

@@ -44,18 +44,6 @@ def _known(*operands: Elements) -> list[list[int]]:
     return [[int(n) for n in operand.reshape(-1)] for operand in operands]
 
 
-def _cast(ctx: OpContext, x: Elements) -> Elements | None:
-    return x if ctx.result().dtype in ("int32", "int64") else None
-
-
-def _joined(ctx: OpContext, *parts: Elements) -> Elements:
-    return np.concatenate(parts, ctx.options["axis"])
-
-
-def _packed(ctx: OpContext, *parts: Elements) -> Elements:
-    return np.stack(parts, ctx.options["axis"])
-
-
 def _unpacked(ctx: OpContext, x: Elements) -> list[Elements]:
     axis = ctx.options["axis"]
     return [np.take(x, i, axis) for i in range(x.shape[axis])]
@@ -90,14 +78,6 @@ def _reshaped(ctx: OpContext, x: Elements, shape: Elements | None = None) -> Ele
     return x.reshape(ctx.result().shape if wanted is None else wanted)
 
 
-def _squeezed(ctx: OpContext, x: Elements) -> Elements:
-    return np.squeeze(x, tuple(ctx.options["squeeze_dims"] or ()) or None)
-
-
-def _expanded(ctx: OpContext, x: Elements, axis: Elements) -> Elements:
-    return np.expand_dims(x, _known(axis)[0][0])
-
-
 def _reduced(function: Callable) -> Callable:
     def rule(ctx: OpContext, x: Elements, axes: Elements) -> Elements | None:
         if x.ndim != 1 or _known(axes)[0] not in ([0], [-1]):
@@ -110,11 +90,11 @@ def _reduced(function: Callable) -> Callable:
 
 _RULES: dict[str, Callable] = {
     "ADD": each(lambda a, b: a + b),
-    "CAST": _cast,
-    "CONCATENATION": _joined,
+    "CAST": lambda ctx, x: x if ctx.result().dtype in ("int32", "int64") else None,
+    "CONCATENATION": lambda ctx, *parts: np.concatenate(parts, ctx.options["axis"]),
     "DIV": each(truncated),
     "EQUAL": each(equal),
-    "EXPAND_DIMS": _expanded,
+    "EXPAND_DIMS": lambda ctx, x, axis: np.expand_dims(x, _known(axis)[0][0]),
     "FLOOR_DIV": each(lambda a, b: a // b),
     "FLOOR_MOD": each(lambda a, b: a % b),
     "GATHER": _gathered,
@@ -122,13 +102,13 @@ _RULES: dict[str, Callable] = {
     "MINIMUM": each(lambda a, b: a if a <= b else b),
     "MUL": each(lambda a, b: a * b),
     "NEG": lambda ctx, x: -x,
-    "PACK": _packed,
+    "PACK": lambda ctx, *parts: np.stack(parts, ctx.options["axis"]),
     "REDUCE_PROD": _reduced(prod),
     "RESHAPE": _reshaped,
     "SELECT": chosen,
     "SELECT_V2": chosen,
     "SLICE": _sliced,
-    "SQUEEZE": _squeezed,
+    "SQUEEZE": lambda ctx, x: np.squeeze(x, tuple(ctx.options["squeeze_dims"] or ()) or None),
     "STRIDED_SLICE": _strided,
     "SUB": each(lambda a, b: a - b),
     "SUM": _reduced(sum),

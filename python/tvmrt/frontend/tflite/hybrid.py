@@ -52,6 +52,15 @@ def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value,
     return ctx.cast(ctx.clamp(whole, -128, 127), "int8"), scale, point
 
 
+def _quantized_rows(
+    ctx: OpContext, x: Value, asymmetric: bool
+) -> tuple[Value, Value, Value | None]:
+    """The same for each row of the last axis; no zero point where it is 0."""
+    if asymmetric:
+        return _asymmetric(ctx, x, (x.type.rank - 1,))
+    return (*_symmetric(ctx, x), None)
+
+
 def _scaled(
     ctx: OpContext,
     sums: Value,
@@ -102,13 +111,10 @@ def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> 
     if not columns.is_constant or columns.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {columns.dtype} weights")
     one = ctx.const(1.0, np.float32)
-    if asymmetric:
-        x, scale, point = _asymmetric(ctx, rows, (1,))
-    else:
-        x, scale = _symmetric(ctx, rows)
+    x, scale, point = _quantized_rows(ctx, rows, asymmetric)
     sums = ctx.emit("qmatmul", [x, columns, one, None, None], x_zero=0, to="int32")
     real = ctx.cast(sums, "float32")
-    if asymmetric:
+    if point is not None:
         of_weights = columns.data.astype(np.int64).sum(axis=0)
         less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
         real = ctx.emit("sub", [real, less])
@@ -120,11 +126,7 @@ def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Val
     b_scale, zero = ctx.per_tensor(ctx.tensor(1))
     if zero or b.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {b.dtype} of zero point {zero}")
-    last, point = (a.type.rank - 1,), None
-    if asymmetric:
-        q, scale, point = _asymmetric(ctx, a, last)
-    else:
-        q, scale = _symmetric(ctx, a)
+    q, scale, point = _quantized_rows(ctx, a, asymmetric)
     one = ctx.const(1.0, np.float32)
     sums = ctx.emit("qmatmul_computed", [q, b, one], to="int32", x_zero=0, w_zero=0)
     real = ctx.cast(sums, "float32")

@@ -44,7 +44,7 @@ STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT STABLEHLO_CASE
 CUSTOM = BUILTIN.index("CUSTOM")
 
 _POOL = "padding:b stride_w:i stride_h:i filter_w:i filter_h:i act:b"
-_REDUCER = "keep_dims:?"
+_REDUCERS = "MEAN SUM REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_ANY REDUCE_ALL".split()
 _PICTURE = "align_corners:? half_pixel_centers:?"
 OPTIONS = {
     "CONV_2D": "padding:b stride_w:i stride_h:i act:b dilation_w:i=1 dilation_h:i=1 bias_type:b",
@@ -56,40 +56,26 @@ OPTIONS = {
     "CONV_3D_TRANSPOSE": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 "
     "dilation_w:i=1 dilation_h:i=1",
     "BUCKETIZE": "boundaries:*f",
-    "AVERAGE_POOL_2D": _POOL,
-    "MAX_POOL_2D": _POOL,
-    "L2_POOL_2D": _POOL,
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _POOL),
     "FULLY_CONNECTED": "act:b weights_format:b keep_num_dims:? asymmetric:? bias_type:b",
     "BATCH_MATMUL": "adj_x:? adj_y:? asymmetric:?",
     "SOFTMAX": "beta:f",
     "CONCATENATION": "axis:i act:b",
-    "ADD": "act:b pot_scale_int16:?=1",
-    "SUB": "act:b pot_scale_int16:?=1",
-    "MUL": "act:b",
-    "DIV": "act:b",
-    "L2_NORMALIZATION": "act:b",
+    **dict.fromkeys(("ADD", "SUB"), "act:b pot_scale_int16:?=1"),
+    **dict.fromkeys(("MUL", "DIV", "L2_NORMALIZATION"), "act:b"),
     "LOCAL_RESPONSE_NORMALIZATION": "radius:i bias:f alpha:f beta:f",
     "RESIZE_BILINEAR": f"_:i _:i {_PICTURE}",
     "RESIZE_NEAREST_NEIGHBOR": _PICTURE,
     "RESHAPE": "new_shape:*i",
-    "SPACE_TO_DEPTH": "block_size:i",
-    "DEPTH_TO_SPACE": "block_size:i",
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), "block_size:i"),
     "GATHER": "axis:i batch_dims:i",
-    "MEAN": _REDUCER,
-    "SUM": _REDUCER,
-    "REDUCE_MAX": _REDUCER,
-    "REDUCE_MIN": _REDUCER,
-    "REDUCE_PROD": _REDUCER,
-    "REDUCE_ANY": _REDUCER,
-    "REDUCE_ALL": _REDUCER,
+    **dict.fromkeys(_REDUCERS, "keep_dims:?"),
     "SQUEEZE": "squeeze_dims:*i",
     "STRIDED_SLICE": "begin_mask:i end_mask:i ellipsis_mask:i new_axis_mask:i "
     "shrink_axis_mask:i offset:?",
-    "SPLIT": "num_splits:i",
-    "SPLIT_V": "num_splits:i",
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), "num_splits:i"),
     "CAST": "in_type:b out_type:b",
-    "ARG_MAX": "output_type:b",
-    "ARG_MIN": "output_type:b",
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), "output_type:b"),
     "SHAPE": "out_type:b",
     "FAKE_QUANT": "min:f max:f num_bits:i narrow_range:?",
     "PACK": "values_count:i axis:i",

@@ -85,11 +85,5 @@ def each_its_own(nodes: Nodes, leaf: int) -> Nodes:
             f"{_MOST_NODES} nodes if each had its own; export the model with trees"
         )
     order, left = np.concatenate(found), np.concatenate(lefts)
-    names = ("mode", "features", "thresholds", "missing", "rows")
-    return replace(
-        nodes,
-        **{name: getattr(nodes, name)[order] for name in names},
-        true=left,
-        false=np.where(branch[order], left + 1, 0),
-        roots=np.arange(nodes.roots.size),
-    )
+    false = np.where(branch[order], left + 1, 0)
+    return nodes.taken(order, left, false, np.arange(nodes.roots.size))

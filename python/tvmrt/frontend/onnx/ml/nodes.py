@@ -37,6 +37,12 @@ class Nodes:
     def count(self) -> int:
         return self.mode.size
 
+    def taken(self, order: np.ndarray, true: np.ndarray, false: np.ndarray, roots) -> Nodes:
+        """Nodes by their places, as often as these name them, with other links."""
+        names = ("mode", "features", "thresholds", "missing", "rows")
+        kept = {name: getattr(self, name)[order] for name in names}
+        return Nodes(**kept, true=true, false=false, roots=roots)
+
 
 def in_order(nodes: Nodes) -> Nodes:
     """Each tree's nodes in a run, siblings side by side, children behind their parent."""
@@ -44,16 +50,8 @@ def in_order(nodes: Nodes) -> Nodes:
     order = _in_blocks(nodes, branch)
     moved = np.zeros(nodes.count, np.int64)
     moved[order] = np.arange(order.size)
-    taken = {
-        name: getattr(nodes, name)[order]
-        for name in ("mode", "features", "thresholds", "missing", "rows")
-    }
-    return Nodes(
-        **taken,
-        true=moved[np.where(branch, nodes.true, 0)[order]],
-        false=moved[np.where(branch, nodes.false, 0)[order]],
-        roots=moved[nodes.roots],
-    )
+    true, false = (moved[np.where(branch, ends, 0)[order]] for ends in (nodes.true, nodes.false))
+    return nodes.taken(order, true, false, moved[nodes.roots])
 
 
 def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
