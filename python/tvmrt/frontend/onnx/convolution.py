@@ -32,15 +32,19 @@ def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[
     return tuple(values)
 
 
-def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
-    """Strides, dilations and padding of a sliding window, ``auto_pad`` resolved."""
-    rank = len(spatial)
-    strides = spatial_ints(ctx, "strides", rank, 1)
-    dilations = spatial_ints(ctx, "dilations", rank, 1)
+def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
+    """Strides and dilations, and the padding in front and behind as the node gives it."""
+    strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
     pads = ctx.attr("pads") or [0] * 2 * rank
     if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
         raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
-    before, after = tuple(pads[:rank]), tuple(pads[rank:])
+    return strides, dilations, tuple(pads[:rank]), tuple(pads[rank:])
+
+
+def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
+    """Strides, dilations and padding of a sliding window, ``auto_pad`` resolved."""
+    rank = len(spatial)
+    strides, dilations, before, after = _steps(ctx, rank)
     mode = ctx.attr("auto_pad", "NOTSET")
     if mode == "VALID":
         before = after = (0,) * rank
@@ -210,12 +214,8 @@ def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: d
 def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
     """Strides, dilations, elements cut off in front, and extents of the result."""
     rank = len(spatial)
-    strides = spatial_ints(ctx, "strides", rank, 1)
-    dilations = spatial_ints(ctx, "dilations", rank, 1)
+    strides, dilations, before, after = _steps(ctx, rank)
     extra = spatial_ints(ctx, "output_padding", rank, 0)
-    pads = ctx.attr("pads") or [0] * 2 * rank
-    if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
-        raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
     mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
     full = [
         s * (n - 1) + e + (k - 1) * d + 1
@@ -229,8 +229,8 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
             mode = "SAME_LOWER"
         before, _ = same_pads([max(t, 0) for t in total], mode)
     else:
-        before = tuple(pads[:rank]) if mode == "NOTSET" else (0,) * rank
-        after = pads[rank:] if mode == "NOTSET" else [0] * rank
+        if mode != "NOTSET":
+            before = after = (0,) * rank
         out = [f - b - a for f, b, a in zip(full, before, after)]
     return {
         "strides": strides,

@@ -194,8 +194,7 @@ class GraphImporter:
                 "export the model again"
             )
         name = element_name(code) if code else self.halves.get(value, value.dtype.name)
-        noted = self.halves.get(value)
-        given = value.dtype.name if noted is None or noted in HALF else noted
+        given = self.packed(value) or value.dtype.name
         if name not in HALF and name != given:
             raise ValueError(
                 f"output {info.name} is declared {name}, its elements are {given}; "

@@ -19,6 +19,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.extent import most, shown, symbols_of
 
 from .arithmetic import Numbers, require
+from .rows.layout import REDUCTIONS
 
 if TYPE_CHECKING:
     from .context import NodeContext
@@ -350,10 +351,6 @@ def _framed(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return _among(ctx, index, value, [[n] for n in found])
 
 
-_REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
 _WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
 _CALLED = {
     ("AffineGrid", 1): "size", ("CenterCropPad", 1): "shape", ("Col2Im", 1): "image_shape",
@@ -366,7 +363,7 @@ _CALLED = {
 
 
 _RULES: dict[tuple[str, int], Callable] = {
-    **{(op, 1): _axes(_folds, _longer) for op in _REDUCTIONS},
+    **{(op, 1): _axes(_folds, _longer) for op in REDUCTIONS},
     **{(op, 0): _by_shape(lambda ctx, y: y) for op in _WINDOWS},
     ("AffineGrid", 1): _by_shape(lambda ctx, y: [y[0], None, *y[1:-1]]),
     ("CenterCropPad", 1): _by_shape(lambda ctx, y: [y[a] for a in ctx.attr("axes", range(len(y)))]),

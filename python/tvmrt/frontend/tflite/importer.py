@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -216,14 +216,18 @@ class GraphImporter:
 
     def set_state(self, number: int, value: Value) -> None:
         """From here on a state is this value; in a branch that the run does not take it stays."""
-        guard = self.builder.guard
-        if guard is not None:
-            before = self.states.now(number)
-            sides = [value, before] if guard[1] else [before, value]
-            self.builder.guard = None
-            value = self.builder.emit("where", [guard[0], *sides], "state")
-            self.builder.guard = guard
+        if self.builder.guard is not None:
+            value = self.in_branch(self.states.now(number), value, self.builder.emit, "state")
         self.states.set(number, value)
+
+    def in_branch(self, before: Value, value: Value, emit: Callable, *name: str) -> Value:
+        """The value in the branch that sets it, and what it was before in the other."""
+        condition, wanted = guard = self.builder.guard
+        self.builder.guard = None
+        sides = [value, before] if wanted else [before, value]
+        made = emit("where", [condition, *sides], *name)
+        self.builder.guard = guard
+        return made
 
     @contextmanager
     def apart(self, graph: Graph) -> Iterator[Builder]:

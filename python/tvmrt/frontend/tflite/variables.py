@@ -55,22 +55,13 @@ def assign_variable(ctx: OpContext) -> list[Value]:
         variable.first = value
         return []
     if ctx.builder.guard is not None:
-        value = _chosen(ctx, _current(ctx, variable, value.shape, value.dtype.name), value)
+        before = _current(ctx, variable, value.shape, value.dtype.name)
+        value = ctx.importer.in_branch(before, value, ctx.emit)
     if variable.state is None:
         variable.now = value
     else:
         ctx.importer.states.set(variable.state, value)
     return []
-
-
-def _chosen(ctx: OpContext, before: Value, value: Value) -> Value:
-    """The value in the branch that sets it, and what it was before in the other."""
-    condition, wanted = ctx.builder.guard
-    sides = [value, before] if wanted else [before, value]
-    outer, ctx.builder.guard = ctx.builder.guard, None
-    made = ctx.emit("where", [condition, *sides])
-    ctx.builder.guard = outer
-    return made
 
 
 def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Value:

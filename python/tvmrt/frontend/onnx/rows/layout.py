@@ -6,7 +6,7 @@ from tvmrt.ir.contract import Contract, holds
 
 from .rules import ALONG_AXIS, AXIS, one_number
 
-_REDUCTIONS = (
+REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
     "ReduceSum ReduceSumSquare"
 ).split()
@@ -37,8 +37,8 @@ _REDUCED_BEFORE = Contract(
 _RUNNING = Contract("x: any[_ *], axis: index[*{0..1}]", rules=[one_number("axis")])
 
 ROWS = {
-    **{(name, 1): _REDUCED_BEFORE for name in _REDUCTIONS},
-    **{(name, 18): _REDUCED for name in _REDUCTIONS},
+    **{(name, 1): _REDUCED_BEFORE for name in REDUCTIONS},
+    **{(name, 18): _REDUCED for name in REDUCTIONS},
     ("ReduceSum", 13): _REDUCED,
     **dict.fromkeys(("ArgMax", "ArgMin"), ALONG_AXIS),
     **dict.fromkeys(("CumSum", "CumProd"), _RUNNING),
