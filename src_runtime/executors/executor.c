@@ -47,15 +47,13 @@ void tvmrt__executor_free_ports(tvmrt_executor* e) {
 int tvmrt__fail_taken(const char* who) {
   return tvmrt__fail(
       "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
-      "thread "
-      "at a time: make one for each thread, they share the weights, or guard it by a lock.",
+      "thread at a time: make one for each thread, they share the weights, or guard it by a lock.",
       who);
 }
 
-/* On failure the executor is not taken. */
-int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
-  if (e->schedule == NULL || tvmrt__schedule_check_idle(e->schedule, who) == 0) return 0;
+/* On failure the executor, which has a schedule and was taken, is given back. */
+int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who) {
+  if (tvmrt__schedule_check_idle(e->schedule, who) == 0) return 0;
   tvmrt__end_call(e);
   return -1;
 }

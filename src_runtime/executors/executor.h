@@ -27,10 +27,10 @@ typedef struct tvmrt_executor {
 /* A kind of executor. Its functions are called with the executor taken. */
 typedef struct tvmrt_executor_kind {
   tvmrt_module_type type; /* of TVMRT_EXECUTOR_TYPE() */
-  bool
-      answers_unknown_inputs; /* get_input gives nothing and get_input_index -1, without an error */
-  const tvmrt_builtins* const*
-      own; /* what finds functions beside those of all kinds; NULL ends it */
+  /* get_input gives nothing for an unknown name, get_input_index -1, and neither an error */
+  bool answers_unknown_inputs;
+  /* Functions beside those of all kinds; NULL ends the tables. */
+  const tvmrt_builtins* const* own;
   /* The port of `side` that goes by a name which is none of the ports'; *out stays NULL if there is
    * none. `who` names the function that was called. */
   int (*find)(tvmrt_executor* e, const tvmrt_ports* side, const char* who, const char* name,
@@ -81,7 +81,11 @@ static inline void tvmrt__end_call(tvmrt_executor* e) {
   atomic_store_explicit(&e->is_taken, false, memory_order_release);
 }
 /* The same where a run must not be under way either, which goes on after the call that started it. */
-int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who);
+int tvmrt__keep_if_idle(tvmrt_executor* e, const char* who);
+static inline int tvmrt__begin_idle_call(tvmrt_executor* e, const char* who) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(e, who));
+  return e->schedule == NULL ? 0 : tvmrt__keep_if_idle(e, who);
+}
 
 /* The head of a function of an executor's module, called alone and while no run is under way. `self`
  * declares the executor, of its kind's type. */

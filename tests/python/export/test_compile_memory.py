@@ -56,7 +56,8 @@ def test_the_compiler_takes_little_more_memory_than_the_weights(tmp_path):
     # assembler and then the linker, each by itself
     assert taken < 1.0
     stored = tmp_path / "net" / "tvmgen_default_weights.bin"
-    assert stored.stat().st_size == sum(w.nbytes for w in weights)
+    # blocks of some processors' tiles do not divide the columns: their last one is filled up
+    assert 1 <= stored.stat().st_size / sum(w.nbytes for w in weights) < 1.05
 
 
 def test_the_c_compiler_reads_no_intrinsics_for_floats(monkeypatch, tmp_path):

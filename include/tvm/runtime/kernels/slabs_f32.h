@@ -250,10 +250,12 @@ static inline int tvmrt_slabs_f32_by_channels(const tvmrt_slab_chain_f32* s, int
 }
 
 /* Pixels of the result of which tasks have whole numbers: units, or single pixels of one long row where
-   there are so few units that some tasks would have twice as much to do as others. */
+   there are so few units that some tasks would have twice as much to do as others, and the layer's
+   tiles can compute any number of pixels. */
 static inline int64_t tvmrt_slabs_f32_cut(const tvmrt_slab_layer_f32* last, int num_task) {
   const int64_t unit = tvmrt_slab_unit(last), units = (tvmrt_slab_pixels(last) + unit - 1) / unit;
   if (last->layer->window.out[1] > 1) return unit;
+  if (last->tiles && !tvmrt_covers_any_f32(last->tiles)) return unit;
   return tvmrt_task_imbalance(units, num_task) > 1.25f ? 1 : unit;
 }
 

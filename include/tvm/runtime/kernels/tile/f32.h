@@ -326,6 +326,13 @@ static inline int tvmrt_is_last_f32(const tvmrt_tiles_f32* tiles, int64_t pixels
 #endif
 }
 
+/*! \brief Whether rows of any number of pixels can be computed: the narrowest tile has one. */
+static inline int tvmrt_covers_any_f32(const tvmrt_tiles_f32* tiles) {
+  int narrowest = TVMRT_TILE_WIDTHS - 1;
+  while (narrowest > 0 && tiles->width[narrowest] == 0) narrowest--;
+  return tiles->width[narrowest] == 1;
+}
+
 /*! \brief Pixels of a row where tasks may cut it by the widest tile: the last one of those that two
  * tiles share does not count, so that they stay together. */
 static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
