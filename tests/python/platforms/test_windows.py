@@ -249,6 +249,8 @@ def test_public_headers_are_read_by_the_dialect_of_msvc(tmp_path):
         "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\n"
         "void *memset(void *, int, size_t);\nsize_t strlen(const char *);\n"
         "int strcmp(const char *, const char *);\n"
+        "int strncmp(const char *, const char *, size_t);\n"
+        "size_t strspn(const char *, const char *);\n"
     )
     (tmp_path / "string.h").write_text(functions)
     source = tmp_path / "all.c"
