@@ -13,9 +13,9 @@ from tvmrt.symbols import PACKED_ENDING, prefix_of
 from . import manifest
 from .c import cplusplus
 from .c.function import print_function, signature
-from .c.naming import SYMBOL_LENGTH, Namer
+from .c.naming import Symbols
 from .c.text import LINE, comment_lines, guarded, laid_out
-from .c.writer import Function, Weights, comment_text, literal
+from .c.writer import Common, Function, Weights, comment_text, literal
 from .device_files import add_device_files, device_modules
 from .entries import aot, dims, graph, levels, placement, tvm_ffi
 from .entries.arguments import Arguments
@@ -37,31 +37,27 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
 
     The program stays as it is: the constants get buffers that are the sources' own.
     """
-    weights = Weights()
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
-    # a packed function is called by its operator's symbol and an ending
-    symbols = Namer(SYMBOL_LENGTH - (len(PACKED_ENDING) if options.packs_operators else 0))
-    for word in (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())):
-        symbols.reserve(f"{prefix}_{word}")
-    named = []
-    for step in program.steps:
-        # what is derived from an operator's symbol is no other operator's
-        name = f"{step.name}_op" if step.name.lower().endswith(_DERIVED) else step.name
-        named.append(symbols.take(name, f"{prefix}_"))
+    symbols = Symbols(prefix, (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())))
+    common = Common(Weights(), symbols, target.threads)
+    ending = PACKED_ENDING if options.packs_operators else ""
+    named = [symbols.operator(step.name, ending) for step in program.steps]
     if target.levels:
         sources.levels = levels.Levels([level.name for level in target.levels])
     for symbol, step in zip(named, program.steps):
         if step.levels and sources.levels is not None:
-            names = [symbols.take(f"{step.name}_{level}", f"{prefix}_") for level in step.levels]
-            function, own = levels.print_levels(prefix, symbol, names, step, weights, target)
+            names = [symbols.operator(f"{step.name}_{level}", "") for level in step.levels]
+            function, own = levels.print_levels(prefix, symbol, names, step, common, target)
             sources.levels.add(function, own)
         else:
-            function = print_function(symbol, step, weights, target.threads)
+            function = print_function(symbol, step, common)
         sources.functions.append(function)
     if sources.levels is not None and not sources.levels.by_level:
         sources.levels = None  # nothing of it is compiled for a level
-    buffers = _named(weights, prefix, sources.functions)
+    buffers = [b for b in common.weights.buffers() if b.size]
+    for buffer in buffers:
+        buffer.name = symbols.constant(buffer.name)
     sources.held = _held(program, buffers)
     sources.weight_buffers = [b for b in buffers if b not in sources.held]
     return sources
@@ -147,23 +143,6 @@ _ENTRY_NAMES = (
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
     "reset_state", "state_begun", "get_dims", "get_state", "get_placement",
 )  # fmt: skip
-
-# endings of what an operator owns
-_DERIVED = (
-    PACKED_ENDING, "_args", "_task", "_epilogue", "_rows", "_kept", "_kept_weights", "_kept_state",
-)  # fmt: skip
-
-
-def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list[Buffer]:
-    """The constants that have elements, each with a name that makes a symbol of its own."""
-    names = Namer(SYMBOL_LENGTH)
-    for function in functions:
-        names.reserve(function.symbol)
-    buffers = [b for b in weights.buffers() if b.size]
-    before = f"{prefix}_w_"
-    for buffer in buffers:
-        buffer.name = names.take(buffer.name, before)[len(before) :]
-    return buffers
 
 
 def _head(program: Program, options: Options) -> str:

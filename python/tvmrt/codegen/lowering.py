@@ -147,7 +147,7 @@ class Lowering:
         raise NotImplementedError
 
     def print_slab(
-        self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str, stem: str
+        self, step: Step, f: FunctionWriter, x: str, residual: tuple[str, int], y: str
     ) -> Sequence[str]:
         """Print a layer of such a chain; the members of its ``tvmrt_slab_layer_f32`` but the place.
         The arguments are those of ``ConvolutionLowering.print_layer``."""

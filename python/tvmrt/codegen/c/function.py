@@ -9,7 +9,7 @@ from tvmrt.ir.extent import named, printed_symbols
 from tvmrt.ir.program import Step
 
 from .text import GAP, call, comment_lines, plus, print_fields, wrap
-from .writer import Function, FunctionWriter, Parameter, Weights, access_note, comment_text
+from .writer import Common, Function, FunctionWriter, Parameter, access_note, comment_text
 
 
 def signature(
@@ -20,16 +20,14 @@ def signature(
     return wrap(f"{result} {symbol}", declared, end, depth)
 
 
-def print_function(
-    symbol: str, step: Step, weights: Weights, threads: bool, result: str = "int32_t"
-) -> Function:
+def print_function(symbol: str, step: Step, common: Common, result: str = "int32_t") -> Function:
     """One operator function as text."""
-    return finish_function(write_function(symbol, step, weights, threads), result)
+    return finish_function(write_function(symbol, step, common), result)
 
 
-def write_function(symbol: str, step: Step, weights: Weights, threads: bool) -> FunctionWriter:
+def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
     """One operator function whose head is not printed yet."""
-    f = FunctionWriter(symbol, step, weights, threads)
+    f = FunctionWriter(symbol, step, common)
     with named(step.sources), printed_symbols() as f.printed:
         step.lowering.emit(step, f)
     return f
@@ -50,8 +48,8 @@ def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
         lines += [*head, *f.count_lines(), *f.lines, "}"]
     else:
         lines += _parallel_function(symbol, parameters, f, result)
-    text = "\n".join(lines)
-    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros, f.asks)
+    rest = f.definitions, f.includes, f.macros, f.asks, f.statics
+    return Function(symbol, step, parameters, "\n".join(lines), *rest)
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
@@ -75,17 +73,17 @@ def _parallel_function(
     symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
 ) -> list[str]:
     """A task over a part of the outermost loop, its arguments, and the launch on threads."""
-    extent = f.parallel_extent
+    extent, task, kind = f.parallel_extent, f.own("_task"), f.own("_args")
     plain = [p.declare().aliased() for p in parameters]
-    launch = call("TVMBackendParallelLaunch", f"{symbol}_task", "&args", f.parallel_most)
+    launch = call("TVMBackendParallelLaunch", task, "&args", f.parallel_most)
     behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
     return [
         "typedef struct {",
         *(f"  {text};" for text in plain),
-        f"}} {symbol}_args;",
+        f"}} {kind};",
         "",
-        *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
-        f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
+        *wrap(f"static int {task}", _TASK_PARAMETERS, " {"),
+        f"  const {kind} *args ={GAP}(const {kind} *)cdata;",
         *(f"  {p.declare()} = args->{p.name};" for p in parameters),
         *(f"  (void){name};" for name in f.names_behind),
         *f.count_lines(),
@@ -95,7 +93,7 @@ def _parallel_function(
         "}",
         "",
         *signature(symbol, parameters, " {", result),
-        *print_fields(f"  {symbol}_args args", {p.name: p.name for p in parameters}, 1),
+        *print_fields(f"  {kind} args", {p.name: p.name for p in parameters}, 1),
         *(behind if f.lines_behind else [f"  return {launch};"]),
         "}",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if "
@@ -11,6 +12,7 @@ _KEYWORDS = frozenset(
 )
 MAX_LENGTH = 60
 LEAST_WORDS = 18  # letters that a long prefix leaves to a layer's words
+LEAST_WORDS_BEFORE_ENDING = 8  # the same of static symbols, which no other file sees
 SYMBOL_LENGTH = 40  # of symbols and offsets, with what stands before the layer's words
 MAX_MODULE_LENGTH = 100  # it begins the names of files
 
@@ -146,13 +148,44 @@ class Namer:
         """Hand this one out to nobody."""
         self._taken.add(identifier.lower())
 
-    def take(self, name: str, prefix: str = "") -> str:
-        """``prefix`` and the name as an identifier that nobody has yet."""
-        limit = max(self._limit - len(prefix), LEAST_WORDS)
-        candidate, count = prefix + identifier(name, limit), 1
+    def take(self, name: str, prefix: str = "", ending: str = "", room: int = 0) -> str:
+        """``prefix``, the name and ``ending`` as an identifier that nobody has yet.
+        ``room``: for letters that may be put behind it.
+        """
+        least = LEAST_WORDS_BEFORE_ENDING if ending else LEAST_WORDS
+        limit = max(self._limit - len(prefix) - len(ending) - room, least)
+        candidate, count = prefix + identifier(name, limit) + ending, 1
         while candidate.lower() in self._taken:
             count += 1
             number = f"_{count}"
-            candidate = prefix + identifier(name, limit - len(number)) + number
+            candidate = prefix + identifier(name, limit - len(number)) + number + ending
         self._taken.add(candidate.lower())
         return candidate
+
+
+class Symbols:
+    """Hands out the symbols that begin with a network's prefix, each once."""
+
+    def __init__(self, prefix: str, reserved: Iterable[str]) -> None:
+        self._before = f"{prefix}_"
+        self._namer = Namer(SYMBOL_LENGTH)
+        for word in reserved:
+            self._namer.reserve(self._before + word)
+
+    def operator(self, name: str, ending: str) -> str:
+        """That of an operator, behind which others put ``ending``."""
+        apart = f"{name}_op" if ending and name.lower().endswith(ending) else name
+        return self._namer.take(apart, self._before, room=len(ending))
+
+    def constant(self, name: str) -> str:
+        """What follows ``<prefix>_w_`` in that of a constant."""
+        before = f"{self._before}w_"
+        return self._namer.take(name, before)[len(before) :]
+
+    def inner(self, name: str) -> str:
+        """That of a static function for a step inside of an operator."""
+        return self._namer.take(name, self._before)
+
+    def derived(self, symbol: str, ending: str) -> str:
+        """A static one that tells by its ending what it is to the function of this symbol."""
+        return self._namer.take(symbol[len(self._before) :], self._before, ending)

@@ -15,6 +15,7 @@ from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 from tvmrt.ir.small import codes_of, in_memory
 from tvmrt.ir.stowed import stowed
 
+from .naming import Symbols
 from .text import Declaration
 
 
@@ -129,16 +130,28 @@ class Function:
     includes: set[str] = field(default_factory=set)
     macros: dict[str, str] = field(default_factory=dict)
     asks: set[str] = field(default_factory=set)
+    statics: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the functions of a network have in common: constants, symbols, whether threads may share
+    their work."""
+
+    weights: Weights
+    symbols: Symbols
+    threads: bool
 
 
 class FunctionWriter:
     """Text of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
 
-    def __init__(self, symbol: str, step: Step, weights: Weights, threads: bool) -> None:
+    def __init__(self, symbol: str, step: Step, common: Common) -> None:
         self.symbol = symbol
         self.step = step
-        self.weights = weights
-        self.threads = threads
+        self.common = common
+        self.threads = common.threads
+        self.statics: list[str] = []  # symbols that it brings besides its own
         self.includes: set[str] = set()
         self.macros: dict[str, str] = {}
         self.definitions: list[object] = []
@@ -225,15 +238,21 @@ class FunctionWriter:
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """The pointer to a constant array, which becomes part of the weights."""
-        buffer = self.weights.add(in_memory(array), f"{self.step.name}_{name}")
+        buffer = self.common.weights.add(in_memory(array), f"{self.step.name}_{name}")
         if buffer not in self._constants:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name
+
+    def own(self, ending: str) -> str:
+        """The symbol of something static that this function alone uses."""
+        self.statics.append(self.common.symbols.derived(self.symbol, ending))
+        return self.statics[-1]
 
     def adopt(self, function: Function) -> None:
         """Print a function that this one alone calls in front of it, with all that it needs; the
         constants that it reads become this one's, too."""
         self.helper(function.text + "\n")
+        self.statics += [function.symbol, *function.statics]
         self.includes |= function.includes
         self.asks |= function.asks
         self.macros.update(function.macros)

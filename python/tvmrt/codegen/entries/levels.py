@@ -16,7 +16,7 @@ from tvmrt.ir.program import Buffer, Step
 from ..c.function import finish_function, signature, write_function
 from ..c.packed import WEAK, exported_head, shared_name
 from ..c.text import broken, wrap
-from ..c.writer import Function, FunctionWriter, Parameter, Weights
+from ..c.writer import Common, Function, FunctionWriter, Parameter
 from ..target import Target
 
 # What the compiler defines where it is told the flags of a level.
@@ -72,13 +72,13 @@ class Levels:
 
 
 def print_levels(
-    prefix: str, symbol: str, names: Sequence[str], step: Step, weights: Weights, target: Target
+    prefix: str, symbol: str, names: Sequence[str], step: Step, common: Common, target: Target
 ) -> tuple[Function, list[Function]]:
     """The function that everybody calls, and that of each level, which have these ``names``."""
     writers = {}
     for level, name in reversed(list(zip(target.levels, names))):  # the widest names the weights
         own = replace(step, lowering=step.levels[level.name])
-        writers[level.name] = write_function(name, own, weights, target.threads)
+        writers[level.name] = write_function(name, own, common)
     ordered = [writers[level.name] for level in target.levels]
     same = _same(ordered, target.levels)
     constants = _joined(reversed(ordered))
@@ -113,7 +113,13 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
 
 def _content(f: FunctionWriter) -> tuple:
     printed = (*f.definitions, *f.helpers, *f.lines, *f.lines_behind)
-    texts = [str(each).replace(f.symbol, "*") for each in printed]
+    names = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
+    texts = []
+    for each in printed:
+        text = str(each)
+        for name in sorted(names, key=len, reverse=True):  # a symbol begins those named after it
+            text = text.replace(name, names[name])
+        texts.append(text)
     return texts, f.parallel_extent, f.macros, f.includes, f.constants
 
 

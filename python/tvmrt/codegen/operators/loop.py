@@ -52,8 +52,8 @@ class LoopLowering(Lowering):
         _Printer(self, step, f, functions).print()
 
     def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
-        symbol = f"{f.symbol}_{inner.name}"
-        function = print_function(symbol, inner, f.weights, f.threads, "static int32_t")
+        symbol = f.common.symbols.inner(inner.name)
+        function = print_function(symbol, inner, f.common, "static int32_t")
         f.adopt(function)
         return function
 

@@ -179,7 +179,7 @@ class QPoolLowering(ImageLowering):
         average = self._print_average(f)
         f.result(f"tvmrt_pool_i8_part(&layer, {average}, tensors, task, env->num_task)")
         body, f.lines = f.lines, before
-        task = f"{f.symbol}_task"
+        task = f.own("_task")
         parameters = "int task", "TVMParallelGroupEnv *env", "void *tensors"
         head = wrap(f"static int {task}", parameters, " {")
         f.helper("\n".join([*head, *body, "}", ""]))

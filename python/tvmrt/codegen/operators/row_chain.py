@@ -61,10 +61,9 @@ class RowChainLowering(Lowering):
         f.include("board/chain.h")
         tables: dict[tuple[Call, ...], str] = {}
         printed = []
-        for number, patch in enumerate(self.patches):
-            name = f"{f.symbol}_{number}" if len(self.patches) > 1 else f.symbol
+        for patch in self.patches:
             inner = self._row_steps(patch)
-            functions = [self._adopted(f, s, name) for s in inner]
+            functions = [self._adopted(f, s) for s in inner]
             if patch.plan.calls not in tables:
                 tables[patch.plan.calls] = f.fresh("calls")
                 _print_table(f, tables[patch.plan.calls], patch.plan.calls)
@@ -77,8 +76,9 @@ class RowChainLowering(Lowering):
             for each in printed:
                 each.print_calls()
 
-    def _adopted(self, f: FunctionWriter, inner: Step, name: str) -> Function:
-        own = FunctionWriter(f"{name}_{inner.name}", inner, f.weights, False)
+    def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
+        own = FunctionWriter(f.common.symbols.inner(inner.name), inner, f.common)
+        own.threads = False
         inner.lowering.emit_rows(inner, own)
         function = finish_function(own, "static int32_t")
         f.adopt(function)

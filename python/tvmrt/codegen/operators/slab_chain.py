@@ -82,11 +82,9 @@ class SlabChainLowering(Lowering):
         """Print a layer's variables; its row in the table of layers."""
         inner, last = self.steps[k], k == len(self.steps) - 1
         x = f.name_read(0, "in") if k == 0 else "NULL"
-        # what is derived from a step's symbol is no other's, nor is what such a name begins with
-        stem = f.symbol if last else f"{f.symbol}_{k}_rows"
         y, residual = f.write() if last else "NULL", self._residual(step, f, k)
         place = 0 if last else self.plan.places[k] // FLOAT
-        return braces([*inner.lowering.print_slab(inner, f, x, residual, y, stem), place])
+        return braces([*inner.lowering.print_slab(inner, f, x, residual, y), place])
 
     def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
         """The pointer to what a layer's result is added to, and its pixel stride."""

@@ -49,7 +49,7 @@ class FactorsLowering(Lowering):
     def slab_width(self, step: Step) -> int:
         return 1
 
-    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
         """As others do; the factors have the place of what is added elsewhere."""
         layer, kernel, data = (f.fresh(name) for name in ("pixels", "multiplied", "image"))
         f.include("slab_factors_f32.h")

@@ -160,11 +160,9 @@ class ConvolutionLowering(ChannelsLastLowering):
         x: str,
         residual: tuple[str, int],
         y: str,
-        stem: str = "",
     ) -> tuple[str, str, str]:
         """Print what the kernel is called with, variables for the layer, its tiles and its tensors;
-        their names. ``x``, ``y``: pointers, as that of ``residual`` beside its pixel stride;
-        ``stem``: see ``emit_row_epilogue``."""
+        their names. ``x``, ``y``: pointers, as that of ``residual`` beside its pixel stride."""
         epilogue, shape = self.epilogue, self.node.output.shape
         layer, tiles, data = (f.fresh(name) for name in ("layer", "tiles", "data"))
         order = channels_last_order(len(shape))
@@ -176,7 +174,7 @@ class ConvolutionLowering(ChannelsLastLowering):
             "y": y,
         }
         y_stride = tiled.layer.window.y_stride
-        row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order, stem)
+        row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
         f.include(f"{tiled.kernel}.h")
         members = {**tiled.layer.members(residual[1], *epilogue.bounds()), **tiled.tiles.members()}
         print_layer(f, "tvmrt_layer_f32", members, layer)
@@ -369,8 +367,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         tiles = self.tiled(step).tiles
         return tiles.width if self.depthwise else tiles.widths[0]
 
-    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
-        names = self.print_layer(step, f, self.tiled(step), x, residual, y, stem)
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
+        names = self.print_layer(step, f, self.tiled(step), x, residual, y)
         layer, tiles, data = (f"&{name}" for name in names)
         kinds = ("NULL", tiles) if self.depthwise else (tiles, "NULL")
         return [layer, *kinds, "NULL", data]

@@ -15,10 +15,10 @@ import numpy as np
 from tvmrt.ir import DTYPES, Node, Value
 from tvmrt.ir.program import Access, Step, pixel_stride
 
-from ..c.text import times, wrap
+from ..c.text import times
 from ..c.writer import FunctionWriter, literal
 from ..loops.chain import print_chain, scalar_literal
-from .row_operands import context_struct, open_context, print_context, read_operands, row_writer
+from .row_operands import RowFunction, read_operands, row_writer
 
 
 @dataclass
@@ -99,29 +99,28 @@ def emit_row_epilogue(
     y_stride: int,
     shape: Sequence[int],
     order: Sequence[int],
-    stem: str = "",
 ) -> tuple[str, str]:
     """Print the row function at file scope. Returns the C expressions for it and its context.
 
     ``shape`` is the logical shape of the result, ``order`` its axes with the channels last,
-    ``y_stride`` its pixel stride. ``stem``: what its name begins with; the function's by default.
+    ``y_stride`` its pixel stride.
     """
     if not epilogue.rest:
         return "NULL", "NULL"
-    name = f"{stem or f.symbol}_epilogue"
     known: dict[Value, str] = {}
     made = {epilogue.start, *(n.output for n in epilogue.rest)}
     operands = read_operands(f, step, epilogue.rest, made, shape, order, known)
-    f.helper(_row_function(f, name, epilogue, y_stride, operands, known))
-    return print_context(f, name, operands)
+    function = RowFunction(f, "_epilogue", operands)
+    f.helper(_row_function(f, function, epilogue, y_stride, known))
+    return function.print_context(f)
 
 
-def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
+def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
+    operands = function.operands
     words = "out pixel pixels channel channels ctx t c operands row sum".split()
-    inner = row_writer(f, name, [*words, *(word for o in operands for word in (o.member, o.name))])
-    parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
-    head = wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")
-    open_context(inner, name, operands)
+    taken = [*words, *(word for o in operands for word in (o.member, o.name))]
+    inner = row_writer(f, function.symbol, taken)
+    function.open_context(inner)
     for o in operands:
         inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")
     if not any(o.pixel for o in operands):
@@ -144,4 +143,5 @@ def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
             print_chain(inner, epilogue.rest, known)
             inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
     f.include(*inner.includes)
-    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}", ""])
+    parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
+    return "\n".join([*function.definition(parameters, inner), ""])

@@ -16,7 +16,7 @@ def packed_once(
     ``weights`` and ``own`` are C expressions: where they lie, and memory of the run. ``name`` is
     another for each of a function's.
     """
-    kept = _kept(f, "float", order.floats(block), name)
+    kept = _kept(f, "float", order.floats(block))
     f.include("pack_f32.h")
     print_struct(f, f"static const tvmrt_pack_f32 {name}", order.members(block))
     packed = f.fresh("packed")
@@ -27,18 +27,18 @@ def packed_once(
 
 def packed_once_i8(f: FunctionWriter, order: OrderI8, weights: str, zeros: str, own: str) -> str:
     """The pointer to packed 8-bit integers; ``zeros``: to the zero points of the weights."""
-    kept = _kept(f, "int16_t" if order.wide else "int8_t", order.elements, "order")
+    kept = _kept(f, "int16_t" if order.wide else "int8_t", order.elements)
     f.include("pack_i8.h")
     print_struct(f, "static const tvmrt_pack_i8 order", order.members())
     return f"tvmrt_pack_once_i8(&order, {weights}, {zeros}, &{kept}, {own})"
 
 
-def _kept(f: FunctionWriter, kind: str, size: int, name: str) -> str:
+def _kept(f: FunctionWriter, kind: str, size: int) -> str:
     """Memory for packed weights that is as long as the library's, and no part of its file."""
-    kept = f"{f.symbol}_{name}_kept"
+    kept, weights, state = (f.own(ending) for ending in ("_kept", "_weights", "_state"))
     f.helper(
-        f"static {kind} {kept}_weights[{size}];\n"
-        f"static int {kept}_state;\n"
-        f"static const tvmrt_kept {kept} = {{{kept}_weights, &{kept}_state}};\n"
+        f"static {kind} {weights}[{size}];\n"
+        f"static int {state};\n"
+        f"static const tvmrt_kept {kept} = {{{weights}, &{state}}};\n"
     )
     return kept

@@ -77,12 +77,12 @@ class PoolLowering(ChannelsLastLowering):
     def slab_width(self, step: Step) -> int:
         return 1  # of a layer that has rows, which are computed whole
 
-    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y, stem) -> Sequence[str]:
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
         names = "layer", "pool", "kernel", "data"
         layer, pool, kernel, data = (f.fresh(name) for name in names)
         window, channels = self._window(step), self.node.output.shape[1]
         f.include("slab_pool_f32.h")
-        row, context = self._row_epilogue(step, f, window, stem)
+        row, context = self._row_epilogue(step, f, window)
         work = window.pixels * channels * window.taps * FLOAT_WORK
         sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
         print_layer(f, "tvmrt_layer_f32", sizes, layer)
@@ -110,12 +110,10 @@ class PoolLowering(ChannelsLastLowering):
         print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
         return epilogue
 
-    def _row_epilogue(
-        self, step: Step, f: FunctionWriter, window: Window, stem: str = ""
-    ) -> tuple[str, str]:
+    def _row_epilogue(self, step: Step, f: FunctionWriter, window: Window) -> tuple[str, str]:
         shape = self.node.output.shape
         order = channels_last_order(len(shape))
-        return emit_row_epilogue(f, step, self.epilogue, window.y_stride, shape, order, stem)
+        return emit_row_epilogue(f, step, self.epilogue, window.y_stride, shape, order)
 
     def _print_call(
         self, step: Step, f: FunctionWriter, layer: str, row: str, context: str

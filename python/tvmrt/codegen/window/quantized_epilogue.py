@@ -16,14 +16,7 @@ from tvmrt.ir.quantized import storage_range
 from ..c.text import GAP, call, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
-from .row_operands import (
-    Operand,
-    context_struct,
-    open_context,
-    print_context,
-    read_operands,
-    row_writer,
-)
+from .row_operands import Operand, RowFunction, read_operands, row_writer
 
 SOFT = "scalar/soft.h"
 
@@ -45,15 +38,15 @@ def emit_rows(
 
     ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
     """
-    name = f"{f.symbol}_rows"
     known: dict[Value, str] = {}
     made = {product.output, *(n.output for n in after)}
     scale = _scale(f, product)
     operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
     f.include("scalar/quant.h")
-    f.define(_one(f, name, product, after, operands, known))
-    f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
-    return print_context(f, name, operands)
+    one, rows = f.own("_one"), RowFunction(f, "_rows", operands)
+    f.define(_one(f, one, product, after, operands, known))
+    f.define(_rows(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
+    return rows.print_context(f)
 
 
 def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
@@ -82,7 +75,7 @@ def _one(f, name, product, after, operands, known) -> str:
     f.include(*inner.includes)
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
     kind = f"static inline {register_type(result.dtype)}"
-    head = wrap(f"{kind} {name}_one", parameters, " {")
+    head = wrap(f"{kind} {name}", parameters, " {")
     return "\n".join([*head, *inner.lines, "}"])
 
 
@@ -122,11 +115,11 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
 # The function of rows.
 
 
-def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
-    result = _result(product, after)
+def _rows(f, function: RowFunction, one: str, result: Value, lanes: int, in_place: bool) -> str:
+    operands = function.operands
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
-    inner = row_writer(f, name, [*taken, *(o.member for o in operands)])
-    open_context(inner, name, operands)
+    inner = row_writer(f, function.symbol, [*taken, *(o.member for o in operands)])
+    function.open_context(inner)
     inner.line("const int channels = rows->channels;")
     if any(o.channel for o in operands):
         inner.line("const int channel = rows->channel;")
@@ -144,27 +137,25 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
         for operand in operands:
             if operand.pixel:
                 inner.line(operand.declaration())
-        _print_channels(inner, name, operands, result, lanes)
+        _print_channels(inner, one, operands, result, lanes)
     f.include(*inner.includes)
-    parameters = ["const tvmrt_i8_rows *rows", "const void *ctx"]
-    head = wrap(f"static void {name}", parameters, " {")
-    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}"])
+    return "\n".join(function.definition(["const tvmrt_i8_rows *rows"], inner))
 
 
-def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+def _print_channels(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
     """The loops over channels: whole vectors, then what is left."""
     cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
     vectors = lanes >= 4 and result.dtype.bits != 64
     if vectors:
         inner.line("int c = 0;")
-        _print_vectors(inner, name, operands, result, lanes)
+        _print_vectors(inner, one, operands, result, lanes)
     start = "" if vectors else "int c = 0"
     with inner.block(f"for ({start}; c < channels; ++c)"):
         arguments = ["acc[c]", *(o.element("c") for o in operands)]
-        inner.line(f"row[c] ={GAP}{cast}{call(f'{name}_one', *arguments)};")
+        inner.line(f"row[c] ={GAP}{cast}{call(one, *arguments)};")
 
 
-def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+def _print_vectors(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
     """Bytes are widened in front of the loop and narrowed behind it."""
     narrow = result.dtype.bits == 8
     cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
@@ -182,7 +173,6 @@ def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, la
         inner.line("TVMRT_SIMD")  # else gcc unrolls eight rounds first, and shuffles what is left
         with inner.loop("i", lanes):
             target = "v[i]" if narrow else "row[c + i]"
-            one = call(f"{name}_one", "acc[c + i]", *elements)
-            inner.line(f"{target} ={GAP}{cast}{one};")
+            inner.line(f"{target} ={GAP}{cast}{call(one, 'acc[c + i]', *elements)};")
         if narrow:
             inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")

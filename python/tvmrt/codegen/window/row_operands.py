@@ -15,7 +15,7 @@ from tvmrt.ir import DType, Node, Strided, Value, dense
 from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.program import Access, Step
 
-from ..c.text import GAP, braces, times
+from ..c.text import GAP, braces, times, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import scalar_literal
 
@@ -97,39 +97,49 @@ def read_operands(
     return found
 
 
-def context_struct(name: str, operands: Sequence[Operand]) -> list[str]:
-    """The type of what the function is handed with each call: pointers to its operands."""
-    if not operands:
-        return []
-    members = [f"  const {o.dtype.c} *{o.member};" for o in operands]
-    return ["typedef struct {", *members, f"}} {name}_operands;", ""]
-
-
 def row_writer(f: FunctionWriter, name: str, taken: Iterable[str]) -> FunctionWriter:
     """The writer of a function in front of this one, in which these names are taken."""
-    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
+    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.common)
+    inner.threads = False
     for word in taken:
         inner.fresh(word)
     return inner
 
 
-def open_context(inner: FunctionWriter, name: str, operands: Sequence[Operand]) -> None:
-    """Print how that function comes to the struct."""
-    if operands:
-        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
-    else:
-        inner.line("(void)ctx;")
+class RowFunction:
+    """A static function of rows, which the kernel in the function of ``f`` calls: its symbol, its
+    operands, and the struct of pointers to them that it is handed with each call."""
 
+    def __init__(self, f: FunctionWriter, ending: str, operands: Sequence[Operand]) -> None:
+        self.symbol = f.own(ending)
+        self.operands = operands
+        self._type = f.own("_operands") if operands else ""
 
-def print_context(f: FunctionWriter, name: str, operands: Sequence[Operand]) -> tuple[str, str]:
-    """Print the struct's variable where the kernel is called; the C expressions for the function
-    and for its context."""
-    if not operands:
-        return name, "NULL"
-    pointers = braces([o.pointer for o in operands])
-    context = f.fresh("operands")
-    f.line(f"const {name}_operands {context} ={GAP}{pointers};")
-    return name, f"&{context}"
+    def definition(self, parameters: Sequence[str], inner: FunctionWriter) -> list[str]:
+        """The lines of the struct and of the function, whose body is written."""
+        struct = []
+        if self.operands:
+            members = [f"  const {o.dtype.c} *{o.member};" for o in self.operands]
+            struct = ["typedef struct {", *members, f"}} {self._type};", ""]
+        head = wrap(f"static void {self.symbol}", [*parameters, "const void *ctx"], " {")
+        return [*struct, *head, *inner.lines, "}"]
+
+    def open_context(self, inner: FunctionWriter) -> None:
+        """Print how the function comes to the struct."""
+        if self.operands:
+            inner.line(f"const {self._type} *operands ={GAP}(const {self._type} *)ctx;")
+        else:
+            inner.line("(void)ctx;")
+
+    def print_context(self, f: FunctionWriter) -> tuple[str, str]:
+        """Print the struct's variable where the kernel is called; the C expressions for the
+        function and for its context."""
+        if not self.operands:
+            return self.symbol, "NULL"
+        pointers = braces([o.pointer for o in self.operands])
+        context = f.fresh("operands")
+        f.line(f"const {self._type} {context} ={GAP}{pointers};")
+        return self.symbol, f"&{context}"
 
 
 def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
