@@ -277,4 +277,5 @@ def _compare(
         judge.coarsest_type(model),
         judge.is_bounded(model),
         judge.is_folding(model),
+        judge.most_terms(model),
     )

@@ -6,7 +6,8 @@ onnxruntime runs without its optimiser. An element is right if one of these hold
 2. Both are finite floats no further apart than ``RELATIVE[type]`` times the largest magnitude of
    the output (at least 1), where type is the coarsest float type that the network computes in;
    of the operators of ``SINGLE`` onnxruntime computes a part in float32 (a factor, what
-   ``stash_type`` names, an attribute's sum), and we in the type.
+   ``stash_type`` names, an attribute's sum), and we in the type. Where an input has more than
+   ``TERMS`` elements it is as many times further: onnxruntime adds them one to the other.
 3. It is undecided: onnxruntime's own answer changes when the floats of the network's inputs and
    constants are shaken by a few units in the last place. The element must then lie within what
    onnxruntime gave for the shaken ones, widened as in 2. This is what decides ties (of ArgMax,
@@ -27,6 +28,7 @@ which onnxruntime has no kernel are run but not compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +37,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 RELATIVE = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 8e-2}
+TERMS = 1 << 18
 RANDOM = frozenset(
     "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout "
     "OptionalHasElement OptionalGetElement ImageDecoder".split()
@@ -88,6 +91,12 @@ def coarsest_type(model: onnx.ModelProto) -> str:
     return {"BFLOAT16": "bfloat16", "FLOAT16": "float16"}.get(found[0] if found else "", "float32")
 
 
+def most_terms(model: onnx.ModelProto) -> int:
+    """How many elements an input of a network has at most."""
+    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
+    return max((math.prod(d.dim_value for d in shape) for shape in shapes), default=0)
+
+
 def is_bounded(model: onnx.ModelProto) -> bool:
     """Whether rule 6 holds for a network."""
     return _is_one_of(BOUNDED, model)
@@ -109,11 +118,14 @@ def differences(
     kind: str,
     bounded: bool = False,
     folding: bool = False,
+    terms: int = 0,
 ) -> list[Difference]:
     """What is wrong with the outputs of a network that computes in floats of ``kind``.
 
-    ``bounded`` and ``folding`` say whether rules 6 and 7 hold.
+    ``bounded`` and ``folding`` say whether rules 6 and 7 hold, ``terms`` how many floats are added
+    at most.
     """
+    relative = RELATIVE[kind] * max(1, terms / TERMS)
     if len(got) != len(want):
         return [Difference(0, f"{len(got)} outputs instead of {len(want)}")]
     found = []
@@ -121,7 +133,7 @@ def differences(
         if folding and theirs.size == 0 and ours.dtype == theirs.dtype:
             continue
         others = [run[i] for run in shaken if len(run) > i]
-        what = _difference(_unbounded(ours, theirs) if bounded else ours, theirs, others, kind)
+        what = _difference(_unbounded(ours, theirs) if bounded else ours, theirs, others, relative)
         if what:
             found.append(Difference(i, what))
     return found
@@ -135,12 +147,12 @@ def _unbounded(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return np.where(np.isin(ours, [0, limits.min, limits.max]), theirs, ours).astype(ours.dtype)
 
 
-def _difference(ours: np.ndarray, theirs: np.ndarray, shaken: list, kind: str) -> str:
+def _difference(ours: np.ndarray, theirs: np.ndarray, shaken: list, relative: float) -> str:
     if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         return f"{ours.dtype}{list(ours.shape)} instead of {theirs.dtype}{list(theirs.shape)}"
     if ours.dtype.kind not in "biuf" or ours.size == 0:
         return ""
-    wrong = ~_is_right(ours, theirs, shaken, kind)
+    wrong = ~_is_right(ours, theirs, shaken, relative)
     if not wrong.any():
         return ""
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -150,7 +162,7 @@ def _difference(ours: np.ndarray, theirs: np.ndarray, shaken: list, kind: str) -
     )
 
 
-def _is_right(ours: np.ndarray, theirs: np.ndarray, shaken: list, kind: str) -> np.ndarray:
+def _is_right(ours: np.ndarray, theirs: np.ndarray, shaken: list, relative: float) -> np.ndarray:
     """Which elements are right, by the rules 1 to 5."""
     right = ours == theirs
     if ours.dtype.kind == "f":
@@ -160,7 +172,7 @@ def _is_right(ours: np.ndarray, theirs: np.ndarray, shaken: list, kind: str) -> 
         return np.ones_like(right)  # even the shape is undecided
     if ours.dtype.kind == "f" or alike:
         hull = [_wide(each) for each in (theirs, *alike)]
-        room = _room(theirs, kind) if ours.dtype.kind == "f" else 0.0
+        room = _room(theirs, relative) if ours.dtype.kind == "f" else 0.0
         with np.errstate(invalid="ignore"):
             low, high = np.minimum.reduce(hull) - room, np.maximum.reduce(hull) + room
             inside = (low <= _wide(ours)) & (_wide(ours) <= high)
@@ -179,9 +191,9 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind in "bf" else array.astype(object)
 
 
-def _room(theirs: np.ndarray, kind: str) -> float:
+def _room(theirs: np.ndarray, relative: float) -> float:
     finite = np.abs(theirs[np.isfinite(theirs)].astype(np.float64))
-    return RELATIVE[kind] * max(1.0, float(finite.max(initial=0.0)))
+    return relative * max(1.0, float(finite.max(initial=0.0)))
 
 
 def shaken_feeds(feeds: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray]:
