@@ -112,13 +112,14 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
 
 
 def _content(f: FunctionWriter) -> tuple:
-    printed = (*f.definitions, *f.helpers, *f.lines, *f.lines_behind)
-    names = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
+    """What is printed, with numbers in place of the symbols that it brings."""
+    numbers = {name: f"*{i}*" for i, name in enumerate((f.symbol, *f.statics))}
+    symbols = sorted(numbers, key=len, reverse=True)  # one begins those that are named after it
     texts = []
-    for each in printed:
-        text = str(each)
-        for name in sorted(names, key=len, reverse=True):  # a symbol begins those named after it
-            text = text.replace(name, names[name])
+    for printed in (*f.definitions, *f.helpers, *f.lines, *f.lines_behind):
+        text = str(printed)
+        for symbol in symbols:
+            text = text.replace(symbol, numbers[symbol])
         texts.append(text)
     return texts, f.parallel_extent, f.macros, f.includes, f.constants
 
