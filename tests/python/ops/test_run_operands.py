@@ -174,6 +174,24 @@ def test_operands_that_do_not_fit(network, operand):
     network.run(_feeds())  # the next run is a run like any other
 
 
+def test_sizes_of_windows():
+    """The only operand of their operators; each has the standard's name in the sentence."""
+    nodes, outputs = [], []
+    for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
+        nodes.append(helper.make_node(op, ["n"], [op], op))
+        outputs.append(helper.make_tensor_value_info(op, TensorProto.FLOAT, [12]))
+    graph = helper.make_graph(nodes, "windows", [_info("n", np.int64(0))], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    network = onnx_backend.prepare(model, target="host")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    size = {"n": np.array(12)}
+    for found, wanted in zip(network.run(size), session.run(None, size)):
+        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6)
+    words = r"BlackmanWindow 'BlackmanWindow', size: the run has \[11\], .* compiled for .*\[12\]"
+    with pytest.raises(ValueError, match=words):
+        network.run({"n": np.int64(11)})
+
+
 def _weights(op: str, shape, weights, bias=None, **attrs):
     rng = np.random.default_rng(len(shape) + sum(weights))
     operands = [rng.standard_normal(shape), rng.standard_normal(weights)]

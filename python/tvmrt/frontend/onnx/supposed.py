@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 
 from tvmrt.ir import Value
 from tvmrt.ir.extent import most, shown, symbols_of
@@ -79,8 +80,10 @@ _SHAPES = {("ConstantOfShape", 0), ("Expand", 1)}
 
 
 def _names(ctx: NodeContext, index: int) -> str:
-    """The operand's name in the standard."""
-    return _CALLED.get((ctx.op, index), "axes")
+    """The operand's name in the standard, as far as the onnx that is installed knows it."""
+    if not onnx.defs.has(ctx.op):
+        return f"operand {index}"
+    return onnx.defs.get_schema(ctx.op).inputs[index].name
 
 
 def _as_text(array: Sequence) -> str:
@@ -352,15 +355,6 @@ def _framed(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
 
 
 _WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
-_CALLED = {
-    ("AffineGrid", 1): "size", ("CenterCropPad", 1): "shape", ("Col2Im", 1): "image_shape",
-    ("Col2Im", 2): "block_shape", ("ConstantOfShape", 0): "input", ("CumProd", 1): "axis",
-    ("CumSum", 1): "axis", ("DFT", 2): "axis", ("MaxUnpool", 2): "output_shape",
-    ("OneHot", 1): "depth", ("Resize", 3): "sizes", ("STFT", 1): "frame_step",
-    ("STFT", 3): "frame_length", ("Split", 1): "split", ("Tile", 1): "repeats",
-    ("TopK", 1): "K",
-}  # fmt: skip
-
 
 _RULES: dict[tuple[str, int], Callable] = {
     **{(op, 1): _axes(_folds, _longer) for op in REDUCTIONS},
