@@ -46,7 +46,7 @@ CPP_KEYWORDS = """and and_eq bitand bitor catch char16_t char32_t char8_t class 
 
 # What a network may hold besides: letters of other scripts, nothing, and names that become one.
 STRANGE = ["größe", "输入", "grÖße", "a.b", "a/b", "a:b", "A.B", "x" * 5000, "y" + "x" * 5000,
-           "end */ x", "2nd", "//", "a\nb", '"', "output", "output0", "workspace", "main",
+           "end */ x", "2nd", "//", "a\nb", "a??/b", '"', "output", "output0", "workspace", "main",
            "conv_packed", "conv", "w_conv", "at_conv", "run", "INPUT", "X", "I", "PI"]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from .. import pools as pools_file
 from ..c.naming import sanitize
 from ..c.packed import exported_head, shared_name
 from ..c.text import initializer, print_fields, rows, wrap
+from ..c.writer import c_string
 from .arguments import weight_inputs
 
 
@@ -88,20 +89,6 @@ def pool_memories(program: Program) -> list[DeviceMemory | None]:
     return [*host, *(pool.memory for _, pool in program.device_pools())]
 
 
-def _string(text: str) -> str:
-    """A C string literal of any Unicode text."""
-    out = []
-    for byte in text.encode("utf-8"):
-        char = chr(byte)
-        if char in '"\\':
-            out.append("\\" + char)
-        elif 32 <= byte < 127 and char != "?":
-            out.append(char)
-        else:
-            out.append(f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
-
-
 def _dtype(type: TensorType) -> str:
     return initializer({"code": type.dtype.code, "bits": type.dtype.bits, "lanes": 1})
 
@@ -152,7 +139,7 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
         return []
     infos = [
         {
-            "name": _string(name),
+            "name": c_string(name),
             "shape": _shape_name(f"{stem}{i}", t),
             "num_shape": t.rank,
             "dtype": _dtype(t),
@@ -234,8 +221,8 @@ def _main_params(inputs, outputs) -> list[str]:
 def _parameter(hint: str, name: str, stem: str, type: TensorType) -> dict[str, object]:
     """A parameter on the host: the network's name and the code's; ``stem`` begins its shape's."""
     return {
-        "relay_name_hint": _string(hint),
-        "tir_name_hint": _string(name),
+        "relay_name_hint": c_string(hint),
+        "tir_name_hint": c_string(name),
         "shape": _shape_name(stem, type),
         "ndim": type.rank,
         "dtype": _dtype(type),

@@ -267,7 +267,5 @@ class _Clone:
     def node(self, node: Node) -> Node:
         inputs = [None if v is None else self.value(v) for v in node.inputs]
         made = Node(node.op, inputs, dict(node.attrs), node.name, node.sources, node.guard)
-        made.outputs = [self.value(v) for v in node.outputs]
-        for output in made.outputs:
-            output.producer = made
+        made.give([self.value(v) for v in node.outputs])
         return made
