@@ -160,7 +160,7 @@ static int build_layer(plan* p, const tvmrt_region_node* node, const post* posts
                .before = w.before,
                .after = w.after};
   dnnl_primitive_desc_t pd = NULL;
-  extents e;
+  extents e = {.ndims = 0};
   fused f;
   int rc;
   if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
@@ -175,7 +175,6 @@ static int build_layer(plan* p, const tvmrt_region_node* node, const post* posts
   if (groups < 1) return plan_fail(p, "%lld groups", (long long)groups);
   read_extents(p, node, &w, &e);
   PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
-  /* lint: ndims says how many of the extents are set */
   PLAN_TRY(transposed ? read_transposed_weights(p, weights, groups, &e, dtype, &o)
                       : read_weights(p, weights, groups, &e, dtype, &o));
   op.bias = o.bias_used;
