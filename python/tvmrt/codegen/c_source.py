@@ -39,15 +39,15 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     """
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
-    symbols = Symbols(prefix, (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())))
+    reserved = (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ()))
+    symbols = Symbols(prefix, reserved, PACKED_ENDING if options.packs_operators else "")
     common = Common(Weights(), symbols, target.threads)
-    ending = PACKED_ENDING if options.packs_operators else ""
-    named = [symbols.operator(step.name, ending) for step in program.steps]
+    named = [symbols.function(step.name) for step in program.steps]
     if target.levels:
         sources.levels = levels.Levels([level.name for level in target.levels])
     for symbol, step in zip(named, program.steps):
         if step.levels and sources.levels is not None:
-            names = [symbols.operator(f"{step.name}_{level}", "") for level in step.levels]
+            names = [symbols.function(f"{step.name}_{level}") for level in step.levels]
             function, own = levels.print_levels(prefix, symbol, names, step, common, target)
             sources.levels.add(function, own)
         else:

@@ -34,7 +34,7 @@ def floats():
         name = f"branch_{i}/{PATH}{ending}"
         weights[f"w{i}"] = (_rng(i).standard_normal((8, 8, 3, 3)) / 9).astype(np.float32)
         convolved, bent, y = f"{name}/conv", f"{name}/bent", f"y{i}"
-        attrs = {"pads": [1, 1, 1, 1], "name": f"branch_{i}/{PATH}{ending}"}
+        attrs = {"pads": [1, 1, 1, 1], "name": name}
         nodes += [
             helper.make_node("Conv", [last, f"w{i}"], [convolved], **attrs),
             helper.make_node("Sigmoid", [convolved], [bent], name=f"{name}/sigmoid"),
@@ -61,15 +61,17 @@ def integers():
 
 
 def rounds():
-    """A loop: the steps of its body are functions of their own."""
+    """A loop, whose steps are functions of their own; one has the name that the packed function of
+    the operator behind the loop has."""
     x = _rng().standard_normal((4, 64)).astype(np.float32)
-    weights = {"w": (_rng(1).standard_normal((64, 64)) / 9).astype(np.float32), "n": np.int64(3)}
+    weights = {"w": (_rng(1).standard_normal((64, 64)) / 99).astype(np.float32), "n": np.int64(99)}
     name = f"{PATH}/body"
     body = helper.make_graph(
         [
             helper.make_node("MatMul", ["h", "w"], [f"{name}/product"], name=f"{name}/product"),
             helper.make_node("Tanh", [f"{name}/product"], [f"{name}/bent"], name=f"{name}/bent"),
-            helper.make_node("Add", [f"{name}/bent", "h"], ["next"], name=f"{name}/added"),
+            helper.make_node("MatMul", [f"{name}/bent", "w"], ["again"], name="tail_packed"),
+            helper.make_node("Add", ["again", "h"], ["next"], name=f"{name}/added"),
             helper.make_node("Identity", ["go"], ["on"]),
         ],
         "body",
@@ -83,8 +85,9 @@ def rounds():
             helper.make_tensor_value_info("next", TensorProto.FLOAT, [4, 64]),
         ],
     )
-    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], name=f"{PATH}/loop", body=body)
-    return model([loop], {"x": x}, ["y"], weights)
+    loop = helper.make_node("Loop", ["n", "", "x"], ["last"], name=f"{PATH}/loop", body=body)
+    tail = helper.make_node("Softmax", ["last"], ["y"], name="tail")
+    return model([loop, tail], {"x": x}, ["y"], weights)
 
 
 NETWORKS = {"floats": floats, "integers": integers, "rounds": rounds}
@@ -112,6 +115,14 @@ def test_all_names_of_layers_of_long_names_are_short(kind, target, tmp_path):
     assert {name: len(name) for name in own if len(name) > LONGEST} == {}
 
 
+def test_no_step_of_a_loop_is_called_as_a_packed_function(tmp_path):
+    tvmrt.compile(rounds(), executor="graph", target="native").export_sources(tmp_path)
+    text = "\n".join(path.read_text() for path in tmp_path.glob("*.c"))
+    static = set(re.findall(r"^static \w+ (tvmgen_\w+)\(", text, re.MULTILINE))
+    assert "tvmgen_default_tail_packed_op" in static
+    assert "tvmgen_default_tail_packed" not in static
+
+
 @pytest.mark.parametrize("packed", [False, True], ids=["unpacked", "packed"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_symbols_of_a_library_are_short_and_no_two_the_same(kind, packed, tmp_path):
@@ -120,8 +131,9 @@ def test_symbols_of_a_library_are_short_and_no_two_the_same(kind, packed, tmp_pa
     library.export_library(tmp_path / "net.so")
     done = subprocess.run(["nm", tmp_path / "net.so"], capture_output=True, text=True, check=True)
     symbols = [row.split()[-1] for row in done.stdout.splitlines()]
-    long = [s for s in symbols if s.startswith("tvmgen_") and len(s.partition(".")[0]) > LONGEST]
-    assert long == []
+    own = [symbol for symbol in symbols if symbol.startswith("tvmgen_")]
+    assert [symbol for symbol in own if len(symbol.partition(".")[0]) > LONGEST] == []
+    assert sorted(own) == sorted(set(own))
     x = _rng(9).random(_shape(network)) * (200 if kind == "integers" else 1)
     x = x.astype(np.uint8 if kind == "integers" else np.float32)
     (want,) = ort.InferenceSession(network.SerializeToString()).run(None, {"x": x})

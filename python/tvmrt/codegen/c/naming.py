@@ -164,27 +164,28 @@ class Namer:
 
 
 class Symbols:
-    """Hands out the symbols that begin with a network's prefix, each once."""
+    """Hands out the symbols that begin with a network's prefix, each once.
 
-    def __init__(self, prefix: str, reserved: Iterable[str]) -> None:
+    ``behind``: what others put behind a function's symbol.
+    """
+
+    def __init__(self, prefix: str, reserved: Iterable[str], behind: str) -> None:
         self._before = f"{prefix}_"
+        self._behind = behind
         self._namer = Namer(SYMBOL_LENGTH)
         for word in reserved:
             self._namer.reserve(self._before + word)
 
-    def operator(self, name: str, ending: str) -> str:
-        """That of an operator, behind which others put ``ending``."""
-        apart = f"{name}_op" if ending and name.lower().endswith(ending) else name
-        return self._namer.take(apart, self._before, room=len(ending))
+    def function(self, name: str) -> str:
+        """That of an operator, or of a step inside of one."""
+        behind = self._behind
+        apart = f"{name}_op" if behind and name.lower().endswith(behind) else name
+        return self._namer.take(apart, self._before, room=len(behind))
 
     def constant(self, name: str) -> str:
         """What follows ``<prefix>_w_`` in that of a constant."""
         before = f"{self._before}w_"
         return self._namer.take(name, before)[len(before) :]
-
-    def inner(self, name: str) -> str:
-        """That of a static function for a step inside of an operator."""
-        return self._namer.take(name, self._before)
 
     def derived(self, symbol: str, ending: str) -> str:
         """A static one that tells by its ending what it is to the function of this symbol."""

@@ -52,7 +52,7 @@ class LoopLowering(Lowering):
         _Printer(self, step, f, functions).print()
 
     def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
-        symbol = f.common.symbols.inner(inner.name)
+        symbol = f.common.symbols.function(inner.name)
         function = print_function(symbol, inner, f.common, "static int32_t")
         f.adopt(function)
         return function

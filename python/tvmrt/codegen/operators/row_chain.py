@@ -77,7 +77,7 @@ class RowChainLowering(Lowering):
                 each.print_calls()
 
     def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
-        own = FunctionWriter(f.common.symbols.inner(inner.name), inner, f.common)
+        own = FunctionWriter(f.common.symbols.function(inner.name), inner, f.common)
         own.threads = False
         inner.lowering.emit_rows(inner, own)
         function = finish_function(own, "static int32_t")
