@@ -27,7 +27,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     from onnx.external_data_helper import load_external_data_for_model
 
     from tvmrt.frontend.onnx import model_file
-    from tvmrt.frontend.onnx.as_meant import as_meant
+    from tvmrt.frontend.onnx.sanitize_model import sanitize_model
 
     if path.suffix == ".tflite":
         raise ValueError(
@@ -37,7 +37,7 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     model, folder = model_file.load_model(path)
     if with_weights:
         load_external_data_for_model(model, folder)
-    return as_meant(model)
+    return sanitize_model(model)
 
 
 def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:

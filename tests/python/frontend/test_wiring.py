@@ -57,10 +57,6 @@ REFUSED = {
         network("y = Neg x", inputs=["x", "x"]),
         "two inputs of graph net are named x",
     ),
-    "two outputs of one name": (
-        network("y = Neg x", outputs=["y", "y"]),
-        "two outputs of graph net are named y",
-    ),
     "two weights of one name": (
         network("y = Add x w", initializer=[FOUR, weights("w", 5, 6, 7, 8)]),
         "two weights of graph net are named w",
@@ -78,11 +74,12 @@ REFUSED = {
         network("y = Add x z"),
         r"node Add_y \(Add\) reads z, .* nor anywhere else",
     ),
-    "what is made too late": (
-        network("y = Neg a", "a = Neg x"),
-        r"reads a, .* but by node Neg_a \(Neg\) after it",
+    "a cycle": (network("a = Add x b", "b = Neg a", "y = Neg a"), "form a cycle"),
+    "a reader of a cycle": (network("y = Neg a", "a = Add x b", "b = Neg a"), "form a cycle"),
+    "a cycle through a branch": (
+        conditional(branch("b = Neg t"), branch("b = Abs x"), "t = Neg y"),
+        "form a cycle",
     ),
-    "a circle": (network("a = Add x b", "b = Neg a", "y = Neg a"), "form a circle"),
     "an output of nothing": (network("a = Neg x"), "output y of graph net is made by no node"),
     "an output of another type": (
         network("y = Neg x", outputs=[info("y", (4,), TensorProto.INT64)]),

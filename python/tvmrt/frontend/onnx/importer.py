@@ -16,7 +16,6 @@ from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences, told
 from .adoption import Adopter, adopt
-from .as_meant import as_meant
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
@@ -31,6 +30,7 @@ from .names import Names
 from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
+from .sanitize_model import sanitize_model
 from .tensors import dense, read_weights
 from .text import Texts
 from .whole import check_whole
@@ -57,7 +57,7 @@ def import_model(
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder, kept = load_lightly(source)
-    model, bundles = with_tensors(as_meant(model), dict(sequences or {}), Dims(dims))
+    model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
     given = shapes_of_parts(shapes or {}, bundles)
 

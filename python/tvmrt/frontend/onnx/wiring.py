@@ -1,4 +1,4 @@
-"""Names of a network: each is given once, and made before it is read."""
+"""Check that every name of a network is defined once, and before it is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from .tensors import subgraphs
 
 
 def check_wiring(model: onnx.ModelProto) -> None:
-    """Raise ValueError naming what is made twice, made by nothing, made too late or in a circle.
+    """Raise ValueError for a name that is defined twice, never, or in a cycle of nodes.
+
+    The model has been through ``sanitize_model``, which sorts nodes and renames repeated outputs.
 
     ONNX forbids a nested graph to give a name again that it sees outside of itself.
     """
@@ -18,7 +20,6 @@ def check_wiring(model: onnx.ModelProto) -> None:
     for function in model.functions:
         place = f"function {function.name}"
         _unique(function.input, f"inputs of {place}")
-        _unique(function.output, f"outputs of {place}")
         seen = set(function.input)
         _check_nodes(function.node, seen, {name: f"an input of {place}" for name in seen})
         _check_made(function.output, seen, place)
@@ -41,7 +42,6 @@ def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> None:
     inputs = [info.name for info in graph.input]
     _unique(inputs, f"inputs of {place}")
     _unique(weights, f"weights of {place}")
-    _unique([info.name for info in graph.output], f"outputs of {place}")
     made = dict.fromkeys(inputs, f"an input of {place}")
     made.update(dict.fromkeys(weights, f"weights of {place}"))
     seen = outer | made.keys()
@@ -83,26 +83,17 @@ def _check_nodes(nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str
 
 
 def _never_made(node: onnx.NodeProto, key: str, nodes: Sequence[onnx.NodeProto]) -> str:
-    """Why a node cannot read a name."""
-    producers = {name: other for other in nodes for name in other.output if name}
-    said = f"{label(node)} reads {key}, which is not made before it"
-    if key not in producers:
-        return f"{said}, nor anywhere else that it can see; export the model again"
-    if _depends(producers[key], node, producers):
-        return f"{said} but out of its own results: the nodes form a circle; export the model again"
-    return f"{said} but by {label(producers[key])} after it; order the nodes by what they read"
+    """Return the error text for a node that reads a name not defined before it.
 
-
-def _depends(
-    node: onnx.NodeProto, wanted: onnx.NodeProto, producers: dict[str, onnx.NodeProto]
-) -> bool:
-    """Whether a node reads results of another, at one remove or more."""
-    open_nodes, done = [node], set()
-    while open_nodes:
-        current = open_nodes.pop()
-        if current is wanted:
-            return True
-        if id(current) not in done:
-            done.add(id(current))
-            open_nodes += [producers[key] for key in current.input if key in producers]
-    return False
+    ``sanitize_model`` has sorted the nodes, so a producer further down means a cycle.
+    """
+    producer = next((other for other in nodes if key in other.output), None)
+    if producer is None:
+        return (
+            f"{label(node)} reads {key}, which is not made before it, nor anywhere else that it "
+            "can see; export the model again"
+        )
+    return (
+        f"{label(node)} reads {key}, which {label(producer)} makes: the nodes form a cycle; "
+        "export the model again"
+    )
