@@ -12,8 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graph import model
 from small_network import small_network
 
-from tvmrt import onnx_backend
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import UnsupportedError
 from tvmrt.frontend.onnx import import_model
 
 X = {"x": np.zeros((2, 3), np.float32)}
@@ -137,31 +136,6 @@ def test_every_opset_from_seven_on_is_read(opset):
 def test_other_opsets_are_refused_with_the_range(opset):
     with pytest.raises(ValueError, match=f"opset {opset}; tvmrt reads 7 to"):
         import_model(relu(opset=opset))
-
-
-def test_an_old_opset_is_translated_and_told():
-    x = np.random.default_rng(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
-    slopes = np.float32([0.5, -1, 2])
-    added = np.float32([1, 2, 3])
-    nodes = [
-        helper.make_node("PRelu", ["x", "slopes"], ["p"], "act"),
-        helper.make_node("Add", ["p", "added"], ["y"], "shift", broadcast=1, axis=1),
-    ]
-    weights = {"slopes": slopes, "added": added}
-    network = model(nodes, {"x": x}, ["y"], weights, opset=6)
-    network.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape))
-    with pytest.warns(Remark, match="written in opset 6 and was translated to 13"):
-        (y,) = onnx_backend.run_model(network, [x], target="host")
-    per_channel = (3, 1, 1)
-    wanted = np.where(x < 0, x * slopes.reshape(per_channel), x) + added.reshape(per_channel)
-    np.testing.assert_allclose(y, wanted, 1e-6)
-
-
-def test_an_old_opset_that_cannot_be_translated_is_refused():
-    network = relu(opset=6)
-    network.graph.node[0].op_type = "NoSuchOperator"
-    with pytest.raises(ValueError, match=r"written in opset 6; .* ONNX cannot translate it"):
-        import_model(network)
 
 
 # Operators.

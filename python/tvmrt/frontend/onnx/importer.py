@@ -27,12 +27,12 @@ from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_hal
 from .inputs import check_default, declared_shapes, element_name, input_types, overrides
 from .model_file import licence, load_lightly, opsets
 from .names import Names
-from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
 from .sanitize_model import sanitize_model
 from .tensors import dense, read_weights
 from .text import Texts
+from .version_converter import upgrade_opset
 from .whole import check_whole
 from .wiring import check_wiring, name_of
 from .written_out import WrittenOut
@@ -100,7 +100,7 @@ class GraphImporter:
     ) -> None:
         self.known = known or {}  # inputs that must be these numbers
         self.operators = operators
-        self.model = modernised(model)
+        self.model = upgrade_opset(model)
         self.folder = folder
         self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
         self.shapes = shapes
