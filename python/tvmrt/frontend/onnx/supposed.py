@@ -199,7 +199,7 @@ def _axes(fits: Callable, matters: Callable) -> Callable:
     one ``matters(ctx, set)`` give one result."""
 
     def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
-        y, rank = _declared(ctx), _rank(ctx, value)
+        y, rank = _declared(ctx) or _shape_for_every_axis(ctx), _rank(ctx, value)
         if y is None or rank > MOST_AXES:
             return None
         sets = [s for s in combinations(range(rank), value.type.size) if fits(ctx, s, y)]
@@ -211,6 +211,15 @@ def _axes(fits: Callable, matters: Callable) -> Callable:
         return _chosen(ctx, index, value, list(groups.values()), rank)
 
     return rule
+
+
+def _shape_for_every_axis(ctx: NodeContext) -> tuple | None:
+    """Return the result's shape if the operator gives the same one whatever the axis is."""
+    x = ctx.required(0).shape
+    if ctx.op in ("CumProd", "CumSum"):
+        return tuple(x)
+    shortens = ctx.attr("onesided", 0) or ctx.input(1) is not None
+    return None if ctx.op != "DFT" or shortens else (*x[:-1], 2)
 
 
 def _rank(ctx: NodeContext, value: Value) -> int:
