@@ -124,6 +124,18 @@ int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, 
   return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
 }
 
+/* For a dimension that no axis is: its size from an axis that is `step` times it and `first`. The
+ * nearest extent that is such a number stands in the text. */
+int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, int32_t step,
+                                int32_t first, int32_t* size) {
+  const DLTensor* given = (const DLTensor*)arg.v_handle;
+  int64_t extent;
+  *size = (int32_t)((given->shape[axis] - first) / step);
+  extent = (int64_t)*size * step + first;
+  if (given->shape[axis] == extent) return kTvmErrorNoError;
+  return refuse(NULL, axis, given->shape[axis], extent, extent, " next (input ", input);
+}
+
 /* Extents only go down from the room that show_room() has given. Called by the operator that
  * writes the output; where it does not fit the extent stays what it was. */
 int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {

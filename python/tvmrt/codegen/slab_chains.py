@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tvmrt.ir.extent import certainly
 from tvmrt.ir.program import Buffer, Program, Step
 
 from .operators.row_chain import main_read
@@ -51,9 +52,9 @@ def _longest(
     found, end = program.steps[begin], begin + 1
     while end < len(program.steps) and end - begin < MOST_LAYERS:
         before, after = program.steps[end - 1 : end + 1]
-        if last_use[before.writes[0].buffer] != end or not _joins(before, after):
+        if last_use[before.writes[0].buffer] != end or not certainly(_joins, before, after):
             break
-        if not asked and not _wins(before, after, target):
+        if not asked and not certainly(_wins, before, after, target):
             break
         longer = _form(program.steps[begin : end + 1], target)
         if not asked and not longer.lowering.fits_cache:
@@ -82,7 +83,9 @@ def _with_factors(
     before = as_factors(program.steps[at], target)
     if before is None or last_use[before.writes[0].buffer] != at + 1:
         return None
-    if at + 1 == len(program.steps) or not _can_be_cut(program.steps[at + 1]):
+    if at + 1 == len(program.steps):
+        return None
+    if not certainly(_can_be_cut, program.steps[at + 1]):
         return None
     after = program.steps[at + 1]
     layer = after.lowering.slab_layer(after)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Union
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Symbol, Whole, least, most, symbols_of
+from tvmrt.ir.extent import Extent, Symbol, Whole, as_extent, least, most, symbols_of
 
 # ``N<=8``, ``N=1..8``, ``N=M+1``
 _DECLARED = re.compile(
@@ -41,14 +42,44 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
     return name, (int(match["low"]), int(match["high"]))
 
 
+@dataclass(frozen=True)
+class Narrowed:
+    """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
+    ``high``, or those of another extent, ``same``. ``steps`` is the dimension n, if step is not 1.
+    """
+
+    low: int = 0
+    high: int = 0
+    step: int = 1
+    first: int = 0
+    same: Extent | None = None
+    steps: str = ""
+
+    def __str__(self) -> str:
+        if self.same is not None:
+            return f"is {self.same!r}"
+        low, high = (n * self.step + self.first for n in (self.low, self.high))
+        if low == high:
+            return f"is {low}"
+        plus = f" plus {self.first}" if self.first else ""
+        steps = f" in multiples of {self.step}{plus}" if self.step > 1 else ""
+        return f"runs from {low} to {high}{steps}"
+
+
 class Dims:
     """The declared dimensions of a network by name, and the extents that they become.
 
-    ``declared``: the most, or (least, most), of each, or how it is computed of others. Raises
-    ValueError where bounds are none.
+    ``declared``: the most, or (least, most), of each, or how it is computed of others.
+    ``narrowed``: the sizes of some of them at which the network fits. Raises ValueError where
+    bounds are none.
     """
 
-    def __init__(self, declared: Mapping[str, Declaration] | None = None) -> None:
+    def __init__(
+        self,
+        declared: Mapping[str, Declaration] | None = None,
+        narrowed: Mapping[str, Narrowed] | None = None,
+    ) -> None:
+        self._narrowed = dict(narrowed or {})
         self._bounds: dict[str, tuple[int, int]] = {}
         self._sums: dict[str, str] = {}
         self._open: list[str] = []  # sums that are being computed
@@ -100,8 +131,11 @@ class Dims:
     def extent(self, name: str) -> Whole:
         """What a declared dimension, or an expression of such, is in a shape. Raises ValueError
         where it is computed of itself, or of one that is not declared."""
+        if name in self._narrowed:
+            return self._narrowed_extent(name, self._narrowed[name])
         if name in self._bounds:
-            return self._symbol(name).extent
+            low, high = self._bounds[name]
+            return low if low == high else self._symbol(name).extent
         text = self._sums.get(name, name)
         if name in self._open:
             raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
@@ -114,6 +148,18 @@ class Dims:
                 "bounds by which it is never below 0"
             )
         return found
+
+    def _narrowed_extent(self, name: str, sizes: Narrowed) -> Whole:
+        if sizes.same is not None:
+            names = {symbol.name for symbol in symbols_of(sizes.same)}
+            return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
+        if sizes.low == sizes.high:
+            return sizes.low * sizes.step + sizes.first
+        if sizes.step > 1:
+            self._bounds[sizes.steps] = (sizes.low, sizes.high)
+            return self.extent(sizes.steps) * sizes.step + sizes.first
+        self._bounds[name] = (sizes.low, sizes.high)
+        return self._symbol(name).extent
 
     def _computed(self, name: str, text: str) -> Whole:
         left: list[Whole] = []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .graph import TensorType
 from .op import Op, register
@@ -13,9 +14,10 @@ from .op import Op, register
 
 def _differ_only_along(axis: int, parts: Sequence[TensorType]) -> bool:
     first = parts[0].shape
-    rest = first[:axis], first[axis + 1 :]
     return all(
-        (t.shape[:axis], t.shape[axis + 1 :]) == rest and t.rank == len(first) for t in parts
+        t.rank == len(first)
+        and all(are_equal(a, b) for d, (a, b) in enumerate(zip(first, t.shape)) if d != axis)
+        for t in parts
     )
 
 

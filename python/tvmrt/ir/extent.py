@@ -9,7 +9,7 @@ chosen by a size that a later run may not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -278,6 +278,17 @@ def _most_of(atoms: tuple[Atom, ...], factor: int) -> int:
     return abs(factor) * prod(atom.bounds[1] for atom in atoms)
 
 
+def certainly(question: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the answer is yes at all sizes: what an optimisation asks before it is made.
+
+    No where the bounds leave it open, so that the general form is taken.
+    """
+    try:
+        return bool(question(*arguments))
+    except Undecided:
+        return False
+
+
 @contextmanager
 def named(places: Sequence[str]) -> Iterator[None]:
     """What is undecided here is told with these names of nodes in front."""
@@ -292,6 +303,20 @@ def _asked(extent: Extent, by_bounds: bool = False) -> str:
     help_ = "give it closer bounds with --dim, or fix" if by_bounds else "fix"
     names = listed(extent.symbols())
     return f"is known only when the network runs ({names}); {help_} it with --shape"
+
+
+def linear_form(extent: Whole) -> tuple[Symbol, int, int] | None:
+    """Return (symbol, step, first) of an extent ``step * symbol + first`` with a positive step;
+    None for any other."""
+    if not isinstance(extent, Extent):
+        return None
+    terms = dict(extent.terms)
+    first = terms.pop((), 0)
+    if len(terms) != 1:
+        return None
+    ((atoms, step),) = terms.items()
+    known = len(atoms) == 1 and isinstance(atoms[0], Symbol) and step > 0
+    return (atoms[0], step, first) if known else None  # type: ignore[return-value]
 
 
 def listed(symbols: Iterable[Symbol]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from . import windows
+from .assumptions import is_at_least
 from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
 
@@ -46,7 +47,7 @@ CONV_RULES = [
         lambda *columns: [conv_extent(*row) for row in zip(*columns)],
         f"S K {_WINDOW_NAMES}",
     ),
-    holds("the window fits into x with its padding", lambda Y: all(n >= 1 for n in Y)),
+    holds("the window fits into x with its padding", lambda Y: all(is_at_least(n, 1) for n in Y)),
 ]
 CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .assumptions import are_equal
 from .contract import Contract, Misfit
 from .graph import TensorType, Value
 
@@ -112,7 +114,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     out = []
     for axis in range(-rank, 0):
         extents = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(extents) > 1:
+        if not all(are_equal(a, b) for a, b in combinations(extents, 2)):
             raise Misfit(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
         out.append(extents.pop() if extents else 1)
     return tuple(out)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .extent import Extent, Whole
 from .op import VIEW, Op, broadcast, register
@@ -30,7 +31,9 @@ class Reshape(ViewOp):
         "x: E=any[*S] -> y: E[*shape]",
         "shape: ints 0..",
         rules=[
-            holds("shape has as many elements as x", lambda x, shape: prod(shape) == x.size),
+            holds(
+                "shape has as many elements as x", lambda x, shape: are_equal(prod(shape), x.size)
+            ),
         ],
         example={"S": (2, 6), "shape": (3, 4)},
     )

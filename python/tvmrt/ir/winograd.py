@@ -15,6 +15,7 @@ from math import sqrt
 
 import numpy as np
 
+from .assumptions import is_at_least
 from .contract import Contract, holds, let
 from .op import Op, register
 
@@ -115,7 +116,10 @@ class ConvWinograd(Op):
                     for extent, before, after in zip((H, W), pads_before, pads_after)
                 ],
             ),
-            holds("the window fits into x with its padding", lambda Y: all(n >= 1 for n in Y)),
+            holds(
+                "the window fits into x with its padding",
+                lambda Y: all(is_at_least(n, 1) for n in Y),
+            ),
         ],
         example={
             "C": 4,

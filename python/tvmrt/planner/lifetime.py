@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmrt.ir import get_op
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import ARENA, Buffer, Program
 
 
@@ -49,12 +50,12 @@ def _touched_by_regions(program: Program) -> set[Buffer]:
 
 
 def traffic(program: Program) -> dict[Buffer, int]:
-    """Bytes of each arena buffer that the steps read and write in one run."""
+    """Return the bytes of each arena buffer that the steps read and write in one run, at most."""
     moved: dict[Buffer, int] = {}
     for step in program.steps:
         for access in [*step.reads, *step.writes]:
             if access.buffer.kind == ARENA:
-                nbytes = access.dtype.nbytes(access.at.size)
+                nbytes = access.dtype.nbytes(most(access.at.size))
                 moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
         if step.scratch is not None:
             moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tvmrt.ir.extent import linear_form
+
 PROGRAM = """\
 #include <stdint.h>
 #include <stdio.h>
@@ -115,12 +117,14 @@ def program_text(library) -> str:
 def sizes_of(library, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
     """The sizes of a run by dimension, from the inputs that have them as an axis."""
     program = library.program
-    extents = {
-        extent: size
-        for name, type in zip(program.input_names, program.input_types)
-        for extent, size in zip(type.shape, inputs[name].shape)
-    }
-    return {symbol.name: extents[symbol.extent] for symbol in program.dims()}
+    sizes: dict[str, int] = {}
+    for name, type in zip(program.input_names, program.input_types):
+        for extent, size in zip(type.shape, inputs[name].shape):
+            form = linear_form(extent)
+            if form is not None:
+                symbol, step, first = form
+                sizes[symbol.name] = (size - first) // step
+    return {symbol.name: sizes[symbol.name] for symbol in program.dims()}
 
 
 def write_runs(

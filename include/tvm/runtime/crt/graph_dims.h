@@ -55,6 +55,15 @@ int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int3
 int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent);
 
 /*!
+ * \brief Compute the size of a dimension from an extent `step * size + first` of an input.
+ *
+ * \param size [out] Unspecified on failure.
+ * \return kTvmErrorNoError; kTvmErrorNetworkDimensionOutOfRange where the extent is not of this form.
+ */
+int32_t tvmrt_graph_check_steps(TVMValue arg, const char* input, int32_t axis, int32_t step,
+                                int32_t first, int32_t* size);
+
+/*!
  * \brief Give an output the extent of this run.
  * \return kTvmErrorNoError; kTvmErrorNetworkDimensionOutOfRange, and nothing is written, where the
  *         tensor has no room for it.

@@ -16,6 +16,7 @@ from tvmrt.ir.extent import (
     Symbol,
     Whole,
     least,
+    linear_form,
     most,
     shown,
     symbols_of,
@@ -40,6 +41,7 @@ class Calls:
     headers: tuple[str, ...]
     read: str
     check: str
+    check_steps: str
     give: str
     codes: bool  # what fails returns a code of its own
     straight: bool  # sizes are read in as little time as can be, at the price of some code
@@ -60,6 +62,7 @@ ON_HOSTS = Calls(
     ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>"),
     "tvmrt_read_dims",
     "tvmrt_check_extent",
+    "tvmrt_check_steps",
     "tvmrt_set_extent",
     codes=False,
     straight=True,
@@ -69,6 +72,7 @@ ON_BOARDS = Calls(
     ("#include <tvm/runtime/crt/graph_dims.h>",),
     "tvmrt_graph_read_dims",
     "tvmrt_graph_check_extent",
+    "tvmrt_graph_check_steps",
     "tvmrt_graph_set_extent",
     codes=True,
     straight=False,
@@ -193,23 +197,48 @@ def _by_table(program: Program, calls: Calls, head: str) -> list[str]:
     """The function that begins with ``head``: a loop over the tables in which the network tells its
     extents."""
     symbols = program.dims()
+    read, steps = _read_in_steps(program, calls)
     computed = [
         (f"args[{i}]", c_string(name), axis, extent)
         for i, (name, type) in enumerate(zip(program.input_names, program.input_types))
         for axis, extent in enumerate(type.shape)
-        if isinstance(extent, Extent) and _which(extent, symbols) < 0
+        if isinstance(extent, Extent) and _which(extent, symbols) < 0 and (i, axis) not in steps
     ]
     used = symbols_of(*(check[-1] for check in computed))
     return [
         head,
         *calls.begin(),
         *calls.held(calls.read, f"&{ABOUT}", "args", "sizes"),
+        *read,
         *named_sizes(symbols, (i for i, s in enumerate(symbols) if s in used)),
         *(line for each in computed for line in calls.held(calls.check, *each)),
         "  return 0;",
         "}",
         "",
     ]
+
+
+def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple[int, int]]]:
+    """Return lines that read the sizes of dimensions which no axis is, from axes such as
+    ``32 * height + 5``, and those axes as (input, axis)."""
+    symbols, lines, axes = program.dims(), [], set()
+    every = [
+        (i, axis, extent)
+        for i, type in enumerate(program.input_types)
+        for axis, extent in enumerate(type.shape)
+    ]
+    missing = set(symbols) - {symbols[w] for *_, n in every if (w := _which(n, symbols)) >= 0}
+    for i, axis, extent in every:
+        form = linear_form(extent)
+        if form is None or form[0] not in missing:
+            continue
+        symbol, step, first = form
+        missing.remove(symbol)
+        axes.add((i, axis))
+        name = c_string(program.input_names[i])
+        place = f"&sizes[{symbols.index(symbol)}]"
+        lines += calls.held(calls.check_steps, f"args[{i}]", name, axis, step, first, place)
+    return lines, axes
 
 
 def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> list[str]:

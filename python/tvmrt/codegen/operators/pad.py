@@ -44,7 +44,7 @@ class _PadPrinter:
         self.y = f.write()
         self.source, self.target = places.at(self.data), step.writes[0].at
         self.order = self.target.order()
-        padded = [p for p, d in enumerate(self.order) if self.before[d] or self.after[d]]
+        padded = [p for p, d in enumerate(self.order) if self._pads(d)]
         self.last = padded[-1] if padded else -1
         self.value = "0"
         if self.mode == "constant" and len(node.inputs) > 1:
@@ -53,10 +53,14 @@ class _PadPrinter:
             self.value = literal or f"*{pointer}"
         self.maps = {d: self._map(d) for d in self._mirrored()}
 
+    def _pads(self, axis: int) -> bool:
+        """Whether an axis is padded, or may be at some sizes of a run."""
+        return (self.before[axis], self.after[axis]) != (0, 0)
+
     def _mirrored(self) -> list[int]:
         if self.mode == "constant":
             return []
-        return [d for d in self.order if self.before[d] or self.after[d]]
+        return [d for d in self.order if self._pads(d)]
 
     def _map(self, axis: int) -> str:
         """The table of the element of the data that each element along the axis is."""
@@ -73,7 +77,7 @@ class _PadPrinter:
             self._rest(position, to, of)
             return
         axis = self.order[position]
-        if not (self.before[axis] or self.after[axis]):
+        if not self._pads(axis):
             self._plain_axes(position, to, of)
         elif self.mode == "constant":
             self._filled_axis(position, to, of)
@@ -100,7 +104,7 @@ class _PadPrinter:
     def _plain_axes(self, position: int, to: list[str], of: list[str]) -> None:
         """Neighbouring axes without padding, as few loops as their strides allow."""
         end = position
-        while not (self.before[self.order[end]] or self.after[self.order[end]]):
+        while not self._pads(self.order[end]):
             end += 1
         axes = self.order[position:end]
         strides = [self.target.strides, self.source.strides]
@@ -118,7 +122,7 @@ class _PadPrinter:
         inside = [*to, str(begin)]
         if position == self.last:
             self._rest(position + 1, inside, of, extra=axis)
-        elif extent:
+        elif extent != 0:
             i = f.fresh(f"i{position}")
             with f.loop(i, extent):
                 self._level(
@@ -129,7 +133,7 @@ class _PadPrinter:
         self._fill([*to, str(begin + extent * step)], self.after[axis] * step)
 
     def _fill(self, to: list[str], count: int) -> None:
-        if count:
+        if count != 0:
             e, row = self.f.fresh("e"), self.f.fresh("row")
             self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
             self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")

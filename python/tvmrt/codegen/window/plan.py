@@ -12,7 +12,7 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from tvmrt.ir.extent import Whole, most, symbols_of
+from tvmrt.ir.extent import Whole, largest, most, smallest, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.initializers import triple
@@ -451,7 +451,7 @@ def ring_of(window: Window) -> Ring:
     """The rows that a window needs at a time."""
     width, skip = window.reach(2), max(0, -window.pad[2])
     left = min(max(0, window.pad[2]), width)
-    columns = max(0, min(window.in_[2] - skip, width - left))
+    columns = largest(0, smallest(window.in_[2] - skip, width - left))
     return Ring((window.span(0), window.span(1)), left, columns, width)
 
 

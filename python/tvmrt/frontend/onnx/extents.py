@@ -23,6 +23,7 @@ from tvmrt.frontend.extents import (
     truncated,
 )
 from tvmrt.ir import Value
+from tvmrt.ir.extent import largest, smallest
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -131,16 +132,25 @@ def _scattered(
     return found
 
 
+def _clipped(
+    ctx: NodeContext, x: Elements, low: Elements | None = None, high: Elements | None = None
+) -> Elements:
+    for limit, rule in ((low, each(largest)), (high, each(smallest))):
+        x = x if limit is None else rule(ctx, x, limit)
+    return x
+
+
 _RULES: dict[str, Callable] = {
     "Add": each(lambda a, b: a + b),
     "Cast": lambda ctx, x: x if ctx.attr("to") in (TensorProto.INT32, TensorProto.INT64) else None,
+    "Clip": _clipped,
     "Concat": lambda ctx, *parts: np.concatenate(parts, ctx.attr("axis")),
     "Div": each(truncated),
     "Equal": each(equal),
     "Gather": lambda ctx, x, indices: taken(x, indices, ctx.attr("axis", 0)),
     "Identity": lambda ctx, x: x,
-    "Max": each(lambda a, b: a if a >= b else b),
-    "Min": each(lambda a, b: a if a <= b else b),
+    "Max": each(largest),
+    "Min": each(smallest),
     "Mod": each(lambda a, b: a % b),
     "Mul": each(lambda a, b: a * b),
     "Neg": lambda ctx, x: -x,

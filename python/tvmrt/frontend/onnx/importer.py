@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.frontend.dims import Dims
+from tvmrt.frontend.dims import Dims, Narrowed
+from tvmrt.frontend.size_conditions import import_at_fitting_sizes
 from tvmrt.ir import HANDLE, Builder, Graph, TensorType, Value, constant
+from tvmrt.ir.assumptions import enter_node
 from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences, told
@@ -62,9 +64,10 @@ def import_model(
     given = shapes_of_parts(shapes or {}, bundles)
 
     refused: list[onnx.NodeProto] = []
+    narrowed: Mapping[str, Narrowed] = {}
 
     def attempt(known: told.Known) -> Graph:
-        importer = GraphImporter(model, folder, given, operators, Dims(dims), known)
+        importer = GraphImporter(model, folder, given, operators, Dims(dims, narrowed), known)
         importer.kept = kept
         importer.graph.bundles.update(bundles)
         importer.refused = refused
@@ -77,8 +80,13 @@ def import_model(
             # until the garbage collector comes
             vars(importer).clear()
 
-    try:
+    def attempt_at(sizes: Mapping[str, Narrowed]) -> Graph:
+        nonlocal narrowed
+        narrowed = sizes
         return attempt({})
+
+    try:
+        return import_at_fitting_sizes(attempt_at)
     except UnsupportedError:
         known = told.by_results(model, list(refused), attempt)
         if not known:
@@ -343,6 +351,7 @@ class GraphImporter:
 
     def _import_node(self, node, name, inputs, scope, record=None) -> Sequence[Value | None]:
         self.builder.sources = (name,)
+        enter_node(name)
         self.graph.op_types[name] = node.op_type
         context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
         context.scope = scope

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from math import prod
+from operator import le
 
 import numpy as np
 
 from tvmrt.ir import VIEW, Value, get_op
-from tvmrt.ir.extent import Whole, least, symbols_of
+from tvmrt.ir.assumptions import is_at_least
+from tvmrt.ir.extent import Whole, certainly, least, symbols_of
 from tvmrt.ir.op import normalize_axis
 
 from . import supposed
@@ -24,15 +26,18 @@ def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) ->
         raise ValueError(f"indices must be integers, not {value.dtype}")
     if value.data is None:
         return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
-    return ctx.const(_from_front(value.data, extent), np.int64)
+    indices = _from_front(value.data, extent)
+    return ctx.whole_numbers(indices) if symbols_of(*indices.flat) else ctx.const(indices, np.int64)
 
 
 def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
-    outside = (indices < -extent) | (indices >= extent)
-    if outside.any():
-        beyond = np.broadcast_to(extent, indices.shape)[outside][0]
-        raise ValueError(f"index {indices[outside][0]} is outside an extent of {beyond}")
-    return np.where(indices < 0, indices + extent, indices)
+    """Return non-negative indices; some may be extents. Raises ValueError for one outside."""
+    of_each = np.broadcast_to(np.asarray(extent, object), indices.shape)
+    for index, limit in zip(indices.flat, of_each.flat):
+        if not is_at_least(limit, int(index) + 1 if index >= 0 else -int(index)):
+            raise ValueError(f"index {index} is outside an extent of {limit!r}")
+    found = np.where(indices < 0, indices.astype(object) + of_each, indices)
+    return found if symbols_of(*found.flat) else found.astype(np.int64)
 
 
 def rows_at(ctx: NodeContext, table: Value, places: Value) -> Value:
@@ -173,7 +178,7 @@ def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Val
         last = place + part.shape[axis]
         if place < start:
             before.append(ctx.slice_axis(part, axis, 0, min(start, last) - place))
-        if last > end:
+        if not certainly(le, last, end):
             kept = last - max(end, place)
             after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
         place = last

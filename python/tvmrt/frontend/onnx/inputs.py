@@ -11,7 +11,7 @@ from onnx import helper
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, HANDLE, TensorType, Value
-from tvmrt.ir.extent import Extent, symbols_of
+from tvmrt.ir.extent import Extent, linear_form, symbols_of
 
 
 def input_types(
@@ -49,15 +49,18 @@ def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
 
 
 def _check_known(types: Mapping[str, TensorType]) -> None:
-    """A run learns a dimension's size from an axis that is nothing but this dimension."""
+    """Raise ValueError for a dimension whose size a run cannot compute from the extent of an axis.
+
+    An axis tells the size of ``height`` if it is ``height``, or ``32*height + 5``.
+    """
     extents = [n for type in types.values() for n in type.shape]
-    for symbol in symbols_of(extents):
-        if symbol.extent not in extents:
-            found = next(n for n in extents if symbol in symbols_of(n))
-            raise ValueError(
-                f"the dimension {symbol.name} is in {found!r} alone, and no axis of an input tells "
-                "its size; declare what it is in as one dimension"
-            )
+    given = {form[0] for form in map(linear_form, extents) if form is not None}
+    for symbol in symbols_of(extents) - given:
+        found = next(n for n in extents if symbol in symbols_of(n))
+        raise ValueError(
+            f"no axis of an input gives the size of the dimension {symbol.name}, which is in "
+            f"{found!r} alone; declare an axis that is {symbol.name}, or a multiple of it"
+        )
 
 
 # What gives each element from the one at its place: the shape of the result is that of the operand.

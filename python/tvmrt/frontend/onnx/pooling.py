@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir import Value
+from tvmrt.ir.assumptions import is_at_least
 from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -14,7 +15,7 @@ from .registry import onnx_op
 
 def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict) -> tuple:
     """Output extents; with ceil_mode a last window that begins inside the data counts."""
-    extents = []
+    extents, ceil = [], bool(ctx.attr("ceil_mode", 0))
     for n, k, s, d, b, a in zip(
         x.shape[2:],
         kernel,
@@ -24,10 +25,10 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
         attrs["pads_after"],
     ):
         room = n + b + a - d * (k - 1) - 1
-        count = (ceil_div(room, s) if ctx.attr("ceil_mode", 0) else room // s) + 1
-        if ctx.attr("ceil_mode", 0) and (count - 1) * s >= n + b:
+        count = (ceil_div(room, s) if ceil else room // s) + 1
+        if ceil and (count - 1) * s >= n + b:
             count -= 1
-        if count < 1:
+        if not is_at_least(count, 1):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
         extents.append(count)
     return tuple(extents)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from operator import gt
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.shapes import range_taken, rest_of
 from tvmrt.ir import Value, broadcast
-from tvmrt.ir.extent import Whole, largest, least, smallest, symbols_of
+from tvmrt.ir.assumptions import is_at_least
+from tvmrt.ir.extent import Whole, certainly, largest, least, smallest, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -294,25 +297,34 @@ def pad(ctx: NodeContext) -> Value:
     return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
 
 
+def _pads(before: Sequence[Whole], after: Sequence[Whole]) -> bool:
+    """Whether any of the amounts is not 0, or may be at some sizes of a run."""
+    return any(symbols_of(n) or n for n in (*before, *after))
+
+
 def pad_with(
     ctx: NodeContext, x: Value, before: list[int], after: list[int], mode: str, value: Value
 ) -> Value:
     """Pad each axis; negative numbers cut elements away instead."""
     for axis, (b, a) in enumerate(zip(before, after)):
-        left = x.shape[axis] + min(b, 0) + min(a, 0)
-        if left < 0:
+        left = x.shape[axis] + smallest(b, 0) + smallest(a, 0)
+        if not is_at_least(left, 0):
             raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
-        x = ctx.slice_axis(x, axis, max(-b, 0), left)
-    before, after = ([max(n, 0) for n in side] for side in (before, after))
-    if not any(before) and not any(after):
+        x = ctx.slice_axis(x, axis, largest(-b, 0), left)
+    before, after = ([largest(n, 0) for n in side] for side in (before, after))
+    if not _pads(before, after):
         return x
-    if mode != "constant" and any(n == 0 and b + a > 0 for n, b, a in zip(x.shape, before, after)):
+    if mode != "constant" and any(
+        n == 0 and certainly(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
+    ):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
     for axis in range(len(x.shape) if mode != "constant" else 0):
-        if symbols_of(x.shape[axis]) and (before[axis] or after[axis]):
+        if symbols_of(x.shape[axis], before[axis], after[axis]) and _pads(
+            before[axis : axis + 1], after[axis : axis + 1]
+        ):
             x = run_places.mirrored(ctx, x, axis, before[axis], after[axis], mode)
             before[axis] = after[axis] = 0
-    if not any(before) and not any(after):
+    if not _pads(before, after):
         return x
     inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
     return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..assumptions import are_equal
 from ..extent import Whole, as_extent, shown
 from .extents import Formula, Misfit
 
@@ -34,7 +35,9 @@ class Run:
             if count != len(known[self.like]):
                 return False
         before = known.get(self.name) if self.name else None
-        return before is None or tuple(before) == extents
+        if before is None:
+            return True
+        return len(before) == count and all(map(are_equal, before, extents))
 
 
 class Shape:
@@ -105,7 +108,7 @@ class Shape:
             if before is None:
                 known[symbol] = shape[place]
                 origin[symbol] = by
-            elif before != shape[place]:
+            elif not are_equal(before, shape[place]):
                 return False
         return True
 
@@ -117,7 +120,7 @@ class Shape:
         for place, formula in self._formulas:
             if any(known.get(name) is None for name in formula.names):
                 continue
-            if shape[place] not in formula.values(known):
+            if not any(are_equal(shape[place], n) for n in formula.values(known)):
                 return False
         return True
 

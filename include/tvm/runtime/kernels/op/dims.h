@@ -80,6 +80,23 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
   return -1;
 }
 
+/* The size of a dimension from an axis that is `step` times it and `first`; the bounds of the axis
+ * have been checked. -1 where it is not such a number. */
+static inline int32_t tvmrt_check_steps(TVMValue arg, const char* name, int axis, int32_t step,
+                                        int32_t first, int32_t* size) {
+  const DLTensor* tensor = (const DLTensor*)arg.v_handle;
+  char text[TVMRT_DIMS_TEXT_BYTES];
+  *size = (int32_t)((tensor->shape[axis] - first) / step);
+  if (tensor->shape[axis] == (int64_t)*size * step + first) return 0;
+  (void)snprintf(text, sizeof(text),
+                 "ValueError: input '%.80s': axis %d has %" PRId64
+                 " elements, expected a multiple of %d%s%.0d.",
+                 name, axis, tensor->shape[axis], (int)step, first == 0 ? "" : " plus ",
+                 (int)first);
+  TVMAPISetLastError(text);
+  return -1;
+}
+
 /* Whether an extent is one that its dimension may have. */
 static inline bool tvmrt_is_within(int64_t extent, int32_t least, int32_t most) {
   return extent >= least && extent <= most;
