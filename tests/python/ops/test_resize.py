@@ -6,7 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from nn_case import case, check
+from nn_case import build_model, case, check
+
+from tvmrt.frontend.onnx import import_model
 
 RNG = np.random.default_rng(13)
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
@@ -95,6 +97,15 @@ def test_regions(tmp_path):
         for mode in ("linear", "cubic", "nearest")
     ]
     check(cases, 13, tmp_path)
+
+
+@pytest.mark.parametrize("end", [np.inf, np.nan])
+def test_a_region_that_is_not_finite_is_refused(end):
+    roi = np.array([0, end], np.float32)
+    attrs = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    model, _ = build_model([by_sizes("far", array(4), [2], roi=roi, **attrs)], 18)
+    with pytest.raises(ValueError, match=r"the region of interest \[0.0, \w+\] is not finite"):
+        import_model(model)
 
 
 def test_axes_and_aspect(tmp_path):

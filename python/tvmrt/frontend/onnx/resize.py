@@ -1,9 +1,8 @@
-"""Resize and Upsample: every mode becomes tables of places and weights, one axis at a time."""
+"""Resize and Upsample: every mode becomes tables of indices and weights, one axis at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
@@ -11,30 +10,26 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Whole, bounds, exact_quotient, symbols_of
+from tvmrt.ir.extent import Extent, Whole, bounds, exact_quotient, least
 from tvmrt.ir.op import normalize_axis
 
 from . import run_places, run_resize
 from .arithmetic import Numbers
 from .context import NodeContext
 from .registry import onnx_op
-from .run_resize import Mode
+from .resize_coordinates import (
+    Axis,
+    Coordinates,
+    Mode,
+    Region,
+    Scale,
+    nearest_indices,
+    source_coordinates,
+)
 from .supposed import is_given
 
 MAX_DIVISOR, MAX_TRIED = 1024, 1 << 16  # of factors of open axes
 MAX_TAPS = 8  # of the tables by which an element is blended, about
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One axis of a resize: extents, factor and the region of the input that is taken."""
-
-    axis: int
-    extent: Whole
-    out: Whole
-    scale: np.float32 | None  # None: out by extent, which the run knows
-    start: float = 0.0
-    end: float = 1.0
 
 
 @onnx_op("Resize")
@@ -58,20 +53,23 @@ def resize(ctx: NodeContext) -> Value:
     scales = ctx.constant_of(2, "the scales")
     sizes = ctx.ints_of(3, "the sizes")
     if sizes:
-        extents, factors = _by_sizes(ctx, x, axes, sizes)
+        extents, found = _by_sizes(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
         factors = np.asarray(scales, np.float32).reshape(-1)
         extents = [_scaled(x.shape[a], f) for f, a in zip(factors, axes)]
+        found = [_given(ctx, f) for f in factors]
     else:
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
-    region = _region(ctx, mode, len(axes))
+    regions = _regions(ctx, mode, len(axes))
     rows = [
-        Axis(axis, x.shape[axis], out, f, float(start), float(end))
-        for axis, out, f, start, end in zip(
-            axes, extents, factors, region[: len(axes)], region[len(axes) :]
-        )
+        Axis(a, x.shape[a], out, scale, region)
+        for a, out, scale, region in zip(axes, extents, found, regions)
     ]
     return resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
+def _given(ctx: NodeContext, scale: float) -> Scale:
+    return Scale(given=Numbers(ctx, ctx.const(np.float32(scale))))
 
 
 def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
@@ -88,25 +86,31 @@ def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Valu
     scales, sizes = ctx.input(2), ctx.input(3)
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     if scales is not None and scales.type.size == len(axes):
-        factors = run_resize.factors_of_scales(ctx, scales, before, after)
+        found = run_resize.scales_given(ctx, scales, before, after)
     elif sizes is None or sizes.type.size != len(axes):
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
     elif policy == "stretch":
         ctx.ints_of(3, "the sizes")  # which holds the run to them
-        factors = Numbers(ctx, ctx.const(np.float32(after) / np.float32(before)))
+        found = [Scale(m, n) for n, m in zip(before, after)]
     else:
-        factors = run_resize.factors_of_sizes(ctx, sizes, before, after, policy)
-    region = ctx.input(1)
-    if region is None or region.type.size != 2 * len(axes):
-        region = ctx.const([0.0] * len(axes) + [1.0] * len(axes), np.float32)
-    ends = Numbers(ctx, ctx.cast(region, "float32"))
+        found = [run_resize.scale_of_sizes(ctx, sizes, before, after, policy)] * len(axes)
     rows = [
-        run_resize.RunAxis(
-            a, x.shape[a], shape[a], factors.at(i), ends.at(i), ends.at(i + len(axes))
+        Axis(a, n, m, scale, region)
+        for a, n, m, scale, region in zip(
+            axes, before, after, found, _regions_of_the_run(ctx, len(axes))
         )
-        for i, a in enumerate(axes)
     ]
     return run_resize.resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
+def _regions_of_the_run(ctx: NodeContext, count: int) -> list[Region]:
+    region = ctx.input(1)
+    if region is None or region.type.size != 2 * count:
+        return [Region()] * count
+    if region.data is not None:
+        return _as_fractions(region.data)
+    ends = Numbers(ctx, ctx.cast(region, "float32"))
+    return [Region(ends.at(i), ends.at(i + count)) for i in range(count)]
 
 
 @onnx_op("Upsample")
@@ -121,7 +125,7 @@ def upsample(ctx: NodeContext) -> Value:
     if scales is None or len(scales) != len(x.shape):
         raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
     rows = [
-        Axis(i, n, _scaled(n, np.float32(s)), np.float32(s))
+        Axis(i, n, _scaled(n, np.float32(s)), _given(ctx, s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
     return resized(ctx, x, rows, mode, 0.0)
@@ -129,12 +133,8 @@ def upsample(ctx: NodeContext) -> Value:
 
 def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
     shape = run_places.declared(ctx, len(x.shape), "the size")
-    factors = run_resize.factors_of_scales(ctx, ctx.required(1), x.shape, shape)
-    none = Numbers(ctx, ctx.const(0, np.float32))
-    rows = [
-        run_resize.RunAxis(i, n, m, factors.at(i), none, none)
-        for i, (n, m) in enumerate(zip(x.shape, shape))
-    ]
+    scales = run_resize.scales_given(ctx, ctx.required(1), x.shape, shape)
+    rows = [Axis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
     return run_resize.resized(ctx, x, rows, mode, 0.0)
 
 
@@ -170,20 +170,6 @@ def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None
     return ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
 
 
-def _in_numbers(ctx: NodeContext, row: Axis) -> run_resize.RunAxis:
-    """The axis as formulas take it."""
-
-    def number(value: float) -> Numbers:
-        return Numbers(ctx, ctx.const(np.float32(value)))
-
-    if row.scale is None:
-        scale = number(1) * row.out / (number(1) * row.extent)
-    else:
-        scale = number(row.scale)
-    ends = number(row.start), number(row.end)
-    return run_resize.RunAxis(row.axis, row.extent, row.out, scale, *ends)
-
-
 _ROUND = ("round_prefer_floor", "round_prefer_ceil")
 
 
@@ -194,29 +180,37 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     pairs = [(s, x.shape[a]) for s, a in zip(sizes, axes)]
     if policy == "stretch":
-        return list(sizes), [None if symbols_of(*p) else _ratio(*p) for p in pairs]
+        return list(sizes), [Scale(*pair) for pair in pairs]
     if policy not in ("not_larger", "not_smaller"):
         raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
-    ratios = [_ratio(*pair) for pair in pairs]
-    common = min(ratios) if policy == "not_larger" else max(ratios)
-    return [floor(float(common) * x.shape[a] + 0.5) for a in axes], [common] * len(axes)
+    if any(least(n) == 0 for _, n in pairs):
+        raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
+    size, extent = pairs[0]
+    for other, across in pairs[1:]:
+        ours, theirs = size * across, other * extent
+        if theirs < ours if policy == "not_larger" else theirs > ours:
+            size, extent = other, across
+    out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # half is rounded up
+    return out, [Scale(size, extent)] * len(axes)
 
 
-def _ratio(size: int, extent: int) -> np.float32:
-    return np.float32(size) / np.float32(extent)
-
-
-def _region(ctx: NodeContext, mode: Mode, count: int) -> np.ndarray:
-    """Starts then ends of the region of interest, of each axis, in units of its extent."""
-    whole = np.array([0.0] * count + [1.0] * count)
+def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:
+    """The region of interest of each axis, in units of its extent."""
     if mode.coordinates != "tf_crop_and_resize":
-        return whole
+        return [Region()] * count
     region = ctx.constant_of(1, "the region of interest")
     if region is None or region.size == 0:
-        return whole
+        return [Region()] * count
     if region.size != 2 * count:
         raise ValueError(f"the region of interest has {region.size} numbers, not {2 * count}")
-    return region.reshape(-1)
+    return _as_fractions(region)
+
+
+def _as_fractions(region: np.ndarray) -> list[Region]:
+    if not np.isfinite(region).all():
+        raise ValueError(f"the region of interest {region.reshape(-1).tolist()} is not finite")
+    ends = [Fraction(float(each)) for each in region.reshape(-1)]
+    return [Region(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
 
 
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
@@ -226,25 +220,23 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
         if row.out != row.extent:
             found = _repeated(ctx, x, row, mode)
             if found is None:
-                # the run computes which elements are taken, and with which weights
-                found = run_resize.resized(ctx, x, [_in_numbers(ctx, row)], mode, outside)
+                # the run computes which elements are taken, and by which weights
+                found = run_resize.resized(ctx, x, [row], mode, outside)
             x = found
     rows = [row for row in rows if row not in chosen]
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
     # of numbers that are known: what is computed of them is, too
-    known = [_in_numbers(ctx, row) for row in rows]
-    found = [run_resize.source_positions(row, mode.coordinates) for row in known]
-    positions = [each.value.data for each in found]
+    found = [source_coordinates(ctx, row, mode) for row in rows]
     if mode.interpolation == "nearest":
-        places = [run_resize.nearest_places(p, row, mode) for p, row in zip(found, known)]
-        y = _pick(ctx, x, rows, [each.value.data.astype(np.int32) for each in places])
+        indices = [nearest_indices(at, row, mode) for at, row in zip(found, rows)]
+        y = _pick(ctx, x, rows, [each.value.data.astype(np.int32) for each in indices])
     elif mode.interpolation in ("linear", "cubic"):
-        y = _blend(ctx, x, rows, positions, mode)
+        y = _blend(ctx, x, rows, found, mode)
     else:
         raise ValueError(f"resize mode {mode.interpolation} is not known")
     if mode.coordinates == "tf_crop_and_resize":
-        y = _outside(ctx, y, rows, positions, outside)
+        y = _outside(ctx, y, rows, found, outside)
     return y
 
 
@@ -257,14 +249,20 @@ def _pick(ctx: NodeContext, x: Value, rows: Sequence[Axis], tables: Sequence[np.
     return ctx.emit("pick", [x, *picked], axes=tuple(axes)) if axes else x
 
 
-def _blend(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
+def _blend(
+    ctx: NodeContext, x: Value, rows: Sequence[Axis], found: Sequence[Coordinates], mode: Mode
+) -> Value:
     """Weighted sums, one axis after the other, those that shrink first."""
     kind = x.dtype
     y = x if kind.is_float else ctx.cast(x, "float32")
     order = sorted(range(len(rows)), key=lambda i: rows[i].out / max(rows[i].extent, 1))
     for i in order:
         row = rows[i]
-        places, weights = blend_table(positions[i], row, mode)
+        base, fraction = (each.value.data for each in found[i].split())
+        stretch = 1.0
+        if mode.antialias and row.out > 0:
+            stretch = min(float(row.scale.number(ctx, "float64").value.data), 1.0)
+        places, weights = blend_table(base, fraction, row.extent, stretch, mode)
         own = np.array_equal(places[:, 0], np.arange(row.extent))
         if places.shape[1] == 1 and own and np.all(weights == 1):
             continue
@@ -273,28 +271,30 @@ def _blend(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
     return ctx.cast(y, kind.name)
 
 
-def blend_table(position: np.ndarray, row: Axis, mode: Mode) -> tuple[np.ndarray, np.ndarray]:
-    """Places [out, taps] and weights [out, taps] of a linear or cubic blend along one axis."""
-    position = position.astype(np.float64)
-    # shrinking with antialias widens the window by the factor
-    stretch = min(float(row.scale), 1.0) if mode.antialias else 1.0
+def blend_table(
+    base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: Mode
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices [out, taps] and weights [out, taps] of a linear or cubic blend along one axis.
+
+    Source coordinates are ``base + fraction``; where antialias shrinks an axis, ``stretch`` is the
+    scale, which widens the window.
+    """
     radius = (1 if mode.interpolation == "linear" else 2) / stretch
     reach = int(np.ceil(radius))
-    base = np.floor(position).astype(np.int64)
     offsets = np.arange(1 - reach, reach + 1)
-    places = base[:, None] + offsets[None, :]
-    distance = np.abs(places - position[:, None]) * stretch
+    places = base.astype(np.int64)[:, None] + offsets[None, :]
+    distance = np.abs(offsets[None, :] - fraction[:, None]) * stretch
     if mode.interpolation == "linear":
         weights = np.clip(1 - distance, 0, None)
     else:
         weights = _cubic(distance, mode.cubic_a)
-    inside = (places >= 0) & (places < row.extent)
+    inside = (places >= 0) & (places < extent)
     if mode.exclude_outside:
         weights = np.where(inside, weights, 0)
     if mode.antialias or mode.exclude_outside:
         total = weights.sum(1, keepdims=True)
         weights = weights / np.where(total == 0, 1, total)
-    places = np.clip(places, 0, max(row.extent - 1, 0))
+    places = np.clip(places, 0, max(extent - 1, 0))
     used = np.any(weights != 0, axis=0)
     if not used.any():
         used[0] = True
@@ -316,14 +316,15 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _outside(ctx: NodeContext, y: Value, rows, positions, number: float) -> Value:
+def _outside(
+    ctx: NodeContext, y: Value, rows: Sequence[Axis], found: Sequence[Coordinates], number: float
+) -> Value:
     """Replace what was taken from outside the input."""
     inside = np.ones([1] * len(y.shape), bool)
-    for row, position in zip(rows, positions):
+    for row, at in zip(rows, found):
         shape = [1] * len(y.shape)
         shape[row.axis] = row.out
-        ok = (position >= 0) & (position <= row.extent - 1)
-        inside = inside & ok.reshape(shape)
+        inside = inside & at.inside(row.extent).value.data.reshape(shape)
     if inside.all():
         return y
     return ctx.emit("where", [ctx.const(inside), y, ctx.like(number, y)])

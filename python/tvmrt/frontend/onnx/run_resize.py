@@ -1,10 +1,9 @@
-"""Resize and Upsample whose factors, sizes or regions a run brings: places and weights along each
+"""Resize and Upsample whose scales, sizes or regions a run brings: indices and weights along each
 axis are computed by the run, as resize.py computes them; how large the result is, is declared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -15,130 +14,75 @@ from tvmrt.ir.extent import Extent, Whole, least, most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
+from .resize_coordinates import (
+    Axis,
+    Coordinates,
+    Mode,
+    Scale,
+    nearest_indices,
+    source_coordinates,
+)
 from .run_places import FAR
 
 MOST_REACH = 32  # elements to either side that are blended, each a step of the network
 MOST_TRIED = 1 << 16
 
 
-@dataclass(frozen=True)
-class Mode:
-    """How places are found and blended."""
-
-    interpolation: str
-    coordinates: str
-    nearest: str = "round_prefer_floor"
-    cubic_a: float = -0.75
-    exclude_outside: bool = False
-    antialias: bool = False
-
-
-@dataclass(frozen=True)
-class RunAxis:
-    """One axis: extents before and after, factor, and the region that is taken, of the run."""
-
-    axis: int
-    extent: Whole
-    out: Whole
-    scale: Numbers
-    start: Numbers
-    end: Numbers
-
-
-def factors_of_scales(
-    ctx: NodeContext, scales: Value, extents: Sequence[int], out: Sequence[int]
-) -> Numbers:
-    """Factors that the operand has, held to the extents that they give."""
-    factors = Numbers(ctx, ctx.cast(scales, "float32"))
-    found = (factors.cast("float64") * list(extents)).apply("floor")
+def scales_given(
+    ctx: NodeContext, scales: Value, extents: Sequence[Whole], out: Sequence[Whole]
+) -> list[Scale]:
+    """The scales of the operand, held to the extents that they give."""
+    given = Numbers(ctx, ctx.cast(scales, "float32"))
+    found = (given.cast("float64") * list(extents)).apply("floor")
     require(_whole(found), out, scales, "scales", f"extents {list(out)}")
-    return factors
+    return [Scale(given=given.at(i)) for i in range(len(extents))]
 
 
-def factors_of_sizes(
-    ctx: NodeContext, sizes: Value, extents: Sequence[int], out: Sequence[int], policy: str
-) -> Numbers:
-    """The factor that keeps the aspect ratio, for each axis."""
-    ratios = Numbers(ctx, ctx.cast(sizes, "float32")) / list(extents)
-    common = ratios.fold("reduce_min" if policy == "not_larger" else "reduce_max")
-    found = (common.cast("float64") * list(extents) + 0.5).apply("floor")
-    require(_whole(found), out, sizes, "sizes", f"extents {list(out)}")
-    return Numbers(ctx, ctx.expand(common.value, (len(extents),)))
+def scale_of_sizes(
+    ctx: NodeContext, sizes: Value, extents: Sequence[Whole], out: Sequence[Whole], policy: str
+) -> Scale:
+    """The scale of all axes that keeps the aspect ratio: the quotient of one size and extent."""
+    given = Numbers.whole(ctx, sizes).most(0).least(FAR)
+    pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
+    size, extent = pairs[0]
+    for other, across in pairs[1:]:
+        ours, theirs = size * across, other * extent
+        better = theirs < ours if policy == "not_larger" else theirs > ours
+        size, extent = better.choose(other, size), better.choose(across, extent)
+    rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
+    found = rounded / (extent * 2).reshape(1)
+    require(found, out, sizes, "sizes", f"extents {list(out)}")
+    return Scale(size, extent)
 
 
 def _whole(found: Numbers) -> Numbers:
     return found.most(-1).least(FAR).cast("int64")
 
 
-def resized(
-    ctx: NodeContext, x: Value, rows: Sequence[RunAxis], mode: Mode, outside: float
-) -> Value:
+def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
     """x resampled along the axes."""
     if any(most(row.extent) == 0 for row in rows):
         raise ValueError(f"{x.type} is not resized by operands of the run")
-    positions = [source_positions(row, mode.coordinates) for row in rows]
+    found = [source_coordinates(ctx, row, mode) for row in rows]
     if mode.interpolation == "nearest":
-        places = {row.axis: nearest_places(p, row, mode) for row, p in zip(rows, positions)}
-        y = _taken(ctx, x, places)
+        indices = {row.axis: nearest_indices(at, row, mode) for row, at in zip(rows, found)}
+        y = _taken(ctx, x, indices)
     elif mode.interpolation in ("linear", "cubic"):
         y = x if x.dtype.is_float else ctx.cast(x, "float32")
-        for row, position in zip(rows, positions):
-            y = _blended(ctx, y, row, position, mode)
+        for row, at in zip(rows, found):
+            y = _blended(ctx, y, row, at, mode)
         y = ctx.cast(y, x.dtype.name)
     else:
         raise ValueError(f"resize mode {mode.interpolation} is not known")
     if mode.coordinates == "tf_crop_and_resize":
-        for row, position in zip(rows, positions):
-            inside = (position >= 0).both(position <= row.extent - 1)
-            kept = ctx.reshape(inside.value, _column(row, len(x.shape)))
+        for row, at in zip(rows, found):
+            kept = ctx.reshape(at.inside(row.extent).value, _column(row, len(x.shape)))
             y = ctx.emit("where", [kept, y, ctx.like(outside, y)])
     return y
 
 
-def _column(row: RunAxis, rank: int) -> list[int]:
+def _column(row: Axis, rank: int) -> list[Whole]:
     return [row.out if d == row.axis else 1 for d in range(rank)]
-
-
-def source_positions(row: RunAxis, coordinates: str) -> Numbers:
-    """The place in the input of each element of the result, in float32 as runtimes compute it."""
-    ctx, scale = row.scale.ctx, row.scale
-    ctx.table_size(most(row.out), "a resized axis", 8)
-    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), "float32"))
-    count = at.like(row.out)
-    last = at.like(row.extent) - 1
-    steps = (count - 1).most(1)  # of one element the first place is 0
-    if coordinates == "asymmetric":
-        return at / scale
-    if coordinates in ("half_pixel", "pytorch_half_pixel"):
-        middle = (at + 0.5) / scale - 0.5
-        return middle if coordinates == "half_pixel" else (count <= 1).choose(at, middle)
-    if coordinates == "tf_half_pixel_for_nn":
-        return (at + 0.5) / scale
-    if coordinates == "align_corners":
-        return at * last / steps
-    if coordinates == "half_pixel_symmetric":
-        extent = last + 1
-        adjustment = count / (scale * extent)
-        return (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
-    if coordinates == "tf_crop_and_resize":
-        start, end = row.start, row.end
-        across = start * last + at * ((end - start) * last / steps)
-        return (count <= 1).choose((start + end) * (last * 0.5) + at, across)
-    raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
-
-
-def nearest_places(position: Numbers, row: RunAxis, mode: Mode) -> Numbers:
-    """Which element each position takes."""
-    rules = {
-        "round_prefer_floor": lambda: (position - 0.5).apply("ceil"),
-        "round_prefer_ceil": lambda: (position + 0.5).apply("floor"),
-        "floor": lambda: position.apply("floor"),
-        "ceil": lambda: position.apply("ceil"),
-        "simple": lambda: (row.scale < 1).choose(position.apply("ceil"), position.apply("floor")),
-    }
-    if mode.nearest not in rules:
-        raise ValueError(f"nearest_mode {mode.nearest} is not known")
-    return rules[mode.nearest]().most(0).least(row.extent - 1).cast("int64")
 
 
 def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
@@ -146,23 +90,24 @@ def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
     return ctx.emit("take_at", [x, None, *tables])
 
 
-def _blended(ctx: NodeContext, x: Value, row: RunAxis, position: Numbers, mode: Mode) -> Value:
+def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode) -> Value:
     """Weighted sums along one axis."""
-    taps = _taps(row, position.cast("float64"), mode)
     total = None
-    for place, weight in taps:
-        clipped = place.most(0).least(row.extent - 1).cast("int64")
+    for index, weight in _taps(ctx, row, at, mode):
+        clipped = index.most(0).least(index.like(row.extent) - 1).cast("int64")
         part = Numbers(ctx, _taken(ctx, x, {row.axis: clipped}))
         part = part * weight.cast(x.dtype.name).reshape(*_column(row, len(x.shape)))
         total = part if total is None else total + part
     return total.value
 
 
-def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Numbers]]:
-    """For each tap the places and the weights along the axis, in float64."""
+def _taps(
+    ctx: NodeContext, row: Axis, at: Coordinates, mode: Mode
+) -> list[tuple[Numbers, Numbers]]:
+    """For each tap the indices and the weights along the axis, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
-        radius, stretch = radius / _least_factor(row), row.scale.cast("float64").least(1)
+        radius, stretch = radius / _smallest_scale(row), row.scale.number(ctx, "float64").least(1)
     reach = ceil(radius)
     if reach > MOST_REACH:
         raise UnsupportedError(
@@ -170,30 +115,31 @@ def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Nu
             f"blend up to {2 * reach} elements of it into one; declare closer bounds, at most "
             f"{2 * MOST_REACH} are blended"
         )
-    row.scale.ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
-    base, taps = position.apply("floor"), []
+    ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
+    (base, fraction), taps = at.split(), []
     for offset in range(1 - reach, reach + 1):
-        place = base + offset
-        distance = (place - position).apply("abs")
+        index = base + offset
+        distance = (offset - fraction).apply("abs")
         distance = distance if stretch is None else distance * stretch
         weight = _weight(distance, mode)
         if mode.exclude_outside:
-            weight = (place >= 0).both(place <= row.extent - 1).choose(weight, 0)
-        taps.append((place, weight))
+            inside = (index >= 0).both(index <= index.like(row.extent) - 1)
+            weight = inside.choose(weight, 0)
+        taps.append((index, weight))
     if mode.antialias or mode.exclude_outside:
         total = taps[0][1]
         for _, weight in taps[1:]:
             total = total + weight
         total = total.equals(0).choose(total * 0 + 1, total)
-        taps = [(place, weight / total) for place, weight in taps]
+        taps = [(index, weight / total) for index, weight in taps]
     return taps
 
 
-def _least_factor(row: RunAxis) -> float:
-    """What no run's factor is below, at most 1: the extents are held to the factor."""
-    known = row.scale.value.data
-    if known is not None:
-        return min(float(known.min()), 1.0)
+def _smallest_scale(row: Axis) -> float:
+    """What no run's scale is below, at most 1: the extents are held to the scale."""
+    given = row.scale.given
+    if given is not None and given.value.data is not None:
+        return min(float(given.value.data.min()), 1.0)
     symbols = symbols_of(row.extent, row.out)
     extents, outs = np.asarray([most(row.extent)]), np.asarray([least(row.out)])
     if len(symbols) == 1:
