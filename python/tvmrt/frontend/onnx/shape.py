@@ -18,6 +18,7 @@ from tvmrt.ir.rounding import ceil_div
 
 from . import fallback, run_places, run_reshape
 from .context import NodeContext
+from .copied_zeros import copied_where_zero
 from .elementwise import element_type
 from .registry import onnx_op
 from .supposed import is_given
@@ -119,14 +120,20 @@ def reshape(ctx: NodeContext) -> Value:
     wanted = ctx.attr_or_input("shape", 1)
     if wanted is None:
         raise ValueError("the shape is missing")
-    if not ctx.attr("allowzero", 0):
+    copies = not ctx.attr("allowzero", 0)
+    if copies:
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
-    if -1 in wanted:
+    free = wanted.index(-1) if -1 in wanted else None
+    if free is not None:
         rest = rest_of(x, [n for n in wanted if n != -1])
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
-        wanted[wanted.index(-1)] = rest
-    return ctx.reshape(x, wanted)
+        wanted[free] = rest
+    shape = copied_where_zero(x.shape, wanted, free) if copies else wanted
+    if shape == wanted:
+        return ctx.reshape(x, wanted)
+    whole = ctx.const(np.asarray(True))
+    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
 
 
 @onnx_op("Flatten")

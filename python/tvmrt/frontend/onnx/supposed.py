@@ -152,7 +152,10 @@ def _reshaped(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     found = Numbers.whole(ctx, value).reshape(len(y))
     zeros = 0 if ctx.attr("allowzero", 0) else len(x)
     kept = [i < zeros and x[i] == n for i, n in enumerate(y)]
-    right = found.equals(y).either(found.equals(-1))
+    # a 0 means the extent of x, where that is not 0 it is not the result's 0
+    copies = [n == 0 and i < zeros and x[i] != 0 for i, n in enumerate(y)]
+    right = found.equals([-1 if other else n for n, other in zip(y, copies)])
+    right = right.either(found.equals(-1))
     right = right.either(found.equals(0).both(Numbers(ctx, ctx.const(kept, np.bool_))))
     require(right.cast("int64"), [1] * len(y), value, "shape", _as_text(y))
     return np.asarray(y, np.int64)

@@ -1,0 +1,210 @@
+"""Runs in which an extent is 0, against the ONNX reference evaluator.
+
+With ``allowzero=0`` a 0 in the shape of a Reshape copies the input's extent, also a 0 that a run
+computes. Other operators give results without elements, or those of sums without terms.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, INT64, Draft
+from onnx.reference import ReferenceEvaluator
+from test_any_size import loaded, results
+
+import tvmrt
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+# Input and shape of a Reshape: n and m are extents of inputs, 0 and -1 as in the standard.
+FORMS = (
+    ((2, 4, "n"), (-1, "n"), 0),
+    ((2, 4, "n"), ("n", -1), 0),
+    ((2, 4, "n"), (0, "n", -1), 0),
+    ((2, 4, "n"), (-1, "n", 4), 0),
+    ((2, "n", 4), (-1, 4), 0),
+    ((2, "n", 4), (0, -1), 0),
+    ((2, "n", 4), (0, 0, -1), 0),
+    ((2, "n", 4), (2, "n", -1), 0),
+    ((2, "n", 4), ("n", -1, 2), 0),
+    ((2, "n", 4), ("n", 8), 0),
+    ((2, "n", 4), (8, "n"), 0),
+    ((2, "n", 4), (8, "n"), 1),
+    ((2, "n", 4), (4, 0, 2), 0),
+    ((2, "n", "m"), (-1, "n"), 0),
+    ((2, "n", "m"), ("m", -1), 0),
+    ((2, "n", "m"), ("n", "m", -1), 0),
+    ((2, "n", "m"), ("m", 2, "n"), 0),
+    ((2, "n", "m"), ("m", "n", 2), 0),
+    ((3, "n", "n"), ("n", 3, "n"), 0),
+    (("n", 3), (3, "n"), 0),
+    (("n", "m"), ("m", "n"), 0),
+    (("n", "m"), (1, "m", -1), 0),
+)
+SIZES = tuple(itertools.product((0, 1, 3), (0, 5)))
+
+
+def shape_of(draft, extents):
+    """A shape as exporters compute it: Shape, Gather, Unsqueeze and Concat."""
+    places = {"n": 0, "m": 1}
+    parts = [
+        draft.constant([n], np.int64) if isinstance(n, int) else draft.extent("sizes", places[n])
+        for n in extents
+    ]
+    return draft.node("Concat", parts, axis=0)
+
+
+def network(forms):
+    draft = Draft()
+    inputs = {"sizes": (FLOAT, ["n", "m"])}
+    outputs = {}
+    for k, (own, shape, allowzero) in enumerate(forms):
+        inputs[f"x{k}"] = (FLOAT, list(own))
+        y = draft.node("Reshape", [f"x{k}", shape_of(draft, shape)], allowzero=allowzero)
+        outputs[y] = FLOAT
+    return draft.model(inputs, outputs)
+
+
+def feeds_of(forms, n, m):
+    sizes = {"n": n, "m": m}
+    feeds = {"sizes": np.zeros((n, m), np.float32)}
+    for k, (own, _, _) in enumerate(forms):
+        shape = [sizes.get(each, each) for each in own]
+        feeds[f"x{k}"] = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return feeds
+
+
+def judged(form, n, m):
+    """The result by the reference evaluator; None where the standard refuses the run."""
+    feeds = feeds_of([form], n, m)
+    try:
+        return ReferenceEvaluator(network([form])).run(None, feeds)[0]
+    except (ValueError, IndexError):
+        return None
+
+
+def usable(form):
+    """Whether the standard takes all sizes but 0, so that the network compiles."""
+    return all(judged(form, n, m) is not None for n, m in SIZES if n and m)
+
+
+def check(forms, folder):
+    library = tvmrt.compile(network(forms), dims={"n": (0, 3), "m": (0, 5)})
+    executor = loaded(library, folder, "graph")
+    compared = 0
+    for n, m in SIZES:
+        found = results(executor, feeds_of(forms, n, m))
+        for form, y in zip(forms, found):
+            right = judged(form, n, m)
+            if right is not None:
+                assert y.shape == right.shape, (form, n, m)
+                np.testing.assert_array_equal(y, right)
+                compared += 1
+    return compared
+
+
+def test_a_zero_of_a_run_copies_the_inputs_extent(tmp_path):
+    assert check(FORMS[:3], tmp_path) > 10
+
+
+@pytest.mark.slow
+def test_zeros_of_all_forms(tmp_path):
+    assert check([form for form in FORMS if usable(form)], tmp_path) > 70
+
+
+NONE = np.zeros((0,), np.int64)
+REDUCTIONS = "Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
+# Operator, shapes of inputs, constants after them, attributes; where the evaluator cannot compute
+# no element, onnxruntime is the judge.
+OPERATORS = (
+    ("Concat", (("n", 3), ("m", 3)), (), {"axis": 0}),
+    ("Concat", (("n", "m"), ("n", 2)), (), {"axis": 1}),
+    ("Slice", (("n", 4),), ([0], [2], [0]), {}),
+    ("Slice", (("n", 4),), ([2], [1], [1]), {}),
+    ("Split", (("n", 4),), ([1, 3],), {"axis": 1, "outputs": 2}),
+    ("ReduceSum", ((3, "n", 2),), ([1],), {}),
+    *((f"Reduce{name}", ((3, "n", 2),), (), {"axes": [1]}) for name in REDUCTIONS),
+    *((f"Reduce{name}", ((3, "n"),), (), {"keepdims": 0}) for name in REDUCTIONS),
+    ("MatMul", ((3, "n"), ("n", 4)), (), {}),
+    ("MatMul", (("n", 3), (3, 4)), (), {}),
+    ("MatMul", (("n", 2, 3), ("n", 3, 4)), (), {}),
+    ("Gemm", ((3, "n"), ("n", 4), (4,)), (), {}),
+    ("Einsum", ((2, "n"), ("n", 3)), (), {"equation": "ij,jk->ik"}),
+    ("Conv", (("n", 3, 6, 6), (4, 3, 3, 3)), (), {}),
+    ("MaxPool", (("n", 3, 6, 6),), (), {"kernel_shape": [2, 2]}),
+    ("GlobalAveragePool", (("n", 3, 6, 6),), (), {}),
+    ("BatchNormalization", (("n", 2, 3), *[(2,)] * 4), (), {}),
+    ("LayerNormalization", (("n", 8), (8,)), (), {}),
+    ("LpNormalization", (("n", 3),), (), {"axis": 0}),
+    ("Softmax", ((2, "n"),), (), {"axis": 1}),
+    ("Expand", (("n", 1),), ([1, 4],), {}),
+    ("Tile", (("n", 2),), ([0, 3],), {}),
+    ("Tile", (("n", 2),), ([2, 3],), {}),
+    ("Gather", (("n", 2),), ([1, 0],), {"axis": 1}),
+    ("Gather", (("n", 2),), (NONE,), {"axis": 1}),
+    ("GatherND", (("n", 3),), (NONE.reshape(0, 1),), {}),
+    ("TopK", ((3, 4),), ([0],), {"axis": 1, "outputs": 2}),
+    ("TopK", (("n", 4),), ([2],), {"axis": 1, "outputs": 2}),
+    ("NonZero", (("n", 2),), (), {}),
+    ("ArgMax", (("n", 3),), (), {"axis": 1}),
+    ("CumSum", (("n", 3),), (0,), {}),
+    ("Transpose", (("n", 2, "m"),), (), {"perm": [2, 0, 1]}),
+    ("Flatten", (("n", 2, "m"),), (), {"axis": 1}),
+    ("Flatten", (("n", 2, "m"),), (), {"axis": 2}),
+    ("Squeeze", (("n", 1, 2),), ([1],), {}),
+    ("Add", (("n", 1), (1, "m")), (), {}),
+    ("Trilu", (("n", "m"),), (), {}),
+    ("LSTM", (("n", 2, 3), (1, 8, 3), (1, 8, 2)), (), {"hidden_size": 2, "outputs": 2}),
+)
+INTEGERS = {"ArgMax": (0,), "NonZero": (0,), "TopK": (1,)}
+
+
+def operators(cases):
+    """A network of the operators side by side, and by input its shape."""
+    draft, inputs, outputs = Draft(), {}, {}
+    for k, (op, shapes, constants, attrs) in enumerate(cases):
+        names = [f"x{k}_{i}" for i in range(len(shapes))]
+        inputs.update({name: (FLOAT, list(shape)) for name, shape in zip(names, shapes)})
+        names += [draft.constant(each, np.int64) for each in constants]
+        kept = {name: value for name, value in attrs.items() if name != "outputs"}
+        found = draft.node(op, names, attrs.get("outputs", 1), **kept)
+        for i, name in enumerate([found] if isinstance(found, str) else found):
+            outputs[name] = INT64 if i in INTEGERS.get(op, ()) else FLOAT
+    return draft.model(inputs, outputs), {name: shape for name, (_, shape) in inputs.items()}
+
+
+def operands(shapes, n, m):
+    rng, sizes = np.random.default_rng(n + 7 * m), {"n": n, "m": m}
+    return {
+        name: rng.uniform(0.1, 1, [sizes.get(each, each) for each in shape]).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def judged_operator(case, n, m):
+    model, shapes = operators([case])
+    try:
+        return ReferenceEvaluator(model).run(None, operands(shapes, n, m))
+    except Exception:  # whatever its operators raise where there is no element
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        return session.run(None, operands(shapes, n, m))
+
+
+@pytest.mark.slow
+def test_operators_without_elements(tmp_path):
+    model, _ = operators(OPERATORS)
+    executor = loaded(tvmrt.compile(model, dims={"n": (0, 3), "m": (0, 5)}), tmp_path, "graph")
+    for n, m in SIZES:
+        inputs = {
+            f"x{k}_{i}": value
+            for k, case in enumerate(OPERATORS)
+            for i, value in enumerate(operands(operators([case])[1], n, m).values())
+        }
+        found = iter(results(executor, inputs))
+        for case in OPERATORS:
+            for right in judged_operator(case, n, m):
+                y = next(found)
+                assert (y.shape, y.dtype) == (right.shape, right.dtype), (case, n, m)
+                np.testing.assert_allclose(y, right, 1e-4, 1e-5, err_msg=f"{case} {n} {m}")
