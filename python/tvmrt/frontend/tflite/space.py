@@ -91,7 +91,8 @@ def resize_nearest(ctx: OpContext) -> Value:
         corners = align and out > 1
         scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
         at = (np.arange(out, dtype=np.float32) + f32(0.5 if half else 0)) * scale
-        places = np.floor(at + f32(0.5)) if align else np.floor(at)
+        # in float64 a half is added to a float32 without rounding
+        places = np.floor(at.astype(np.float64) + 0.5) if align else np.floor(at)
         places = np.clip(places, 0, n - 1).astype(np.int32)
         x = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
     return x
