@@ -87,11 +87,13 @@ def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
 
 
 def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    """Resize where the places are those of whole steps, which libraries know; else Gathers."""
+    """Resize where libraries take these elements by a scale in float32, too; else Gathers."""
     axes, places = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
     x, y = w.shape(node["inputs"][0]), w.shape(node["outputs"][0])
     steps = {axis: np.arange(y[axis]) * x[axis] // max(y[axis], 1) for axis in axes}
-    if len(x) == 4 and all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, places)):
+    whole = all(_is_exact_scale(x[axis], y[axis]) for axis in axes)
+    plain = all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, places))
+    if len(x) == 4 and whole and plain:
         how = {"mode": "nearest", "nearest_mode": "floor"}
         how["coordinate_transformation_mode"] = "asymmetric"
         w.add("Resize", [inputs[0], "", "", w.numbers(y)], output, **how)
@@ -101,6 +103,15 @@ def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
         result = output if i + 1 == len(places) else w.fresh()
         w.add("Gather", [taken, w.constant(row)], result, axis=axis)
         taken = result
+
+
+def _is_exact_scale(extent: int, out: int) -> bool:
+    """Whether coordinates by out / extent in float32 are rounded down as exact ones: it is a whole
+    number, or one half, one quarter and so on."""
+    if extent == 0 or out == 0:
+        return False
+    step = extent // out
+    return out % extent == 0 or (extent % out == 0 and step & (step - 1) == 0)
 
 
 def _transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:

@@ -225,6 +225,22 @@ def test_nearest_neighbours(by_onnxruntime, tmp_path, monkeypatch, device, case)
     np.testing.assert_allclose(found, judge(model, feeds)[0], rtol=1e-5, atol=1e-6)
 
 
+def test_a_seventh_of_the_columns(by_onnxruntime, tmp_path):
+    """By sizes, onnxruntime takes neighbours of the columns that exact coordinates name."""
+    attrs = {**NEAREST, "nearest_mode": "floor"}
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "", "s"], "y", attrs)]
+    feeds = {"x": normal(1, 2, 4, 224)}
+    held = {"w": normal(3, 2, 1, 1), "s": np.array([1, 3, 4, 32], np.int64)}
+    library = tvmrt.compile(
+        network(nodes, feeds, held, {"y": "float32"}), devices=["by_onnxruntime"]
+    )
+    assert {row.device for row in library.summary.nodes} == {"by_onnxruntime"}
+    library.export_library(tmp_path / "net.so")
+    (found,) = run_library(tmp_path / "net.so", "graph", feeds)
+    wide = network(nodes[:1], feeds, {"w": held["w"]}, {"c": "float32"})
+    np.testing.assert_allclose(found, judge(wide, feeds)[0][..., ::7], rtol=1e-5, atol=1e-6)
+
+
 def region(op, attrs, x, y, name="n"):
     tensors = [{"name": n, "dtype": "float32", "shape": list(s)} for n, s in (("x", x), ("y", y))]
     node = {"op": op, "name": name, "inputs": [0], "outputs": [1], "attrs": attrs}
