@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import files
 from tvmrt.cli.bundles import in_parts
@@ -244,8 +244,9 @@ def expected_outputs(
     in numbers by their ``labels``.
 
     By onnxruntime where it is installed: literally, and once more with its optimisations to know
-    the noise of the arithmetic; otherwise, and for networks with ``operators`` of one's own, by the
-    reference evaluator of the onnx package.
+    the noise of the arithmetic. Nodes that it is known to compute in another way than the standard
+    are run by the reference evaluator of the onnx package (see tvmrt.differences). So are networks
+    with ``operators`` of one's own, and all where onnxruntime is not installed.
     """
     from tvmrt.cli import verify_operators
     from tvmrt.cli.labels import in_numbers
@@ -262,13 +263,39 @@ def expected_outputs(
         import onnxruntime  # noqa: F401
     except ImportError:
         return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
-    plain, tuned = (
-        in_numbers(run_onnxruntime(model, inputs, optimise=optimise), labels or {})
-        for optimise in (False, True)
-    )
-    return "onnxruntime", {
+    (plain, judge), (tuned, _) = (_by_onnxruntime(model, inputs, o) for o in (False, True))
+    plain, tuned = (in_numbers(in_parts(values), labels or {}) for values in (plain, tuned))
+    return judge, {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
+
+
+def _by_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
+) -> tuple[dict[str, Any], str]:
+    """Every output by name, and who computed: onnxruntime, but for nodes in which it is wrong."""
+    from tvmrt.differences.parts import nodes_to_evaluate, run_in_parts
+
+    def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        return _run_onnxruntime(part, feeds, optimise)
+
+    chosen = nodes_to_evaluate(model)
+    if chosen:
+        try:
+            values = run_in_parts(model, inputs, run)
+        except ValueError:  # it has no parts that others can run
+            return run(model, inputs), "onnxruntime"
+        found = {
+            f"{model.graph.node[place].op_type}, {name}"
+            for place, names in chosen.items()
+            for name in names
+        }
+        nodes = "1 node" if len(chosen) == 1 else f"{len(chosen)} nodes"
+        return values, (
+            f"onnxruntime, and for {nodes} ({'; '.join(sorted(found))}) with the reference "
+            "evaluator of onnx, since onnxruntime differs there"
+        )
+    return run(model, inputs), "onnxruntime"
 
 
 def _evaluate_reference(
@@ -280,9 +307,11 @@ def _evaluate_reference(
     from onnx.reference import ReferenceEvaluator
 
     from tvmrt.cli.labels import in_numbers
+    from tvmrt.differences.exact import evaluators
 
     try:
-        values = ReferenceEvaluator(model, new_ops=list(operators)).run(None, dict(inputs))
+        own = [*operators, *evaluators()]
+        values = ReferenceEvaluator(model, new_ops=own).run(None, dict(inputs))
     except Exception as error:  # it raises whatever its operators do
         reason = " ".join(str(error).split())
         remedy = "'pip install onnxruntime' gives a judge that can"
@@ -366,14 +395,20 @@ def opened(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> onnx.Mod
 def run_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> dict[str, np.ndarray]:
-    """Return every output by name."""
+    """Return every output by name, sequences and optional values in parts."""
+    return in_parts(_run_onnxruntime(model, inputs, optimise))
+
+
+def _run_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, Any], optimise: bool
+) -> dict[str, Any]:
     session = onnxruntime_session(opened(model, inputs), 1, optimise=optimise, exact=True)
     try:
         values = session.run(None, dict(inputs))
     except Exception as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"onnxruntime cannot run the network: {reason}") from None
-    return in_parts(dict(zip([output.name for output in session.get_outputs()], values)))
+    return dict(zip([output.name for output in session.get_outputs()], values))
 
 
 def inputs_for(

@@ -55,7 +55,9 @@ def command(
 
     The network is compiled twice: as it is, to compare its outputs, and with every tensor between
     nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
-    reference evaluator of the onnx package is the judge. The exit code is 1 if anything is wrong.
+    reference evaluator of the onnx package is the judge. It also judges the nodes for which
+    onnxruntime is known to be wrong, as nearest Resize by sizes; the last line names them, and
+    docs/reference/accuracy.md lists them. The exit code is 1 if anything is wrong.
 
     A .tflite network is compared with LiteRT's reference kernels: its integers must be the same.
 

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[3] / "python" / "tvmrt"
 MAY_IMPORT = {
     "ir": {"error"},
     "frontend": {"error", "ir"},
+    "differences": set(),
     "custom": {"entry_points", "error", "ir", "frontend", "libinfo"},
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},

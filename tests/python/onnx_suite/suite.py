@@ -4,7 +4,9 @@
     python tests/python/onnx_suite/suite.py --kind node --only 'test_reduce_.*' --show
     python tests/python/onnx_suite/suite.py --shrink           # what passes leaves the list
 
-``not_passing.json`` has what does not pass, each with its reason; it only shrinks. The exit code
+``not_passing.json`` has what does not pass, each with its reason; it only shrinks. The reason of a
+case that is "wrong" begins with the row of the table of intentional differences
+(``tvmrt.differences``) that is about its network. The exit code
 is 1 where something passes that is listed, or does not and is not.
 """
 

@@ -1,0 +1,110 @@
+"""Rows of the table that hold for nodes of ONNX networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .row import Difference, NodeView
+from .table import TABLE
+
+if TYPE_CHECKING:
+    import onnx
+
+Types = Mapping[str, str]  # element types of tensors by their names
+
+
+def difference(name: str) -> Difference:
+    """The row of that name. Raises KeyError."""
+    return _BY_NAME[name]
+
+
+_BY_NAME = {row.name: row for row in TABLE}
+
+
+def intentional_differences(
+    node: onnx.NodeProto | NodeView, opset: int = 0, types: Types | None = None
+) -> list[Difference]:
+    """The rows that hold for a node.
+
+    ``opset``: the version of the node's domain, the newest where it is 0. ``types``: what is known
+    of element types; a condition on an unknown type is taken for met where a float may meet it.
+    """
+    view = node if isinstance(node, NodeView) else view_of(node, opset, types or {})
+    return [row for row in TABLE if row.holds_for(view)]
+
+
+def differences_of(model: onnx.ModelProto) -> dict[int, list[Difference]]:
+    """By place in ``model.graph.node`` the rows that hold, of nodes that have some.
+
+    Nodes of the bodies of a node (Loop, If, Scan) and of functions that it calls count as its own.
+    """
+    types = types_of(model)
+    versions = {each.domain: each.version for each in model.opset_import}
+    functions = {(f.domain, f.name): f for f in model.functions}
+    found = {}
+    for place, node in enumerate(model.graph.node):
+        rows: list[Difference] = []
+        for each in _with_inner(node, functions):
+            rows += intentional_differences(each, versions.get(each.domain, 0), types)
+        if rows:
+            found[place] = list(dict.fromkeys(rows))
+    return found
+
+
+def _with_inner(node: onnx.NodeProto, functions: Mapping) -> Iterator[onnx.NodeProto]:
+    """A node, and those of its bodies and of the function that it calls."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        for attribute in each.attribute:
+            waiting += attribute.g.node
+        called = functions.get((each.domain, each.op_type))
+        if called is not None:
+            waiting += called.node
+
+
+def types_of(model: onnx.ModelProto) -> dict[str, str]:
+    """Element types of tensors by name, as far as the file and onnx's inference know them."""
+    import onnx
+
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # a network that onnx does not understand has the types that it declares
+        graph = model.graph
+    kinds = {
+        value.name: value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    kinds |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+    return {name: _type_name(kind) for name, kind in kinds.items() if kind}
+
+
+def _type_name(kind: int) -> str:
+    import onnx
+
+    name = onnx.TensorProto.DataType.Name(kind).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def view_of(node: onnx.NodeProto, opset: int, types: Types) -> NodeView:
+    """A node as conditions see it."""
+    import onnx
+
+    attributes: dict[str, Any] = {}
+    for each in node.attribute:
+        value = onnx.helper.get_attribute_value(each) if not each.ref_attr_name else None
+        attributes[each.name] = value.decode() if isinstance(value, bytes) else value
+    results = [types.get(name) for name in node.output]
+    if node.op_type == "Cast" and results[:1] == [None] and attributes.get("to"):
+        results[0] = _type_name(attributes["to"])
+    return NodeView(
+        node.op_type,
+        node.domain,
+        opset or 1 << 16,
+        attributes,
+        tuple(types.get(name) for name in node.input),
+        tuple(bool(name) for name in node.input),
+        tuple(results),
+    )
