@@ -38,6 +38,7 @@ from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer
 from .concatenations import join_concatenations
 from .copied_operands import copy_operands
+from .kernel_features import BOARD_KERNELS
 from .loops import reductions  # noqa: F401  (the same)
 from .loops.chain import measures_angle
 from .loops.fusion import form_groups
@@ -160,7 +161,7 @@ class _ProgramBuilder:
         """Beside pointwise nodes, the sum of a residual layer is made where the layer's result is:
         by functions of rows on microcontrollers, by tiles, which end with it, on hosts."""
         pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
-        if self.target.board is not None:
+        if BOARD_KERNELS.of(self.target):
             return pointwise or (root.op in PRODUCTS and node.op in ("qadd", "qmul"))
         if pointwise:
             return inside[-1] is root or inside[-1].op != "qadd"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir import digest_of
@@ -22,13 +21,13 @@ from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
+from .kernel_features import HELIUM, print_macros
 from .operators.custom_files import add_custom_files, split_functions
 from .options import HeldConstant, Options, Sources, WeightPlaces, content_key
 from .target import Target
 from .weight_bytes import lay_out
 from .window.tile_definitions import merge_rests
 
-_INTEGERS = re.compile(r"board/\w+_i8\.h")  # kernels of integer networks
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
 
@@ -119,7 +118,7 @@ def generate(
 
 def counted_loops(name: str, target: Target) -> str:
     """What keeps GCC from counting the loops of a file, where the target can."""
-    counts = "mve" in (target.board or ()) and name.endswith(".c")
+    counts = HELIUM.of(target) and name.endswith(".c")
     return "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" if counts else ""
 
 
@@ -245,12 +244,7 @@ def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target
     """The operators of one network or several, with one copy of each kernel."""
     headers = sorted({h for fn in functions for h in fn.includes})
     macros = sorted({item for fn in functions for item in fn.macros.items()})
-    if not target.hosted:
-        macros.append(("TVMRT_FREESTANDING", "1"))
-    if target.board is not None:
-        macros.append(("TVMRT_BOARD", "1"))
-    if "rv32" in (target.board or ()) and any(map(_INTEGERS.fullmatch, headers)):
-        macros.append(("TVMRT_FEW_FLOATS", "1"))
+    macros += print_macros(target, headers)
     definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))
     lines = [
         "#include <math.h>",

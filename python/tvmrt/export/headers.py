@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tvmrt.codegen.kernel_features import HOST_INSTRUCTIONS
 from tvmrt.codegen.target import Target
 from tvmrt.libinfo import find_include_path
 
 _DIRECTIVE = re.compile(
     r'^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include)\b[ \t]*[<"]?([^>"\n]*)', re.MULTILINE
 )
-_BOARD = "defined(TVMRT_BOARD)"
+_BOARD = f"defined({HOST_INSTRUCTIONS.lacking})"
+_TILE = "defined(TVMRT_MICRO_UNIT)"  # parts of a tile's header are included after it
 
 
 def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
@@ -23,13 +25,13 @@ def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
     What only a compiler tells is taken both ways: the C builds by any. Code for boards has none of
     the instructions of hosts, and no vectors of RISC-V but on RISC-V.
     """
-    boards, others = {_BOARD: True}, {_BOARD: False}
+    boards, others = {_BOARD: True, _TILE: True}, {_BOARD: False, _TILE: True}
     if "rv32" not in (target.board or ()):
         boards["TVMRT_MICRO_RVV"] = False
     of_boards: dict[str, str] = {}
     of_others: dict[str, str] = {}
     for text in texts:
-        if "#define TVMRT_BOARD" in text:
+        if f"#define {HOST_INSTRUCTIONS.lacking}" in text:
             _follow(text, Path(), boards, of_boards)
         else:
             _follow(text, Path(), others, of_others)

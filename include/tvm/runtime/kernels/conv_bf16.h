@@ -21,11 +21,13 @@ static inline int tvmrt_bf16_each(const tvmrt_rows* rows) {
 
 static inline void tvmrt_round_pixels(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
   const tvmrt_rows* rows = r->rows;
+#ifndef TVMRT_NO_PLANES
   if (rows->planes > 0) {
     tvmrt_bf16_round_planes(to, tvmrt_bf16_each(rows), (const float*)(const void*)from,
                             rows->planes, rows->floats, rows->columns);
     return;
   }
+#endif
   tvmrt_bf16_round_rows(to, rows->copied, tvmrt_bf16_each(rows), (const float*)(const void*)from,
                         r->window->x_stride, rows->columns, rows->floats);
 }

@@ -124,12 +124,13 @@ typedef int (*tvmrt_conv_rows_fn)(const tvmrt_job_f32* job, tvmrt_rows_f32* rows
  * stops where a page ends. What is large would come too early. */
 static inline void tvmrt_conv_f32_next(const tvmrt_job_f32* job, int group, int64_t part,
                                        int64_t parts, const tvmrt_tile_row_f32_args* row) {
-#if !defined(TVMRT_FREESTANDING) && TVMRT_SIMD_LANES_F32 > 1
+#if !defined(TVMRT_NO_PREFETCH) && TVMRT_SIMD_LANES_F32 > 1
   enum { kMost = 128 }; /* lines */
   const int64_t bytes = row->w_block * (int64_t)sizeof(float);
   const uintptr_t from = (uintptr_t)row->w + (uintptr_t)bytes;
   const int alone = job->layer->out_channels <= row->packed;
-  if (!alone || group + 1 >= job->layer->groups || bytes > kMost * TVMRT_LINE_BYTES) return;
+  if (!alone || group + 1 >= job->layer->groups || bytes > (int64_t)kMost * TVMRT_LINE_BYTES)
+    return;
   for (int64_t i = bytes * part / parts; i < bytes * (part + 1) / parts; i += TVMRT_LINE_BYTES) {
     TVMRT_FETCH(from + (uintptr_t)i);
   }

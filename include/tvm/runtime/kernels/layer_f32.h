@@ -119,7 +119,7 @@ static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
  * again, a part of `parts`: those of the next channels, or as a rule the next layer's. */
 static inline void tvmrt_row_f32_ahead(const tvmrt_job_f32* job, int c_begin, int c_end,
                                        int64_t part, int64_t parts, tvmrt_tile_row_f32_args* row) {
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_PREFETCH
   if (!job->tiles->pairs) return;
   const int64_t bytes = row->w_block * (int64_t)sizeof(float) / parts + 1;
   const int64_t blocks = (c_end - c_begin + row->packed - 1) / row->packed;

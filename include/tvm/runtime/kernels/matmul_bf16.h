@@ -12,8 +12,11 @@
 #include "matmul_f32.h"
 #include "tile/bf16.h"
 
-/* Generated code defines TVMRT_MATMUL_BF16_BYTES: bytes of rows of a that are rounded at a time, for
- * which it has scratch; at least as many rows as a tile has. */
+/* Bytes of rows of a that are rounded at a time, for which generated code has scratch; at least as many
+ * rows as a tile has. */
+#ifndef TVMRT_MATMUL_BF16_BYTES
+#define TVMRT_MATMUL_BF16_BYTES 65536
+#endif
 
 /*! \brief The scratch of a task: a panel of b, and rows of a that were rounded. */
 typedef struct tvmrt_matmul_bf16_scratch {

@@ -212,7 +212,7 @@ static inline tvmrt_matmul_f32_ahead tvmrt_matmul_f32_next(const tvmrt_matmul_f3
    them come from another core where threads share what made b. */
 static inline int tvmrt_matmul_f32_tiles(tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                          int count, const tvmrt_matmul_f32_ahead* ahead) {
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_PREFETCH
   enum { kLine = TVMRT_LINE_BYTES / sizeof(float) };
   const int64_t width = row->tiles->width[0];
   int64_t fetched = 0, t = begin;

@@ -7,6 +7,17 @@
  * from what tvmrt_scratch_lend() was given; they then need no library. With TVMRT_BOARD, too, it calls
  * no instruction of a host's processor by its name, wherever it is compiled, and includes no header
  * that does: archives for boards have none.
+ *
+ * The other features that a build may lack, each by its macro:
+ *
+ *     TVMRT_NO_PLANES        tvmrt_rows.planes: channels of the input that lie as planes (window.h)
+ *     TVMRT_NO_SHARED_TAIL   tvmrt_tiles_f32.last: two tiles share the last pixels of a row (tile/f32.h)
+ *     TVMRT_NO_PREFETCH      lines of the cache are fetched ahead of tiles
+ *     TVMRT_NO_WIDE_LOOPS    loops over several vectors at a time
+ *
+ * A member of a struct that belongs to a feature is missing in a build without it, so that code which
+ * needs the feature does not compile. Generated code defines these macros before it includes anything
+ * of this folder, by one table that its generator asks, too: tvmrt.codegen.kernel_features.
  */
 #ifndef TVM_RUNTIME_KERNELS_PARALLEL_H_
 #define TVM_RUNTIME_KERNELS_PARALLEL_H_

@@ -27,7 +27,7 @@ typedef struct tvmrt_pool_f32_job {
 /* `count` vectors over windows, of n channels each and `apart` floats from one to the next: channels
    of a pixel that follow each other, or the same channels of pixels that do. x is the first element.
    A row is summed by itself first, which keeps the rounding of large windows small. */
-#ifdef TVMRT_FREESTANDING
+#ifdef TVMRT_NO_WIDE_LOOPS
 enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
 #else
 enum { TVMRT_POOL_VECTORS = 4 };
@@ -206,9 +206,10 @@ static inline void tvmrt_pool_f32_pixels(const tvmrt_pool_f32_job* job,
   const float* from = job->x + window->at;
   float* y = job->y + pixel * layer->window.y_stride;
   int c = c_begin;
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_WIDE_LOOPS
   const intptr_t apart = (intptr_t)layer->window.stride[2] * layer->window.x_stride;
-  for (; c + TVMRT_POOL_VECTORS * kLanes <= c_end; c += TVMRT_POOL_VECTORS * kLanes) {
+  const int together = (int)TVMRT_POOL_VECTORS * kLanes;
+  for (; c + together <= c_end; c += together) {
     for (int p = 0; p < pixels; p++) {
       tvmrt_pool_f32_vectors(layer, window, from + p * apart + c, kLanes,
                              y + (intptr_t)p * layer->window.y_stride + c, kLanes,

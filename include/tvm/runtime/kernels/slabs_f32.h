@@ -22,7 +22,10 @@
 #include "depthwise_f32.h"
 #include "shares.h"
 
-/* Generated code defines TVMRT_SLAB_LAYERS: the most layers of a chain. */
+/* The most layers of a chain, whose states a task has on its stack. */
+#ifndef TVMRT_SLAB_LAYERS
+#define TVMRT_SLAB_LAYERS 8
+#endif
 
 struct tvmrt_pool_layer;
 

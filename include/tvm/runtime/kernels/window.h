@@ -78,8 +78,10 @@ typedef struct tvmrt_rows {
   int64_t line; /*!< Where pixels of several rows are one long row that is copied: those of each;
                          0 where they follow each other in the input, too. */
   int64_t line_step; /*!< Elements of the input from one of those rows to the next. */
-  int64_t planes;    /*!< Ring: floats from one channel of the input to the next, where each is a
+#ifndef TVMRT_NO_PLANES
+  int64_t planes; /*!< Ring: floats from one channel of the input to the next, where each is a
                          plane that begins with its pixels; 0: channels are innermost. */
+#endif
 } tvmrt_rows;
 
 /*! \brief The rows that a task reads. */
@@ -128,7 +130,7 @@ static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t 
   return r->x + (row * w->in[2] + r->rows->skip) * w->x_stride * r->rows->element;
 }
 
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_PLANES
 /* Pixels of planes, which become neighbours; three of them are what compilers have shuffles for. */
 static inline void tvmrt_copy_planes(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
   const int32_t columns = r->rows->columns, channels = r->rows->copied;
@@ -151,7 +153,7 @@ static inline void tvmrt_copy_planes(const tvmrt_row_reader* r, uint8_t* to, con
 #endif
 
 static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_PLANES
   if (r->rows->planes > 0) {
     tvmrt_copy_planes(r, to, from);
     return;
@@ -163,7 +165,7 @@ static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, con
     memcpy(to, from, (size_t)r->rows->columns * pixel);
     return;
   }
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_WIDE_LOOPS
   /* groups of 8 and of 16 floats: a call for each would take longer than the copy */
   if (pixel == 32) {
     for (int32_t i = 0; i < r->rows->columns; i++, to += 32, from += step) memcpy(to, from, 32);

@@ -16,6 +16,7 @@ from tvmrt.ir.strided import Strided
 
 from ..c.text import GAP, LINE, braces, guarded, wrap
 from ..c.writer import Parameter, comment_text
+from ..kernel_features import RUNTIME
 from .names import own_include
 
 MOST_AXES = 8  # as in kernels/trace.h
@@ -170,7 +171,7 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        "#define TVMRT_FREESTANDING 1",
+        f"#define {RUNTIME.lacking} 1",
         "#include <tvm/runtime/kernels/trace.h>",
         "",
         *own_include(prefix),

@@ -15,6 +15,7 @@ from tvmrt.planner.row_chains import RowLayer
 
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
 from ..lowering import ANY, Lowering, lowers
 from .chain import print_chain
 from .nest import (
@@ -110,7 +111,7 @@ class ReduceLowering(Lowering):
         _Printer(self, step, f, self.node.inputs[0].shape).emit()
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        if self.target.board is None or len(step.reads) != 1:
+        if not BOARD_KERNELS.of(self.target) or len(step.reads) != 1:
             return None
         x = step.reads[0]
         whole = len(x.shape) == 4 and self.axes == {2, 3} and x.shape[1] >= LEAST_CHANNELS

@@ -12,6 +12,7 @@ from tvmrt.ir.rounding import round_up
 from ..c.initializers import print_struct
 from ..c.text import call
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
 from ..loops.nest import shared_range
 from ..lowering import Lowering, lowers
 from . import forest_board
@@ -39,7 +40,7 @@ class ForestLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         node, tables = self.node, self.tables
-        if self.target.board is not None and forest_board.supports(node, tables):
+        if BOARD_KERNELS.of(self.target) and forest_board.supports(node, tables):
             x = self.pointer(step, f, 0, "x")
             forest_board.emit(f, node, tables, x)
             return

@@ -12,6 +12,7 @@ from tvmrt.planner.row_chains import RowLayer
 from ..c.initializers import number, print_layer, print_struct, range_initializer
 from ..c.text import call, plus, wrap
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, loops_around, merge_loops, pointwise_order
 from ..loops.pair_factors import pair_factors
@@ -49,7 +50,7 @@ class Bytewise(Lowering):
         return [(i, 0) for i, a in enumerate(step.reads) if same_place(a.at, out)]
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        return layer_of_elements(step) if self.target.board is not None else None
+        return layer_of_elements(step) if BOARD_KERNELS.of(self.target) else None
 
     def row_step(self, step: Step) -> Step:
         return step_of_a_row(step)
@@ -171,7 +172,7 @@ class QPoolLowering(ImageLowering):
         """Whether threads may share it and no run changes the layer: then its task is a function of
         its own, which knows it."""
         shapes = step.reads[0].shape, step.writes[0].shape
-        return self.target.board is None and not symbols_of(*shapes[0], *shapes[1])
+        return not BOARD_KERNELS.of(self.target) and not symbols_of(*shapes[0], *shapes[1])
 
     def _emit_task(self, step: Step, f: FunctionWriter) -> None:
         before, f.lines = f.lines, []
@@ -190,7 +191,7 @@ class QPoolLowering(ImageLowering):
 
     def row_layer(self, step: Step) -> RowLayer | None:
         x, y = step.reads[0], step.writes[0]
-        if self.target.board is None or len(y.shape) != 4:
+        if not BOARD_KERNELS.of(self.target) or len(y.shape) != 4:
             return None
         strides = pixel_stride(x.at), pixel_stride(y.at)
         if self._sums_images(step):

@@ -14,6 +14,7 @@ from tvmrt.ir.tuned import Choice
 from ..c.initializers import number, print_layer, print_struct, print_tiles
 from ..c.text import call, plus
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
 from ..window.pack_once import packed_once
@@ -92,7 +93,7 @@ class RecurrentLowering(Lowering):
         return self._options()
 
     def _options(self) -> list[Choice]:
-        if self.target.board is not None:
+        if BOARD_KERNELS.of(self.target):
             return []
         return packing.tile_options(self._sizes())
 

@@ -17,6 +17,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, PLANES
 from ..lowering import ANY, ImageLowering, lowers
 from ..target import Target
 from . import packing_f32 as packing
@@ -279,7 +280,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        if self.target.board is None or not (self.depthwise or groups == 1):
+        if not BOARD_KERNELS.of(self.target) or not (self.depthwise or groups == 1):
             return None
         shape = MicroShape(self.window(step), w.shape[1] * groups, w.shape[0], self.depthwise)
         if not shape.fits:
@@ -303,7 +304,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         """Whether the channels are planes of the network's input, as those of pictures, and few:
         a pass that puts them side by side would be a good part of the layer's time."""
         x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
-        if self.target.board is not None or x.producer is not None:
+        if not PLANES.of(self.target) or x.producer is not None:
             return False
         if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
             return False
@@ -338,7 +339,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def options(self, step: Step) -> list[Choice]:
         layer = self.layer(step)
-        if self.target.board is not None:
+        if BOARD_KERNELS.of(self.target):
             return []
         if self.depthwise:
             channels = self.node.inputs[1].shape[0]
@@ -355,7 +356,7 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
         return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        if self.target.board is not None or self.kind.words or self.run_order():
+        if BOARD_KERNELS.of(self.target) or self.kind.words or self.run_order():
             return None
         layer = self.layer(step)
         if not fits_slabs(layer.window, self.epilogue, step):

@@ -9,6 +9,7 @@ from math import prod
 from tvmrt.ir.program import Step
 from tvmrt.ir.tuned import Choice
 
+from ..kernel_features import BOARD_KERNELS
 from ..lowering import lowers
 from . import packing_f32 as packing
 from .conv import ConvolutionLowering, TiledLayer
@@ -35,7 +36,7 @@ class ConvTransposeLowering(ConvolutionLowering):
         return LayerF32.transposed(self.window(step), *sizes, self.kind)
 
     def options(self, step: Step) -> list[Choice]:
-        if self.target.board is not None:
+        if BOARD_KERNELS.of(self.target):
             return []
         return packing.tile_options(self._sizes(step))
 

@@ -14,6 +14,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.initializers import print_layer, print_tiles
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
 from ..loops.nest import Loop, index, loops_around, merge_loops
 from ..lowering import ANY, Lowering, lowers
 from . import packing_f32 as packing
@@ -183,7 +184,7 @@ class _Product:
 
     def options(self) -> list[Choice]:
         """See :meth:`Lowering.options`."""
-        if self.target.board is not None or not self.is_layer:
+        if BOARD_KERNELS.of(self.target) or not self.is_layer:
             return []
         return packing.tile_options(self._sizes())
 
@@ -196,7 +197,7 @@ class _Product:
     def _tiles(self) -> packing.Tiles:
         chosen = self.lowering.chosen(self.step) if self.is_layer else None
         tiles = packing.choose_tiles(*self._sizes(), chosen)
-        if not self.target.hosted:
+        if not SHARED_TAIL.of(self.target):
             return tiles
         rows, tiles = self.row.extent, tiles.without_lone_row(self.row.extent)
         floats = self.k * self.n if self.is_packed else 0
@@ -207,7 +208,7 @@ class _Product:
         b = self.node.inputs[1]
         shape = MicroShape(self._window(), self.k, self.n, False)
         packed = self.is_packed and b.type.rank == 2 and not self.batches
-        if self.target.board is None or not packed or not shape.fits:
+        if not BOARD_KERNELS.of(self.target) or not packed or not shape.fits:
             return None
         weights, epilogue = b.data.T.reshape(self.n, self.k, 1, 1), self.epilogue
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None

@@ -12,6 +12,7 @@ from tvmrt.planner.row_chains import RowLayer
 from ..c.initializers import print_layer, triple
 from ..c.text import braces, call
 from ..c.writer import FunctionWriter, place_text
+from ..kernel_features import BOARD_KERNELS
 from ..lowering import Lowering, lowers
 from .boards import row_layers
 from .conv import ChannelsLastLowering, print_data_f32
@@ -57,7 +58,7 @@ class PoolLowering(ChannelsLastLowering):
         self._print_call(step, f, "&layer", row, context)
 
     def row_layer(self, step: Step) -> RowLayer | None:
-        if not self.vectors or self.target.board is None or len(step.writes[0].shape) != 4:
+        if not self.vectors or not BOARD_KERNELS.of(self.target) or len(step.writes[0].shape) != 4:
             return None
         after = {v for node in self.group.after for v in node.inputs if v is not None}
         if self.node.inputs[0] in after or not all(map(row_layers.of_channels, after)):
@@ -68,7 +69,7 @@ class PoolLowering(ChannelsLastLowering):
         return step.read_values.index(self.node.inputs[0])
 
     def slab_layer(self, step: Step) -> SlabLayer | None:
-        if not self.vectors or self.target.board is not None:
+        if not self.vectors or BOARD_KERNELS.of(self.target):
             return None
         window = self._window(step)
         pools = window.out[1] > 1 and fits_slabs(window, self.epilogue, step)

@@ -28,6 +28,7 @@ from ..c.initializers import (
 )
 from ..c.text import GAP
 from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, HELIUM
 from ..lowering import ANY, DENSE, lowers, same_place
 from ..target import Target
 from . import packing_i8 as packing
@@ -155,7 +156,7 @@ class IntegerProduct(BoardLowering):
     def added(self) -> Value | None:
         """The bytes that the tiles of hosts add to theirs."""
         after = self.group.after
-        if self.target.board is not None or len(after) != 1:
+        if BOARD_KERNELS.of(self.target) or len(after) != 1:
             return None
         other = other_summand(self.node, after[0])
         return None if other is None else after[0].inputs[other]
@@ -167,7 +168,7 @@ class IntegerProduct(BoardLowering):
         return self.node.attrs["to"] in ("int8", "uint8") and alone
 
     def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
-        if self.target.board is None:
+        if not BOARD_KERNELS.of(self.target):
             return None
         layer = self.layer(step)
         shape = shape_of(layer, self.scale if self.direct else None)
@@ -204,7 +205,7 @@ class IntegerProduct(BoardLowering):
         address = share_layer(f, self.struct, members, layer.shape.of_run)
         if not self.direct:
             added = None
-            if "mve" not in (self.target.board or ()):  # whose calls are deeper already
+            if not HELIUM.of(self.target):  # whose calls are deeper already
                 floats = any(each in FLOATS for each in self.target.flags)
                 after, order = self.group.after, self.order
                 added = print_sum(f, step, self.node, after, order, self.scale, floats)
@@ -250,14 +251,14 @@ class IntegerProduct(BoardLowering):
         return suited(layer, not self.packs, self.direct)
 
     def options(self, step: Step) -> list[Choice]:
-        return [] if self.target.board is not None else self._fitted(step).options()
+        return [] if BOARD_KERNELS.of(self.target) else self._fitted(step).options()
 
     @property
     def packs(self) -> bool:
         """Whether the run packs the weights, which lie in the library for a device already."""
         w = self.node.inputs[1]
         dense = self.groups == 1 or self.groups != len(self.weights())
-        return w.kept and self.target.board is None and dense
+        return w.kept and not BOARD_KERNELS.of(self.target) and dense
 
     def scratch_bytes(self) -> int:
         if not self.packs:

@@ -27,8 +27,12 @@
  *     TVMRT_MICRO_WINDOW_VALUE()   an element of a copied window, where it is not as it lies there
  *
  * A tile for which board/two_windows_i8.h copies windows includes that before this.
+ *
+ * Without a tile before it, it is that of board/conv_i8.h, which any processor has.
  */
-#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+#ifndef TVMRT_MICRO_UNIT /* no tile */
+#include "conv_i8.h"
+#elif !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
 
 #include "window_bytes_i8.h"

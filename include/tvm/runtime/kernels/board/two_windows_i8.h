@@ -9,8 +9,13 @@
  * Beside what board/conv_walk_i8.h asks for, a tile that includes this file defines
  * tvmrt_micro_widen_two(), which copies groups of two windows in turn. Its
  * tvmrt_micro_place_groups() is called for a single window, whose groups are neighbours.
+ *
+ * Without a tile before it, it is that of board/conv_i8.h, which any processor has and which includes
+ * this file where it copies two windows.
  */
-#ifndef TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
+#ifndef TVMRT_MICRO_UNIT /* no tile */
+#include "conv_i8.h"
+#elif !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
 
 #include "window_bytes_i8.h"

@@ -2,8 +2,12 @@
  * \file board/window_bytes_i8.h
  * \brief Windows of dense layers as bytes, and pixels; a part of board/conv_walk_i8.h, which says what
  * the header of a tile defines before it.
+ *
+ * Without a tile before it, it is that of board/conv_i8.h, which any processor has.
  */
-#ifndef TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
+#ifndef TVMRT_MICRO_UNIT /* no tile */
+#include "conv_i8.h"
+#elif !defined(TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_WINDOW_BYTES_I8_H_
 
 #ifndef TVMRT_MICRO_NONE

@@ -11,14 +11,14 @@
 #include "../tile/simd.h"
 
 /*! \brief Elements that are worked on at a time; few where the stack is small. */
-#ifdef TVMRT_FREESTANDING
+#ifdef TVMRT_NO_WIDE_LOOPS
 enum { TVMRT_SOFTMAX_PART = 4 * TVMRT_SIMD_LANES_F32 };
 #else
 enum { TVMRT_SOFTMAX_PART = 64 };
 #endif
 
 /* The vectors of a row; one element where code has to be small. */
-#ifdef TVMRT_FREESTANDING
+#ifdef TVMRT_NO_WIDE_LOOPS
 #define TVMRT_ROW_LANES 1
 #define TVMRT_ROW_F32(operation) tvmrt_f32x1_##operation
 typedef tvmrt_f32x1 tvmrt_row_f32;
@@ -272,7 +272,7 @@ static inline void tvmrt_softmax_lanes_f32(float* held, int64_t n, int log) {
 static inline void tvmrt_softmax_vector_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                             float* y, int count) {
   enum { kLanes = TVMRT_ROW_LANES };
-  float held[TVMRT_SOFTMAX_HELD * kLanes];
+  float held[(int)TVMRT_SOFTMAX_HELD * kLanes];
   const int64_t n = job->n, inner = job->inner;
   for (int64_t i = 0; i < n; i++) {
     const tvmrt_row_f32 each = count < kLanes ? TVMRT_ROW_F32(load_n)(x + i * inner, count)

@@ -11,9 +11,15 @@
  *   pixels 16   5          2              3
  *
  * The process needs the system's permission, for which levels.h asks.
+ *
+ * Before: the compiler's __x86_64__.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_H_
+
+#if !defined(__x86_64__)
+#error "tile/amx.h has instructions of x86-64: compile for __x86_64__"
+#else
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -39,4 +45,5 @@ static inline void tvmrt_amx_configure(int first, int more, int four, int five, 
   _tile_loadconfig(&config);
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_H_ */

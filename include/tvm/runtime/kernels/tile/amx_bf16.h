@@ -11,9 +11,15 @@
  * (tvmrt_amx_begin()): for the pixels of its widest tile, and for equal parts of its run, or 16 pairs
  * where it has none; then the end of a run is copied with zeros around it. Narrower tiles read pixels
  * behind a row, too, whose sums go nowhere: rows lie in scratch that is as much longer.
+ *
+ * Before: the compiler's __x86_64__.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_
+
+#if !defined(__x86_64__)
+#error "tile/amx_bf16.h has instructions of x86-64: compile for __x86_64__"
+#else
 
 #include "amx.h"
 #include "bf16.h"
@@ -138,4 +144,5 @@ TVMRT_INLINE void tvmrt_amx_sum(int vectors, int pixels, int pairs, const tvmrt_
   }
 /* clang-format on */
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BF16_H_ */

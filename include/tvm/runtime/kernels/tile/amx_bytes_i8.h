@@ -7,9 +7,17 @@
  * layers take fewer operations than tvmrt_tile_i8_finish() has, with the same bytes: "plain" ones, whose
  * range is 0 to 255 with the zero point 0, as after a ReLU, and to which bytes with the zero point 0 are
  * added, if any are.
+ *
+ * Before: the compiler's __AVX512VNNI__, __AVX512BW__ and __AVX512VL__; TVMRT_I8_FORMAT is
+ * TVMRT_I8_X86_VNNI or not defined.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_
+
+#if !defined(__AVX512VNNI__) || !defined(__AVX512BW__) || !defined(__AVX512VL__)
+#error \
+    "tile/amx_bytes_i8.h reads what TVMRT_I8_X86_VNNI does: compile with -march of a processor with __AVX512VNNI__"
+#else
 
 #include "amx.h"
 #include "i8.h"
@@ -287,4 +295,5 @@ TVMRT_INLINE void tvmrt_amx_i8_store(int ob, int plus, int is_plain, int with_bi
   tvmrt_amx_i8_store_line(ob, y, line);
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_BYTES_I8_H_ */

@@ -16,9 +16,17 @@
  * (Sapphire Rapids; measured by a chain of multiplications behind each layer of ResNet-50). Weights of
  * a vector that lie together, or lines stored between the products of a tile, save a layer up to 9 %,
  * and cost the network as much.
+ *
+ * Before: the compiler's __AVX512VNNI__, __AVX512BW__ and __AVX512VL__; TVMRT_I8_FORMAT is
+ * TVMRT_I8_X86_VNNI or not defined.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_
+
+#if !defined(__AVX512VNNI__) || !defined(__AVX512BW__) || !defined(__AVX512VL__)
+#error \
+    "tile/amx_i8.h reads what TVMRT_I8_X86_VNNI does: compile with -march of a processor with __AVX512VNNI__"
+#else
 
 #include "amx.h"
 #include "amx_bytes_i8.h"
@@ -387,4 +395,5 @@ TVMRT_INLINE void tvmrt_amx_i8_call(int ob, int wt, int is_signed, int plus, int
     }                                                                                              \
   }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AMX_I8_H_ */

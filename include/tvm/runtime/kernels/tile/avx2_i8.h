@@ -2,9 +2,17 @@
  * \file tile/avx2_i8.h
  * \brief The vector operations of TVMRT_I8_X86_AVX2 and TVMRT_I8_X86_AVX_VNNI, 8 lanes; a part of
  * tile/simd_i8.h.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
+ * TVMRT_I8_X86_AVX2 or TVMRT_I8_X86_AVX_VNNI.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_AVX2_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_AVX2_I8_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) || \
+    (TVMRT_I8_FORMAT != TVMRT_I8_X86_AVX2 && TVMRT_I8_FORMAT != TVMRT_I8_X86_AVX_VNNI)
+#error "tile/avx2_i8.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -131,4 +139,5 @@ TVMRT_INLINE void tvmrt_i8_store_pixels_256(uint8_t* y, int64_t step, int pixels
   }
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_AVX2_I8_H_ */

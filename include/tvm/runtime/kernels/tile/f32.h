@@ -282,7 +282,7 @@ typedef struct tvmrt_tiles_f32 {
    */
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_SHARED_TAIL
   /*! \brief Pixels at the end of a row that the second and the third width share, one more than the
    * widest: a pixel alone would wait for the weights; 0 for none. */
   int32_t last;
@@ -319,7 +319,7 @@ static inline int64_t tvmrt_places_f32(const tvmrt_tiles_f32* tiles, int64_t pix
 
 /* Whether so many pixels at the end of a row are those that two narrower tiles share. */
 static inline int tvmrt_is_last_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_SHARED_TAIL
   return pixels == tiles->last;
 #else
   return (void)tiles, (void)pixels, 0;
@@ -336,7 +336,7 @@ static inline int tvmrt_covers_any_f32(const tvmrt_tiles_f32* tiles) {
 /*! \brief Pixels of a row where tasks may cut it by the widest tile: the last one of those that two
  * tiles share does not count, so that they stay together. */
 static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
-#ifndef TVMRT_FREESTANDING
+#ifndef TVMRT_NO_SHARED_TAIL
   return tiles->last > 0 ? pixels - 1 : pixels;
 #else
   return (void)tiles, pixels;

@@ -2,9 +2,15 @@
  * \file tile/formats_i8.h
  * \brief Which of the formats a processor can run, and the operations of the chosen one; a part of
  * tile/simd_i8.h.
+ *
+ * Before: tile/simd_i8.h, which defines the names of the formats and includes this file.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_
+
+#if !defined(TVMRT_I8_PLAIN)
+#error "tile/formats_i8.h is a part of tile/simd_i8.h, which defines TVMRT_I8_PLAIN: include that"
+#else
 
 #include "intrinsics.h"
 
@@ -148,4 +154,5 @@
 
 #endif
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_FORMATS_I8_H_ */

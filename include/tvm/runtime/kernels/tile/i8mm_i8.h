@@ -6,9 +6,15 @@
  * as for TVMRT_I8_NEON_DOT: two quads of four channels, one behind the other, are zipped to two
  * matrices of two channels, once for all pixels. What is left of a run, and a pixel without a
  * partner, is multiplied quad by quad.
+ *
+ * Before: tile/i8.h, which includes this file where TVMRT_I8_FORMAT is TVMRT_I8_NEON_I8MM.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_I8MM_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_I8MM_I8_H_
+
+#if !defined(TVM_RUNTIME_KERNELS_TILE_I8_H_) || TVMRT_I8_FORMAT != TVMRT_I8_NEON_I8MM
+#error "tile/i8mm_i8.h is a part of tile/i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 /*! \brief Two pixels of a vector of channels: {pixel, channel} 00 01 10 11, and 02 03 12 13. */
 typedef struct tvmrt_i8mm_acc {
@@ -110,4 +116,5 @@ TVMRT_INLINE void tvmrt_i8mm_tile(int ob, int wt, int is_signed, int is_shared,
 
 #undef TVMRT_I8MM_X
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_I8MM_I8_H_ */

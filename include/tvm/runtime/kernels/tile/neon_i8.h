@@ -1,9 +1,18 @@
 /*!
  * \file tile/neon_i8.h
  * \brief The vector operations of ARM's formats, 4 lanes; a part of tile/simd_i8.h.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
+ * TVMRT_I8_NEON or TVMRT_I8_NEON_DOT or TVMRT_I8_NEON_I8MM or TVMRT_I8_NEON32.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) ||                                               \
+    (TVMRT_I8_FORMAT != TVMRT_I8_NEON && TVMRT_I8_FORMAT != TVMRT_I8_NEON_DOT && \
+     TVMRT_I8_FORMAT != TVMRT_I8_NEON_I8MM && TVMRT_I8_FORMAT != TVMRT_I8_NEON32)
+#error "tile/neon_i8.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 #include <arm_neon.h>
 #include <stdint.h>
@@ -113,4 +122,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_ */

@@ -5,9 +5,16 @@
  * RISC-V's vector extension multiplies a vector by a number, so that a quad of inputs is four numbers
  * and its weights are four vectors, widened once for all pixels of a tile. Eight lanes are two
  * registers of 128 bits, the least that the extension has.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
+ * TVMRT_I8_RVV.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) || TVMRT_I8_FORMAT != TVMRT_I8_RVV
+#error "tile/rvv_i8.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 #include <stdint.h>
 #include <string.h>
@@ -82,4 +89,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_RVV_I8_H_ */

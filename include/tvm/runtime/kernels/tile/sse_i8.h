@@ -1,9 +1,16 @@
 /*!
  * \file tile/sse_i8.h
  * \brief The vector operations of TVMRT_I8_X86_SSE41, 4 lanes; a part of tile/simd_i8.h.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
+ * TVMRT_I8_X86_SSE41.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_SSE_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_SSE_I8_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) || TVMRT_I8_FORMAT != TVMRT_I8_X86_SSE41
+#error "tile/sse_i8.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 #include <smmintrin.h>
 #include <stdint.h>
@@ -66,4 +73,5 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
   }
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_SSE_I8_H_ */

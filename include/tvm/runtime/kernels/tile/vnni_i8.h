@@ -1,9 +1,16 @@
 /*!
  * \file tile/vnni_i8.h
  * \brief The operations of tile/simd_i8.h by AVX-512 VNNI: 16 lanes.
+ *
+ * Before: tile/simd_i8.h, which includes this file where TVMRT_I8_FORMAT is
+ * TVMRT_I8_X86_VNNI.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_
+
+#if !defined(TVMRT_I8_CAN_VNNI) || TVMRT_I8_FORMAT != TVMRT_I8_X86_VNNI
+#error "tile/vnni_i8.h is a part of tile/simd_i8.h: define TVMRT_I8_FORMAT, include that"
+#else
 
 #define TVMRT_I8_LANES 16
 #define TVMRT_I8_QUAD_BYTES 64
@@ -71,4 +78,5 @@ TVMRT_INLINE void tvmrt_i8_store_pixels_512(uint8_t* y, int64_t step, int pixels
   }
 }
 
+#endif /* what must be defined before */
 #endif /* TVM_RUNTIME_KERNELS_TILE_VNNI_I8_H_ */

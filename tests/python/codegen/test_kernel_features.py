@@ -1,0 +1,153 @@
+"""Features of kernels: what a lowering may use and what C compiles out come from one table."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from onnx_graph import model as make_model
+
+import tvmrt
+from tvmrt.codegen.kernel_features import FEATURES, PARAMETERS, Feature, print_macros
+from tvmrt.codegen.operators import slab_chain
+from tvmrt.codegen.target import FIRMWARE, get_target
+from tvmrt.codegen.window import matmul
+from tvmrt.libinfo import find_include_path
+
+CODEGEN = Path(tvmrt.__file__).parent / "codegen"
+KERNELS = Path(find_include_path()[0]) / "tvm/runtime/kernels"
+TABLE = CODEGEN / "kernel_features.py"
+LACKING = {feature.lacking for feature in FEATURES if feature.lacking}
+CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*(?:\\\n.*)*)", re.MULTILINE)
+DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(TVMRT_\w+)", re.MULTILINE)
+
+
+def macros_in_conditions() -> dict[str, set[str]]:
+    """Macros of this project that conditions of the kernels name, with the headers that do."""
+    found: dict[str, set[str]] = {}
+    for header in KERNELS.rglob("*.h"):
+        for condition in CONDITION.findall(header.read_text()):
+            for name in re.findall(r"\bTVMRT_\w+", condition):
+                if not name.endswith("_H_"):
+                    found.setdefault(name, set()).add(header.name)
+    return found
+
+
+def test_every_macro_that_kernels_test_is_in_the_table():
+    """The others are derived in the kernels, from the compiler's own macros."""
+    derived = {
+        name for header in KERNELS.rglob("*.h") for name in DEFINITION.findall(header.read_text())
+    }
+    unknown = macros_in_conditions().keys() - derived - LACKING - PARAMETERS.keys()
+    assert not unknown, f"say in kernel_features.py what build has {sorted(unknown)}"
+    assert LACKING <= macros_in_conditions().keys()
+    assert PARAMETERS.keys() <= macros_in_conditions().keys()
+    assert not LACKING & derived, "no header may decide what a build lacks"
+
+
+def _is_choice(tree: ast.AST) -> set[int]:
+    """Attributes that are arguments of a choice among the kernels of boards."""
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    chosen = (c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "choose")
+    return {id(argument) for call in chosen for argument in call.args}
+
+
+def test_no_file_derives_a_feature_from_the_target():
+    """Only the table asks what board a target has; others pass it on to a choice of kernels."""
+    wrong = []
+    for file in sorted(CODEGEN.rglob("*.py")):
+        if file in (TABLE, CODEGEN / "target.py"):
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        choices = _is_choice(tree)
+        for node in ast.walk(tree):
+            asks = isinstance(node, ast.Attribute) and node.attr == "board"
+            if asks and "target" in ast.unparse(node) and id(node) not in choices:
+                wrong.append(f"{file.relative_to(CODEGEN)}:{node.lineno} asks for the board")
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names = LACKING & set(re.findall(r"\w+", node.value))
+                wrong += [f"{file.relative_to(CODEGEN)}:{node.lineno} has {n}" for n in names]
+    assert not wrong, "ask a feature of kernel_features.py instead:\n" + "\n".join(wrong)
+
+
+def syntax(compiler: str, text: str, *flags: str) -> str:
+    """What a compiler says of a text; empty where it compiles."""
+    paths = [f"-I{path}" for path in find_include_path()]
+    command = [compiler, "-std=c99", "-fsyntax-only", "-w", *flags, *paths, "-x", "c", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
+OPTIONAL = [(f, member) for f in FEATURES for member in f.members]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("feature, member", OPTIONAL, ids=[member for _, member in OPTIONAL])
+def test_a_build_that_lacks_a_feature_refuses_its_members(feature: Feature, member, compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    struct, name = member.split(".")
+    text = (
+        f"#include <tvm/runtime/kernels/conv_f32.h>\nstatic const {struct} s = {{.{name} = 3}};\n"
+    )
+    text += f"long f(void);\nlong f(void) {{ return (long)s.{name}; }}\n"
+    assert syntax(compiler, text) == ""
+    error = syntax(compiler, text, f"-D{feature.lacking}")
+    assert struct in error and name in error
+    # and the kernels themselves use none of it there
+    assert syntax(compiler, text.partition("static")[0], f"-D{feature.lacking}") == ""
+
+
+def picture() -> tuple:
+    """A convolution of a picture, whose channels a host reads as planes."""
+    x = np.zeros((1, 3, 16, 16), np.float32)
+    conv = helper.make_node("Conv", ["x", "w"], ["y"])
+    return make_model([conv], {"x": x}, ["y"], {"w": np.ones((8, 3, 3, 3), np.float32)})
+
+
+def operators(target: str, **options) -> str:
+    library = tvmrt.compile(picture(), target=target, module_name="net", **options)
+    return library.sources.files["tvmgen_net_lib1.c"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_code_for_hosts_does_not_compile_without_planes():
+    text = operators("host", runtime="crt")
+    assert ".planes = 256" in text
+    body = re.sub(r'#include "tvmgen_net_ops.h"', "#define TVMGEN_LOCAL", text)
+    assert syntax("cc", body) == ""
+    assert "planes" in syntax("cc", body, "-DTVMRT_NO_PLANES")
+
+
+@pytest.mark.parametrize("target", sorted(FIRMWARE))
+def test_boards_define_what_they_lack(target):
+    text = operators(target)
+    defined = set(DEFINITION.findall(text)) & LACKING
+    wanted = print_macros(get_target(target), [])
+    assert defined == {name for name, _ in wanted}
+    assert {"TVMRT_FREESTANDING", "TVMRT_NO_PLANES"} <= defined
+    assert ".planes" not in text
+
+
+@pytest.mark.parametrize("target", ["host", "native"])
+def test_hosts_lack_an_operating_system_alone(target):
+    defined = set(DEFINITION.findall(operators(target, runtime="crt"))) & LACKING
+    assert defined == {"TVMRT_FREESTANDING"}
+    assert not set(DEFINITION.findall(operators(target))) & LACKING
+
+
+def test_defaults_of_parameters_are_those_of_the_compiler():
+    defaults = {
+        "TVMRT_MATMUL_BF16_BYTES": ("matmul_bf16.h", matmul.BF16_BYTES),
+        "TVMRT_SLAB_LAYERS": ("slabs_f32.h", slab_chain.MOST_LAYERS),
+    }
+    for name, (header, value) in defaults.items():
+        text = (KERNELS / header).read_text()
+        (given,) = re.findall(rf"#ifndef {name}\n#define {name} (\S+)\n#endif", text)
+        assert int(given) == value
