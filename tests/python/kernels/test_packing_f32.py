@@ -96,7 +96,7 @@ def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) 
         (197, (14, 8, 7), 15),  # 13 tiles of 14, one of 8 and one of 7
         (15, (14, 8, 7), 15),
         (196, (14, 1), 0),
-        (198, (14, 1), 0),  # two rows are worth a tile
+        (198, (14, 8), 16),  # else two rows would be summed in another order
         (1, (14, 1), 0),
     ],
 )

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True)
 class TileDefinition:
     """The call of a kernel header's macro that defines a tile function: ``part`` is ``tile``,
-    ``rest`` or ``far``, ``sizes`` are lanes, vectors and pixels, or parts of a run."""
+    ``rest``, ``tail`` or ``far``, ``sizes`` are lanes, vectors and pixels, or parts of a run; of a
+    tail parts of its sums follow."""
 
     part: str
     kind: str
-    sizes: tuple[int, int, int]
+    sizes: tuple[int, ...]
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ Pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from tvmrt.ir.tuned import Choice
 
 from ..c.text import braces, initializer
 from .plan import PAGE
+from .tile_cycles import chains_of, row_cycles
 from .tile_definitions import TileDefinition
 from .tile_kinds import FLOATS, TileKind, bf16_kind
 
@@ -29,8 +30,6 @@ MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 LINE_BYTES = 64  # of a line of the cache
 NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what passes through it
-FAR_LINE = 0.4  # cycles for which arithmetic waits for a line of the next one
-FAR_STEP = 0.4  # and for the rest of a step, however many lines
 FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
 LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
 UNEVEN = 1.2  # times as long as could be a thread's part may be
@@ -41,6 +40,8 @@ DRIVEN_OUT = 1.3  # how much longer tiles of such blocks take
 WIDEST = 14  # pixels of a tile
 WIDEST_IN_SET = 7  # where they lie in one set of the nearest cache, which keeps few of these
 FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
+ORDERLY = 1.02  # how much longer a layer may take so that all its pixels are summed in one order
+ORDERLY_SUMS = 7  # of a tile, which in the order of wider ones wait for no sum
 
 
 class VectorMachine(Protocol):
@@ -88,7 +89,8 @@ class Tiles:
     a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
     wider tiles read, too; 0 for those of a tile. ``last``: pixels at the end of a row that the
     second and the third width share; 0 for none. ``parts``: places of a run at which a tile of one
-    pixel reads far weights at a time; 0 for one.
+    pixel reads far weights at a time; 0 for one. ``in_order``: whether narrower tiles add up their
+    products in the order of the widest.
     """
 
     lanes: int
@@ -99,6 +101,7 @@ class Tiles:
     shared_block: int = 0
     last: int = 0
     parts: int = 0
+    in_order: bool = False
     kind: TileKind = FLOATS
     c_type = "tvmrt_tiles_f32"
 
@@ -118,14 +121,26 @@ class Tiles:
 
     def without_lone_row(self, rows: Whole) -> Tiles:
         """The tiles for a product of so many rows: where the widest leave one, which would read all
-        weights for itself, it and the last of them are cut into halves."""
+        weights for itself, or some that would be summed in another order, these and the last of
+        them are cut into halves."""
         widest = self.widths[0]
-        if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or widest < LEAST_HALVED:
+        if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or rows <= widest:
             return self
-        if rows <= widest or rows % widest != 1:
+        rest = rows % widest
+        halves = sorted({ceil_div(widest + rest, 2), (widest + rest) // 2}, reverse=True)
+        lone = rest == 1 and widest >= LEAST_HALVED
+        orderly = self._alike(halves) and not self._alike(self.widths) and not self.in_order
+        if not rest or not (lone or orderly):
             return self
-        halves = {ceil_div(widest + 1, 2), (widest + 1) // 2}
-        return replace(self, widths=(widest, *sorted(halves, reverse=True)), last=widest + 1)
+        in_order = self.in_order or halves[-1] * self.vectors >= ORDERLY_SUMS
+        widths = (widest, *halves)
+        return replace(self, widths=widths, last=widest + rest, in_order=in_order)
+
+    def _alike(self, widths: Sequence[int]) -> bool:
+        """Whether tiles of these widths sum in the order of the widest."""
+        return {chains_of(self.vectors * n) for n in (self.widths[0], *widths)} == {
+            chains_of(self.vectors * self.widths[0])
+        }
 
     def in_parts(self, rows: Whole, floats: Whole, registers: int) -> Tiles:
         """The tiles for a product of one row with so many packed floats: in far memory they are
@@ -151,18 +166,20 @@ class Tiles:
         """The tile functions, widest first."""
         return [definition.name for definition in self.definitions()]
 
-    def _parts(self) -> list[tuple[str, int]]:
-        rests = "rest" if self.open_rows else "tile"
-        return [(rests if i else "tile", width) for i, width in enumerate(self.widths)]
+    def _part(self, width: int) -> tuple[str, tuple[int, ...]]:
+        """The part and the sizes that define the tile of a width."""
+        sizes, widest = (self.lanes, self.vectors, width), self.widths[0]
+        chains = chains_of(self.vectors * widest)
+        if self.in_order and chains_of(self.vectors * width) != chains:
+            return "tail", (*sizes, chains)
+        return ("rest" if self.open_rows and width != widest else "tile"), sizes
 
     def definitions(self) -> list[TileDefinition]:
         """What defines the tile functions; a file holds each once."""
         if self.parts:
             return [TileDefinition("far", self.kind.name, (self.lanes, self.vectors, self.parts))]
-        return [
-            TileDefinition(part, self.kind.name, (self.lanes, self.vectors, width))
-            for part, width in self._parts()
-        ]
+        parts = map(self._part, self.widths)
+        return [TileDefinition(part, self.kind.name, sizes) for part, sizes in parts]
 
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
@@ -194,37 +211,6 @@ def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
     if max(rows) < MANY_TILES * width:
         wanted.append(ceil_div(width, 2))
     return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
-
-
-def _tile_cycles(
-    vectors: int, width: int, window: int, fma: float, kind: TileKind = FLOATS, lines: float = 0.0
-) -> float:
-    """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
-
-    ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
-    ``lines``: of the cache, that weights of one step take where they come from its second level.
-    """
-    multiply, load, issue = kind.step_cycles(vectors, width, fma)
-    slow = max(multiply, load, issue) + (FAR_LINE * lines + FAR_STEP if lines else 0.0)
-    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * vectors * width * fma
-
-
-def row_cycles(
-    rows: tuple[int, ...],
-    vectors: int,
-    width: int,
-    window: int,
-    fma: float,
-    kind: TileKind = FLOATS,
-    lines: float = 0.0,
-) -> float:
-    """Estimated cycles of a row of each of these lengths; see :func:`_tile_cycles`."""
-    cycles = 0.0
-    for row in rows:
-        cycles += row // width * _tile_cycles(vectors, width, window, fma, kind, lines)
-        if row % width:
-            cycles += _tile_cycles(vectors, row % width, window, fma, kind, lines)
-    return cycles
 
 
 class TileSizes(NamedTuple):
@@ -296,11 +282,19 @@ def tile_options(sizes: TileSizes) -> list[Choice]:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Tiles, their estimated cycles, and whether rows of all sizes leave the same rest."""
+    """Tiles, their estimated cycles, whether rows of all sizes leave the same rest, and the cycles
+    where all tiles sum in the order of the widest; None: they may not."""
 
     cycles: float
     tiles: Tiles
     even: bool
+    ordered: float | None
+
+    @property
+    def orderly(self) -> Tiles | None:
+        """The tiles that sum in one order, where that costs next to nothing."""
+        cheap = self.ordered is not None and self.ordered <= ORDERLY * self.cycles
+        return replace(self.tiles, in_order=True) if cheap else None
 
 
 @dataclass(frozen=True)
@@ -375,20 +369,26 @@ class _Sizes:
             if held > machine.registers:
                 break
             tiles = Tiles(lanes, vectors, _cover(self.rows, width), per_group)
-            cycles = row_cycles(self.rows, vectors, width, self.window, fma, self.kind, lines)
+            sizes = (self.rows, vectors, width, self.window, fma, self.kind, lines)
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0
-            yield _Candidate(cycles * (blocks * driven_out * crowded), tiles, even)
+            times, orderly = blocks * driven_out * crowded, lanes > 1 and not open_
+            cycles = row_cycles(*sizes) * times
+            ordered = row_cycles(*sizes, in_order=True) * times if orderly else None
+            yield _Candidate(cycles, tiles, even, ordered)
 
 
 def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
-    """The tiles that were chosen, or those of the fewest cycles."""
+    """The tiles that were chosen, or those of the fewest cycles; where it costs next to nothing,
+    such that sum in one order."""
     best: _Candidate | None = None
     even: _Candidate | None = None  # of those that leave no rest of any size
     for each in candidates:
         tiles = each.tiles
         if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
-            return replace(tiles, blocks_per_group=chosen.at_once or tiles.blocks_per_group)
+            return replace(
+                each.orderly or tiles, blocks_per_group=chosen.at_once or tiles.blocks_per_group
+            )
         if best is None or each.cycles < best.cycles * 0.999:
             best = each
         if each.even and (even is None or each.cycles < even.cycles * 0.999):
@@ -397,7 +397,11 @@ def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachin
         raise ValueError(f"no tile of floats fits into {machine.registers} registers")
     if even is not None and even.cycles <= 1.001 * best.cycles:
         best = even  # less code for the same time
-    return best.tiles
+    others = (e for e in candidates if e.ordered and e.ordered <= ORDERLY * best.cycles)
+    other = min(others, key=lambda each: each.ordered or 0.0, default=None)
+    if best.orderly is None and other is not None:
+        return replace(other.tiles, in_order=True)
+    return best.orderly or best.tiles
 
 
 def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:

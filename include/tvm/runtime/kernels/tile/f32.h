@@ -17,6 +17,10 @@
  * define tvmrt_tile_f32_16x2x14 (V = 16 lanes, OB = 2, WT = 14) and what remains of rows of
  * 14 n + 6 pixels, tvmrt_tile_f32_16x2x6.
  *
+ * A tile of few sums adds up each of them in several parts, in another order than a wide one. Where
+ * that is not wanted, TVMRT_DEFINE_TAIL_F32(16, 2, 3, 1) defines tvmrt_tail_f32_16x2x3x1, whose sums
+ * have one part as those of 16 x 2 x 14.
+ *
  * Packed weights: the output channels are cut into blocks of OB * V (the last one filled up with
  * zeros); a block holds, for every element of the window in the order in which the segments meet
  * the input, OB * V neighbouring channels. Worked example, a 1x2 convolution of 2 input and
@@ -121,10 +125,16 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* clang-format off */
 #define TVMRT_DEFINE_TILE_F32(V, OB, WT)                                                           \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
-                              TVMRT_TILE_F32_UNROLL(OB, WT), TVMRT_TILE_F32_FINISH)
+                              TVMRT_TILE_F32_CHAINS((OB) * (WT)), TVMRT_TILE_F32_UNROLL(OB, WT),   \
+                              TVMRT_TILE_F32_FINISH)
+/* For what wider tiles leave over, summed in the order of those, which have so many chains. */
+#define TVMRT_DEFINE_TAIL_F32(V, OB, WT, CHAINS)                                                   \
+  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tail_f32_##V##x##OB##x##WT##x##CHAINS, tvmrt_f32x##V, V, OB,   \
+                              WT, CHAINS, (CHAINS) > 1 ? (CHAINS) : 2, TVMRT_TILE_F32_FINISH)
 /* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
 #define TVMRT_DEFINE_REST_F32(V, OB, WT)                                                           \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_rest_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
+                              TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                  \
                               TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
 /* What the tiles have in common, in registers: memory that is written might be that of the struct. */
@@ -174,11 +184,11 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
     }                                                                                              \
   }
 
-#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT, UNROLL, FINISH)                          \
+#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT, CHAINS, UNROLL, FINISH)                  \
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
     enum {                                                                                         \
-      kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
+      kChains = CHAINS,                                                                            \
       kUnroll = UNROLL,                                                                            \
       kPointers = ((WT) + 3) / 4,                                                                  \
       kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS,                                           \
@@ -283,8 +293,9 @@ typedef struct tvmrt_tiles_f32 {
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
 #ifndef TVMRT_NO_SHARED_TAIL
-  /*! \brief Pixels at the end of a row that the second and the third width share, one more than the
-   * widest: a pixel alone would wait for the weights; 0 for none. */
+  /*! \brief Pixels at the end of a row that the second and the third width share, more than the
+   * widest: a pixel alone would wait for the weights, and few would be summed in another order; 0 for
+   * none. */
   int32_t last;
 #endif
   /*! \brief What tiles of pairs (tile/bf16.h) ask of those who call them; NULL for nothing. */
@@ -333,11 +344,11 @@ static inline int tvmrt_covers_any_f32(const tvmrt_tiles_f32* tiles) {
   return tiles->width[narrowest] == 1;
 }
 
-/*! \brief Pixels of a row where tasks may cut it by the widest tile: the last one of those that two
- * tiles share does not count, so that they stay together. */
+/*! \brief Pixels of a row where tasks may cut it by the widest tile: what those that two tiles share
+ * have more than the widest does not count, so that they stay together. */
 static inline int64_t tvmrt_pixels_to_cut_f32(const tvmrt_tiles_f32* tiles, int64_t pixels) {
 #ifndef TVMRT_NO_SHARED_TAIL
-  return tiles->last > 0 ? pixels - 1 : pixels;
+  return tiles->last > 0 ? pixels - (tiles->last - tiles->width[0]) : pixels;
 #else
   return (void)tiles, pixels;
 #endif
