@@ -44,7 +44,7 @@ def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarr
         size = np.maximum(np.abs(sums), 1)
         if most is None:
             from_ = np.where(sums > 0, -(-bound // size), from_)
-            to = np.where(sums < 0, -bound // size, to)
+            to = np.where(sums < 0, np.minimum(to, -bound // size), to)
             found &= (sums != 0) | (bound <= 0)
         else:
             to = np.where(sums > 0, np.minimum(to, most // size), to)
