@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from boards import BOARDS, link_image, run_image
-from i8_case import pointer, requantise
-from kernel_build import CHECKED, ROOT, build
+from i8_case import requantise
+from kernel_build import CHECKED, ROOT, build, pointer
 
 from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.window.boards.factors import factors, fixed_factors
@@ -24,7 +24,9 @@ void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, i
 
 
 @pytest.mark.parametrize("fpu", [0, 1])
-@pytest.mark.parametrize("bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0)])
+@pytest.mark.parametrize(
+    "bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0), (127, -128, 127, 1)]
+)
 def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
     """For sums next to all ties of many scales, powers of two among them, and for huge sums."""
     zero, low, high, whole = bounds

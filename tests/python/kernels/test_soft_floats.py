@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from i8_case import pointer
-from kernel_build import build
+from kernel_build import build, pointer
 
 SOURCE = """
 #define TVMRT_SOFT_FLOATS 1

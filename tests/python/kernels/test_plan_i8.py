@@ -1,6 +1,4 @@
-"""Layers of bytes by tiles of matrices as a network has them: images that are copied with their
-padding, windows that are gathered, weights that vectors read; against numpy, to the bit. The
-processor's registers or a model of them."""
+"""Layers of integers: by tiles of matrices or of vectors, and how threads share them."""
 
 from __future__ import annotations
 
@@ -8,24 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from i8_case import (
-    FLAGS,
-    FORMATS,
-    Shape,
-    int8_range,
-    integer_conv,
-    layer,
-    random_bytes,
-    requantise,
-    run_conv,
-    usable_formats,
-)
-from kernel_build import PARALLEL
+from i8_case import Shape, layer
 
 from tvmrt.codegen.window.layer_i8 import ConvI8
 from tvmrt.codegen.window.matrices_i8 import FETCHED_AHEAD, bytes_ahead, looks_ahead, suited
+from tvmrt.codegen.window.tiles_i8 import FORMATS, choose_tile
 
-pytestmark = pytest.mark.skipif("amx" not in usable_formats(), reason="no AVX512_VNNI here")
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 THREE = ((3, 3), (3, 3))
 
@@ -82,25 +68,6 @@ def made(name: str, signed: bool, w: np.ndarray, w_zero: int) -> ConvI8:
     kind = kind if w_zero == 0 or kind not in ("rounded", "pairs") else ""  # sums of windows
     kinds = {kind: True, "rounded": kind in ("rounded", "pairs")}
     return replace(conv, **kinds) if kind else conv
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("signed", [False, True], ids=["u8", "s8"])
-@pytest.mark.parametrize("w_zero", [0, -31], ids=["fit", "shifted"])
-@pytest.mark.parametrize("name", CASES)
-def test_bytes_are_numpys(tmp_path_factory, name, signed, w_zero):
-    shape, rng = CASES[name][1], np.random.default_rng(5)
-    x = random_bytes(rng, signed, (shape.batch, *shape.size, shape.in_c))
-    w = random_bytes(rng, True, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
-    bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
-    sums = integer_conv(x, w, shape, 3, w_zero) + bias
-    scale = (rng.uniform(0.5, 1.5, shape.out_c) * 60 / sums.std()).astype(np.float32)
-    y = np.zeros(sums.shape, np.uint8)
-    conv = made(name, signed, w, w_zero)
-    flags = [*FLAGS["amx"], "-DTASKS=2", *PARALLEL]
-    folder = tmp_path_factory.getbasetemp()
-    run_conv(folder, conv, x, w, w_zero, bias, scale, y, int8_range(9, False), flags=flags)
-    np.testing.assert_array_equal(y, requantise(sums, scale, 9, 0, 255))
 
 
 def test_layers_look_ahead_where_weights_are_many():
@@ -168,3 +135,23 @@ def test_what_takes_the_fewest_cycles_is_chosen(shape, chosen):
         "vectors": not found.fmt.matrices,
     }
     assert [kind for kind, is_so in kinds.items() if is_so] == [chosen] * (chosen != "matrices")
+
+
+@pytest.mark.parametrize("pixels", [256, 729, 1089, 3136])
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_threads_get_alike_parts_of_one_row(pixels, tasks):
+    """As the kernel shares the chunks of a row out: the largest part beside the mean."""
+    one = ConvI8.matmul(FORMATS["vnni512"], pixels, 96, 64).fit(np.ones((64, 96), np.int8))
+    members = one.members(shifted=False, epilogue=False)
+    chunk, chunks = members["chunk"], members["chunks"]
+    assert not members["by_blocks"]
+    ends = [min(pixels, chunks * task // tasks * chunk) for task in range(tasks + 1)]
+    parts = [end - begin for begin, end in zip(ends, ends[1:])]
+    assert sum(parts) == pixels
+    assert max(parts) <= 1.1 * pixels / tasks
+
+
+def test_of_tiles_with_as_many_products_the_one_of_fewer_pixels_is_taken():
+    """Four vectors by 4 pixels take 0.84 of the time of two by 8 in a layer of 64 channels."""
+    assert choose_tile(FORMATS["vnni512"], 4, 8) == (4, 4)
+    assert choose_tile(FORMATS["vnni512"], 2, 8) == (2, 8)

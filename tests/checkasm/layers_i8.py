@@ -1,0 +1,247 @@
+"""Random layers of integers: convolutions and products by the tiles of all formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from layers import Layers, Random, Shape, struct
+from layers_f32 import window_of
+
+from tvmrt.codegen.window import matrices_i8
+from tvmrt.codegen.window.layer_i8 import ConvI8
+from tvmrt.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.codegen.window.quantized_computed import packing_bytes
+from tvmrt.codegen.window.tiles_i8 import FORMATS, SHARED, Format
+
+# fours of weights whose sums with the least or greatest inputs lie next to the limits of 16 bits
+LIMITS = np.array([
+    [-128, -128, 0, 0], [-128, -128, -1, 0], [127, 127, 4, 0], [127, 127, 2, -1],
+    [-127, 0, -127, 0], [0, 127, 0, -128], [-64, -64, -64, -64], [64, 64, 64, 63],
+])  # fmt: skip
+STEP = 73.9  # of bytes that are as likely, the deviation
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """Types, zero points and weights of a layer."""
+
+    x_signed: bool
+    x_zero: int
+    w: np.ndarray  # int8 or uint8 [out_c, in_c / groups, *kernel]
+    w_zero: np.ndarray | int
+    bias: np.ndarray | None
+    scale: np.ndarray
+    extremes: int  # of the inputs, see ck_layer
+
+    @property
+    def zeros(self) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.w_zero, np.int32), (len(self.w),))
+
+    @classmethod
+    def random(cls, random: Random, s: Shape, number: int) -> Quantised:
+        """All kinds of weights in turn: those that fit into int8 less their zero point, some that
+        do not, one that does not, far ones, and the least and greatest alone."""
+        rng, signed = random.rng, random.chance(0.5)
+        w_signed = number % 2 == 0
+        low, w_low = -128 if signed else 0, -128 if w_signed else 0
+        shape = (s.channels[1], s.channels[0] // s.groups, *s.kernel)
+        w = rng.integers(w_low, w_low + 256, shape)
+        zero: np.ndarray | int = 0 if w_signed else 128
+        kind = ("fits", "any", "channel", "outlier", "far", "extremes", "limits")[number % 7]
+        if kind == "any":
+            zero = random.int(w_low, w_low + 255)
+        elif kind == "channel":
+            zero = zero + rng.integers(-3, 4, s.channels[1])
+        elif kind in ("outlier", "far"):  # all but one fit
+            w_low, w_signed = 0, False
+            w = rng.integers(0, 256, shape) // 3 + (0 if kind == "far" else 80)
+            zero = 0 if kind == "far" else random.one(120, 140)
+            w.reshape(-1)[random.int(0, w.size - 1)] = 255 if zero < 128 else 0
+        elif kind == "extremes":
+            w = random.rng.choice([w_low, w_low + 255], shape)
+        elif kind == "limits" and s.channels[0] // s.groups >= 4 and len(w) >= len(LIMITS):
+            w_signed, zero = True, 0
+            w = rng.integers(-95, 96, shape)
+            w[: len(LIMITS), :4] = LIMITS.reshape(len(LIMITS), 4, *[1] * (w.ndim - 2))
+        w = w.astype(np.int8 if w_signed else np.uint8)
+        x_zero = random.one(low, low + 255, 0, random.int(low, low + 255))
+        bias = rng.integers(-5000, 5000, len(w)).astype(np.int32) if random.chance(0.8) else None
+        centred = w.astype(np.int64) - np.asarray(zero).reshape(-1, *[1] * (w.ndim - 1))
+        sums = STEP * np.sqrt((centred.astype(float) ** 2).reshape(len(w), -1).sum(axis=1).mean())
+        extremes = 2 if kind == "limits" else int(random.chance(0.15))
+        wide = random.one(60.0, 60.0, 3.0, 1000.0)  # of which the last saturates
+        scale = (rng.uniform(0.5, 1.5, len(w)) * wide / max(1.0, sums)).astype(np.float32)
+        return cls(signed, x_zero, w, zero, bias, scale, extremes)
+
+
+def ck_range(zero: int, signed: bool, low: int | None = None, high: int | None = None) -> str:
+    """Of a ``ck_range`` or a ``tvmrt_i8_range``."""
+    least = -128 if signed else 0
+    bounds = (least if low is None else low, least + 255 if high is None else high)
+    return f"{{{zero}, {bounds[0]}, {bounds[1]}, {int(signed)}}}"
+
+
+def random_range(random: Random) -> str:
+    """The range of results: all of the type's numbers, or few."""
+    signed = random.chance(0.5)
+    least = -128 if signed else 0
+    zero = random.one(least, least + 255, random.int(least, least + 255))
+    if random.chance(0.3):
+        low = random.int(least, least + 100)
+        return ck_range(zero, signed, low, low + random.int(0, 150))
+    return ck_range(zero, signed)
+
+
+OUTPUTS = {
+    "CK_BYTES": ("NULL", "NULL", "&range", 1),
+    "CK_PLUS": ("NULL", "NULL", "&range", 1),
+    "CK_INT32": ("tvmrt_i8_rows_int32", "NULL", "NULL", 4),
+    "CK_FLOATS": ("tvmrt_i8_rows_float", "t->scales", "NULL", 4),
+    "CK_REQUANTIZE": ("tvmrt_i8_rows_requantize", "&requantize", "NULL", 1),
+}
+BODY = """{layer}
+  static const tvmrt_i8_range range = {range};
+{plus}  const tvmrt_i8_requantize_ctx requantize = {{t->scales, {range}}};
+  const tvmrt_conv_i8_data data = {{t->x, t->w, t->bias, t->scale, t->shift, t->y, {used},
+      {epilogue}, {ctx}, {bytes}, {by}, NULL, t->residual, {added}}};
+  (void)range, (void)requantize;
+  return tvmrt_conv_i8_run(&layer, &data);"""
+
+
+def fitted(
+    layers: Layers, fmt: Format, s: Shape, q: Quantised, plus: str, epilogue: bool
+) -> ConvI8:
+    """The layer as the product has it for these weights, by any of its tiles."""
+    random, target = layers.random, layers.target
+    depthwise = s.groups > 1 and s.groups == s.channels[0] == s.channels[1]
+    widest = None
+    if target.widest is not None and random.chance(0.5) and not depthwise:
+        widest, name = FORMATS[target.widest.int8], fmt.name
+        fmt = FORMATS[SHARED.get(widest.name, {}).get(name, name)]
+        widest = None if fmt is widest else widest
+    elif fmt.matrices and random.chance(0.5) and not depthwise:
+        widest = FORMATS[fmt.by_vectors]
+    layer = ConvI8(fmt, window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero, widest=widest)
+    layer = layer.fit(q.w, q.w_zero, has_extra=widest is None)
+    if fmt.matrices and not layer.depthwise:
+        kinds = [{}]
+        if matrices_i8._can_be_flat(layer):
+            kinds.append({"flat": True})
+        if not epilogue and matrices_i8._can_be_plane(layer):
+            kinds += [{"plane": True}] * 2
+        fits = pack_conv(layer, q.w, q.w_zero).shift is None
+        if fits and widest is not None and matrices_i8._can_be_rounded(layer):
+            kinds.append({"rounded": True})
+        if fits and widest is not None and matrices_i8._can_be_pairs(layer):
+            kinds += [{"rounded": True, "pairs": True}] * 2
+        return replace(layer, **random.one(*kinds), plus=plus)
+    options = layer.options()
+    if random.chance(0.5):
+        layer = layer.by(options[random.int(0, len(options) - 1)])
+    return replace(layer, plus=plus)
+
+
+def add_conv(layers: Layers, number: int, fmt: Format, s: Shape) -> None:
+    random = layers.random
+    q = Quantised.random(random, s, number)
+    output = random.one("CK_BYTES", "CK_BYTES", *OUTPUTS)
+    depthwise = s.groups > 1 and s.groups == s.channels[0] == s.channels[1]
+    output = "CK_BYTES" if output == "CK_PLUS" and depthwise else output
+    added_signed = random.chance(0.5)
+    plus = ("s8" if added_signed else "u8") if output == "CK_PLUS" else ""
+    epilogue = output not in ("CK_BYTES", "CK_PLUS")
+    layer = fitted(layers, fmt, s, q, plus, epilogue)
+    packed = pack_conv(layer, q.w, q.w_zero, q.bias)
+    shifted = packed.shift is not None
+    function, ctx, used, size = OUTPUTS[output]
+    own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
+    fields = {
+        "type": "CK_I8", "output": output, "y": own, "align": 1, "extremes": int(q.extremes),
+        "x": ck_range(q.x_zero, q.x_signed), "has_residual": int(output == "CK_PLUS"),
+    }  # fmt: skip
+    text = ""
+    if output == "CK_PLUS":
+        text = add_plus(random, fields, own, added_signed)
+    body = BODY.format(
+        layer=struct(
+            "tvmrt_conv_i8", "layer", layer.initializer(shifted=shifted, epilogue=epilogue)
+        ),
+        range=own, used=used, epilogue=function, ctx=ctx, bytes=size, plus=text,
+        by="&plus" if text else "NULL", added=s.channels[1],
+    )  # fmt: skip
+    layers.need(["depthwise_i8.h", "tile/requantize.h", *layer.headers], layer.definitions())
+    name = f"{'depthwise' if layer.depthwise else 'conv'}_i8_{layer.fmt.name}"
+    kinds = ("shares", "flat", "plane", "rounded", "pairs", "extra", "plus")
+    words = [kind for kind in kinds if getattr(layer, kind)] + ["shifted"] * shifted
+    scale = pad_channels(layer, q.scale)
+    arrays = [q.w.astype(np.int16), q.zeros, packed.weights, q.bias, packed.bias, q.scale, scale,
+              packed.shift]  # fmt: skip
+    layers.add(" ".join([name, *words]), s, body, fields, arrays)
+
+
+def add_plus(random: Random, fields: dict[str, object], own: str, signed: bool) -> str:
+    """C of what is added to bytes, whose description goes to the fields."""
+    low = -128 if signed else 0
+    zero, factors = random.int(low, low + 255), random.rng.uniform(0.1, 1.9, 2).astype(np.float32)
+    a_zero = int(own.strip("{}").split(",")[0])
+    total = random_range(random)
+    fields |= {"added": ck_range(zero, signed), "sum": total}
+    fields["factors"] = f"{{{factors[0]!r}f, {factors[1]!r}f}}".replace("np.float32(", "").replace(
+        ")f", "f"
+    )
+    numbers = fields["factors"].strip("{}")
+    return (
+        f"  static const tvmrt_add_i8 plus = {{{numbers}, 1.0f, {a_zero}, 0, {zero},"
+        f" {int(signed)}, {total}}};\n"
+    )
+
+
+DYNAMIC = """{layer}
+  static const int32_t zero = {zero};
+  const tvmrt_matmul_i8_b right = {{t->w, {strides}, {signed}, zero, {scratch}}};
+  const tvmrt_conv_i8_data data = {{
+      t->x, NULL, NULL, NULL, NULL, t->y, NULL, tvmrt_i8_rows_int32, NULL, 4, NULL, NULL, NULL, 0}};
+  return tvmrt_matmul_i8_dynamic(&layer, &data, &right, {x_zero});"""
+
+
+def add_product(layers: Layers, number: int, fmt: Format) -> None:
+    """A product whose right factor is packed by the run."""
+    random = layers.random
+    s = Shape((1, 1, random.int(1, 40)), (random.one(random.int(1, 8), random.int(9, 130)),
+                                          random.int(1, 200)))  # fmt: skip
+    q = Quantised.random(random, s, (0, 1)[number % 2])
+    zero = int(q.w_zero)
+    m, (k, n) = s.size[2], s.channels
+    layer = ConvI8.matmul(fmt, m, k, n, x_signed=q.x_signed)
+    stored = q.w.reshape(n, k) if number % 4 < 2 else np.ascontiguousarray(q.w.reshape(n, k).T)
+    body = DYNAMIC.format(
+        layer=struct("tvmrt_conv_i8", "layer", layer.initializer(shifted=True, epilogue=True)),
+        zero=zero, strides=f"1, {k}" if number % 4 < 2 else f"{n}, 1",
+        signed=int(q.w.dtype == np.int8), scratch="{}, {}".format(*packing_bytes(layer)),
+        x_zero=q.x_zero,
+    )  # fmt: skip
+    fields = {"type": "CK_I8", "output": "CK_INT32", "y": "{0, 0, 0, 0}", "align": 1,
+              "x": ck_range(q.x_zero, q.x_signed), "extremes": int(q.extremes)}  # fmt: skip
+    layers.need(["matmul_i8.h", "depthwise_i8.h", *layer.headers], layer.definitions())
+    arrays = [q.w.astype(np.int16), q.zeros, stored, None, None, None, None, None]
+    layers.add(f"matmul_i8_{fmt.name} computed", s, body, fields, arrays)
+
+
+def add_all(layers: Layers, part: float) -> str:
+    """Layers of all integer kernels; the macro that names their format."""
+    target = layers.target
+    fmt = FORMATS[target.int8]
+    for number in range(round(39 * part)):
+        add_conv(layers, number, fmt, layers.random.dense(number))
+    for number in range(round(24 * part)):
+        add_conv(layers, number, fmt, layers.random.depthwise(number))
+    for number in range(round(8 * part)):
+        add_product(layers, number, fmt)
+    if target.int8_tiles:
+        for number in range(round(60 * part)):
+            s = layers.random.matrices(number)
+            add_conv(layers, number, FORMATS[target.int8_tiles], s)
+        for number in range(round(4 * part)):
+            add_product(layers, number, FORMATS[target.int8_tiles])
+    return f"#define TVMRT_I8_FORMAT {fmt.macro}\n"

@@ -1,0 +1,248 @@
+"""Kernels against plain C on random layers: a program for each instruction set, see tests/checkasm.
+
+A failing layer is run again by the command that the failure names; TVMRT_CHECKASM_SEED draws other
+layers and inputs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from boards import BOARDS, link_image, run_image
+
+from tvmrt import processor
+from tvmrt.codegen.target import LEVELS
+from tvmrt.export.toolchain import OPTIMISE
+
+ROOT = Path(__file__).resolve().parents[3]
+CHECKS = ROOT / "tests" / "checkasm"
+SEED = os.environ.get("TVMRT_CHECKASM_SEED", "1")
+HARNESS = ("checkasm", "reference", "check_layers")
+WARNINGS = "-Wall -Wextra -Werror -Wno-unused-function -Wno-array-bounds".split()
+COMMON = ["-D_DEFAULT_SOURCE", f"-I{ROOT / 'include'}", f"-I{CHECKS}"]
+UNDEFINED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
+AMX_MODEL = ["-include", str(Path(__file__).with_name("amx_model.h"))]
+
+# what the words of a processor must have for a level of x86-64, beyond those in front of it
+X86_WORDS = {
+    "v2": "sse4_2", "v3": "avx2 fma", "v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+    "v4vnni": "avx512_vnni", "v4vbmi": "avx512vbmi", "v4bf16": "avx512_bf16", "v4amx": "",
+    "v3vnni": "avx_vnni",
+}  # fmt: skip
+QEMU = {
+    "aarch64-linux": ("aarch64-linux-gnu", "qemu-aarch64 -cpu max"),
+    "armv7-linux": ("arm-linux-gnueabihf", "qemu-arm"),
+    "riscv64-linux": ("riscv64-linux-gnu", "qemu-riscv64 -cpu rv64,v=true,vlen=128,elen=64"),
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """How the checks of an instruction set are built and run; ``part`` of all layers."""
+
+    level: str
+    flags: tuple[str, ...] = OPTIMISE
+    cc: str = "gcc"
+    part: float = 1.0
+    link: tuple[str, ...] = ()
+
+    @property
+    def _target(self):
+        family, _, name = self.level.partition(":")
+        return next((e for e in LEVELS.get(family, ()) if e.name == name), None)
+
+    @property
+    def missing(self) -> str:
+        """What this machine lacks to build and run it; empty for nothing."""
+        family, _, name = self.level.partition(":")
+        tools = [self.cc]
+        if family in QEMU:
+            triple, emulator = QEMU[family]
+            tools = [f"{triple}-gcc", emulator.split()[0]]
+        lacks = [tool for tool in tools if shutil.which(tool) is None]
+        if family == "x86-64":
+            first = [*list(X86_WORDS)[: list(X86_WORDS).index(name)], name]
+            first = ["v2", "v3", "v3vnni"] if name == "v3vnni" else first
+            words = {word for each in first for word in X86_WORDS[each].split()}
+            lacks += sorted(words - set(processor.flags()))
+        return ", ".join(lacks)
+
+    def build(self, folder: Path, harness: Path) -> list[str]:
+        """The command that runs the program, which is built in a folder."""
+        generate(self.level, folder, self.part)
+        family = self.level.partition(":")[0]
+        cc, runner = self.cc, []
+        if family in QEMU:
+            triple, emulator = QEMU[family]
+            cc, runner = f"{triple}-gcc", [*emulator.split(), "-L", f"/usr/{triple}"]
+        target = self._target
+        flags = [*self.flags, *(target.flags if target else ())]
+        if self.level.endswith("amx") and "amx_int8" not in processor.flags():
+            flags += AMX_MODEL
+        objects = build_harness(harness / cc, cc)
+        for source in sorted(folder.glob("layers*.c")):
+            objects.append(source.with_suffix(".o"))
+            call([cc, "-std=c99", *WARNINGS, *COMMON, *flags, "-c", source, "-o", objects[-1]])
+        call([cc, *objects, *self.link, "-lm", "-o", folder / "checkasm"])
+        return [*runner, str(folder / "checkasm"), "--data", str(folder / "layers.bin")]
+
+
+def call(command: list[object]) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-6000:]
+
+
+def generate(level: str, folder: Path, part: float) -> None:
+    call([sys.executable, CHECKS / "generate.py", level, folder, "--seed", SEED, "--part", part])
+
+
+def build_harness(folder: Path, cc: str) -> list[Path]:
+    """The objects that have no kernels, once for each compiler."""
+    objects = [folder / f"{name}.o" for name in HARNESS]
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-ffp-contract=off", "-Wall", "-Wextra"]
+        for name, made in zip(HARNESS, objects):
+            call([cc, *flags, *COMMON, "-Werror", "-c", CHECKS / f"{name}.c", "-o", made])
+    return objects
+
+
+@pytest.fixture(scope="session")
+def harness(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("harness")
+
+
+def check(program: Program, folder: Path, harness: Path) -> None:
+    if program.missing:
+        pytest.skip(f"{program.missing} is not here")
+    command = [*program.build(folder, harness), "--seed", SEED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (
+        f"{shlex.join(command)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
+    )
+    assert re.search(r"^[1-9]\d* checks, 0 failures", done.stdout, re.M), done.stdout
+
+
+QUICK = ("-O1", "-ffp-contract=fast")
+EVERYDAY = {
+    "avx2": Program("x86-64:v3", QUICK, part=0.2),
+    "avx512": Program("x86-64:v4bf16", QUICK, part=0.2),
+    "plain": Program("plain", QUICK, part=0.2),
+    "boards": Program("board:host", (*QUICK, *UNDEFINED), part=0.5, link=("-fsanitize=undefined",)),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory has guards on Linux alone")
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_kernels_of_this_machine_compute_what_plain_c_does(name, tmp_path, harness):
+    check(EVERYDAY[name], tmp_path, harness)
+
+
+SANITISED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+ALL = {
+    **{f"{family}:{level.name}": Program(f"{family}:{level.name}")
+       for family in ("x86-64", *QEMU) for level in LEVELS[family]},
+    "plain": Program("plain", ("-O2",)),
+    "avx2-clang": Program("x86-64:v3", cc="clang", part=0.5),
+    "avx512-clang": Program("x86-64:v4vnni", cc="clang", part=0.5),
+    "sanitised": Program("x86-64:v4vnni", SANITISED, part=0.3, link=SANITISED),
+    "boards": Program("board:host", (*QUICK, *UNDEFINED), part=3, link=("-fsanitize=undefined",)),
+    "boards-without-fpu": Program("board:host-nofpu", ("-O2",), part=2),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory has guards on Linux alone")
+@pytest.mark.parametrize("name", ALL)
+def test_kernels_of_each_instruction_set_compute_what_plain_c_does(name, tmp_path, harness):
+    check(ALL[name], tmp_path, harness)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", BOARDS)
+def test_kernels_of_boards_compute_what_plain_c_does(target, tmp_path):
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    generate(f"board:{target}", tmp_path, 0.75)
+    sources = [*sorted(tmp_path.glob("layers*.c")), *(CHECKS / f"{name}.c" for name in HARNESS)]
+    image = tmp_path / "image.elf"
+    link_image(board, sources, [], image, [ROOT / "include", CHECKS], ["-DCK_BARE"])
+    try:
+        printed = run_image(board, image, tmp_path)
+    except subprocess.CalledProcessError as error:
+        pytest.fail(error.stdout[-4000:])
+    assert re.search(r"^[1-9]\d* checks, 0 failures", printed, re.M), printed
+
+
+# ---- that nothing is left out ----
+
+KERNELS = ROOT / "include" / "tvm" / "runtime" / "kernels"
+# headers without tiles or layers of these kinds, and who checks them
+ELSEWHERE = {
+    "custom.h": "tests/python/custom",
+    "levels.h": "tests/python/levels",
+    "needs.h": "tests/python/levels",
+    "trace.h": "tests/python/runtime",
+    "pack_f32.h": "test_pack_once.py",
+    "pack_i8.h": "test_pack_once.py",
+    "pack_once.h": "test_pack_once.py",
+    "slabs_f32.h": "tests/python/codegen",
+    "slab_factors_f32.h": "tests/python/codegen",
+    "slab_pool_f32.h": "tests/python/codegen",
+    "board/chain.h": "tests/python/firmware",
+    "board/forest.h": "tests/python/ml",
+    "board/float_rows_i8.h": "tests/python/firmware",
+    "board/sum_i8.h": "test_integer_sums.py",
+}
+
+
+def sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The generated files of all programs, and how each is compiled."""
+    levels = [f"{family}:{level.name}" for family in ("x86-64", *QEMU) for level in LEVELS[family]]
+    for level in [*levels, "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
+        made = folder / level.replace(":", "-")
+        generate(level, made, 0.5)
+        for source in sorted(made.glob("layers*.c")):
+            yield source, [level]
+
+
+@pytest.mark.slow
+def test_every_kernel_is_in_some_program(tmp_path):
+    """Macros that define tiles for generated code, and headers, of which none is forgotten."""
+    headers = {path: path.read_text() for path in sorted(KERNELS.rglob("*.h"))}
+    tiles = {p: t for p, t in headers.items() if p.parent.name != "op" and "scalar" not in p.parts}
+    defined = {
+        name for t in tiles.values() for name in re.findall(r"#define (TVMRT_DEFINE_\w+)", t)
+    }
+    text = "\n".join(headers.values())
+    for name in list(defined):  # those that headers use themselves
+        if re.search(rf"(?<!#define ){name}\b", text) and re.search(
+            rf"^\s*(?!#define){name}\(|^#define {name} TVMRT|\s{name}\([^\n]*\\$", text, re.M
+        ):
+            defined.discard(name)
+    generated = "\n".join(path.read_text() for path, _ in sources(tmp_path))
+    assert sorted(name for name in defined if f"{name}(" not in generated) == []
+    assert len(defined) > 12
+    reached = set(re.findall(r"#include <tvm/runtime/kernels/([\w/.]+)>", generated))
+    reached |= set(re.findall(r"kernels/([\w/.]+)>", (CHECKS / "check_rows.h").read_text()))
+    while True:  # and what they include
+        more = {
+            str((KERNELS / name).parent.joinpath(other).resolve().relative_to(KERNELS))
+            for name in reached
+            for other in re.findall(r'#include "([\w/.]+)"', headers[KERNELS / name])
+        }
+        if more <= reached:
+            break
+        reached |= more
+    names = {str(path.relative_to(KERNELS)) for path in tiles}
+    assert sorted(names - reached - set(ELSEWHERE)) == []
