@@ -354,6 +354,12 @@ class Layers:
         return laid_out("\n".join(lines)) + "\n"
 
 
+def spread(full: int, part: float) -> list[int]:
+    """Numbers of layers, evenly of all kinds of which there are ``full`` in turn."""
+    count = round(full * part)
+    return [i * full // count for i in range(count)] if part < 1 else list(range(count))
+
+
 def struct(kind: str, name: str, fields) -> str:
     return f"  static const {kind} {name} = {fields};"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from layers import Layers, Shape, bounds, struct
+from layers import Layers, Shape, bounds, spread, struct
 
 from tvmrt.codegen.c.text import initializer
 from tvmrt.codegen.window import packing_f32 as packing
@@ -38,7 +38,7 @@ def tiles_of(layers: Layers, machine, sizes: packing.TileSizes, alone: bool) -> 
     # tiles of many registers are the rule; every second time it is any one that there is
     chosen = options[random.int(0, len(options) - 1)] if random.chance(0.5) else Choice()
     tiles = packing.choose_tiles(*sizes, chosen=chosen)
-    return replace(tiles, open_rows=not tiles.kind.words and random.chance(0.2))
+    return replace(tiles, open_rows=random.chance(0.35))
 
 
 def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool = False) -> None:
@@ -161,15 +161,21 @@ def add_matmul(layers: Layers, number: int, kind: packing.TileKind) -> None:
     """A product whose right factor is packed, or lies in rows or columns."""
     random, machine = layers.random, layers.target
     order = ("PACKED", "ROWS", "COLUMNS")[number % 3]
-    m = (random.int(1, 4), random.int(5, 30), 14 * random.int(1, 3) + 1)[number // 3 % 3]
+    m = (random.one(1, random.int(1, 4)), random.int(5, 30), 14 * random.int(1, 3) + 1)[
+        number // 3 % 3
+    ]
     n, k = random.int(1, 131), random.one(1, random.int(2, 20), random.int(20, 130))
+    is_far = number % 9 == 0  # read in several places at a time
+    if is_far:
+        m, n, k = 1, random.int(40, 131), random.one(3, 4 * random.int(5, 30) + random.int(1, 3))
     batch = random.one((1, 1), random.pair(1, 3))
     wider = random.one((0, 0, 0), (3, 5, 7))
     one_b = random.chance(0.3)
     depth = (k + 1) // 2 if kind.words else k
     sizes = packing.TileSizes(m, n, depth, replace(machine, widest=None), 0, kind)
     tiles = tiles_of(layers, machine, sizes, True).without_lone_row(m)
-    if order == "PACKED" and random.chance(0.6):
+    if is_far:
+        tiles = packing.choose_tiles(*sizes)
         tiles = tiles.in_parts(m, packing.FAR_MATRIX, machine.registers)
     b = random.normal(*((1, 1) if one_b else batch), k, n)
     stride_b = {"PACKED": 0, "ROWS": n + wider[1], "COLUMNS": k + wider[1]}[order]
@@ -221,15 +227,15 @@ def add_all(layers: Layers, part: float) -> None:
     bf16 = layers.target.bf16 or "bf16_wide"
     kinds.append(KINDS[bf16])
     for kind, some in zip(kinds, (1.0, 0.6)):
-        for number in range(round(39 * part * some)):
+        for number in spread(39, part * some):
             add_conv(layers, number, kind)
         for number in range(round(4 * part * some) + 1):
             add_conv(layers, number, kind, planes=True)
-        for number in range(round(12 * part * some)):
+        for number in spread(12, part * some):
             add_transposed(layers, number, kind)
-        for number in range(round(27 * part * some)):
+        for number in spread(27, part * some):
             add_matmul(layers, number, kind)
-    for number in range(round(24 * part)):
+    for number in spread(24, part):
         add_depthwise(layers, number)
-    for number in range(round(12 * part)):
+    for number in spread(12, part):
         add_winograd(layers, number)

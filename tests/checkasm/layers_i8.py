@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from layers import Layers, Random, Shape, struct
+from layers import Layers, Random, Shape, spread, struct
 from layers_f32 import window_of
 
 from tvmrt.codegen.window import matrices_i8
@@ -232,16 +232,16 @@ def add_all(layers: Layers, part: float) -> str:
     """Layers of all integer kernels; the macro that names their format."""
     target = layers.target
     fmt = FORMATS[target.int8]
-    for number in range(round(39 * part)):
+    for number in spread(39, part):
         add_conv(layers, number, fmt, layers.random.dense(number))
-    for number in range(round(24 * part)):
+    for number in spread(24, part):
         add_conv(layers, number, fmt, layers.random.depthwise(number))
-    for number in range(round(8 * part)):
+    for number in spread(8, part):
         add_product(layers, number, fmt)
     if target.int8_tiles:
-        for number in range(round(60 * part)):
+        for number in spread(60, part):
             s = layers.random.matrices(number)
             add_conv(layers, number, FORMATS[target.int8_tiles], s)
-        for number in range(round(4 * part)):
+        for number in spread(4, part):
             add_product(layers, number, FORMATS[target.int8_tiles])
     return f"#define TVMRT_I8_FORMAT {fmt.macro}\n"

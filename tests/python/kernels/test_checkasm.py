@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ class Program:
     level: str
     flags: tuple[str, ...] = OPTIMISE
     cc: str = "gcc"
-    part: float = 1.0
+    part: float = 0.5
     link: tuple[str, ...] = ()
 
     @property
@@ -101,8 +102,8 @@ def call(command: list[object]) -> None:
     assert done.returncode == 0, done.stderr[-6000:]
 
 
-def generate(level: str, folder: Path, part: float) -> None:
-    call([sys.executable, CHECKS / "generate.py", level, folder, "--seed", SEED, "--part", part])
+def generate(level: str, folder: Path, part: float, seed: str = SEED) -> None:
+    call([sys.executable, CHECKS / "generate.py", level, folder, "--seed", seed, "--part", part])
 
 
 def build_harness(folder: Path, cc: str) -> list[Path]:
@@ -134,9 +135,9 @@ def check(program: Program, folder: Path, harness: Path) -> None:
 
 QUICK = ("-O1", "-ffp-contract=fast")
 EVERYDAY = {
-    "avx2": Program("x86-64:v3", QUICK, part=0.2),
-    "avx512": Program("x86-64:v4bf16", QUICK, part=0.2),
-    "plain": Program("plain", QUICK, part=0.2),
+    "avx2": Program("x86-64:v3", QUICK, part=0.25),
+    "avx512": Program("x86-64:v4bf16", QUICK, part=0.25),
+    "plain": Program("plain", QUICK, part=0.25),
     "boards": Program("board:host", (*QUICK, *UNDEFINED), part=0.5, link=("-fsanitize=undefined",)),
 }
 
@@ -152,8 +153,8 @@ ALL = {
     **{f"{family}:{level.name}": Program(f"{family}:{level.name}")
        for family in ("x86-64", *QEMU) for level in LEVELS[family]},
     "plain": Program("plain", ("-O2",)),
-    "avx2-clang": Program("x86-64:v3", cc="clang", part=0.5),
-    "avx512-clang": Program("x86-64:v4vnni", cc="clang", part=0.5),
+    "avx2-clang": Program("x86-64:v3", cc="clang", part=0.3),
+    "avx512-clang": Program("x86-64:v4vnni", cc="clang", part=0.3),
     "sanitised": Program("x86-64:v4vnni", SANITISED, part=0.3, link=SANITISED),
     "boards": Program("board:host", (*QUICK, *UNDEFINED), part=3, link=("-fsanitize=undefined",)),
     "boards-without-fpu": Program("board:host-nofpu", ("-O2",), part=2),
@@ -206,35 +207,30 @@ ELSEWHERE = {
 }
 
 
-def sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The generated files of all programs, and how each is compiled."""
+def sources(folder: Path) -> Iterator[Path]:
+    """The generated files of all programs."""
     levels = [f"{family}:{level.name}" for family in ("x86-64", *QEMU) for level in LEVELS[family]]
     for level in [*levels, "board:host", "board:cortex-m55", "board:rv32imac_zve32x"]:
         made = folder / level.replace(":", "-")
-        generate(level, made, 0.5)
-        for source in sorted(made.glob("layers*.c")):
-            yield source, [level]
+        generate(level, made, 0.5, seed="1")
+        yield from sorted(made.glob("layers*.c"))
 
 
 @pytest.mark.slow
 def test_every_kernel_is_in_some_program(tmp_path):
-    """Macros that define tiles for generated code, and headers, of which none is forgotten."""
+    """No header of kernels is forgotten, and no macro that only generated code calls."""
     headers = {path: path.read_text() for path in sorted(KERNELS.rglob("*.h"))}
     tiles = {p: t for p, t in headers.items() if p.parent.name != "op" and "scalar" not in p.parts}
-    defined = {
-        name for t in tiles.values() for name in re.findall(r"#define (TVMRT_DEFINE_\w+)", t)
-    }
-    text = "\n".join(headers.values())
-    for name in list(defined):  # those that headers use themselves
-        if re.search(rf"(?<!#define ){name}\b", text) and re.search(
-            rf"^\s*(?!#define){name}\(|^#define {name} TVMRT|\s{name}\([^\n]*\\$", text, re.M
-        ):
-            defined.discard(name)
-    generated = "\n".join(path.read_text() for path, _ in sources(tmp_path))
-    assert sorted(name for name in defined if f"{name}(" not in generated) == []
-    assert len(defined) > 12
+    code = re.sub(r"/\*.*?\*/", "", "\n".join(tiles.values()), flags=re.S)
+    defined = set(re.findall(r"#define (TVMRT_DEFINE_\w+)\(", code))
+    called = Counter(re.findall(r"(?<!#define )\b(TVMRT_DEFINE_\w+)", code))
+    for_others = {name for name in defined if not called[name]}
+    assert len(for_others) > 15
+    generated = "\n".join(path.read_text() for path in sources(tmp_path))
+    assert sorted(name for name in for_others if f"{name}(" not in generated) == []
     reached = set(re.findall(r"#include <tvm/runtime/kernels/([\w/.]+)>", generated))
-    reached |= set(re.findall(r"kernels/([\w/.]+)>", (CHECKS / "check_rows.h").read_text()))
+    for name in ("check_rows.h", "check_functions.h"):
+        reached |= set(re.findall(r"kernels/([\w/.]+)>", (CHECKS / name).read_text()))
     while True:  # and what they include
         more = {
             str((KERNELS / name).parent.joinpath(other).resolve().relative_to(KERNELS))
