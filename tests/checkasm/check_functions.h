@@ -1,5 +1,5 @@
 /* Functions of one float, and elements that are quantised and back. A part of the generated layers.c,
- * behind the headers of its kernels. */
+ * after the headers of its kernels. */
 #ifndef CHECK_FUNCTIONS_H_
 #define CHECK_FUNCTIONS_H_
 
@@ -16,19 +16,27 @@
 
 /* ---- functions of a float: their errors in units in the last place ---- */
 
-#define CK_FUNCTIONS(F)                                                                           \
-  F(exp, exp(v), 110.0, 2.0, 0.0)                                                                 \
-  F(log, log(v), 3e38, 2.0, 0.0)                                                                  \
-  F(expm1, expm1(v), 110.0, 4.0, 0.0) F(log1p, log1p(v), 3e38, 4.0, 0.0)                          \
-      F(tanh, tanh(v), 30.0, 4.0, 0.0) F(sigmoid, ck_sigmoid(v), 110.0, 4.0, 1.2e-38)             \
-          F(silu, v* ck_sigmoid(v), 3e38, 4.0, 1.5e-36) F(erf, erf(v), 10.0, 2.0, 0.0)            \
-              F(softplus, ck_softplus(v), 110.0, 4.0, 1.2e-38) F(sin, sin(v), 3.4e38, 2.0, 0.0)   \
-                  F(cos, cos(v), 3.4e38, 2.0, 0.0) F(tan, tan(v), 3.4e38, 4.0, 0.0)               \
-                      F(near_sin, sin(v), 1048576.0, 2.0, 0.0)                                    \
-                          F(near_cos, cos(v), 1048576.0, 2.0, 0.0)                                \
-                              F(near_tan, tan(v), 1048576.0, 4.0, 0.0) F(                         \
-                                  floor, floor(v), 1e8, 0.0, 0.0) F(ceil, ceil(v), 1e8, 0.0, 0.0) \
-                                  F(sign, isnan(v) ? v : (v > 0) - (v < 0), 10.0, 0.0, 0.0)
+/* clang-format off */
+#define CK_FUNCTIONS(F)                              \
+  F(exp, exp(v), 110.0, 2.0, 0.0)                    \
+  F(log, log(v), 3e38, 2.0, 0.0)                     \
+  F(expm1, expm1(v), 110.0, 4.0, 0.0)                \
+  F(log1p, log1p(v), 3e38, 4.0, 0.0)                 \
+  F(tanh, tanh(v), 30.0, 4.0, 0.0)                   \
+  F(sigmoid, ck_sigmoid(v), 110.0, 4.0, 1.2e-38)     \
+  F(silu, v * ck_sigmoid(v), 3e38, 4.0, 1.5e-36)     \
+  F(erf, erf(v), 10.0, 2.0, 0.0)                     \
+  F(softplus, ck_softplus(v), 110.0, 4.0, 1.2e-38)   \
+  F(sin, sin(v), 3.4e38, 2.0, 0.0)                   \
+  F(cos, cos(v), 3.4e38, 2.0, 0.0)                   \
+  F(tan, tan(v), 3.4e38, 4.0, 0.0)                   \
+  F(near_sin, sin(v), 1048576.0, 2.0, 0.0)           \
+  F(near_cos, cos(v), 1048576.0, 2.0, 0.0)           \
+  F(near_tan, tan(v), 1048576.0, 4.0, 0.0)           \
+  F(floor, floor(v), 1e8, 0.0, 0.0)                  \
+  F(ceil, ceil(v), 1e8, 0.0, 0.0)                    \
+  F(sign, isnan(v) ? v : (v > 0) - (v < 0), 10.0, 0.0, 0.0)
+/* clang-format on */
 
 static double ck_sigmoid(double v) { return v < 0 ? exp(v) / (1 + exp(v)) : 1 / (1 + exp(-v)); }
 static double ck_softplus(double v) { return (v > 0 ? v : 0) + log1p(exp(-fabs(v))); }

@@ -206,7 +206,7 @@ static int compare(const layer_case* c, const ck_buffer* y, const char* how) {
     for (size_t i = (first + (size_t)s->out_c) * size;
          p + 1 < pixels && i < (first + (size_t)s->y_stride) * size; i++) {
       if (y->data[i] == 0xFF) continue;
-      ck_fail("%s: an element behind pixel %d was written", how, p);
+      ck_fail("%s: an element after pixel %d was written", how, p);
       return 0;
     }
   }

@@ -1,5 +1,5 @@
 /* Kernels without weights: pooling, elementwise operators of bytes, softmax, normalisations. A part of
- * the generated layers.c, behind the headers of its kernels. */
+ * the generated layers.c, after the headers of its kernels. */
 #ifndef CHECK_ROWS_H_
 #define CHECK_ROWS_H_
 

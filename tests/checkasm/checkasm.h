@@ -18,7 +18,7 @@ typedef struct ck_buffer {
   uint8_t* data;
   size_t bytes;
   uint8_t* begin; /* of the guard in front */
-  uint8_t* end;   /* of that behind */
+  uint8_t* end;   /* of the guard after the bytes */
   void* mapped;
   size_t mapped_bytes;
 } ck_buffer;

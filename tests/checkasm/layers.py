@@ -55,7 +55,7 @@ class Shape:
         return ends and min(self.out) > 0 and macs / self.groups < 3e6
 
     def initializer(self) -> str:
-        """Of a ``ck_shape``."""
+        """Initialiser of a ``ck_shape``."""
         fields = {
             "batch": self.batch, "in": self.size, "out": self.out, "kernel": self.kernel,
             "stride": self.stride, "dilation": self.dilation,
@@ -265,7 +265,7 @@ class Random:
             if shape.fits:
                 return shape
 
-    def squares(self) -> Shape:
+    def winograd(self) -> Shape:
         """3x3 of stride 1."""
         while True:
             shape = self.square(3, batch=self.one(1, 1, 3))

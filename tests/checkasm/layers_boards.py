@@ -45,7 +45,7 @@ def lend(scratch: int, call: str) -> str:
 
 
 def macros(target: Target) -> list[str]:
-    """What the product defines in front of a board's kernels of integers."""
+    """Macros that the product defines in front of a board's kernels of integers."""
     function = SimpleNamespace(includes=["board/conv_i8.h"], macros={}, definitions=[], text="")
     text = operator_file([], [function], target)  # type: ignore[list-item]
     return [line for line in text.splitlines() if line.startswith("#define TVMRT_")]

@@ -98,7 +98,7 @@ def add_tiled(
 
 
 def finish(layers: Layers, s: Shape) -> tuple[np.ndarray | None, dict[str, object]]:
-    """What follows the sums of a layer: its bias, and members of the ``ck_layer``."""
+    """Bias of a layer, and the members of its ``ck_layer`` for what follows the sums."""
     random = layers.random
     bias = random.normal(s.channels[1]) if random.chance(0.8) else None
     fields = {
@@ -136,8 +136,8 @@ def add_depthwise(layers: Layers, number: int) -> None:
 
 def add_winograd(layers: Layers, number: int) -> None:
     random = layers.random
-    s, size = random.squares(), (2, 4)[number % 2]
-    if number % 6 == 5:  # more squares than scratch has places for
+    s, size = random.winograd(), (2, 4)[number % 2]
+    if number % 6 == 5:  # more tiles than scratch has places for
         s = Shape((1, 33, 21), (120, 40), (1, 3, 3), pads=((0, 0), (1, 1), (1, 1)))
     layer = WinogradLayer.of(window_of(s), size, s.channels, layers.target)
     w = random.normal(s.channels[1], s.channels[0], 1, 3, 3)

@@ -76,7 +76,7 @@ class Quantised:
 
 
 def ck_range(zero: int, signed: bool, low: int | None = None, high: int | None = None) -> str:
-    """Of a ``ck_range`` or a ``tvmrt_i8_range``."""
+    """Initialiser of a ``ck_range`` or a ``tvmrt_i8_range``."""
     least = -128 if signed else 0
     bounds = (least if low is None else low, least + 255 if high is None else high)
     return f"{{{zero}, {bounds[0]}, {bounds[1]}, {int(signed)}}}"

@@ -21,7 +21,7 @@ import pytest
 from boards import BOARDS, link_image, run_image
 
 from tvmrt import processor
-from tvmrt.codegen.target import LEVELS
+from tvmrt.codegen.target import LEVELS, Target, own_family
 from tvmrt.export.toolchain import OPTIMISE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,36 +57,39 @@ class Program:
     link: tuple[str, ...] = ()
 
     @property
-    def _target(self):
+    def target(self) -> Target | None:
+        """The level; None for plain C and boards."""
         family, _, name = self.level.partition(":")
-        return next((e for e in LEVELS.get(family, ()) if e.name == name), None)
+        return next((each for each in LEVELS.get(family, ()) if each.name == name), None)
+
+    @property
+    def tools(self) -> tuple[str, list[str]]:
+        """The compiler, and the command of an emulator where one is needed."""
+        family, _, name = self.level.partition(":")
+        is_own = family == own_family() and name == LEVELS[family][0].name
+        if family not in QEMU or is_own:
+            return self.cc, []
+        triple, emulator = QEMU[family]
+        return f"{triple}-gcc", [*emulator.split(), "-L", f"/usr/{triple}"]
 
     @property
     def missing(self) -> str:
-        """What this machine lacks to build and run it; empty for nothing."""
+        """Tools and instructions that this machine lacks, in words; empty for none."""
         family, _, name = self.level.partition(":")
-        tools = [self.cc]
-        if family in QEMU:
-            triple, emulator = QEMU[family]
-            tools = [f"{triple}-gcc", emulator.split()[0]]
-        lacks = [tool for tool in tools if shutil.which(tool) is None]
+        compiler, emulator = self.tools
+        lacks = [tool for tool in (compiler, *emulator[:1]) if shutil.which(tool) is None]
         if family == "x86-64":
-            first = [*list(X86_WORDS)[: list(X86_WORDS).index(name)], name]
-            first = ["v2", "v3", "v3vnni"] if name == "v3vnni" else first
-            words = {word for each in first for word in X86_WORDS[each].split()}
+            below = [*list(X86_WORDS)[: list(X86_WORDS).index(name)], name]
+            below = ["v2", "v3", "v3vnni"] if name == "v3vnni" else below
+            words = {word for each in below for word in X86_WORDS[each].split()}
             lacks += sorted(words - set(processor.flags()))
         return ", ".join(lacks)
 
     def build(self, folder: Path, harness: Path) -> list[str]:
         """The command that runs the program, which is built in a folder."""
         generate(self.level, folder, self.part)
-        family = self.level.partition(":")[0]
-        cc, runner = self.cc, []
-        if family in QEMU:
-            triple, emulator = QEMU[family]
-            cc, runner = f"{triple}-gcc", [*emulator.split(), "-L", f"/usr/{triple}"]
-        target = self._target
-        flags = [*self.flags, *(target.flags if target else ())]
+        cc, runner = self.tools
+        flags = [*self.flags, *(self.target.flags if self.target else ())]
         if self.level.endswith("amx") and "amx_int8" not in processor.flags():
             flags += AMX_MODEL
         objects = build_harness(harness / cc, cc)
@@ -135,6 +138,7 @@ def check(program: Program, folder: Path, harness: Path) -> None:
 
 QUICK = ("-O1", "-ffp-contract=fast")
 EVERYDAY = {
+    **({"neon": Program("aarch64-linux:neon", QUICK)} if processor.machine() == "aarch64" else {}),
     "avx2": Program("x86-64:v3", QUICK, part=0.25),
     "avx512": Program("x86-64:v4bf16", QUICK, part=0.25),
     "plain": Program("plain", QUICK, part=0.25),
