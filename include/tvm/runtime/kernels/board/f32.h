@@ -182,7 +182,8 @@ TVMRT_NOINLINE void tvmrt_micro_finish_f32(const tvmrt_micro_conv_f32* c,
   if (channels % 4 == 0) {
     for (int32_t i = 0; i < channels; i += 4) {
       float32x4_t v = vldrwq_f32(sums + i);
-      v = vpselq_f32(vdupq_n_f32(c->lo), v, vcmpltq_n_f32(v, c->lo));
+      /* not vcmpltq, which is true of NaN */
+      v = vpselq_f32(vdupq_n_f32(c->lo), v, vcmpgtq_f32(vdupq_n_f32(c->lo), v));
       vstrwq_f32(y + i, vpselq_f32(vdupq_n_f32(c->hi), v, vcmpgtq_n_f32(v, c->hi)));
     }
   } else
