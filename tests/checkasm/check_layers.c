@@ -40,6 +40,16 @@ static size_t element(const ck_layer* l) {
   return is_float(l) || l->output == CK_INT32 || l->output == CK_FLOATS ? 4 : 1;
 }
 
+/* Of what the address of a tensor is a multiple: a board's arena has 16, hosts need no more than an
+ * element, so that a page ends right after it. */
+static size_t alignment(size_t size) {
+#ifdef CK_BARE
+  return size > 16 ? size : 16;
+#else
+  return size;
+#endif
+}
+
 /* Places of element c of pixel p. */
 static size_t place(const ck_shape* s, int p, int c) {
   if (s->planes) return (size_t)c * (size_t)ck_pixels_in(s) + (size_t)p;
@@ -91,7 +101,7 @@ static double* fill_input(layer_case* c) {
   const size_t elements = pixels ? place(s, pixels - 1, s->in_c - 1) + 1 : 0;
   double* x = (double*)malloc(sizeof(double) * (size_t)(pixels * s->in_c + 1));
   const int nan_at = l->has_nan ? ck_between(0, pixels * s->in_c - 1) : -1;
-  c->x = ck_new(elements * size, (size_t)l->align);
+  c->x = ck_new(elements * size, alignment(size));
   for (int p = 0; p < pixels; p++) {
     for (int i = 0; i < s->in_c; i++) {
       double* to = &x[p * s->in_c + i];
@@ -244,7 +254,7 @@ static int run_on(layer_case* c, int tasks, ck_buffer* first) {
   const int pixels = ck_pixels_out(s);
   const size_t elements =
       pixels ? (size_t)(pixels - 1) * (size_t)s->y_stride + (size_t)s->out_c : 0;
-  ck_buffer y = ck_new(elements * element(l), l->align > 4 ? (size_t)l->align : element(l));
+  ck_buffer y = ck_new(elements * element(l), alignment(element(l)));
   ck_tensors t = tensors(c);
   char how[32] = "on 1 task";
   how[3] = (char)('0' + tasks);

@@ -137,7 +137,6 @@ typedef struct ck_layer {
                    sums the largest or the smallest */
   int in_place; /* whether the result may lie where the input lies, as is checked, too */
   int scratch;  /* bytes that are lent to layers of boards */
-  int align;    /* of inputs */
 } ck_layer;
 
 /* Reads the layer's arrays, runs it on 1, 2, 3 and 5 tasks and compares the results. */

@@ -318,7 +318,7 @@ class Layers:
         order of ``check_layers.c``."""
         run = f"run_{len(self.functions)}"
         self.functions.append(f"static int {run}(const ck_tensors* t) {{\n{body}\n}}")
-        usual = {"scratch": -1, "align": 4, "loss": "1.0f", "low": "-INFINITY", "high": "INFINITY"}
+        usual = {"scratch": -1, "loss": "1.0f", "low": "-INFINITY", "high": "INFINITY"}
         members = {"name": f'"{name} {shape}"', "run": run, **usual, **fields}
         members["shape"] = shape.initializer()
         self.entries.append(initializer(members))

@@ -157,7 +157,7 @@ def add_conv(layers: Layers, number: int, fmt: Format, s: Shape) -> None:
     function, ctx, used, size = OUTPUTS[output]
     own = random_range(random) if output != "CK_PLUS" else ck_range(random.int(0, 100), False)
     fields = {
-        "type": "CK_I8", "output": output, "y": own, "align": 1, "extremes": int(q.extremes),
+        "type": "CK_I8", "output": output, "y": own, "extremes": int(q.extremes),
         "x": ck_range(q.x_zero, q.x_signed), "has_residual": int(output == "CK_PLUS"),
     }  # fmt: skip
     text = ""
@@ -221,7 +221,7 @@ def add_product(layers: Layers, number: int, fmt: Format) -> None:
         signed=int(q.w.dtype == np.int8), scratch="{}, {}".format(*packing_bytes(layer)),
         x_zero=q.x_zero,
     )  # fmt: skip
-    fields = {"type": "CK_I8", "output": "CK_INT32", "y": "{0, 0, 0, 0}", "align": 1,
+    fields = {"type": "CK_I8", "output": "CK_INT32", "y": "{0, 0, 0, 0}",
               "x": ck_range(q.x_zero, q.x_signed), "extremes": int(q.extremes)}  # fmt: skip
     layers.need(["matmul_i8.h", "depthwise_i8.h", *layer.headers], layer.definitions())
     arrays = [q.w.astype(np.int16), q.zeros, stored, None, None, None, None, None]
