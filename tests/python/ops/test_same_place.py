@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from nn_case import Case, build_model, case
+from test_same_bits import check as same_bits
 
 import tvmrt
 from tvmrt import processor
@@ -179,3 +180,22 @@ def test_equal_inputs_give_equal_bits(draws, kind, tmp_path):
     wide = kind == "v4" or (kind == "native" and NEEDS["v4"] <= processor.flags())
     # by 32 registers all products are alike, by 16 all but one of eight
     check(cases, tmp_path, 0.04 if wide else 0.2, **TARGETS[kind])
+
+
+@pytest.mark.slow
+def test_rows_that_two_tiles_share_stay_together_on_any_threads(tmp_path):
+    """Tasks cut rows by the widest tile; the last ones are longer."""
+    draw, counts = Draw(3), (13, 21, 25, 26, 27, 31, 32, 33, 38, 39, 57)
+    cases = [
+        case(f"{n}", "MatMul", [draw.alike((n, 512), (0,)), draw.floats(512, 512)], (1,))
+        for n in counts
+    ]
+    model, feeds = build_model(cases, OPSET)
+    library = tvmrt.compile(model, target="host")
+    assert any(".last = " in text for text in library.sources.files.values())
+    same_bits(model, feeds, tmp_path, "host")
+    check([(each, (0,)) for each in cases], tmp_path, 0.2, target="host")
+    found, _ = build([(each, (0,)) for each in cases], tmp_path, target="host")
+    for each, array in zip(cases, found):
+        right = each.inputs[0].astype(np.float64) @ each.inputs[1]
+        np.testing.assert_allclose(array, right, rtol=1e-4, atol=1e-3)
