@@ -53,7 +53,7 @@ static inline void tvmrt_matmul_bf16_pack(const tvmrt_matmul_f32_layer* layer, c
   }
   /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
   for (int k = 0; k < layer->k; k += kAtOnce) {
-    const int some = layer->k - k < kAtOnce ? layer->k - k : kAtOnce;
+    const int some = layer->k - k < kAtOnce ? (int)layer->k - k : (int)kAtOnce;
     int32_t* to = panel + (int64_t)(k / 2) * block;
     for (int i = 0; i < count; i++) {
       tvmrt_bf16_round(pairs, b + (int64_t)(c + i) * layer->b_stride + k, some);

@@ -202,7 +202,7 @@ static inline void tvmrt_slabs_f32_begin(const tvmrt_slab_chain_f32* s, int64_t 
    first one reads other channels than its own. */
 static inline int tvmrt_slabs_f32_block(const tvmrt_slab_chain_f32* s) {
   const tvmrt_slab_layer_f32* l = s->layers;
-  const int block = l->tiles ? l->tiles->block : TVMRT_DEPTHWISE_UNIT;
+  const int block = l->tiles ? (int)l->tiles->block : (int)TVMRT_DEPTHWISE_UNIT;
   int unit = block;
   if (l->layer->groups != 1) return 0;
   for (int k = 1; k < s->count; k++) {

@@ -372,7 +372,8 @@ class _Sizes:
             sizes = (self.rows, vectors, width, self.window, fma, self.kind, lines)
             even = open_ and _rests_known(self.lengths, width)
             crowded = FULL_REGISTERS if held == machine.registers else 1.0
-            times, orderly = blocks * driven_out * crowded, lanes > 1 and not open_
+            times = blocks * driven_out * crowded
+            orderly = self.kind is FLOATS and lanes > 1 and not open_
             cycles = row_cycles(*sizes) * times
             ordered = row_cycles(*sizes, in_order=True) * times if orderly else None
             yield _Candidate(cycles, tiles, even, ordered)

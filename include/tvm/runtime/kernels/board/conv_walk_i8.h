@@ -30,7 +30,7 @@
  *
  * Without a tile before it, it is that of board/conv_i8.h, which any processor has.
  */
-#ifndef TVMRT_MICRO_UNIT /* no tile */
+#ifndef TVMRT_MICRO_UNIT
 #include "conv_i8.h"
 #elif !defined(TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_

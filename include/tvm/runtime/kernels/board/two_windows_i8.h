@@ -13,7 +13,7 @@
  * Without a tile before it, it is that of board/conv_i8.h, which any processor has and which includes
  * this file where it copies two windows.
  */
-#ifndef TVMRT_MICRO_UNIT /* no tile */
+#ifndef TVMRT_MICRO_UNIT
 #include "conv_i8.h"
 #elif !defined(TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_)
 #define TVM_RUNTIME_KERNELS_BOARD_TWO_WINDOWS_I8_H_
