@@ -31,14 +31,15 @@ void tvmrt__buf_free(tvmrt_buf* buf);
 
 /* State of one thread; freed when the thread ends. */
 typedef struct tvmrt_thread {
-  tvmrt_buf error;                         /* text of the last error */
-  void* py_error;                          /* the front end's exception object */
-  tvmrt_buf ret_text;                      /* text or bytes that the last call returned */
-  TVMByteArray ret_bytes;                  /* view of ret_text for kTVMBytes */
-  tvmrt_buf names;                         /* TVMFuncListGlobalNames: texts, then pointers */
-  uint64_t num_fallbacks;                  /* calls in which the CPU took a device's place, */
-  tvmrt_buf fallback;                      /* and why it did so last */
-  struct tvmrt_region_request* request;    /* of the step that this thread runs; NULL: none */
+  tvmrt_buf error;                      /* text of the last error */
+  void* py_error;                       /* the front end's exception object */
+  tvmrt_buf ret_text;                   /* text or bytes that the last call returned */
+  TVMByteArray ret_bytes;               /* view of ret_text for kTVMBytes */
+  tvmrt_buf names;                      /* TVMFuncListGlobalNames: texts, then pointers */
+  uint64_t num_fallbacks;               /* calls in which the CPU took a device's place, */
+  tvmrt_buf fallback;                   /* and why it did so last */
+  struct tvmrt_region_request* request; /* of the step that this thread runs; NULL: none */
+  tvmrt_buf* registered; /* a line for each device that a plug-in registers now; NULL: none does */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread */
   /* Gives the blocks back when the thread ends; set by who makes the first of them. */
   void (*free_workspace)(struct tvmrt_thread* self);

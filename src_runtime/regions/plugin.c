@@ -15,6 +15,8 @@ typedef struct plugin {
   void* handle;
   tvmrt_file_id file;
   atomic_bool is_entered; /* its registering function succeeded */
+  char* path;             /* from which it was loaded first */
+  tvmrt_buf devices;      /* that it has registered, a line each; under the lock */
   struct plugin* next;
 } plugin;
 
@@ -65,8 +67,8 @@ static int check_abi(void* handle, const char* path) {
   return 0;
 }
 
-/* What it says of its failure is told on, behind its path. */
-static int enter_plugin(void* handle, const char* path) {
+/* The registering function's error text gets the path in front. */
+static int call_register(void* handle, const char* path) {
   int (*enter)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_register", &enter);
   if (enter == NULL) {
@@ -80,14 +82,42 @@ static int enter_plugin(void* handle, const char* path) {
   return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
 }
 
+/* Register, without the lock: what registers calls the registry, which may look for plug-ins. The
+ * names of the devices are kept. A plug-in may load another one meanwhile. */
+static int enter_plugin(plugin* p, const char* path) {
+  tvmrt_thread* thread = tvmrt__thread();
+  tvmrt_buf names = {NULL, 0, 0};
+  tvmrt_buf* outer;
+  int rc;
+  if (thread == NULL) return -1;
+  outer = thread->registered;
+  thread->registered = &names;
+  rc = call_register(p->handle, path);
+  thread->registered = outer;
+  if (rc == 0) {
+    tvmrt_buf old;
+    tvmrt__lock(&loaded_lock);
+    old = p->devices;
+    p->devices = names;
+    names = old;
+    tvmrt__unlock(&loaded_lock);
+    p->is_entered = true;
+  }
+  tvmrt__buf_free(&names);
+  return rc;
+}
+
 /* Takes the handle over, also on failure. */
 static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
   plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
+  char* copy = p == NULL ? NULL : tvmrt__strdup(path);
   *out = p;
-  if (p == NULL) {
+  if (copy == NULL) {
+    free(p);
     tvmrt__library_unload(handle);
     return -1;
   }
+  p->path = copy;
   p->handle = handle;
   p->file = *file;
   tvmrt__lock(&loaded_lock);
@@ -97,8 +127,41 @@ static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugi
   return 0;
 }
 
-/* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
-static int load_plugin(const char* path, bool anew) {
+/* Whether one of the lines is this name. */
+static bool has_line(const char* lines, const char* name) {
+  const size_t size = strlen(name);
+  while (lines != NULL && *lines != '\0') {
+    if (strncmp(lines, name, size) == 0 && lines[size] == '\n') return true;
+    lines = strchr(lines, '\n');
+    if (lines != NULL) ++lines;
+  }
+  return false;
+}
+
+/* Whether the plug-in has registered devices, and none of them is registered now. The lock of the
+ * list is not held while the registry is asked, whose lock is taken before this one. */
+static int lost_its_devices(plugin* p, bool* out) {
+  char* names;
+  char* at;
+  *out = false;
+  tvmrt__lock(&loaded_lock);
+  names = tvmrt__strdup(p->devices.data == NULL ? "" : p->devices.data);
+  tvmrt__unlock(&loaded_lock);
+  if (names == NULL) return -1;
+  *out = *names != '\0';
+  for (at = names; *at != '\0';) {
+    char* end = strchr(at, '\n');
+    *end = '\0';
+    if (tvmrt__device_is_registered(at)) *out = false;
+    at = end + 1;
+  }
+  free(names);
+  return 0;
+}
+
+/* A plug-in that is loaded already registers again where its devices were unregistered. `again`: in
+ * any case. */
+static int load_plugin(const char* path, bool again) {
   /* a symbol that it lacks is an error here, and not the end of the process in the middle of a run */
   const tvmrt_opening how = {path, TVMRT_LOAD_WHOLE, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
@@ -112,18 +175,28 @@ static int load_plugin(const char* path, bool anew) {
   } else {
     TVMRT_RETURN_IF_ERROR(keep(handle, &file, path, &p));
   }
-  if (p->is_entered && !anew) return 0;
-  /* without the lock, since what registers calls the registry, which may look for plug-ins */
-  TVMRT_RETURN_IF_ERROR(enter_plugin(p->handle, path));
-  p->is_entered = true;
-  return 0;
+  if (p->is_entered && !again) {
+    bool lost;
+    TVMRT_RETURN_IF_ERROR(lost_its_devices(p, &lost));
+    if (!lost) return 0;
+  }
+  return enter_plugin(p, path);
 }
 
-/* Once is enough: a plug-in that has registered is not asked again, so that two libraries may
- * both load it. */
+/* A plug-in whose device is registered is not asked again, so that two libraries may both load it. */
 int tvmrt_device_load_plugin(const char* path) {
   if (path == NULL) return tvmrt__fail_value("tvmrt_device_load_plugin: the path is NULL.");
   return load_plugin(path, false);
+}
+
+/* Of several plug-ins that registered the name, the last that was loaded. */
+int tvmrt__plugin_enter_again(const char* name) {
+  plugin* p;
+  tvmrt__lock(&loaded_lock);
+  p = loaded;
+  while (p != NULL && !has_line(p->devices.data, name)) p = p->next;
+  tvmrt__unlock(&loaded_lock);
+  return p == NULL ? 0 : enter_plugin(p, p->path);
 }
 
 /* The folder of this library, with its '/'; nothing where the library is part of the program. */

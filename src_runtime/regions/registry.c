@@ -202,6 +202,13 @@ static void copy_device(entry* e, const tvmrt_device* device) {
   if (d->optimizer != NULL) d->optimizer = &e->optimizer;
 }
 
+/* A plug-in that registers on this thread keeps the name, to be found by it later. */
+static int note_registered(const char* name) {
+  const tvmrt_thread* thread = tvmrt__thread();
+  if (thread == NULL || thread->registered == NULL) return 0;
+  return tvmrt__buf_printf(thread->registered, "%s\n", name);
+}
+
 /* With the lock, which the device's init() may take again. */
 static int add_device(const tvmrt_device* device) {
   entry* e;
@@ -220,7 +227,8 @@ static int add_device(const tvmrt_device* device) {
     free_entry(e);
     return rc;
   }
-  rc = tvmrt__device_enter_functions(device->name);
+  rc = note_registered(device->name);
+  if (rc == 0) rc = tvmrt__device_enter_functions(device->name);
   if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
   if (rc == 0) {
     append_entry(e);
@@ -308,6 +316,7 @@ static int find_or_load(const char* name, entry** out) {
   *out = find_entry(name);
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
+  if (!found) TVMRT_RETURN_IF_ERROR(tvmrt__plugin_enter_again(name));
   return find_or_add_scripted(name, out);
 }
 
@@ -327,6 +336,14 @@ static int find_or_ask(const char* name, entry** out) {
   rc = ask_front_end(name);
   lock_registry();
   return rc == 0 ? find_or_add_scripted(name, out) : rc;
+}
+
+bool tvmrt__device_is_registered(const char* name) {
+  bool found;
+  lock_registry();
+  found = find_entry(name) != NULL;
+  unlock_registry();
+  return found;
 }
 
 /* Borrowed, and not held: it may be unregistered by whoever has the right to. */

@@ -42,6 +42,10 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
 
 /* Load the plug-in of a device from the usual folders; *out_found says whether there was one. */
 int tvmrt__plugin_find(const char* name, bool* out_found);
+/* Let the plug-in that was loaded by its path, and registered a device of this name, do so again;
+ * 0 as well where there is none. */
+int tvmrt__plugin_enter_again(const char* name);
+bool tvmrt__device_is_registered(const char* name);
 /* Names of the devices whose plug-ins lie in these folders, each with a '\n'. */
 int tvmrt__plugin_names(tvmrt_buf* out);
 /* "<folder>:<folder>": where plug-ins are looked for. */

@@ -301,7 +301,8 @@ TVM_DLL int tvmrt_device_register(const tvmrt_device* device);
 
 /*!
  * \brief Remove a device; calls its release_device.
- * A device that is part of the runtime, or that has a plug-in, starts anew when it is needed again.
+ * A device that is part of the runtime, or that has a plug-in, starts again when it is needed again:
+ * when it is found by its name, or its plug-in is loaded by its path.
  * Errors:  -1: there is no such device, or libraries that are loaded use it.
  * Threads: thread-safe.
  */
@@ -312,7 +313,8 @@ TVM_DLL int tvmrt_device_unregister(const char* name);
  *
  * Looks among the registered ones and those that are part of the runtime; then for a plug-in
  * `libtvmrt_device_<name>.so` in the folders of the environment variable TVMRT_DEVICE_PATH
- * (separated by ':'), in `devices/` beside the runtime library, and beside it; then for packed
+ * (separated by ':'), in `devices/` beside the runtime library, and beside it; then among the
+ * plug-ins that were loaded by their path and whose device was unregistered; then for packed
  * functions `device.<name>.run`, which a front end registered.
  *
  * \param out_device [out] Borrowed until it is unregistered; NULL, with result 0, if there is none.
@@ -331,9 +333,9 @@ TVM_DLL int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out
 /*!
  * \brief Load a plug-in: a shared object made with TVMRT_DEVICE_PLUGIN().
  *
- * Calls its registering function. A plug-in that is loaded already is left as it is; a file that has
- * taken its place since is another plug-in, whose device finds its name free once the older one's is
- * unregistered. Plug-ins are never unloaded, since their code may be on some thread's stack.
+ * Calls its registering function. A plug-in that is loaded already is left as it is, unless its
+ * device was unregistered: then it registers again. A file that has taken its place since is another
+ * plug-in, whose device finds its name free once the older one's is unregistered. Plug-ins are never unloaded, since their code may be on some thread's stack.
  * Errors:  -1: not a shared object, no plug-in, another ABI (both versions are named), or its
  *          registering function failed.
  * Threads: thread-safe.

@@ -16,7 +16,8 @@ def load_device_plugin(path: str | os.PathLike[str]) -> None:
     """Load a C plug-in: a shared object made with ``TVMRT_DEVICE_PLUGIN()`` of device.h.
 
     Its device is then known by name to networks that are loaded and to the compiler. A plug-in that
-    is loaded already is left as it is; a file that has taken its place since is another plug-in.
+    is loaded already is left as it is, unless its device was unregistered: then it registers again.
+    A file that has taken its place since is another plug-in.
     Plug-ins are never unloaded.
 
     Raises
