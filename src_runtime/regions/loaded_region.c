@@ -15,21 +15,6 @@ static char unknown_failure[] =
     "MemoryError: the region could not be prepared for its shapes, and there was no memory to keep "
     "the reason; reshape it again.";
 
-/* Always -1: the slot's own words, with device, region and node before them. */
-static int failed(const loaded* self, const context* c, const char* slot) {
-  return tvmrt__slot_failed(self->device, slot, &c->region);
-}
-
-/* Slots that take device and region alone; NULL ones do nothing. */
-static int call_slot(const loaded* self, context* c, const char* name,
-                     int (*slot)(tvmrt_device*, tvmrt_region*)) {
-  if (slot == NULL) return 0;
-  /* what an earlier call said of its failure is no answer to this one */
-  tvmrt__forget_error();
-  c->region.failed_node = -1;
-  return slot(self->device, &c->region) == 0 ? 0 : failed(self, c, name);
-}
-
 /* The runtime itself knows one option: {"timeout_ms": 100}. */
 static int read_option(tvmrt_parser* in, void* into, const char* key) {
   loaded* self = into;
@@ -55,69 +40,6 @@ static int choose_options(loaded* self, const char* of_library) {
   return read_options(self);
 }
 
-/* What a device says of its own failure here cannot be told to anybody: the graph counts as
- * gone. */
-static void release_graph(const loaded* self, context* c) {
-  int (*release)(tvmrt_device*, void*) = self->device->interface->release_graph;
-  if (c->region.device_graph != NULL && release != NULL) {
-    (void)release(self->device, c->region.device_graph);
-  }
-  c->region.device_graph = NULL;
-}
-
-/* Makes the device's graph for the shapes of now. Called again after each change of shapes, and
- * after a run that did not end in time. */
-static int pre_run(const loaded* self, context* c) {
-  const tvmrt_device_interface* slots = self->device->interface;
-  int rc = 0;
-  if (slots->pre_run != NULL) {
-    tvmrt__forget_error();
-    c->region.failed_node = -1;
-    rc = slots->pre_run(self->device, &c->region, self->options);
-    if (rc != 0) {
-      rc = failed(self, c, "pre_run");
-      release_graph(self, c); /* of which there may be a part */
-    }
-  }
-  /* The device has a copy of its own by now. Where it failed, and the CPU computes in its place,
-   * pages come back as they are touched. */
-  if (self->device->abilities & TVMRT_DEVICE_KEEPS_WEIGHTS) {
-    tvmrt__constants_give_back(self->constants);
-  }
-  c->is_prepared = rc == 0;
-  return rc;
-}
-
-/* Also stops a run that is under way. Prepared again, the context may be used as before. */
-static void post_run(const loaded* self, context* c) {
-  if (!c->is_prepared) return;
-  c->is_prepared = false;
-  if (self->device->interface->post_run != NULL) {
-    (void)self->device->interface->post_run(self->device, &c->region);
-  }
-}
-
-/* A failure leaves what release() takes back. */
-static int allocate(const loaded* self, context* c) {
-  const tvmrt_device_allocator* allocator = self->device->allocator;
-  if (allocator != NULL) {
-    TVMRT_RETURN_IF_ERROR(call_slot(self, c, "allocate", allocator->allocate));
-  }
-  c->is_allocated = true;
-  return pre_run(self, c);
-}
-
-/* allocate() backwards: a run uses the graph, and the graph what was allocated. */
-static void release(const loaded* self, context* c) {
-  const tvmrt_device_allocator* allocator = self->device->allocator;
-  post_run(self, c);
-  release_graph(self, c);
-  if (c->is_allocated && allocator != NULL && allocator->release != NULL) {
-    (void)allocator->release(self->device, &c->region);
-  }
-  c->is_allocated = false;
-}
-
 /* What a library's loading does for each region, in this order: shapes, abilities, the device's
  * own judgement, memory and graph. */
 static int prepare(loaded* self) {
@@ -136,7 +58,7 @@ static int prepare(loaded* self) {
   }
   self->any_layout = can.layout != NULL && strcmp(can.layout, "dense") != 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_evaluate(self->device, region));
-  return allocate(self, &self->first);
+  return tvmrt__context_allocate(self, &self->first);
 }
 
 /* Tensors of the constants; those of a call take their places in the same table. */
@@ -193,7 +115,7 @@ static void forget_failure(loaded* self) {
 }
 
 static void free_context(const loaded* self, context* c) {
-  release(self, c);
+  tvmrt__context_release(self, c);
   free(c->held);
   free(c->data);
   free(c);
@@ -215,24 +137,43 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   tvmrt__others_free(self);
   if (self->device != NULL) {
     free_others(self); /* which may hold weights of the first */
-    release(self, &self->first);
+    tvmrt__context_release(self, &self->first);
   }
   free(self->first.held);
   if (self->has_condition) tvmrt__cond_free(&self->returned);
   if (self->has_lock) tvmrt__mutex_free(&self->lock);
   free(self->options);
+  free(self->shapes);
   free(self->fallbacks.reason);
   forget_failure(self);
+}
+
+/* End a run that is over its time, so that its tensors are the caller's again. Where post_run does not
+ * stop it, or the device has none, the end of the run is waited for: until then the device writes to
+ * them. Always -1. */
+static int stop_late_run(const loaded* self, context* c) {
+  const tvmrt_device_interface* slots = self->device->interface;
+  char* reason = NULL;
+  if (tvmrt__context_post_run(self, c) != 0) reason = tvmrt__strdup(TVMGetLastError());
+  if (reason != NULL || slots->post_run == NULL) {
+    (void)slots->async_wait(self->device, &c->region, 0);
+  }
+  if (reason != NULL) {
+    tvmrt__set_error("TimeoutError: the run did not end in time, and could not be stopped: %s",
+                     reason);
+  } else {
+    TVMPackedFuncSetLastError("TimeoutError: the run did not end in time.");
+  }
+  free(reason);
+  return tvmrt__context_failed(self, c, "async_wait");
 }
 
 /* One look at a run that was started. */
 static int look(const loaded* self, context* c) {
   const int rc = self->device->interface->async_wait(self->device, &c->region, 1);
-  if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
+  if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : tvmrt__context_failed(self, c, "async_wait");
   if (self->timeout_ms == 0 || tvmrt__seconds() < c->deadline) return TVMRT_DEVICE_BUSY;
-  post_run(self, c); /* which stops the run, so that its tensors are the caller's again */
-  TVMPackedFuncSetLastError("TimeoutError: the run did not end in time.");
-  return failed(self, c, "async_wait");
+  return stop_late_run(self, c);
 }
 
 /* With a limit of time, which async_wait() does not know: so it is asked again and again. */
@@ -251,10 +192,11 @@ static int wait_until(const loaded* self, context* c) {
 int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   const tvmrt_device_interface* slots = self->device->interface;
   const bool blocks = slots->run != NULL && waits && self->timeout_ms <= 0;
-  if (!c->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self, c)); /* after a run that timed out */
-  if (slots->async_run == NULL || blocks) return call_slot(self, c, "run", slots->run);
+  if (!c->is_prepared)
+    TVMRT_RETURN_IF_ERROR(tvmrt__context_pre_run(self, c)); /* after a run that timed out */
+  if (slots->async_run == NULL || blocks) return tvmrt__context_call(self, c, "run", slots->run);
   c->deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
-  TVMRT_RETURN_IF_ERROR(call_slot(self, c, "async_run", slots->async_run));
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_call(self, c, "async_run", slots->async_run));
   c->is_started = true;
   return 0;
 }
@@ -269,7 +211,7 @@ int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
     rc = wait_until(self, c);
   } else {
     rc = self->device->interface->async_wait(self->device, &c->region, 0);
-    if (rc != 0) rc = failed(self, c, "async_wait");
+    if (rc != 0) rc = tvmrt__context_failed(self, c, "async_wait");
   }
   c->is_started = rc == TVMRT_DEVICE_BUSY;
   return rc;
@@ -289,7 +231,7 @@ static context* make_context(loaded* self) {
     if (c->region.tensors[i].is_constant) c->data[i] = self->first.data[i];
   }
   c->region.data = c->data;
-  if (c->data != NULL && allocate(self, c) == 0) return c;
+  if (c->data != NULL && tvmrt__context_allocate(self, c) == 0) return c;
   free_context(self, c);
   return NULL;
 }
@@ -370,11 +312,21 @@ static void end_reshape(loaded* self) {
   tvmrt__wake_all(&self->returned);
 }
 
-/* Other contexts are made anew when they are needed, at the new shapes. What is under way has the old
- * ones. */
-static void forget_shapes(loaded* self) {
-  free_others(self);
-  post_run(self, &self->first);
+/* Other contexts are made again when they are needed, at the new shapes. On failure all of them stay,
+ * to be prepared when they are used. */
+static int forget_shapes(loaded* self) {
+  char* reason = NULL;
+  context* c;
+  int rc = 0;
+  for (c = &self->first; c != NULL; c = c->next) {
+    if (tvmrt__context_post_run(self, c) == 0) continue;
+    if (rc == 0) reason = tvmrt__strdup(TVMGetLastError());
+    rc = -1;
+  }
+  if (rc == 0) free_others(self);
+  if (reason != NULL) TVMPackedFuncSetLastError(reason);
+  free(reason);
+  return rc;
 }
 
 /* `rc` is what became of the new shapes. */
@@ -382,7 +334,7 @@ static int prepare_shapes(loaded* self, int rc) {
   tvmrt_region* region = &self->first.region;
   region->failed_node = -1;
   if (rc == 0) rc = tvmrt__device_evaluate(self->device, region);
-  if (rc == 0) rc = pre_run(self, &self->first);
+  if (rc == 0) rc = tvmrt__context_pre_run(self, &self->first);
   keep_failure(self, rc);
   return rc;
 }
@@ -400,9 +352,10 @@ static void change_sizes(loaded* self, const int64_t* sizes) {
   while (!has_sizes(self, sizes)) {
     begin_reshape(self);
     if (!has_sizes(self, sizes)) {
-      forget_shapes(self);
+      int rc = forget_shapes(self);
       memcpy(self->sizes.now, sizes, (size_t)self->sizes.count * sizeof(*sizes));
-      (void)prepare_shapes(self, tvmrt__sizes_apply(&self->sizes, sizes, &self->first.region));
+      if (rc == 0) rc = tvmrt__sizes_apply(&self->sizes, sizes, &self->first.region);
+      (void)prepare_shapes(self, rc);
     }
     end_reshape(self);
   }
@@ -460,6 +413,13 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return 0;
 }
 
+/* What fails here is the answer to every call until the next reshape. */
+static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
+  int rc = forget_shapes(self);
+  if (rc == 0) rc = tvmrt__infer_shapes(&self->first.region, shapes, num_shapes, true);
+  return prepare_shapes(self, rc);
+}
+
 /* With the lock from the check to the end: nobody sees shapes half set. Shapes are inferred twice,
  * first without setting any, so that what cannot be leaves the region as it is. */
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
@@ -480,8 +440,8 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {
-    forget_shapes(self);
-    rc = prepare_shapes(self, tvmrt__infer_shapes(region, shapes, num_shapes, true));
+    rc = tvmrt__keep_shapes(self);
+    if (rc == 0) rc = reshape(self, shapes, num_shapes);
     if (rc == 0) tvmrt__others_reshape(self, shapes, num_shapes);
   }
   end_reshape(self);

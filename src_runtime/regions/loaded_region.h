@@ -49,6 +49,7 @@ typedef struct tvmrt_loaded_region {
   atomic_bool* is_told; /* by a warning; the module's */
   tvmrt_fallbacks fallbacks;
   tvmrt_sizes sizes;
+  int64_t* shapes;  /* of all tensors at `allocate`, once it is reshaped; NULL: as they are */
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
   const tvmrt_constants* constants;  /* of the module */
@@ -85,6 +86,22 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self);
 /* Append a JSON object for each region that may fall back, with ", " between them. */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text);
+
+/* The device's slots for one context; all but release fail with device, slot and region in front of
+ * the reason. NULL slots do nothing, and post_run does nothing where no pre_run came before. */
+int tvmrt__context_failed(const tvmrt_loaded_region* self, const tvmrt_region_context* c,
+                          const char* slot);
+int tvmrt__context_call(const tvmrt_loaded_region* self, tvmrt_region_context* c, const char* name,
+                        int (*slot)(tvmrt_device*, tvmrt_region*));
+int tvmrt__context_allocate(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+int tvmrt__context_pre_run(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+int tvmrt__context_post_run(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+void tvmrt__context_release(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+
+/* Keep the shapes that `allocate` saw, before the first that change; give them to the tensors again,
+ * for `release`. */
+int tvmrt__keep_shapes(tvmrt_loaded_region* self);
+void tvmrt__restore_shapes(const tvmrt_loaded_region* self);
 
 /* A context with the tensors of a call bound; NULL with the error if there is none. */
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,

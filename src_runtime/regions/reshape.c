@@ -321,3 +321,30 @@ int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   free(room);
   return rc;
 }
+
+/* Regions whose runs choose their sizes need no copy: they begin with the most of each. */
+int tvmrt__keep_shapes(tvmrt_loaded_region* self) {
+  const tvmrt_region* region = &self->first.region;
+  const size_t count = (size_t)region->num_tensors;
+  int32_t i;
+  if (self->shapes != NULL) return 0;
+  self->shapes = tvmrt__calloc(count, TVMRT_MAX_NDIM * sizeof(*self->shapes));
+  if (self->shapes == NULL) return -1;
+  for (i = 0; i < region->num_tensors; ++i) {
+    const tvmrt_region_tensor* t = &region->tensors[i];
+    const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
+    if (bytes != 0) memcpy(self->shapes + (size_t)i * TVMRT_MAX_NDIM, t->shape, bytes);
+  }
+  return 0;
+}
+
+/* Where there is no memory to read the sizes again, `release` sees those of the last run. */
+void tvmrt__restore_shapes(const tvmrt_loaded_region* self) {
+  const tvmrt_region* region = &self->first.region;
+  int32_t i;
+  for (i = 0; i < self->sizes.count; ++i) self->sizes.now[i] = self->sizes.bounds[2 * i + 1];
+  if (self->sizes.count != 0) (void)tvmrt__sizes_apply(&self->sizes, self->sizes.now, region);
+  for (i = 0; self->shapes != NULL && i < region->num_tensors; ++i) {
+    tvmrt__set_shape(&region->tensors[i], self->shapes + (size_t)i * TVMRT_MAX_NDIM);
+  }
+}

@@ -1,5 +1,8 @@
 /* Calling a device's slots: defaults for those that are NULL, and sentences for those that fail. */
-#include "registry.h"
+#include "loaded_region.h"
+
+typedef tvmrt_loaded_region loaded;
+typedef tvmrt_region_context context;
 
 /* Always -1. The device's own words stand last, with what the runtime knows in front. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region) {
@@ -34,4 +37,83 @@ int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region) {
   tvmrt__forget_error();
   if (device->allocator->evaluation(device, region) == 0) return 0;
   return tvmrt__slot_failed(device, "evaluation", region);
+}
+
+/* What slots say of a failure gets device, region and node in front. Always -1. */
+int tvmrt__context_failed(const loaded* self, const context* c, const char* slot) {
+  return tvmrt__slot_failed(self->device, slot, &c->region);
+}
+
+/* NULL slots do nothing. */
+int tvmrt__context_call(const loaded* self, context* c, const char* name,
+                        int (*slot)(tvmrt_device*, tvmrt_region*)) {
+  if (slot == NULL) return 0;
+  /* what an earlier call said of its failure is no answer to this one */
+  tvmrt__forget_error();
+  c->region.failed_node = -1;
+  return slot(self->device, &c->region) == 0 ? 0 : tvmrt__context_failed(self, c, name);
+}
+
+/* The slot's result is ignored: the graph counts as gone. */
+static void release_graph(const loaded* self, context* c) {
+  int (*release)(tvmrt_device*, void*) = self->device->interface->release_graph;
+  if (c->region.device_graph != NULL && release != NULL) {
+    (void)release(self->device, c->region.device_graph);
+  }
+  c->region.device_graph = NULL;
+}
+
+/* Called again after each change of shapes, and after a run that did not end in time. */
+int tvmrt__context_pre_run(const loaded* self, context* c) {
+  const tvmrt_device_interface* slots = self->device->interface;
+  int rc = 0;
+  if (slots->pre_run != NULL) {
+    tvmrt__forget_error();
+    c->region.failed_node = -1;
+    rc = slots->pre_run(self->device, &c->region, self->options);
+    if (rc != 0) {
+      rc = tvmrt__context_failed(self, c, "pre_run");
+      release_graph(self, c); /* of which there may be a part */
+    }
+  }
+  /* The device has a copy of its own by now. Where it failed, and the CPU computes in its place,
+   * pages come back as they are touched. */
+  if (self->device->abilities & TVMRT_DEVICE_KEEPS_WEIGHTS) {
+    tvmrt__constants_give_back(self->constants);
+  }
+  c->is_prepared = rc == 0;
+  return rc;
+}
+
+/* Once for each pre_run, whether it fails or not. */
+int tvmrt__context_post_run(const loaded* self, context* c) {
+  if (!c->is_prepared) return 0;
+  c->is_prepared = false;
+  return tvmrt__context_call(self, c, "post_run", self->device->interface->post_run);
+}
+
+/* A failure leaves what tvmrt__context_release() takes back. */
+int tvmrt__context_allocate(const loaded* self, context* c) {
+  const tvmrt_device_allocator* allocator = self->device->allocator;
+  if (allocator != NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__context_call(self, c, "allocate", allocator->allocate));
+  }
+  c->is_allocated = true;
+  return tvmrt__context_pre_run(self, c);
+}
+
+/* The opposite order of tvmrt__context_allocate(): a run uses the graph, and the graph what was
+ * allocated. Nobody waits for an answer: results are ignored, and the thread's error text is left, which
+ * may say why the region is released. */
+void tvmrt__context_release(const loaded* self, context* c) {
+  const tvmrt_device_interface* slots = self->device->interface;
+  const tvmrt_device_allocator* allocator = self->device->allocator;
+  if (c->is_prepared && slots->post_run != NULL) (void)slots->post_run(self->device, &c->region);
+  c->is_prepared = false;
+  release_graph(self, c);
+  if (c->is_allocated && allocator != NULL && allocator->release != NULL) {
+    if (c == &self->first) tvmrt__restore_shapes(self);
+    (void)allocator->release(self->device, &c->region);
+  }
+  c->is_allocated = false;
 }

@@ -12,7 +12,9 @@ typedef struct probe {
   int at_node;
   int busy; /* answers of async_wait before the run has ended */
   char options[80];
-  int64_t extent; /* of tensor 0 at the last pre_run */
+  int64_t extent;               /* of tensor 0 at the last pre_run */
+  uint64_t allocated, released; /* bytes of tensor 0 in these slots */
+  const void* reservation;      /* at release */
 } probe;
 
 enum {
@@ -95,10 +97,15 @@ static int probe_evaluation(tvmrt_device* device, const tvmrt_region* region) {
 }
 static int probe_allocate(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
+  assert_null(region->reservation);
+  region->reservation = &state;
+  state.allocated = region->tensors[0].num_bytes;
   return enter(ALLOCATE, region);
 }
 static int probe_release(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
+  state.released = region->tensors[0].num_bytes;
+  state.reservation = region->reservation;
   return enter(RELEASE, region);
 }
 

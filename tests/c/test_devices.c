@@ -216,6 +216,78 @@ static void test_run_that_times_out_is_stopped(void** unused) {
   TVMModFree(mod);
 }
 
+/* Until the run has ended its tensors are the device's, which may write to them. */
+static void test_run_that_cannot_be_stopped_is_waited_for(void** unused) {
+  TVMModuleHandle mod;
+  (void)unused;
+  assert_ok(load_with("\"device\": \"probe\", \"options\": {\"timeout_ms\": 5}", "add", &mod));
+  state.busy = 1 << 20;
+  state.fails = POST_RUN;
+  assert_fails(run_region(mod, 2), "could not be stopped: device 'probe': post_run of region 'r0'");
+  assert_int_equal(state.calls[ASYNC_WAIT], 1); /* which blocks, and ends the run */
+  state.fails = -1;
+  state.busy = 0;
+  assert_ok(run_region(mod, 2));
+  assert_int_equal(state.calls[PRE_RUN], 2);
+  TVMModFree(mod);
+}
+
+static int enter_unstoppable_probe(void** unused) {
+  tvmrt_device_interface slots = async_slots;
+  tvmrt_device device = probe_device(&slots);
+  slots.post_run = NULL;
+  (void)reset(unused);
+  return tvmrt_device_register(&device);
+}
+
+static void test_run_of_a_device_that_stops_none_is_waited_for(void** unused) {
+  TVMModuleHandle mod;
+  (void)unused;
+  assert_ok(load_with("\"device\": \"probe\", \"options\": {\"timeout_ms\": 5}", "add", &mod));
+  state.busy = 1 << 20;
+  assert_fails(run_region(mod, 2), "did not end in time.");
+  assert_int_equal(state.calls[ASYNC_WAIT], 1);
+  TVMModFree(mod);
+}
+
+static void test_failing_post_run_is_the_answer_to_a_reshape(void** unused) {
+  int64_t one = 1;
+  tvmrt_region_shape shape = {0, &one};
+  TVMModuleHandle mod;
+  tvmrt_region* region;
+  (void)unused;
+  assert_ok(load_with(plain, "add", &mod));
+  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  state.fails = POST_RUN;
+  assert_fails(tvmrt_region_reshape(region, &shape, 1),
+               "post_run of region 'r0' failed: the wires");
+  assert_fails(run_region(mod, 2), "post_run of region 'r0' failed: the wires are cut.");
+  assert_int_equal(state.calls[PRE_RUN], 1);
+  state.fails = -1;
+  assert_ok(tvmrt_region_reshape(region, &shape, 1));
+  assert_int_equal(state.calls[POST_RUN], 1);
+  assert_int_equal(state.calls[PRE_RUN], 2);
+  TVMModFree(mod);
+}
+
+/* What the device takes out of its pool and gives back, by the shapes that the slots see. */
+static void test_release_sees_the_shapes_and_the_reservation_of_allocate(void** unused) {
+  int64_t one = 1;
+  tvmrt_region_shape shape = {0, &one};
+  TVMModuleHandle mod;
+  tvmrt_region* region;
+  (void)unused;
+  assert_ok(load_with(plain, "add", &mod));
+  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  assert_true(region->struct_bytes >= TVMRT_REGION_RESERVATION_BYTES);
+  assert_int_equal(state.allocated, 8);
+  assert_ok(tvmrt_region_reshape(region, &shape, 1));
+  assert_int_equal(region->tensors[0].num_bytes, 4);
+  TVMModFree(mod);
+  assert_int_equal(state.released, 8);
+  assert_ptr_equal(state.reservation, &state);
+}
+
 static void test_wrong_arguments_are_refused(void** unused) {
   TVMModuleHandle mod;
   const int64_t shape[2] = {2, 1};
@@ -405,6 +477,12 @@ int main(void) {
       WITH_PROBE(test_reshape_prepares_again),
       WITH_PROBE(test_options_come_from_library_or_user),
       WITH_PROBE(test_failing_slots_are_named),
+      WITH_PROBE(test_failing_post_run_is_the_answer_to_a_reshape),
+      WITH_PROBE(test_release_sees_the_shapes_and_the_reservation_of_allocate),
+      cmocka_unit_test_setup_teardown(test_run_that_cannot_be_stopped_is_waited_for,
+                                      enter_async_probe, leave_probe),
+      cmocka_unit_test_setup_teardown(test_run_of_a_device_that_stops_none_is_waited_for,
+                                      enter_unstoppable_probe, leave_probe),
       WITH_PROBE(test_failing_releases_are_survived),
       WITH_PROBE(test_fallback_loads_and_fails_when_called),
       WITH_ASYNC(test_asynchronous_slots_run_the_region),

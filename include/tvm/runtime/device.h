@@ -45,6 +45,7 @@
 #ifndef TVM_RUNTIME_DEVICE_H_
 #define TVM_RUNTIME_DEVICE_H_
 
+#include <stddef.h>
 #include <string.h>
 #include <tvm/runtime/c_packed_func.h>
 
@@ -140,8 +141,15 @@ typedef struct tvmrt_region {
    * such as packed weights, from base->device_graph, while the base runs.
    */
   const struct tvmrt_region* base;
-  size_t struct_bytes; /*!< Of this struct in the runtime: what lies behind is not there. */
+  size_t struct_bytes; /*!< Of this struct in the runtime: what lies after it is not there. */
+  /*! The device's own, NULL before `allocate`: what this region, or copy of a region, has taken from
+   * the device's pool. Set by `allocate`, given back by `release`. `pre_run` may change it, where other
+   * shapes need more or less. Read it only if struct_bytes is at least TVMRT_REGION_RESERVATION_BYTES. */
+  void* reservation;
 } tvmrt_region;
+
+/*! \brief The least struct_bytes of a tvmrt_region that has `reservation`. */
+#define TVMRT_REGION_RESERVATION_BYTES (offsetof(tvmrt_region, reservation) + sizeof(void*))
 
 /*! @} */
 /*!
@@ -170,7 +178,10 @@ typedef struct tvmrt_device_interface {
   int (*run)(tvmrt_device* device, tvmrt_region* region);
   /*! Optional. End what one pre_run prepared for runs, at these shapes: called before another
    * pre_run, before release_graph, and after a run that timed out. It must stop a run that is under
-   * way: when it returns, the device no longer touches region->data. device_graph may stay. */
+   * way: when it returns 0, the device no longer touches region->data. device_graph may stay.
+   * If it fails, so does the call that caused it, with the slot's text; before release_graph the
+   * result is ignored. Where it fails after a run that timed out, or is NULL, the call returns when
+   * async_wait (try_wait 0) says that the run has ended: the tensors are not the caller's before. */
   int (*post_run)(tvmrt_device* device, tvmrt_region* region);
   /*! Required unless there is run; used where it exists, but for calls that wait at once and without
    * a limit of time, which take `run` where there is that as well. Start a run and return; must not
@@ -211,10 +222,13 @@ typedef struct tvmrt_device_allocator {
    * the slot sets region->failed_node, the compiler leaves that node alone to the CPU, and asks again
    * about what is left. */
   int (*evaluation)(tvmrt_device* device, const tvmrt_region* region);
-  /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run. */
+  /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run, and note
+   * it in region->reservation. Called once, at the shapes that the region begins with: the largest
+   * where runs choose extents. Shapes may grow beyond them by tvmrt_region_reshape(): `pre_run`, which
+   * is called again for other shapes, then reserves more, or fails. */
   int (*allocate)(tvmrt_device* device, tvmrt_region* region);
-  /*! Optional. Give back what allocate reserved, after release_graph; also if pre_run failed. Its
-   * result is ignored. */
+  /*! Optional. Give back what the region has reserved, after release_graph; also if pre_run failed.
+   * Its tensors have the shapes that `allocate` saw. Its result is ignored. */
   int (*release)(tvmrt_device* device, tvmrt_region* region);
 } tvmrt_device_allocator;
 
