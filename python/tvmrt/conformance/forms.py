@@ -9,6 +9,7 @@ import numpy as np
 
 import tvmrt
 from tvmrt.devices import Context, Device, ModuleBlob
+from tvmrt.devices.ask import ask
 from tvmrt.devices.region_json import TYPE_KEY, region_text
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Graph, Node, Region, TensorType, Value
@@ -91,12 +92,12 @@ def _generated(device: Device, graph: Graph) -> tuple[str, bytearray] | None:
     """Text and constants of the region; None where the device refuses it, or writes code itself."""
     region = Region(device.name, SYMBOL, graph, onnx_nodes=("n",))
     try:
-        if device.annotate(graph).get(graph.nodes[0], "not taken") is not None:
+        if ask(device, "annotate", graph).get(graph.nodes[0], "not taken") is not None:
             return None
-        if device.patterns or device.evaluate(region) is not None:
+        if device.patterns or ask(device, "evaluate", region) is not None:
             return None
         region = optimized(device, region)
-        code = device.codegen([region], Context())
+        code = ask(device, "codegen", [region], Context())
     except (UnsupportedError, NotImplementedError):
         return None
     if not isinstance(code, ModuleBlob) or code.type_key != TYPE_KEY:

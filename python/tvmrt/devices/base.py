@@ -204,14 +204,10 @@ class Device:
 
 
 def as_code(result: Any, device: str) -> Code:
-    """What ``codegen`` gave, as CSource or ModuleBlob. Raises TypeError for anything else."""
+    """Return what ``codegen`` gave as CSource or ModuleBlob. Raises TypeError for a module that
+    cannot be saved."""
     if isinstance(result, (CSource, ModuleBlob)):
         return result
-    if not (hasattr(result, "type_key") and hasattr(result, "get_source")):
-        raise TypeError(
-            f"device {device}: codegen gave {type(result).__name__}; "
-            "expected CSource, ModuleBlob or a runtime module"
-        )
     if result.type_key == "c":
         return CSource(result.get_source(), "packed")
     return ModuleBlob(result.type_key, _saved(result, device))

@@ -122,10 +122,18 @@ class _LoadedRegion:
             operands = [None if i < 0 else values[i] for i in row["inputs"]]
             found = self._device.compute(node, operands)
             results = found if isinstance(found, (list, tuple)) else [found]
+            if found is None or len(results) != len(row["outputs"]):
+                raise self._wrong_number(node, found, len(row["outputs"]))
             for number, array in zip(row["outputs"], results):
                 values[number] = self._checked(array, number, node)
         for number, tensor in zip(region["outputs"], tensors[count:]):
             tensor.copyfrom(values[number])
+
+    def _wrong_number(self, node: RegionNode, found: Any, wanted: int) -> ValueError:
+        gave = "nothing; a 'return' is missing" if found is None else f"not {wanted} results"
+        return ValueError(
+            f"device {self._device.name}: compute of {node.name} ({node.op}) gave {gave}"
+        )
 
     def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
         wanted, found = self._region["tensors"][number], np.shape(array)

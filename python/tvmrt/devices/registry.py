@@ -17,10 +17,10 @@ ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after, with "-" for "_".
 _OTHER = frozenset(
-    "base byte_lines byte_meanings c_record expr_visitor fixed_pairs fixed_products foreign_nodes "
-    "onnx_writer python_device quantized_to_onnx quantized_to_tflite recurrent_to_onnx region_json "
-    "region_schema registry runtime_half skeleton tflite_windows tflite_writer to_onnx "
-    "to_tflite".split()
+    "ask base byte_lines byte_meanings c_record expr_visitor fixed_pairs fixed_products "
+    "foreign_nodes onnx_writer python_device quantized_to_onnx quantized_to_tflite "
+    "recurrent_to_onnx region_json region_schema registry runtime_half skeleton tflite_windows "
+    "tflite_writer to_onnx to_tflite".split()
 )
 
 _DEVICES: dict[str, Device] = {}

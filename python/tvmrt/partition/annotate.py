@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tvmrt.devices.ask import ask
 from tvmrt.ir import Graph, Node
 from tvmrt.ir.extent import Undecided, least, listed, symbols_of
 from tvmrt.ir.readers import Readers
@@ -45,7 +46,7 @@ class _Offer:
 
     def cost(self) -> float | None:
         """Seconds of the nodes themselves; None if the device does not know."""
-        costs = [self.device.cost(node) for node in self.nodes]
+        costs = [ask(self.device, "cost", node) for node in self.nodes]
         return None if any(c is None for c in costs) else sum(costs)
 
 
@@ -118,14 +119,14 @@ def _asked(graph: Graph, device: Device) -> dict[Node, str | None]:
     """What the device says of all nodes; of each by itself where one has an extent that it would
     have to know."""
     try:
-        return device.annotate(graph)
+        return ask(device, "annotate", graph)
     except Undecided:
         return {node: _asked_of(node, device) for node in graph.nodes}
 
 
 def _asked_of(node: Node, device: Device) -> str | None:
     try:
-        return device.supports(node)
+        return ask(device, "supports", node)
     except Undecided as problem:
         return str(problem)
 
@@ -152,7 +153,7 @@ def _hindrance(node: Node, device: Device) -> str | None:
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
         return f"its extents are found by the run ({listed(symbols)})"
-    if symbols and not device.any_size and not device.prepares_sizes():
+    if symbols and not device.any_size and not ask(device, "prepares_sizes"):
         return f"its extents are chosen when the network runs ({listed(symbols)})"
     if any(least(v.type.size) == 0 for v in values):
         return "a tensor of no elements needs no device"
@@ -210,5 +211,5 @@ def _borders(offer: _Offer, result: Assignment) -> float:
         if value.is_constant or producer in inside:
             continue
         if result.device.get(producer, CPU) != offer.device.name:
-            total += offer.device.border_cost(value.type.nbytes)
+            total += ask(offer.device, "border_cost", value.type.nbytes)
     return total

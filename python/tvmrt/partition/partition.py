@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tvmrt.devices.ask import DeviceAnswerError, ask
 from tvmrt.devices.base import Refusal
 from tvmrt.error import TVMError, UnsupportedError
 from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region, Value
@@ -97,7 +98,7 @@ def _assigned(
     graph: Graph, devices: Sequence[Device], context: Context
 ) -> tuple[list[Device], Assignment]:
     """The devices that take part, and which nodes each would take."""
-    problems = [device.refuses(context) for device in devices]
+    problems = [ask(device, "refuses", context) for device in devices]
     useful = [device for device, problem in zip(devices, problems) if problem is None]
     assignment = assign(graph, useful)
     for device, problem in zip(devices, problems):
@@ -164,7 +165,7 @@ class _Cutter:
         region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
         region.layout = _layout(device, self._graph, reads, writes)
         region.memory = device.memory
-        if device.prepares_sizes():
+        if ask(device, "prepares_sizes"):
             region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"
         region.settings = self._context.options.get(device.name, {})
@@ -211,12 +212,14 @@ def _refusal(device: Device, candidate: _Candidate, reducer) -> str | None:
     candidate.inner = list(region.nodes)
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
-        reason = device.evaluate(region)
+        reason = _of_sizes(region, ask(device, "evaluate", region))
         if reason is None and reducer is not None:
             reducer.choose(device, region, candidate.reads, candidate.writes)
         if reason is None:
             region = optimized(device, region)
             verify(region.graph, f"{device.name}.optimize", open=True)
+    except DeviceAnswerError:
+        raise  # a mistake in the device, which no other region would do without
     except REFUSALS as problem:
         reason = _text(problem)
     after = [v.type for v in region.inputs], [v.type for v in region.outputs]
@@ -224,6 +227,19 @@ def _refusal(device: Device, candidate: _Candidate, reducer) -> str | None:
         reason = "its optimize changed the types of the region's inputs or outputs"
     candidate.region = region
     return reason
+
+
+def _of_sizes(region: Region, reason: str | None) -> str | None:
+    """A refusal of a region whose extents a run chooses, with the sizes that it is about."""
+    if reason is None or not region.sizes:
+        return reason
+    largest = ", ".join(f"{s.name} = {s.high}" for s in region.sizes)
+    smaller = ", ".join(f'"{s.name}": ({s.low}, {s.high - 1})' for s in region.sizes)
+    text = (
+        f"{reason} (asked about the largest sizes, {largest}; it may take smaller ones: compile "
+        f"with smaller bounds, as dims={{{smaller}}})"
+    )
+    return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
 
 
 def _generate(
@@ -235,6 +251,8 @@ def _generate(
     try:
         _codegen(device, candidates, context)
         return candidates
+    except DeviceAnswerError:
+        raise
     except REFUSALS as problem:
         if not fallback:
             raise UnsupportedError(_failure(device, candidates, context, problem)) from problem
@@ -251,10 +269,8 @@ def _generate(
 
 
 def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:
-    from tvmrt.devices.base import as_code
-
     regions = [c.region for c in candidates]
-    code = as_code(device.codegen(regions, context), device.name)
+    code = ask(device, "codegen", regions, context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
         raise UnsupportedError(

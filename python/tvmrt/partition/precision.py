@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
+from tvmrt.devices.ask import ask
+from tvmrt.error import TVMError, UnsupportedError
 from tvmrt.ir import Graph, Node, Region, Value
 from tvmrt.ir.custom import copy_node
 
@@ -58,6 +59,7 @@ class Reducer:
         self._context = context
         self._values: dict[Value, list[np.ndarray]] = {}
         self._refused: dict[str, float] = {}
+        self._failures: dict[str, str] = {}  # first of each device
 
     def prepare(self, graph: Graph, values: Sequence[Value]) -> None:
         """Compute what these values are for every sample; the graph is left as it is."""
@@ -78,24 +80,35 @@ class Reducer:
         if self.precision not in device.precisions:
             return
         region.options["precision"] = self.precision
-        names = self._reduced(device, region)
+        try:
+            names = self._reduced(device, region)
+        except (TVMError, ValueError, TypeError) as problem:
+            named = str(problem).startswith((f"device {device.name}", f"device '{device.name}'"))
+            text = str(problem) if named else f"device {device.name}: {problem}"
+            self._failures.setdefault(device.name, text)
+            raise
         if not names:
             del region.options["precision"]
         elif self._calibration:
             self._measure(device, region, names, reads, writes)
 
     def finish(self, regions: Sequence[Region]) -> None:
-        """Raise UnsupportedError if no region of all is within the error."""
-        if self._refused and not any("precision" in region.options for region in regions):
+        """Raise UnsupportedError if no region computes in the precision: devices failed to choose
+        nodes, none is within the error, or no device offers it."""
+        if any("precision" in region.options for region in regions):
+            return
+        if self._failures:
+            said = "; ".join(self._failures.values())
+            raise UnsupportedError(f"no region computes in {self.word}: {said}")
+        if self._refused:
             symbol, error = min(self._refused.items(), key=lambda item: item[1])
             raise UnsupportedError(
                 f"no region keeps within max-error {self.max_error:g} in {self.word}; the least is "
                 f"{error:.3g}, of {symbol}; allow more, or choose another precision"
             )
-        if not self._refused and not any("precision" in region.options for region in regions):
-            raise UnsupportedError(
-                f"no region is on a device that computes in {self.word}; name one with --device"
-            )
+        raise UnsupportedError(
+            f"no region is on a device that computes in {self.word}; name one with --device"
+        )
 
     def _reduced(self, device: Device, region: Region) -> list[str]:
         """The nodes, by name, that the device would compute in the precision."""
@@ -138,12 +151,10 @@ class Reducer:
 
     def _error(self, device: Device, region: Region, full: frozenset[str], feeds, golden) -> float:
         """The largest error over all samples, in parts of the largest value of each result."""
-        from tvmrt.devices.base import as_code
-
         trial = _copy_of(region)
         trial.options["full_precision"] = full
         trial = optimized(device, trial)
-        trial.code = as_code(device.codegen([trial], self._context), device.name)
+        trial.code = ask(device, "codegen", [trial], self._context)
         graph = _alone(trial)
         worst = 0.0
         for sample in range(len(self._calibration)):
@@ -155,7 +166,7 @@ class Reducer:
 
 def optimized(device: Device, region: Region) -> Region:
     """The region as the device wants it, but for the nodes that keep their precision."""
-    region = device.optimize(region)
+    region = ask(device, "optimize", region)
     for node in region.nodes:
         if _name(node) in region.options.get("full_precision", ()):
             node.attrs.pop("precision", None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Device
+from tvmrt.devices.ask import ask
 from tvmrt.frontend import onnx, tflite
 from tvmrt.ir import Graph, Node
 from tvmrt.request import Request
@@ -29,7 +31,9 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
         raise ValueError("a signature is chosen of .tflite files; other networks have none")
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
-        adopters = {d.name: d.adopt for d in chosen if type(d).adopt is not Device.adopt}
+        adopters = {
+            d.name: partial(ask, d, "adopt") for d in chosen if type(d).adopt is not Device.adopt
+        }
         return onnx.import_model(
             model, request.shapes, operators, request.dims, request.sequences, adopters
         )
@@ -40,5 +44,5 @@ def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
 
 def claimed(graph: Graph, devices: Sequence[Device]) -> set[Node]:
     """The nodes that a device other than the CPU takes as they are."""
-    said = [device.annotate(graph) for device in devices if device.name != "cpu"]
+    said = [ask(device, "annotate", graph) for device in devices if device.name != "cpu"]
     return {node for answers in said for node, reason in answers.items() if reason is None}

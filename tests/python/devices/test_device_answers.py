@@ -1,0 +1,125 @@
+"""Methods of a device in Python that give no answer: the error names the device and the method."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx_graph
+import pytest
+from onnx import helper
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.devices.ask import ANSWERS
+from tvmrt.error import UnsupportedError
+
+X = np.ones((2, 3), np.float32)
+PACKAGE = Path(tvmrt.__file__).parent
+
+
+def network(op="Add", domain=""):
+    nodes = [helper.make_node(op, ["x", "x"], ["y"], name="sum", domain=domain)]
+    return onnx_graph.model(nodes, {"x": X}, ["y"])
+
+
+class Sums(devices.PythonDevice):
+    name = "sums"
+    precisions = ("float16",)
+
+    def supports(self, node):
+        return None if node.op == "add" else "add alone"
+
+    def compute(self, node, inputs):
+        return inputs[0] + inputs[1]
+
+
+def nothing(self, *arguments):
+    """A method that forgets its ``return``."""
+
+
+# None is an answer of the others, so what they forget cannot be seen.
+FORGETFUL = ["annotate", "optimize", "codegen"]
+
+
+@pytest.mark.parametrize("options", [{}, {"device_fallback": True}], ids=["alone", "fallback"])
+@pytest.mark.parametrize("method", FORGETFUL)
+def test_forgotten_return_names_device_and_method(method, options):
+    device = type("Forgetful", (Sums,), {method: nothing, "name": "forgetful"})()
+    with pytest.raises(UnsupportedError, match=f"device forgetful: {method} gave NoneType.*return"):
+        tvmrt.compile(network(), devices=[device], **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [("supports", True), ("evaluate", False), ("refuses", 1), ("cost", "cheap"), ("annotate", [])],
+)
+def test_wrong_answer_names_device_and_method(method, answer):
+    rival = type("Rival", (Sums,), {"name": "rival", "cost": lambda *_: 1.0})()
+    device = type("Wrong", (Sums,), {method: lambda *_: answer, "name": "wrong"})()
+    with pytest.raises(UnsupportedError, match=f"device wrong: {method} gave"):
+        tvmrt.compile(network(), devices=[device, rival])
+
+
+def test_forgotten_cost_of_a_border():
+    """It is asked where two devices know their costs."""
+    costs = {"cost": lambda *_: 1.0, "border_cost": nothing}
+    both = [type(n, (Sums,), {"name": n, **costs})() for n in ("dear", "cheap")]
+    with pytest.raises(UnsupportedError, match="device dear: border_cost gave NoneType"):
+        tvmrt.compile(network(), devices=both)
+
+
+@pytest.mark.parametrize("answer", [None, [], [X, X]], ids=["nothing", "none", "two"])
+def test_compute_that_gives_no_result(tmp_path, answer):
+    device = devices.register(type("Mute", (Sums,), {"name": "mute", "compute": lambda *_: answer}))
+    try:
+        library = tvmrt.compile(network(), devices=["mute"])
+        library.export(tmp_path / "net.so")
+        module = tvmrt.runtime.load_module(str(tmp_path / "net.so"))
+        executor = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
+        with pytest.raises(Exception, match="device mute: compute of sum"):
+            executor.run(x=X)
+    finally:
+        devices.unregister(device.name)
+
+
+def test_adopted_node_without_types():
+    device = type("Forgetful", (Sums,), {"adopt": nothing, "name": "forgetful"})()
+    with pytest.raises(UnsupportedError, match="device forgetful: adopt gave NoneType"):
+        tvmrt.compile(network("Unheard", "example"), devices=[device])
+
+
+def test_reason_of_a_failing_optimize_reaches_the_user():
+    def fails(self, region):
+        raise ValueError("the calibration tables are missing")
+
+    device = type("Tables", (Sums,), {"name": "tables", "optimize": fails})()
+    with pytest.raises(UnsupportedError, match="fp16: device tables: the calibration tables are"):
+        tvmrt.compile(network(), devices=[device], mixed_precision="fp16")
+
+
+def test_refusal_of_the_largest_size_says_how_to_get_smaller_ones():
+    def evaluate(self, region):
+        return "it holds 16 rows"
+
+    device = type("Small", (Sums,), {"name": "small", "evaluate": evaluate})()
+    device.prepares_sizes = lambda: True
+    model = network()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    library = tvmrt.compile(model, devices=[device], dims={"n": (1, 40)})
+    (row,) = [row for row in library.summary.nodes if row.name == "sum"]
+    assert "it holds 16 rows (asked about the largest sizes, n = 40" in row.reason
+    assert 'dims={"n": (1, 39)}' in row.reason
+
+
+def test_compiler_asks_devices_in_one_place():
+    """A call of a method by its name, outside of the package of devices, is not checked."""
+    call = re.compile(rf"\b(?:device|d)\.({'|'.join(ANSWERS)})\(")
+    found = [
+        f"{file.relative_to(PACKAGE)}: {match[0]}"
+        for file in PACKAGE.rglob("*.py")
+        if "devices" not in file.relative_to(PACKAGE).parts
+        for match in call.finditer(file.read_text())
+    ]
+    assert not found
