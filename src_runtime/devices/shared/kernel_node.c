@@ -45,6 +45,8 @@ static bool set_value(double given, kernel_scalar* s) {
     s->value.i32 = (int32_t)given;
   } else if (is_type(s, "uint") && given >= 0 && given <= UINT32_MAX) {
     s->value.u32 = (uint32_t)given;
+  } else if (is_type(s, "bool") && (given == 0 || given == 1)) {
+    s->value.i32 = given != 0; /* an int in kernels, which take no bool */
   } else if (is_type(s, "half") && given >= 0 && given <= UINT16_MAX) {
     s->value.half = (uint16_t)given;
     s->bytes = 2;
@@ -69,8 +71,8 @@ int kernel_read_scalar(const tvmrt_region_node* node, int32_t number, kernel_sca
   out->type = at;
   out->type_length = strcspn(at, " ");
   if (set_value(given, out)) return 0;
-  return device_fail("scalar %g of a kernel is none of type %.*s", given, (int)out->type_length,
-                     at);
+  return device_fail("scalar %d of a kernel is %g, which is not of type %.*s", (int)number, given,
+                     (int)out->type_length, at);
 }
 
 /* A word has a type and extents, "float32:2x3". The type itself is not compared: operands have it

@@ -83,6 +83,31 @@ def test_operator_with_nothing_but_an_opencl_body(tmp_path):
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], x * x)
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameter", "value"),
+    [("int", "int", -3), ("uint", "uint", 2**32 - 1), ("float", "float", 0.5),
+     ("bool", "int", True), ("bool", "int", False)],
+)  # fmt: skip
+def test_scalars_of_every_type_reach_the_body(kind, parameter, value, tmp_path):
+    body = (
+        f"__kernel void f(__global const float *x, __global float *y, {parameter} s) {{\n"
+        "  const size_t i = get_global_id(0);\n  y[i] = x[i] + (float)s;\n}\n"
+    )
+    operator = Kernel(
+        "Plus",
+        "d",
+        inputs=[Tensor("x", "float32")],
+        outputs=[Tensor("y", "float32")],
+        scalars={"s": kind},
+        opencl=OpenCL(body, "f", global_size=lambda x, y, *, s: [x.size]),
+    )
+    g = GraphBuilder("net")
+    g.output("y", g.add(operator, g.input("x", (6,)), name="n", s=value))
+    x = np.arange(6, dtype=np.float32)
+    (found,) = run(tvmrt.compile(g, **OPENCL), {"x": x}, tmp_path)
+    np.testing.assert_array_equal(found, x + np.float32(value))
+
+
 def test_program_that_does_not_build_shows_the_log_with_the_users_line(tmp_path):
     library = tvmrt.compile(square_network("  // one\n  y[0] = oops;"), **OPENCL)
     with pytest.raises(TVMError, match=r"(?s)d::Square.*:3:.*oops"):
