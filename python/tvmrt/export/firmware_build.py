@@ -217,7 +217,13 @@ def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, V
 def _vendor_rules(vendor: Vendor) -> str:
     """What compiles the sources that the user has into the library, by their own dialect of C."""
     variable, folder = vendor.variable, vendor.variable.lower()
-    patterns = " ".join(f"$({variable})/{pattern}" for pattern in vendor.sources)
+    patterns, excluded = (
+        " ".join(f"$({variable})/{pattern}" for pattern in group)
+        for group in (vendor.sources, vendor.excluded)
+    )
+    sources = f"$(wildcard {patterns})"
+    if excluded:
+        sources = f"$(filter-out $(wildcard {excluded}),{sources})"
     wanted = f"{vendor.include}/{vendor.header}"
     return f"""
 # {vendor.title}, whose functions the network calls: make {variable}=PATH, the folder with {wanted}.
@@ -227,7 +233,7 @@ ifeq ($(wildcard $({variable})/{wanted}),)
 $(error {vendor.title} is not in '$({variable})': name the folder with {wanted} by {variable}=PATH)
 endif
 endif
-{variable}_SOURCES ?= $(sort $(wildcard {patterns}))
+{variable}_SOURCES ?= $(sort {sources})
 {variable}_CFLAGS ?= $(CFLAGS)
 {variable}_OBJECTS := $(patsubst $({variable})/%.c,{folder}/%.o,$({variable}_SOURCES))
 

@@ -25,6 +25,7 @@ def vendor_rows(vendors: Iterable[Vendor]) -> list[dict[str, Any]]:
             "include": vendor.include,
             "header": vendor.header,
             "sources": list(vendor.sources),
+            "excluded_sources": list(vendor.excluded),
         }
         for vendor in vendors
     ]
@@ -34,7 +35,14 @@ def vendors_of(modules: Iterable[Mapping[str, Any]]) -> list[Vendor]:
     """The same back from metadata.json's modules, each once."""
     rows = [row for module in modules for row in module.get("external_dependencies", ())]
     found = [
-        Vendor(r["short_name"], r["url"], r["include"], r["header"], tuple(r["sources"]))
+        Vendor(
+            r["short_name"],
+            r["url"],
+            r["include"],
+            r["header"],
+            tuple(r["sources"]),
+            tuple(r.get("excluded_sources", ())),
+        )
         for r in rows
         if r.get("url_type") == KIND
     ]
@@ -56,7 +64,9 @@ def vendor_code(vendors: Sequence[Vendor]) -> list[Path]:
                 f"{vendor.include}/{vendor.header} by the environment variable {vendor.variable}"
             )
         (folder,) = _folder(vendor)
-        files += [path for pattern in vendor.sources for path in sorted(folder.glob(pattern))]
+        excluded = {path for pattern in vendor.excluded for path in folder.glob(pattern)}
+        found = [path for pattern in vendor.sources for path in sorted(folder.glob(pattern))]
+        files += [path for path in found if path not in excluded]
     return files
 
 

@@ -82,13 +82,14 @@ class Needs:
 class Vendor:
     """C that the code of a device calls and that the user has: whoever builds an archive names the
     folder that it lies in by ``variable``. Below it are ``include`` with ``header``, and
-    ``sources`` as patterns of ``make``."""
+    ``sources`` as patterns of ``make``, but for what the patterns ``excluded`` match."""
 
     variable: str
     title: str
     include: str
     header: str
     sources: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

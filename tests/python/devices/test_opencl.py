@@ -309,7 +309,7 @@ def test_a_reshape_to_another_size_is_refused():
     ("kind", "number"), [("int", 2.0**31), ("int", -1e300), ("uint", -1.0), ("bool", 2.0)]
 )
 def test_a_scalar_that_its_type_does_not_have_is_refused(kind, number):
-    source = f"__kernel void f(__global const float *x, __global float *y, int a) {{ }}"
+    source = "__kernel void f(__global const float *x, __global float *y, int a) { }"
     attrs = {"function": "f", "operator": "f", "global_size": [1], "source": source}
     attrs |= {"scalars": [number], "scalar_types": kind, "types": "float32:2"}
     with pytest.raises(TVMError, match=f"scalar 0 of a kernel is .*, which is not of type {kind}"):

@@ -18,9 +18,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.cli.board_estimate import Asked, estimate
+from tvmrt.devices.cmsis_nn.device import CMSIS_NN
 from tvmrt.devices.cmsis_nn.layers import Convolution, Requantisation, Window
 from tvmrt.devices.cmsis_nn.scratch import scratch_bytes
 from tvmrt.error import CompileError, UnsupportedError
+from tvmrt.export.vendors import vendor_code
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)
@@ -288,6 +290,37 @@ def test_a_program_that_has_the_library_already_gets_the_network_alone(small, tm
     ).stdout
     assert " U arm_convolve_wrapper_s8" in symbols
     assert " T arm_convolve_wrapper_s8" not in symbols
+
+
+# Names of the main branch in 2026. Its build leaves out the first unless ARM_NN_ENABLE_F16 or
+# ARM_NN_ENABLE_F32 asks for them: a compiler without float16_t stops at them.
+FLOATS = """ActivationFunctions/arm_nn_activation_f16.c BasicMathFunctions/arm_maximum_f16.c
+BasicMathFunctions/arm_elementwise_add_f32.c ConvolutionFunctions/arm_convolve_1x1_f16.c
+ConvolutionFunctions/arm_transpose_conv_f32.c FullyConnectedFunctions/arm_batch_matmul_f16.c
+LSTMFunctions/arm_lstm_unidirectional_f16.c NNSupportFunctions/arm_nn_conv1d_k3_packed_f16.c
+NNSupportFunctions/arm_nn_mat_mult_nt_n_packed_f32.c NNSupportFunctions/arm_get_buffer_size_f16.c
+NNSupportFunctions/arm_nntables_flt.c""".split()
+BYTES = """ActivationFunctions/arm_relu6_s8.c BasicMathFunctions/arm_elementwise_mul_s16_s8.c
+ConvolutionFunctions/arm_convolve_wrapper_s8.c ConvolutionFunctions/arm_convolve_1x1_s8_fast.c
+ConvolutionFunctions/arm_depthwise_conv_s4_opt.c NNSupportFunctions/arm_q7_to_q15_with_offset.c
+NNSupportFunctions/arm_nn_mat_mult_nt_t_s8_s32.c""".split()
+
+
+def test_main_branch_builds_without_its_kernels_of_floats(small, tmp_path, monkeypatch):
+    vendor = tmp_path / "vendor"
+    shutil.copytree(PATH, vendor)
+    for name in (*FLOATS, *BYTES):
+        (vendor / "Source" / name).parent.mkdir(exist_ok=True)
+        text = "#error no float16_t here" if name in FLOATS else f"int {Path(name).stem}_;"
+        (vendor / "Source" / name).write_text(text + "\n")
+    done = make(small[1], tmp_path, f"CMSIS_NN={vendor}")
+    assert done.returncode == 0, done.stderr
+    listed = subprocess.check_output(["ar", "t", tmp_path / "libnet.a"], text=True).split()
+    assert {Path(name).stem for name in BYTES} <= {Path(name).stem for name in listed}
+    monkeypatch.setenv("CMSIS_NN", str(vendor))  # as packages and commands find it
+    copied = {path.name for path in vendor_code([CMSIS_NN])}
+    assert {Path(name).name for name in BYTES} <= copied
+    assert not {Path(name).name for name in FLOATS} & copied
 
 
 @pytest.mark.slow
