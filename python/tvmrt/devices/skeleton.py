@@ -48,7 +48,7 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
     const float* x = data(region, node->inputs[0]);
     float* y = data(region, node->outputs[0]);
     const int64_t size = tvmrt_region_size(region, node->outputs[0]);
-    for (int64_t i = 0; i < size; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+    for (int64_t i = 0; i < size; ++i) y[i] = x[i] < 0 ? 0 : x[i]; /* NaN stays */
   }
   return 0;
 }

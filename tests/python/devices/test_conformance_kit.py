@@ -107,7 +107,7 @@ def test_device_of_the_package_passes_the_operators(name):
 
 @pytest.mark.slow
 def test_wrong_results_are_found(skeleton):
-    source = skeleton(edits=[("x[i] > 0 ? x[i] : 0", "x[i] > 1 ? x[i] : 0")])
+    source = skeleton(edits=[("x[i] < 0 ? 0 : x[i]", "x[i] < 1 ? 0 : x[i]")])
     code, found = run_kit(built(source), "operators")
     assert code == 1
     assert "of the largest value" in found["Relu"]["detail"]
@@ -149,7 +149,7 @@ def test_state_that_threads_share_is_found(skeleton):
     edits = [
         ("#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>"),
         ("static float* data(", "static float shared[1 << 16];\nstatic float* data("),
-        ("y[i] = x[i] > 0 ? x[i] : 0;", "shared[i] = x[i] > 0 ? x[i] : 0;\n"
+        ("y[i] = x[i] < 0 ? 0 : x[i]; /* NaN stays */", "shared[i] = x[i] < 0 ? 0 : x[i];\n"
          "    usleep(5000);\n"
          "    memcpy(y, shared, (size_t)size * 4);"),
     ]  # fmt: skip
