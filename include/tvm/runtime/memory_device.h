@@ -5,7 +5,21 @@
  * The runtime has the CPU's. That of another type comes with a plug-in, which registers the global
  * function `device_api.<name>`, by the name of the type as in "opencl" or "hexagon"; it takes nothing
  * and returns the address of a tvmrt_memory_device, which stays valid for good, as a
- * kTVMOpaqueHandle. Accelerators, which compute regions of networks, are another thing: device.h.
+ * kTVMOpaqueHandle (functions of c_runtime_api.h):
+ *
+ *     static const tvmrt_memory_device npu = {.struct_bytes = sizeof(npu), .name = "npu", ...};
+ *     static int get_npu(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+ *                        void* resource) {
+ *       TVMValue address = {.v_handle = (void*)&npu};
+ *       int code = kTVMOpaqueHandle;
+ *       return TVMCFuncSetReturn(ret, &address, &code, 1);
+ *     }
+ *     ...
+ *     TVMFunctionHandle f;
+ *     int rc = TVMFuncCreateFromCFunc(get_npu, NULL, NULL, &f);
+ *     if (rc == 0) rc = TVMFuncRegisterGlobal("device_api.npu", f, 1);
+ *
+ * Accelerators, which compute regions of networks, are another thing: device.h.
  *
  * C99 and C++ clean.
  */
