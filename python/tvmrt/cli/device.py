@@ -100,7 +100,8 @@ def _refuse_taken(name: str) -> None:
 @click.option(
     "--check", "checks", multiple=True,
     type=click.Choice(
-        ["operators", "forms", "tensors", "shapes", "faults", "leaks", "threads"]
+        ["operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
+         "leaks", "threads"]
     ),
     help="Only this check; may be given several times. Default: all.",
 )  # fmt: skip

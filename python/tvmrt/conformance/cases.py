@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
-OPSET = 17
+from .case import Case
+from .quantized_cases import quantized_cases
+
 _RNG_SEED = 20
-
-
-@dataclass
-class Case:
-    """A network of a few nodes with its inputs. ``name`` begins with the operator."""
-
-    name: str
-    nodes: list[onnx.NodeProto]
-    feeds: dict[str, np.ndarray]
-    weights: dict[str, np.ndarray] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ("y",)
-
-    def model(self) -> onnx.ModelProto:
-        """The network as an ONNX model."""
-
-        def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            return helper.make_tensor_value_info(name, kind, array.shape)
-
-        graph = helper.make_graph(
-            self.nodes,
-            "case",
-            [info(name, array) for name, array in self.feeds.items()],
-            [helper.make_empty_tensor_value_info(name) for name in self.outputs],
-            [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
-        )
-        opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 class _Maker:
@@ -69,6 +42,9 @@ class _Maker:
         return Case(f"{op}: {how}", [node], feeds, stored)
 
 
+# The largest extents that a run chooses.
+MOST = {"n": 13, "h": 21}
+
 UNARY = (
     "Relu Sigmoid Tanh Exp Abs Neg Floor Ceil Softplus Elu Selu LeakyRelu HardSigmoid HardSwish "
     "Erf Sin Cos Sign Softsign Identity Round"
@@ -83,7 +59,8 @@ def all_cases() -> list[Case]:
     make = _Maker()
     groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
     chains = (_image_chains, _row_chains, _forks)
-    return [case for group in (*groups, *chains, _large) for case in group(make)]
+    made = [case for group in (*groups, *chains, _large, _not_numbers) for case in group(make)]
+    return [*made, *quantized_cases()]
 
 
 def _elementwise(make: _Maker) -> Iterator[Case]:
@@ -135,6 +112,7 @@ def _convolutions(make: _Maker) -> Iterator[Case]:
     yield conv("padded", (1, 4, 9, 9), (8, 4, 3, 3), pads=[1, 1, 1, 1])
     yield conv("padded on one side", (1, 4, 9, 9), (8, 4, 3, 3), pads=[0, 1, 1, 0])
     yield conv("strides", (2, 3, 11, 9), (5, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    yield conv("strides that differ", (1, 3, 11, 9), (5, 3, 3, 3), strides=[1, 2])
     yield conv("dilated", (1, 3, 11, 11), (4, 3, 3, 3), dilations=[2, 2])
     yield conv("1x1", (1, 16, 5, 5), (8, 16, 1, 1))
     yield conv("depthwise", (1, 8, 7, 7), (8, 1, 3, 3), group=8, pads=[1, 1, 1, 1])
@@ -306,6 +284,34 @@ def _large(make: _Maker) -> Iterator[Case]:
     yield _dense("MatMul, Add, Relu: layers of many rows", make, 70, (90, 110, 90, 30))
     wide = [make.normal(1, 19, 35, 37)], [make.normal(33, 19, 3, 3), make.normal(33)]
     yield make.single("Conv", "many channels and pixels", *wide, pads=[1, 1, 1, 1])
+    weights = [make.normal(300, 11), make.normal(11)]
+    yield make.single("Gemm", "long sums", [make.normal(5, 300)], weights)
+    weights = [make.normal(12, 133), make.normal(133)]
+    yield make.single("Gemm", "many columns", [make.normal(3, 12)], weights)
+    deep = [make.normal(1, 280, 3, 3)], [make.normal(133, 280, 1, 1), make.normal(133)]
+    yield make.single("Conv", "133 channels", *deep)
+    depth = [make.normal(1, 96, 5, 5)], [make.normal(96, 1, 3, 3), make.normal(96)]
+    yield make.single("Conv", "depthwise, 96 channels", *depth, group=96, pads=[1, 1, 1, 1])
+    for op in ("Relu", "Add", "Mul"):
+        count = 1 if op == "Relu" else 2
+        large = [make.normal(3, 130, 9, 11) for _ in range(count)]
+        yield make.single(op, "many elements", large)
+
+
+def _not_numbers(make: _Maker) -> Iterator[Case]:
+    """NaN and infinities: what computes with NaN gives NaN. Products are not asked: libraries clamp
+    their results by operations that lose it."""
+
+    def spoiled(*shape: int) -> np.ndarray:
+        array = make.normal(*shape)
+        array.ravel()[1::5] = np.nan
+        array.ravel()[3::7] = np.inf
+        return array
+
+    for op in "Relu Abs Neg Sigmoid Tanh LeakyRelu Exp Sqrt".split():
+        yield make.single(op, "NaN", [spoiled(3, 12)])
+    for op in "Add Sub Mul Div Max Min".split():
+        yield make.single(op, "NaN", [spoiled(3, 12), make.positive(3, 12)])
 
 
 def _dense(how: str, make: _Maker, rows: int, sizes: Sequence[int]) -> Case:
@@ -344,3 +350,56 @@ def resized_cases() -> list[tuple[Case, Case]]:
         feeds = {name: make.normal(*larger[id(small)])}
         pairs.append((small, Case(small.name, small.nodes, feeds, small.weights, small.outputs)))
     return pairs
+
+
+def open_cases() -> list[Case]:
+    """Networks whose runs choose "n" rows or images, or "h" rows of pixels, with the largest
+    inputs."""
+    make = _Maker()
+    rows, image = {"x": (MOST["n"], 12)}, {"x": (1, 4, MOST["h"], 9)}
+    kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6)}
+    pads = {"pads": [1, 1, 1, 1]}
+    dense = {"w": make.normal(12, 7), "b": make.normal(7)}
+    made = [
+        ("Relu: open rows", [("Relu", "x", "y", {})], rows, {}),
+        ("Add: open rows", [("Add", "x z", "y", {})], {**rows, "z": rows["x"]}, {}),
+        ("Mul: open rows, a row for all", [("Mul", "x w", "y", {})], rows, {"w": make.normal(12)}),
+        ("MatMul: open rows", [("MatMul", "x w", "y", {})], rows, dense),
+        ("Gemm: open rows", [("Gemm", "x w b", "y", {})], rows, dense),
+        ("MatMul, Add, Relu: open rows",
+         [("MatMul", "x w", "t", {}), ("Add", "t b", "u", {}), ("Relu", "u", "y", {})],
+         rows, dense),
+        ("Softmax: open rows", [("Softmax", "x", "y", {"axis": -1})], rows, {}),
+        ("Conv: open pixels", [("Conv", "x w b", "y", pads)], image, kernel),
+        ("Conv: open batch", [("Conv", "x w b", "y", pads)], {"x": (MOST["n"], 4, 6, 6)}, kernel),
+        ("Conv, Relu: open pixels", [("Conv", "x w b", "t", pads), ("Relu", "t", "y", {})],
+         image, kernel),
+        ("MaxPool: open pixels", [("MaxPool", "x", "y", {"kernel_shape": [2, 2]})], image, {}),
+        ("Relu, Neg: open pixels", [("Relu", "x", "t", {}), ("Neg", "t", "y", {})], image, {}),
+    ]  # fmt: skip
+    cases = []
+    for how, steps, shapes, weights in made:
+        feeds = {name: make.normal(*shape) for name, shape in shapes.items()}
+        used = {name for _, inputs, _, _ in steps for name in inputs.split()}
+        held = {name: array for name, array in weights.items() if name in used}
+        case = _chain(how, steps, feeds, held)
+        axes = {2: "h"} if "pixels" in how else {0: "n"}
+        case.sizes = {name: axes for name in feeds}
+        cases.append(case)
+    return cases + [sized(case) for case in quantized_cases() if case.name in _OPEN_QUANTIZED]
+
+
+_OPEN_QUANTIZED = (
+    "Conv of int8: 3x3", "MatMul of int8: weights", "Add of int8: two tensors",
+)  # fmt: skip
+
+
+def sized(case: Case) -> Case:
+    """A case whose first axis a run chooses, with inputs of the largest extent."""
+    feeds = {}
+    for name, array in case.feeds.items():
+        times = -(-MOST["n"] // len(array))
+        feeds[name] = np.concatenate([array] * times)[: MOST["n"]]
+    open_ = {name: {0: "n"} for name in feeds}
+    how = f"{case.name}, open rows"
+    return Case(how, case.nodes, feeds, case.weights, case.outputs, case.exact, open_)

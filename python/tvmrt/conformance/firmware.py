@@ -17,7 +17,7 @@ from tvmrt.devices import Context, Device
 from tvmrt.devices.ask import ask
 from tvmrt.error import CompileError
 
-from .cases import Case
+from .case import Case
 from .finding import Finding
 from .operators import CHECK, judge
 from .subject import Claim, joined, regions_of

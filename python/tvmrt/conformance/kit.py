@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 
 from .finding import Finding
 
-CHECKS = ("operators", "forms", "tensors", "shapes", "faults", "leaks", "threads")
+CHECKS = (
+    "operators", "forms", "sizes", "tensors", "shapes", "asynchronous", "reduced", "faults",
+    "leaks", "threads",
+)  # fmt: skip
 SECONDS = 600  # for one check; a device that hangs fails it
 
 

@@ -30,8 +30,8 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         network = Network(device, joined(claimed), Path(folder))
         return [
-            _growth("runs", network.instance().run),
-            _growth("loads and runs", lambda: _load_and_run(network)),
+            growth("runs", network.instance().run),
+            growth("loads and runs", lambda: _load_and_run(network)),
         ]
 
 
@@ -43,7 +43,14 @@ def _load_and_run(network: Network) -> None:
     network.outputs(network.instance())
 
 
-def _growth(what: str, action) -> Finding:
+def growth(what: str, action) -> Finding:
+    """Whether memory grows with the rounds. What grows is measured again: a cache that fills slowly
+    has ended by then."""
+    found = _measured(what, action)
+    return found if found.passed else _measured(what, action)
+
+
+def _measured(what: str, action) -> Finding:
     """Both are looked at: a leak fills room that was free before what is resident grows, and not
     all memory is of the heap. What grows in one half of the rounds alone is a cache."""
     _growths(action, WARM_UP)

@@ -70,7 +70,7 @@ def _judge(operator: str, own: list[Claim], results: dict, tolerance: float) -> 
             wrong.append(f"{claim.case.name}: {found}")
             continue
         for array, golden in zip(found, reference(claim.case.model(), claim.case.feeds)):
-            error, text = difference(array, np.asarray(golden), tolerance)
+            error, text = difference(array, np.asarray(golden), tolerance, claim.case.exact)
             worst = max(worst, error)
             if text:
                 wrong.append(f"{claim.case.name}: {text}")
@@ -78,16 +78,26 @@ def _judge(operator: str, own: list[Claim], results: dict, tolerance: float) -> 
     return Finding(CHECK, operator, not wrong, "; ".join(wrong) or detail)
 
 
-def difference(found: np.ndarray, golden: np.ndarray, tolerance: float) -> tuple[float, str]:
-    """The largest error, in parts of the largest golden value, and what is wrong in words."""
+def difference(
+    found: np.ndarray, golden: np.ndarray, tolerance: float, exact: bool = False
+) -> tuple[float, str]:
+    """The largest error, in parts of the largest golden value, and what is wrong in words.
+    ``exact``: integers have no step of tolerance, for their golden values are not rounded."""
     if (found.dtype, found.shape) != (golden.dtype, golden.shape):
         return 0.0, f"gave {found.dtype}{list(found.shape)}, not {golden.dtype}{list(golden.shape)}"
     if golden.dtype == bool or golden.dtype.kind in "iu":
-        # rounding may fall to either side of a half
+        # rounding of what is near a half may fall to either side
         step = int(np.abs(found.astype(np.int64) - golden.astype(np.int64)).max(initial=0))
-        allowed = 1 if golden.dtype.itemsize == 1 and golden.dtype != bool else 0
+        rounded = golden.dtype.itemsize == 1 and golden.dtype != bool and not exact
+        allowed = 1 if rounded else 0
         return 0.0, f"is off by {step}" if step > allowed else ""
-    if np.isfinite(golden).all() and not np.isfinite(found).all():
+    finite = np.isfinite(golden)
+    if not np.isfinite(found[finite]).all():
         return float("inf"), "gave values that are not finite"
+    if not np.array_equal(np.isnan(found), np.isnan(golden)):
+        return float("inf"), "gave numbers in place of NaN"
+    if not np.array_equal(found[~finite], golden[~finite], equal_nan=True):
+        return float("inf"), "gave other values in place of infinities"
+    found, golden = found[finite], golden[finite]
     error = float(np.abs(found - golden).max(initial=0) / max(np.abs(golden).max(initial=0), 1e-6))
     return error, f"error {error:.2e} of the largest value" if error > tolerance else ""

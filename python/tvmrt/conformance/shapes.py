@@ -11,7 +11,8 @@ import numpy as np
 import tvmrt
 from tvmrt.devices import Device
 
-from .cases import Case, resized_cases
+from .case import Case
+from .cases import resized_cases
 from .finding import Finding
 from .operators import difference
 from .subject import Network, reference

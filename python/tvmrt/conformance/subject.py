@@ -17,7 +17,8 @@ from tvmrt import devices
 from tvmrt.devices import Device, ModuleBlob
 from tvmrt.error import TVMError
 
-from .cases import OPSET, Case, all_cases
+from .case import OPSET, Case
+from .cases import all_cases
 
 
 def open_device(target: str) -> Device:
@@ -59,7 +60,11 @@ def _import_file(path: Path) -> None:
 
 
 def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs by onnxruntime or, where that is missing, by ONNX's own evaluator."""
+    """The outputs by onnxruntime or, where that is missing, by ONNX's own evaluator.
+
+    onnxruntime computes node by node, as ONNX defines them: its fused products of 8-bit numbers
+    saturate sums on some processors.
+    """
     try:
         import onnxruntime
     except ImportError:
@@ -68,6 +73,7 @@ def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
         return ReferenceEvaluator(model).run(None, feeds)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -131,6 +137,7 @@ def joined(cases: list[Case]) -> Case:
             copy.output[:] = [prefix + name for name in node.output]
             whole.nodes.append(copy)
         whole.feeds.update({prefix + name: array for name, array in case.feeds.items()})
+        whole.sizes.update({prefix + name: axes for name, axes in case.sizes.items()})
         whole.weights.update({prefix + name: array for name, array in case.weights.items()})
         whole.outputs += tuple(prefix + name for name in case.outputs)
     return whole

@@ -66,7 +66,8 @@ def test_skeleton_is_short(skeleton, python):
 def test_skeleton_passes_every_check(skeleton):
     code, found = run_kit(built(skeleton()))
     assert code == 0, found
-    checks = set(CHECKS) - {"forms"}  # which is about products
+    # which are about products, devices that start runs, and those that offer other precisions
+    checks = set(CHECKS) - {"forms", "asynchronous", "reduced"}
     assert {row["check"] for row in found.values()} == checks
     assert found["Relu"]["passed"]
 

@@ -1,0 +1,144 @@
+"""Runs that are started and waited for: within a limit of time or over it, and by the asynchronous
+executor. A caller that waits at once and without a limit calls ``run`` where there is one."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tvmrt
+from tvmrt.devices import Device
+
+from .case import Case
+from .finding import Finding
+from .operators import difference
+from .subject import claims, joined, reference
+
+CHECK = "asynchronous"
+LONG_MS = 600_000  # never over
+RUNS = 20  # over a millisecond's limit
+LATE_SECONDS = 0.1  # in which a run that was not stopped would write
+ENDED = "did not end in time"
+
+
+def is_asynchronous(device: Device) -> bool:
+    """Whether the run-time half starts runs."""
+    describe = tvmrt.get_global_func(f"device.{device.name}.describe", allow_missing=True)
+    if describe is not None:
+        return bool(json.loads(str(describe()))["async"])
+    return tvmrt.get_global_func(f"device.{device.name}.start", allow_missing=True) is not None
+
+
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
+    """Results of runs that were started; what becomes of a run over its time."""
+    if not is_asynchronous(device):
+        return []
+    claimed = [claim.case for claim in claims(device, only) if claim.regions]
+    if not claimed:
+        return []
+    found = []
+    for what, run in WAYS.items():
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            try:
+                wrong = run(device, claimed, Path(folder), tolerance)
+            except Exception as problem:  # a finding, not an end of the test
+                wrong = str(problem) or type(problem).__name__
+        found.append(Finding(CHECK, what, not wrong, wrong or f"{len(claimed)} networks"))
+    return found
+
+
+def _module(device: Device, case: Case, folder: Path, limit_ms: int | None, **options: Any) -> Any:
+    if limit_ms is not None:
+        options["device_options"] = {device.name: {"timeout_ms": limit_ms}}
+    library = tvmrt.compile(case.model(), devices=[device], **options)
+    path = folder / f"network_{limit_ms}.so"
+    library.export(path)
+    return tvmrt.runtime.load_module(str(path))
+
+
+def _limited(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+    """Each run is started, and looked at until it has ended."""
+    module = _module(device, joined(cases), folder, LONG_MS)
+    return _compared(module, cases, tolerance)
+
+
+def _started(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+    """Generated code starts each region as soon as it can, and waits where a result is needed."""
+    from tvmrt.contrib.graph_executor import GraphModule
+
+    module = _module(device, joined(cases), folder, None, schedule="async")
+    executor = GraphModule(module["default"](tvmrt.cpu(0)))
+    executor.set_scheduler("async")
+    return _compared(module, cases, tolerance, executor)
+
+
+def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = None) -> str:
+    from tvmrt.contrib.graph_executor import GraphModule
+
+    executor = executor or GraphModule(module["default"](tvmrt.cpu(0)))
+    for name, array in joined(cases).feeds.items():
+        executor.set_input(name, array)
+    place = 0
+    for _ in range(2):
+        executor.run()
+    for case in cases:
+        for wanted in reference(case.model(), case.feeds):
+            found = executor.get_output(place).numpy()
+            _, text = difference(found, np.asarray(wanted), tolerance, case.exact)
+            if text:
+                return f"{case.name}: {text}"
+            place += 1
+    return ""
+
+
+def _over_time(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
+    """A run ends in time and is right, or ends with an error: then the device writes to none of its
+    tensors any more, and the next run is as good."""
+    largest = max(cases, key=lambda case: sum(array.nbytes for array in case.feeds.values()))
+    module = _module(device, largest, folder, 1)
+    (region,) = _regions(module)[:1]
+    run = module.get_function(region["symbol"], query_imports=True)
+    tensors = [_tensor(region["tensors"][i]) for i in (*region["inputs"], *region["outputs"])]
+    outputs = tensors[len(region["inputs"]) :]
+    right: list[np.ndarray] | None = None
+    for _ in range(RUNS):
+        try:
+            run(*tensors)
+        except Exception as problem:
+            if ENDED not in str(problem):
+                return str(problem)
+            marks = [np.full(t.shape, 7, t.dtype) for t in outputs]
+            for tensor, mark in zip(outputs, marks):
+                tensor.copyfrom(mark)
+            time.sleep(LATE_SECONDS)
+            if not all(np.array_equal(t.numpy(), m) for t, m in zip(outputs, marks)):
+                return "a run that was over its time went on writing to its outputs"
+            continue
+        found = [tensor.numpy() for tensor in outputs]
+        right = found if right is None else right
+        if not all(np.allclose(a, b, tolerance, equal_nan=True) for a, b in zip(found, right)):
+            return "a run after one that was over its time gives other results"
+    return ""
+
+
+def _regions(module: Any) -> list[dict]:
+    below = [m for own in module.imported_modules for m in (own, *own.imported_modules)]
+    found = [m for m in below if m.type_key == "device_region"]
+    return [region for m in found for region in json.loads(m.get_source())["regions"]]
+
+
+def _tensor(row: dict) -> Any:
+    rng = np.random.default_rng(4)
+    return tvmrt.nd.array(rng.integers(1, 9, row["shape"]).astype(row["dtype"]))
+
+
+WAYS = {
+    "a limit that no run reaches": _limited,
+    "started and waited for": _started,
+    "a limit of a millisecond": _over_time,
+}

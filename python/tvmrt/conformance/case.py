@@ -1,0 +1,50 @@
+"""One network that is offered to a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+OPSET = 17
+
+
+@dataclass
+class Case:
+    """A network of a few nodes with its inputs. ``name`` begins with the operator.
+
+    ``exact``: there is one right result, and no step of difference is allowed. ``sizes`` names the
+    axes of inputs whose extent a run chooses.
+    """
+
+    name: str
+    nodes: list[onnx.NodeProto]
+    feeds: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ("y",)
+    exact: bool = False
+    sizes: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def model(self) -> onnx.ModelProto:
+        """The network as an ONNX model."""
+
+        def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            names = self.sizes.get(name, {})
+            shape = [names.get(axis, extent) for axis, extent in enumerate(array.shape)]
+            return helper.make_tensor_value_info(name, kind, shape)
+
+        graph = helper.make_graph(
+            self.nodes,
+            "case",
+            [info(name, array) for name, array in self.feeds.items()],
+            [helper.make_empty_tensor_value_info(name) for name in self.outputs],
+            [
+                numpy_helper.from_array(np.asarray(array), name)
+                for name, array in self.weights.items()
+            ],
+        )
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)

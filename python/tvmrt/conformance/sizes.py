@@ -1,0 +1,103 @@
+"""Networks whose runs choose their sizes: at the largest, at smaller ones, and back."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import tvmrt
+from tvmrt.devices import Device
+
+from .case import Case
+from .cases import MOST, open_cases
+from .finding import Finding
+from .leaks import growth
+from .operators import difference
+from .subject import Claim, joined, reference, regions_of
+
+CHECK = "sizes"
+LEAST = {"n": 1, "h": 3}
+SIZES = (
+    {"n": 13, "h": 21}, {"n": 4, "h": 5}, {"n": 1, "h": 3}, {"n": 7, "h": 20}, {"n": 13, "h": 21},
+    {"n": 12, "h": 4},
+)  # fmt: skip
+
+
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
+    """One finding for each network that the device takes something of, over all sizes."""
+    cases = [c for c in open_cases() if not only or c.name.startswith(only)]
+    if not cases:
+        return []
+    claimed = [claim for claim in regions_of(cases, device, dims=_dims(cases)) if claim.regions]
+    if not claimed:
+        return []
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        try:
+            return _over_sizes([c.case for c in claimed], device, Path(folder), tolerance)
+        except Exception:  # whatever it is, the network at fault raises it again
+            return [_alone(claim, device, Path(folder), tolerance) for claim in claimed]
+
+
+def _dims(cases: list[Case]) -> dict[str, tuple[int, int]]:
+    """Bounds of the sizes that these networks have."""
+    named = {name for c in cases for axes in c.sizes.values() for name in axes.values()}
+    return {name: (LEAST[name], MOST[name]) for name in sorted(named)}
+
+
+def _alone(claim: Claim, device: Device, folder: Path, tolerance: float) -> Finding:
+    try:
+        return _over_sizes([claim.case], device, folder, tolerance)[0]
+    except Exception as problem:  # a finding, not an end of the test
+        return Finding(CHECK, claim.case.name, False, str(problem) or type(problem).__name__)
+
+
+def _over_sizes(cases: list[Case], device: Device, folder: Path, tolerance: float) -> list[Finding]:
+    whole = joined(cases)
+    library = tvmrt.compile(whole.model(), devices=[device], dims=_dims(cases))
+    path = folder / f"{len(cases)}_{cases[0].name.partition(':')[0]}.so"
+    library.export(path)
+    module = tvmrt.runtime.load_module(str(path))
+    executor = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
+    wrong: dict[str, str] = {}
+    for turn, sizes in enumerate(SIZES):
+        feeds = _feeds(whole, sizes, turn)
+        executor.run(**feeds)
+        found = [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+        golden = reference(whole.model(), feeds)
+        owners = [case for case in cases for _ in case.outputs]
+        for case, array, wanted in zip(owners, found, golden):
+            _, text = difference(array, np.asarray(wanted), tolerance, case.exact)
+            if text:
+                wrong.setdefault(case.name, f"at {sizes}: {text}")
+    good = f"{len(SIZES)} sizes"
+    found = [Finding(CHECK, c.name, c.name not in wrong, wrong.get(c.name, good)) for c in cases]
+    return found if wrong else [*found, _memory(executor, whole)]
+
+
+def _memory(executor, whole: Case) -> Finding:
+    """Whether memory grows when regions are prepared for other sizes again and again."""
+    turns = [_feeds(whole, sizes, 0) for sizes in SIZES[:2]]
+
+    def run() -> None:
+        for feeds in turns:
+            executor.run(**feeds)
+
+    found = growth("runs of other sizes", run)
+    found.check = CHECK
+    return found
+
+
+def _feeds(whole: Case, sizes: dict[str, int], turn: int) -> dict[str, np.ndarray]:
+    """Other numbers in each turn, so that no result can be one of the turn before."""
+    rolled = {name: np.roll(array, turn, axis=-1) for name, array in whole.feeds.items()}
+    return {name: _cut(array, whole.sizes[name], sizes) for name, array in rolled.items()}
+
+
+def _cut(array: np.ndarray, axes: dict[int, str], sizes: dict[str, int]) -> np.ndarray:
+    """The first elements of the largest input."""
+    places = tuple(
+        slice(sizes[axes[axis]]) if axis in axes else slice(None) for axis in range(array.ndim)
+    )
+    return np.ascontiguousarray(array[places])
