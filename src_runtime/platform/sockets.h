@@ -40,6 +40,8 @@ tvmrt_stream_rc tvmrt__stream_send(int fd, const tvmrt_part parts[2], size_t* se
 /* At least 1 byte and at most `most`; *got 0 at the end, also where the other side broke off. */
 tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* got, tvmrt_why* why);
 
+/* Whether sending and receiving wait, or are late at once where nothing can go or has come. */
+void tvmrt__stream_set_waiting(int fd, bool waits);
 /* Both directions are late after so many seconds without a byte; 0: never. */
 void tvmrt__stream_set_timeout(int fd, double seconds);
 /* Ends both directions, so that whoever waits for bytes wakes up. */
@@ -49,7 +51,7 @@ void tvmrt__stream_wake(int fd);
 
 /* Wait until something comes, or `milliseconds` are over (-1: no limit), or a signal comes: `ready`
  * says where. Entries of -1 are left out. At most TVMRT_STREAMS_MOST. */
-enum { TVMRT_STREAMS_MOST = 96 };
+enum { TVMRT_STREAMS_MOST = 256 };
 typedef struct tvmrt_stream_event {
   int fd;
   bool ready;

@@ -78,8 +78,10 @@ tvmrt_stream_rc tvmrt__stream_connect(const char* host, int port, double seconds
   return TVMRT_STREAM_FAILED;
 }
 
-/* 0, or the number of the error. 16 clients may wait in the system's queue while the server is
- * full. */
+enum { QUEUE = 128 };
+
+/* 0, or the number of the error. Whoever listens takes
+ * connections as they come; the queue is for those that come in between. */
 static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   struct sockaddr_storage name;
   socklen_t size = sizeof(name);
@@ -89,7 +91,7 @@ static int listen_one(const struct addrinfo* where, int* out, int* out_port) {
   prepare(fd);
   net_prepare_listener(fd);
   net_set_waiting(fd, false); /* accept() finds nobody where a client has gone meanwhile */
-  if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, 16) != 0 ||
+  if (bind(fd, where->ai_addr, where->ai_addrlen) != 0 || listen(fd, QUEUE) != 0 ||
       getsockname(fd, (struct sockaddr*)&name, &size) != 0) {
     const int error = net_error();
     net_close(fd);
@@ -171,6 +173,9 @@ tvmrt_stream_rc tvmrt__stream_receive(int fd, void* out, size_t most, size_t* go
   *got = (size_t)count;
   return TVMRT_STREAM_OK;
 }
+
+/* A new stream waits. */
+void tvmrt__stream_set_waiting(int fd, bool waits) { net_set_waiting(fd, waits); }
 
 /* The system's own limit for each call; connecting has one of its own above. */
 void tvmrt__stream_set_timeout(int fd, double seconds) {

@@ -255,7 +255,14 @@ void tvmrt__board_channel(tvmrt_board* board, tvmrt_channel* out) {
 
 /* ---- begin and end ---- */
 
-/* Wait for the board's nonce; *began says whether it came. */
+/* Whether the message answers the nonce of this side by one of the board. */
+static bool is_reply(const tvmrt_board* b) {
+  return b->message[2] == TVMRT_MESSAGE_REPLY && b->message[0] == b->session[0] &&
+         b->message[1] != 0;
+}
+
+/* Wait for the board's nonce; *began says whether it came. Messages of other kinds give it no more
+ * time. */
 static int await_session(tvmrt_board* b, double until, bool* began) {
   size_t size;
   *began = false;
@@ -263,10 +270,9 @@ static int await_session(tvmrt_board* b, double until, bool* began) {
     TVMRT_RETURN_IF_ERROR(next_message(b, until, &size));
     if (size == 0) return 0;
     if (b->message[2] == TVMRT_MESSAGE_LOG) keep_log(b, size);
-  } while (b->message[2] != TVMRT_MESSAGE_REPLY || b->message[0] != b->session[0] ||
-           b->message[1] == 0);
-  b->session[1] = b->message[1];
-  *began = true;
+    *began = is_reply(b);
+  } while (!*began && tvmrt__seconds() < until);
+  if (*began) b->session[1] = b->message[1];
   return 0;
 }
 
@@ -281,7 +287,7 @@ static int exchange_first(tvmrt_board* b, double until, bool* came) {
     TVMRT_RETURN_IF_ERROR(next_message(b, until, &size));
     if (size == 0) return 0;
     what = read_message(b, size, &head);
-    if (what == ENDED) return 0;
+    if (what == ENDED || (what != ANSWER && tvmrt__seconds() >= until)) return 0;
   }
   b->inbox.size = 0;
   *came = true;

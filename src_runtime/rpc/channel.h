@@ -24,8 +24,9 @@ enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };
 
 struct tvmrt_channel {
   const tvmrt_channel_kind* kind;
-  void* self; /* of the kind */
-  int fd;     /* of the kind for sockets; -1 for others */
+  void* self;      /* of the kind */
+  int fd;          /* of the kind for sockets; -1 for others */
+  double deadline; /* of the kind for sockets, in seconds of the clock; 0: none */
   size_t begin, end;
   char buffer[TVMRT_CHANNEL_BUFFER_BYTES]; /* received and not read yet: begin to end */
 };
@@ -50,6 +51,9 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 /* A channel over a connected socket, on POSIX over any other descriptor of both directions, too; not
  * closed here. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
+/* All that is sent and received from now on, together, may take so many seconds, however the bytes
+ * are spread over them; <= 0: no limit, neither in all nor for one call of the system. */
+void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds);
 /* "host:port" into its parts; *out_host is the caller's. NULL gives NULL; `what` is for the error. */
 int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port);
 /* *out_fd is the caller's; closed by tvmrt__stream_close(). `seconds` <= 0: no limit. */

@@ -30,19 +30,19 @@ static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* ou
   return return_root(s, out, out_code);
 }
 
-/* Time limits hold for greeting alone. */
+/* The time limit holds for greeting alone, for all of it. */
 static int connect_to(const char* host, int port, const char* key, int* out_fd) {
   tvmrt_channel ch;
   char where[300];
   (void)snprintf(where, sizeof(where), "%.256s:%d", host, port);
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(host, port, connect_seconds, out_fd));
-  tvmrt__stream_set_timeout(*out_fd, connect_seconds);
   tvmrt__channel_over(&ch, *out_fd);
+  tvmrt__channel_set_deadline(&ch, connect_seconds);
   if (tvmrt__rpc_greet(&ch, key, where) != 0) {
     tvmrt__stream_close(*out_fd);
     return -1;
   }
-  tvmrt__stream_set_timeout(*out_fd, 0); /* a call may take as long as it likes */
+  tvmrt__channel_set_deadline(&ch, 0); /* a call may take as long as it likes */
   return 0;
 }
 

@@ -17,21 +17,31 @@
 #include "wire.h"
 
 /* Keys have a few words; what is longer was no key. */
-enum { MAX_KEY_BYTES = 4096 };
+enum { MAX_KEY_BYTES = 4096, HEAD_BYTES = 8 };
 
 /* Little-endian, whatever the machine. */
+static uint32_t word_at(const void* data) {
+  const uint8_t* bytes = data;
+  return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
 static int read_word(tvmrt_channel* ch, uint32_t* out) {
   uint8_t bytes[4];
   TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, bytes, 4, NULL));
-  *out = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+  *out = word_at(bytes);
   return 0;
+}
+
+static int check_key_bytes(uint32_t size) {
+  if (size <= MAX_KEY_BYTES) return 0;
+  return tvmrt__fail("RPCError: a key of %u bytes is too long.", size);
 }
 
 /* Not longer than a key can be. The text is the caller's to free, also on failure. */
 static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
   uint32_t size;
   TVMRT_RETURN_IF_ERROR(read_word(ch, &size));
-  if (size > MAX_KEY_BYTES) return tvmrt__fail("RPCError: a key of %u bytes is too long.", size);
+  TVMRT_RETURN_IF_ERROR(check_key_bytes(size));
   return tvmrt__channel_append(ch, size, out);
 }
 
@@ -93,42 +103,36 @@ static bool matches(char* text, const char* expected, double* out_seconds) {
   return true;
 }
 
-/* The server's part. A client of another key is told so before the connection ends. */
-int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* server_key,
-                       double* out_seconds) {
-  tvmrt_buf theirs = {NULL, 0, 0};
-  uint32_t word;
-  int rc;
-  *out_seconds = 0;
-  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
-  if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: the other side is no RPC client.");
-  rc = read_text(ch, &theirs);
-  if (rc == 0 && !matches(theirs.data, expected, out_seconds)) {
-    (void)send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL);
-    rc = tvmrt__fail("RPCError: a client came with a key that is not this server's.");
+/* ---- the server's part ---- */
+
+/* The word is looked at before more is waited for: what speaks another protocol ends at once. */
+int tvmrt__rpc_greeting_needs(const tvmrt_buf* come, size_t* out) {
+  uint32_t size;
+  *out = 4 - come->size;
+  if (come->size < 4) return 0;
+  if (word_at(come->data) != TVMRT_RPC_MAGIC) {
+    return tvmrt__fail("RPCError: the other side is no RPC client.");
   }
-  tvmrt__buf_free(&theirs);
-  return rc != 0 ? rc : send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
+  *out = HEAD_BYTES - come->size;
+  if (come->size < HEAD_BYTES) return 0;
+  size = word_at(come->data + 4);
+  TVMRT_RETURN_IF_ERROR(check_key_bytes(size));
+  *out = HEAD_BYTES + size - come->size;
+  return 0;
 }
+
+bool tvmrt__rpc_greeting_matches(const tvmrt_buf* come, const char* expected, double* out_seconds) {
+  *out_seconds = 0;
+  return matches(come->data + HEAD_BYTES, expected, out_seconds);
+}
+
+int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* server_key) {
+  return send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
+}
+
+int tvmrt__rpc_refuse(tvmrt_channel* ch) { return send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL); }
 
 /* A server's first word to a proxy, which answers when a client has come. */
 int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
   return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
-}
-
-/* The words of the client come through the proxy, which has only compared keys. */
-int tvmrt__rpc_joined(tvmrt_channel* ch, const char* expected, double* out_seconds) {
-  tvmrt_buf theirs = {NULL, 0, 0};
-  uint32_t word;
-  int rc;
-  *out_seconds = 0;
-  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
-  if (word != TVMRT_RPC_MAGIC)
-    return tvmrt__fail("RPCError: the proxy has no client for this key.");
-  rc = read_text(ch, &theirs);
-  if (rc == 0 && !matches(theirs.data, expected, out_seconds)) {
-    rc = tvmrt__fail("RPCError: the proxy has sent a client of another key.");
-  }
-  tvmrt__buf_free(&theirs);
-  return rc;
 }

@@ -1,10 +1,9 @@
-/* A connection's own process: what a client does there stays there.
+/* A session's own process: what a client does there stays there.
  *
- * The server starts a process for each connection, over platform/processes.h: a copy of itself
- * where systems can do that, else a program that finds its task again. What a client breaks is its
- * own process; time limits are kept from outside. The server and each process share a pair of
- * sockets, on which the process tells once that its client has the key, and whose end tells that it
- * has ended. */
+ * The server starts a process for each client that has told the key, over platform/processes.h: a copy
+ * of itself where systems can do that, else a program that finds its task again. What a client breaks is
+ * its own process; time limits are kept from outside. The server and each process share a pair of
+ * sockets, whose end says that the process has ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,37 +12,18 @@
 #include "handshake.h"
 #include "server.h"
 
-/* What a process tells its server, once, when it knows who its client is. */
-typedef struct news {
-  double seconds; /* that the client asks for; 0: none */
-} news;
-
 /* ---- in the process ---- */
 
-/* What the client must say differs by the way in which it came. */
-static int greet(const tvmrt_rpc_server* server, tvmrt_channel* ch, bool joined, double* seconds) {
-  const char* key = server->options.key;
-  if (joined) return tvmrt__rpc_joined(ch, key, seconds);
-  return tvmrt__rpc_welcome(ch, tvmrt__rpc_server_match_key(server), key, seconds);
-}
-
-/* One connection, by `out` of which the server hears. */
-static int serve(const tvmrt_rpc_server* server, int fd, bool joined, int out) {
+/* A client that came by way of a proxy has its answer from there. */
+static int serve(const tvmrt_rpc_server* server, int fd, bool joined) {
   const tvmrt_rpc_server_options* o = &server->options;
-  tvmrt_part parts[2] = {{NULL, 0}, {NULL, 0}};
   tvmrt_channel ch;
-  tvmrt_why why;
-  news told;
-  size_t sent = 0;
-  memset(&told, 0, sizeof(told));
-  tvmrt__stream_set_timeout(fd, o->greet_seconds);
   tvmrt__channel_over(&ch, fd);
-  TVMRT_RETURN_IF_ERROR(greet(server, &ch, joined, &told.seconds));
-  parts[0].data = (const char*)&told;
-  parts[0].size = sizeof(told);
-  if (tvmrt__stream_send(out, parts, &sent, &why) != TVMRT_STREAM_OK || sent != sizeof(told)) {
-    return -1;
+  if (!joined) {
+    tvmrt__channel_set_deadline(&ch, o->greet_seconds);
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_welcome(&ch, o->key));
   }
+  tvmrt__channel_set_deadline(&ch, 0);
   tvmrt__stream_set_timeout(fd, o->idle_seconds);
   return tvmrt__rpc_serve(&ch, &server->limits);
 }
@@ -52,7 +32,7 @@ static int serve(const tvmrt_rpc_server* server, int fd, bool joined, int out) {
 static void serve_in(const tvmrt_rpc_server* server, const char* folder, const int streams[2],
                      bool joined) {
   tvmrt__rpc_folder_lend(folder);
-  tvmrt__process_leave(serve(server, streams[0], joined, streams[1]) == 0 ? 0 : 1);
+  tvmrt__process_leave(serve(server, streams[0], joined) == 0 ? 0 : 1);
 }
 
 /* Split off the server: none of its other connections is this process's. Descriptors that a client
@@ -60,42 +40,41 @@ static void serve_in(const tvmrt_rpc_server* server, const char* folder, const i
 static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, const int streams[2]) {
   int i;
   tvmrt__process_begin_task();
-  tvmrt__stream_close(own->news);
+  tvmrt__stream_close(own->end);
   tvmrt__stream_close(server->listener);
   tvmrt__stream_close(server->tracker.fd);
   tvmrt__stream_close(server->proxy.fd);
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (server->peers.all[i].used) tvmrt__stream_close(server->peers.all[i].fd);
+  }
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (&server->processes[i] == own || server->processes[i].process == 0) continue;
     tvmrt__stream_close(server->processes[i].fd);
-    tvmrt__stream_close(server->processes[i].news);
+    tvmrt__stream_close(server->processes[i].end);
   }
   serve_in(server, own->folder, streams, own->joined);
 }
 
-/* A task's text, line by line: whether a proxy has joined the two, the server's port, what the
- * client must say, the folder. Where systems have no copy of a process, the text is all that it
- * knows beside what its program does again. */
+/* A task's text, line by line: whether a proxy has joined the two, the server's port, the folder.
+ * Where systems have no copy of a process, the text is all that it knows beside what its program
+ * does again. */
 static int write_task(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, tvmrt_buf* out) {
-  return tvmrt__buf_printf(out, "%d\n%d\n%s\n%s", (int)p->joined, server->port,
-                           tvmrt__rpc_server_match_key(server), p->folder);
+  return tvmrt__buf_printf(out, "%d\n%d\n%s", (int)p->joined, server->port, p->folder);
 }
 
 /* Cuts the task's text into its lines, which stay the server's. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server) {
-  char* line[4];
+  char* line[3];
   int i;
   line[0] = server->task.text;
-  for (i = 1; i < 4; ++i) {
+  for (i = 1; i < 3; ++i) {
     line[i] = strchr(line[i - 1], '\n');
     if (line[i] == NULL) return tvmrt__fail("RPCError: what a session's process is told is cut.");
     *line[i]++ = '\0';
   }
   server->joined = line[0][0] == '1';
   server->port = (int)strtol(line[1], NULL, 10);
-  if (server->tracker.host != NULL) {
-    (void)snprintf(server->tracker.match_key, sizeof(server->tracker.match_key), "%s", line[2]);
-  }
-  server->folder = line[3];
+  server->folder = line[2];
   return 0;
 }
 
@@ -127,7 +106,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   if (tvmrt__stream_pair(ends, &why) != TVMRT_STREAM_OK) {
     return tvmrt__fail("OSError: a pair of sockets: %s.", why.text);
   }
-  p->news = ends[0];
+  p->end = ends[0];
   task.streams[0] = p->fd;
   /* the process's end, which this one closes below */
   task.streams[1] = ends[1];
@@ -144,21 +123,30 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   return rc;
 }
 
-/* Takes the connection over, also on failure. */
-int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
+/* A client may only shorten what the server allows; 0: no limit. */
+static double deadline_of(const tvmrt_rpc_server* server, double asked) {
+  const double allowed = server->options.session_seconds;
+  if (asked <= 0 || (allowed > 0 && allowed < asked)) asked = allowed;
+  return asked > 0 ? tvmrt__seconds() + asked : 0;
+}
+
+/* The place of the peer is free before the process is there: a copy must not close its stream. */
+int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer) {
   tvmrt_rpc_process* p = free_place(server);
+  const bool joined = peer->joined;
+  const double deadline = deadline_of(server, peer->seconds);
+  const int fd = tvmrt__rpc_peer_release(peer);
   if (p == NULL) {
     tvmrt__stream_close(fd);
     return tvmrt__fail("all %d sessions are taken.", TVMRT_RPC_MAX_PROCESSES);
   }
   p->fd = fd;
-  p->greeted = false;
   p->joined = joined;
-  p->deadline = 0;
-  if (server->options.session_seconds > 0) {
-    p->deadline = tvmrt__seconds() + server->options.session_seconds;
+  p->deadline = deadline;
+  if (tvmrt__rpc_folder_make(&p->folder) == 0 && start(server, p) == 0) {
+    tvmrt__rpc_server_log(server, "session %ld has begun", tvmrt__process_number(p->process));
+    return 0;
   }
-  if (tvmrt__rpc_folder_make(&p->folder) == 0 && start(server, p) == 0) return 0;
   /* the folder is made by the server, so that it can be removed whatever becomes of the process */
   if (p->folder != NULL) tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
@@ -167,48 +155,22 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
 }
 
 /* How a process has ended, for the log. */
-static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
+void tvmrt__rpc_process_reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   const long number = tvmrt__process_number(p->process);
   tvmrt_why why;
   const int status = tvmrt__process_wait(p->process, &why);
   if (status < 0) {
     tvmrt__rpc_server_log(server, "session %ld was ended by %s", number, why.text);
-  } else if (!p->greeted && p->joined) {
-    tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
-    tvmrt__rpc_proxy_rest(&server->proxy);
-  } else if (!p->greeted) {
-    tvmrt__rpc_server_log(server, "a client did not tell the key");
   } else {
     tvmrt__rpc_server_log(server, "session %ld has ended%s", number,
                           status == 0 ? "" : ", without a word of its client");
   }
   /* held until now, so that the client hears of the end when all is over */
   tvmrt__stream_close(p->fd);
-  tvmrt__stream_close(p->news);
+  tvmrt__stream_close(p->end);
   tvmrt__rpc_folder_remove(p->folder);
   free(p->folder);
   memset(p, 0, sizeof(*p));
-}
-
-/* One message, or the end of the stream, which is the end of the process. */
-void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
-  tvmrt_why why;
-  news told;
-  size_t got = 0;
-  const tvmrt_stream_rc rc = tvmrt__stream_receive(p->news, &told, sizeof(told), &got, &why);
-  if (rc == TVMRT_STREAM_LATE) return; /* it said nothing after all */
-  if (rc != TVMRT_STREAM_OK || got != sizeof(told)) {
-    reap(server, p);
-    return;
-  }
-  p->greeted = true;
-  tvmrt__rpc_server_log(server, "session %ld has begun", tvmrt__process_number(p->process));
-  tvmrt__rpc_tracker_used(&server->tracker);
-  if (told.seconds > 0) {
-    const double until = tvmrt__seconds() + told.seconds;
-    /* a client may only shorten what the server allows */
-    if (p->deadline == 0 || until < p->deadline) p->deadline = until;
-  }
 }
 
 /* The text, if there is one, is the answer to what the client waits for: it is sent in the
@@ -218,13 +180,13 @@ void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, cons
   tvmrt_channel ch;
   /* First: two writers of one connection would mix their packets. */
   tvmrt__process_kill(p->process);
-  if (text != NULL && p->greeted) {
-    tvmrt__stream_set_timeout(p->fd, 1);
+  if (text != NULL) {
     tvmrt__channel_over(&ch, p->fd);
+    tvmrt__channel_set_deadline(&ch, 1);
     if (tvmrt__rpc_write_exception(&packet, text) == 0) {
       (void)tvmrt__channel_send(&ch, packet.data, packet.size, NULL, 0);
     }
     tvmrt__buf_free(&packet);
   }
-  reap(server, p);
+  tvmrt__rpc_process_reap(server, p);
 }

@@ -22,8 +22,8 @@ int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
 static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
   tvmrt_channel ch;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
-  tvmrt__stream_set_timeout(p->fd, connect_seconds);
   tvmrt__channel_over(&ch, p->fd);
+  tvmrt__channel_set_deadline(&ch, connect_seconds);
   return tvmrt__rpc_offer(&ch, key);
 }
 

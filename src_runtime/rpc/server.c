@@ -1,8 +1,8 @@
 /* The server: one process waits, others serve.
  *
- * The loop waits for connections, for news of its processes, for the wake-up call and for time
- * limits; it computes nothing for clients and reads nothing from them. stop() may be called from
- * any thread: it writes a byte. */
+ * The loop waits for connections, for the keys of clients, for the end of its processes, for the
+ * wake-up call and for time limits; it computes nothing for clients and reads no more of them than
+ * their key. stop() may be called from any thread: it writes a byte. */
 #include "server.h"
 
 #include <stdarg.h>
@@ -24,9 +24,11 @@ void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...)
   server->options.log(server->options.context, line);
 }
 
-/* Where a tracker gives clients out, it gives each a key of its own. */
-const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server) {
-  return server->tracker.host != NULL ? server->tracker.match_key : server->options.key;
+/* What a client must say now: the key or, where a tracker gives clients out, what it gives to the
+ * next one; NULL: no client is due. */
+static const char* match_key(const tvmrt_rpc_server* server) {
+  if (server->tracker.host == NULL) return server->options.key;
+  return server->tracker.match_key[0] != '\0' ? server->tracker.match_key : NULL;
 }
 
 /* ---- options ---- */
@@ -111,6 +113,7 @@ int tvmrt_rpc_server_port(const tvmrt_rpc_server* server) { return server->port;
 
 /* Also of one that was opened half: descriptors that are none are -1. */
 void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
+  int i;
   if (server == NULL) return;
   tvmrt__rpc_tracker_close(&server->tracker);
   tvmrt__rpc_proxy_close(&server->proxy);
@@ -118,6 +121,9 @@ void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
   tvmrt__stream_close(server->listener);
   tvmrt__stream_close(server->wake[0]);
   tvmrt__stream_close(server->wake[1]);
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (server->peers.all[i].used) tvmrt__rpc_peer_drop(&server->peers.all[i]);
+  }
   free(server->task.text);
   free(server);
 }
@@ -138,22 +144,27 @@ static int open_sessions(const tvmrt_rpc_server* server) {
   return count;
 }
 
+/* The sooner of two times, where 0 is none. */
+static double sooner(double a, double b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
 /* Milliseconds until something is due besides what comes; -1: nothing. */
 static int time_left(const tvmrt_rpc_server* server, bool looks) {
-  double least = -1;
+  double next = 0;
+  double left;
   int i;
   /* seconds: how long a tracker or a proxy may go without a look */
-  if (looks) least = 0.5;
+  if (looks) next = tvmrt__seconds() + 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    const tvmrt_rpc_process* p = &server->processes[i];
-    double left;
-    if (p->process == 0 || p->deadline == 0) continue;
-    left = p->deadline - tvmrt__seconds();
-    if (left < 0) left = 0;
-    if (least < 0 || left < least) least = left;
+    if (server->processes[i].process != 0) next = sooner(next, server->processes[i].deadline);
   }
-  if (least < 0) return -1;
-  return least > 1000 ? 1000000 : (int)(least * 1000) + 1;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    const tvmrt_rpc_peer* p = &server->peers.all[i];
+    if (p->used && !p->greeted) next = sooner(next, p->deadline);
+  }
+  if (next == 0) return -1;
+  left = next - tvmrt__seconds();
+  if (left < 0) left = 0;
+  return left > 1000 ? 1000000 : (int)(left * 1000) + 1;
 }
 
 /* A client that is busy with a call is told why it gets no answer. */
@@ -166,12 +177,72 @@ static void end_late_ones(tvmrt_rpc_server* server) {
   }
 }
 
-/* A client for whom there is no process is let go; the server goes on. */
-static void begin(tvmrt_rpc_server* server, int fd, bool joined) {
-  if (fd < 0) return;
-  if (tvmrt__rpc_process_start(server, fd, joined) == 0) return;
-  tvmrt__rpc_server_log(server, "no session for a client: %s", TVMGetLastError());
+/* ---- clients before their sessions ---- */
+
+/* A proxy that sends no client is not asked again at once. */
+static void drop(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
+  if (p->greeted) {
+    tvmrt__rpc_server_log(server, "a client has gone before its session began");
+  } else if (p->joined) {
+    tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
+    tvmrt__rpc_proxy_rest(&server->proxy);
+  } else {
+    tvmrt__rpc_server_log(server, "a client did not tell the key");
+  }
+  tvmrt__rpc_peer_drop(p);
 }
+
+/* Called where there is room. */
+static void take(tvmrt_rpc_server* server, int fd, bool joined) {
+  tvmrt_rpc_peer* ousted;
+  tvmrt_rpc_peer* place = tvmrt__rpc_peers_place(&server->peers, &ousted);
+  if (ousted != NULL) drop(server, ousted);
+  tvmrt__rpc_peer_take(&server->peers, place, fd, joined, server->options.greet_seconds);
+}
+
+/* All that wait in the system's queue, but not without an end. */
+static void take_all(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS && tvmrt__rpc_peers_have_room(&server->peers); ++i) {
+    const int fd = tvmrt__stream_accept(server->listener);
+    if (fd < 0) return;
+    take(server, fd, false);
+  }
+}
+
+/* Something has come of it, or its end. A tracker's key is for one client. */
+static void hear(tvmrt_rpc_server* server, tvmrt_rpc_peer* p) {
+  if (tvmrt__rpc_peer_read(p, p->joined ? server->options.key : match_key(server)) != 0) {
+    drop(server, p);
+  } else if (p->greeted) {
+    tvmrt__rpc_tracker_used(&server->tracker);
+  }
+}
+
+static void drop_late_ones(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    tvmrt_rpc_peer* p = &server->peers.all[i];
+    if (p->used && !p->greeted && tvmrt__seconds() >= p->deadline) drop(server, p);
+  }
+}
+
+static bool is_free(const tvmrt_rpc_server* server) {
+  return open_sessions(server) < server->options.max_sessions;
+}
+
+/* While there are sessions for them. A client for whom there is no process is let go; the server
+ * goes on. */
+static void begin(tvmrt_rpc_server* server) {
+  while (is_free(server)) {
+    tvmrt_rpc_peer* next = tvmrt__rpc_peers_next(&server->peers);
+    if (next == NULL) return;
+    if (tvmrt__rpc_process_start(server, next) == 0) continue;
+    tvmrt__rpc_server_log(server, "no session for a client: %s", TVMGetLastError());
+  }
+}
+
+/* ---- the loop ---- */
 
 /* Let clients find the server. */
 static void tend(tvmrt_rpc_server* server) {
@@ -188,37 +259,64 @@ static bool tends(const tvmrt_rpc_server* server) {
   return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
 }
 
+/* A client that a proxy has sent must have its session before another one is asked for. */
+static bool has_joined_peer(const tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (server->peers.all[i].used && server->peers.all[i].joined) return true;
+  }
+  return false;
+}
+
+enum { WAKE, LISTENER, PROXY, PROCESSES, PEERS = PROCESSES + TVMRT_RPC_MAX_PROCESSES };
+enum { EVENTS = PEERS + TVMRT_RPC_MAX_PEERS };
+_Static_assert((int)EVENTS <= (int)TVMRT_STREAMS_MOST, "all that a server waits for");
+
+/* A server whose places are all taken by clients with the key leaves others in the system's queue.
+ */
+static void list_events(const tvmrt_rpc_server* server, bool accepts,
+                        tvmrt_stream_event events[EVENTS]) {
+  const bool room = tvmrt__rpc_peers_have_room(&server->peers);
+  int i;
+  for (i = 0; i < EVENTS; ++i) events[i] = (tvmrt_stream_event){-1, false};
+  events[WAKE].fd = server->wake[0];
+  if (room) events[LISTENER].fd = server->listener;
+  if (room && accepts) events[PROXY].fd = server->proxy.fd;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].process != 0) events[PROCESSES + i].fd = server->processes[i].end;
+  }
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    events[PEERS + i].fd = tvmrt__rpc_peer_fd(&server->peers.all[i]);
+  }
+}
+
 /* Wait for what comes; *stop when the server is to end. */
 static int wait_once(tvmrt_rpc_server* server, bool* stop) {
-  tvmrt_stream_event ready[TVMRT_RPC_MAX_PROCESSES + 3];
-  tvmrt_rpc_process* of[TVMRT_RPC_MAX_PROCESSES + 3];
-  const bool accepts = open_sessions(server) < server->options.max_sessions;
+  tvmrt_stream_event events[EVENTS];
+  bool accepts;
   tvmrt_why why;
-  size_t count = 0;
-  size_t i;
+  int i;
+  begin(server);
+  accepts = is_free(server) && !has_joined_peer(server);
   if (accepts) tend(server);
-  ready[count++] = (tvmrt_stream_event){server->wake[0], false};
-  /* A server that is full leaves clients in the system's queue, until a session ends. */
-  ready[count++] = (tvmrt_stream_event){accepts ? server->listener : -1, false};
-  ready[count++] = (tvmrt_stream_event){accepts ? server->proxy.fd : -1, false};
-  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].process == 0) continue;
-    of[count] = &server->processes[i];
-    ready[count++] = (tvmrt_stream_event){server->processes[i].news, false};
-  }
-  if (tvmrt__streams_wait(ready, count, time_left(server, accepts && tends(server)), &why) !=
+  list_events(server, accepts, events);
+  if (tvmrt__streams_wait(events, EVENTS, time_left(server, accepts && tends(server)), &why) !=
       TVMRT_STREAM_OK) {
     return tvmrt__fail("OSError: waiting for clients: %s.", why.text);
   }
-  *stop = ready[0].ready;
-  for (i = 3; i < count; ++i) {
-    if (ready[i].ready) tvmrt__rpc_process_news(server, of[i]);
+  *stop = events[WAKE].ready;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (events[PROCESSES + i].ready) tvmrt__rpc_process_reap(server, &server->processes[i]);
   }
-  /* After news: a session that has just ended is not late. */
+  for (i = 0; i < TVMRT_RPC_MAX_PEERS; ++i) {
+    if (events[PEERS + i].ready) hear(server, &server->peers.all[i]);
+  }
+  /* After what has come: a session that has just ended is not late, nor a key that is here. */
   end_late_ones(server);
+  drop_late_ones(server);
   if (*stop) return 0;
-  if (ready[1].ready) begin(server, tvmrt__stream_accept(server->listener), false);
-  if (ready[2].ready) begin(server, tvmrt__rpc_proxy_take(&server->proxy), true);
+  if (events[LISTENER].ready) take_all(server);
+  if (events[PROXY].ready) take(server, tvmrt__rpc_proxy_take(&server->proxy), true);
   return 0;
 }
 

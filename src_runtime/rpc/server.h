@@ -7,6 +7,7 @@
 
 #include "../platform/processes.h"
 #include "endpoint.h"
+#include "peers.h"
 #include "proxy.h"
 #include "tracker.h"
 
@@ -16,11 +17,10 @@ enum { TVMRT_RPC_MAX_PROCESSES = 64 };
 typedef struct tvmrt_rpc_process {
   tvmrt_process process; /* 0: none */
   int fd;                /* the connection, to say that the time is over */
-  int news;              /* what the process has to say, one struct; it ends with the process */
+  int end;               /* a stream on which nothing comes; it ends with the process */
   char* folder;          /* owned */
   double deadline;
-  bool greeted;
-  bool joined; /* by a proxy, which has asked for the key */
+  bool joined; /* by a proxy, which has answered the client */
 } tvmrt_rpc_process;
 
 struct tvmrt_rpc_server {
@@ -35,6 +35,7 @@ struct tvmrt_rpc_server {
   int wake[2]; /* a pair: a byte into [1] ends tvmrt_rpc_server_run() */
   tvmrt_rpc_tracker tracker;
   tvmrt_rpc_proxy proxy;
+  tvmrt_rpc_peers peers;
   tvmrt_rpc_process processes[TVMRT_RPC_MAX_PROCESSES];
 };
 
@@ -42,15 +43,14 @@ struct tvmrt_rpc_server {
  * serve the connection, from which it does not return. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server);
 void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server);
-/* Start the process of a connection, which is taken over, also on failure. */
-int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined);
-/* Read what a process says; at its end it is gone. */
-void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p);
+/* Start the session of a client that has told the key; its connection and its place are taken over,
+ * also on failure. */
+int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer);
+/* Clear up after one that has ended. */
+void tvmrt__rpc_process_reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p);
 /* End it, with a text to its client where there is one. */
 void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text);
 
 void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) TVMRT_PRINTF(2, 3);
-/* What a client must say now: the key, or what the tracker was told. */
-const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server);
 
 #endif

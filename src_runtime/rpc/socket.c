@@ -2,6 +2,7 @@
  *
  * The system's part is in platform/sockets.h; what it reports becomes a sentence here. */
 #include "../platform/sockets.h"
+#include "../platform/system.h"
 #include "channel.h"
 
 /* A time limit has no text of the system. */
@@ -9,6 +10,23 @@ static int fail_io(const char* what, tvmrt_stream_rc rc, const tvmrt_why* why) {
   return tvmrt__fail(
       "RPCError: %s: %s.", what,
       rc == TVMRT_STREAM_LATE ? "no byte came or went in the time that is allowed" : why->text);
+}
+
+/* The system knows a limit for one call alone, after which the other side could send a byte and
+ * have the whole time again: so each call gets what is left of the time for all of them. */
+static tvmrt_stream_rc allow_call(const tvmrt_channel* ch) {
+  const double left = ch->deadline - tvmrt__seconds();
+  if (ch->deadline == 0) return TVMRT_STREAM_OK;
+  if (left <= 0) return TVMRT_STREAM_LATE;
+  /* 0 would be no limit */
+  tvmrt__stream_set_timeout(ch->fd, left < 1e-3 ? 1e-3 : left);
+  return TVMRT_STREAM_OK;
+}
+
+/* The socket's own limit goes with the deadline. */
+void tvmrt__channel_set_deadline(tvmrt_channel* ch, double seconds) {
+  ch->deadline = seconds > 0 ? tvmrt__seconds() + seconds : 0;
+  if (seconds <= 0) tvmrt__stream_set_timeout(ch->fd, 0);
 }
 
 /* Both parts by one call of the system as long as it takes them: a packet's head does not travel
@@ -19,8 +37,9 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
   while (parts[0].size + parts[1].size != 0) {
     size_t sent = 0;
     tvmrt_why why;
-    const tvmrt_stream_rc rc = tvmrt__stream_send(ch->fd, parts, &sent, &why);
+    tvmrt_stream_rc rc = allow_call(ch);
     int i;
+    if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_send(ch->fd, parts, &sent, &why);
     if (rc != TVMRT_STREAM_OK) return fail_io("sending to the other side", rc, &why);
     for (i = 0; i < 2; ++i) {
       const size_t part = sent < parts[i].size ? sent : parts[i].size;
@@ -37,7 +56,8 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
  * knows. */
 static int socket_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
   tvmrt_why why;
-  const tvmrt_stream_rc rc = tvmrt__stream_receive(ch->fd, out, most, got, &why);
+  tvmrt_stream_rc rc = allow_call(ch);
+  if (rc == TVMRT_STREAM_OK) rc = tvmrt__stream_receive(ch->fd, out, most, got, &why);
   return rc == TVMRT_STREAM_OK ? 0 : fail_io("waiting for the other side", rc, &why);
 }
 

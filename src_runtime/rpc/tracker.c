@@ -21,10 +21,11 @@
 /* The list of keys of all servers is the longest answer. */
 enum { MAX_ANSWER_BYTES = 1 << 20 };
 
-static const double ask_seconds = 2;     /* between two looks at the key */
-static const double retry_seconds = 5;   /* until the tracker is tried again */
-static const double claim_seconds = 6;   /* for a client that got the key to come */
-static const double answer_seconds = 10; /* for the tracker to answer */
+static const double ask_seconds = 2;   /* between two looks at the key */
+static const double retry_seconds = 5; /* until the tracker is tried again */
+static const double claim_seconds = 6; /* for a client that got the key to come */
+static const double answer_seconds =
+    10; /* for the tracker to connect, and for all its answers of a turn */
 
 /* `where` is NULL for a server that registers nowhere. */
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
@@ -103,8 +104,8 @@ static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
   char named[200];
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(t->host, t->port, answer_seconds, &t->fd));
-  tvmrt__stream_set_timeout(t->fd, answer_seconds);
   tvmrt__channel_over(&t->channel, t->fd);
+  tvmrt__channel_set_deadline(&t->channel, answer_seconds);
   (void)snprintf(named, sizeof(named), "server:%s", key);
   rc = greet(t);
   if (rc == 0) rc = write_info(&message, named, port, custom_addr);
@@ -158,6 +159,8 @@ void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
   *log = NULL;
   if (t->host == NULL || (tvmrt__seconds() < t->next && t->match_key[0] != '\0')) return;
   if (t->fd < 0 && tvmrt__seconds() < t->next) return;
+  /* the server's loop waits meanwhile */
+  if (t->fd >= 0) tvmrt__channel_set_deadline(&t->channel, answer_seconds);
   if (t->fd < 0) {
     rc = connect_tracker(t, key, port, custom_addr);
     if (rc == 0) *log = "registered at the tracker";

@@ -9,12 +9,14 @@
  * listens at the loopback address only. The key goes over the network as it is: in a network that
  * others share let the server stay at the loopback address and come through ssh -L.
  *
- * Each connection is a process of its own, with a folder of its own that goes with it: a client that
- * crashes its session, or sends what is no packet, ends that session and nothing else. So the program
+ * Each session is a process of its own, with a folder of its own that goes with it: a client that
+ * crashes its session, or sends what is no packet, ends that session and nothing else. A connection that
+ * has not told the key takes no session and delays no other client: it has greet_seconds, in all, and
+ * where 128 wait, the oldest without the key is closed for the next one. So the program
  * that runs a server should have few other threads: their locks are held for good in those processes.
  *
- * On Windows processes cannot be split: for each connection the program is started again, with its
- * command line, and serves the connection in tvmrt_rpc_server_run(). So it must reach that call again by
+ * On Windows processes cannot be split: for each session the program is started again, with its
+ * command line, and serves the session in tvmrt_rpc_server_run(). So it must reach that call again by
  * the same way; servers are told apart by the order in which they are opened.
  *
  * C99 and C++ clean. POSIX systems and Windows.
@@ -43,7 +45,7 @@ typedef struct tvmrt_rpc_server_options {
   const char*
       custom_addr;        /*!< Address that the tracker tells clients [where it sees the server]. */
   int max_sessions;       /*!< At a time; further clients wait [1, so that times can be trusted]. */
-  double greet_seconds;   /*!< For a client to tell its key [5]. */
+  double greet_seconds;   /*!< For a client to tell its key, from the first byte to the last [5]. */
   double idle_seconds;    /*!< Without a byte, then the session ends [no limit]. */
   double session_seconds; /*!< For a whole session [no limit]. A client may ask for less. */
   uint64_t packet_bytes;  /*!< Of one call's values and texts, uploads among them [2 GiB]. */

@@ -206,8 +206,8 @@ class TrackerSession:
         """`end`: when the answer must be there; an OSError where it is not."""
         connected = self._connect() if self._socket is None else self._socket
         messages.send(connected, list(message))
-        connected.settimeout(None if end is None else max(end - time.monotonic(), 1e-3))
-        return messages.receive(connected)
+        connected.settimeout(None)
+        return messages.receive(connected, end)
 
     def summary(self) -> dict[str, Any]:
         """Return what is there: ``server_info`` and ``queue_info`` by key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from typing import Any
 
 from tvmrt.error import TVMError
@@ -15,12 +16,22 @@ MAGIC = 0x2F271
 FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, PENDING = range(-1, 8)
 LIMIT = 1 << 20
 """Bytes of a message at most."""
+CONNECT_SECONDS = 60
+"""For a tracker to answer that it is one."""
 
 
-def read_exactly(sock: socket.socket, size: int) -> bytes:
-    """Return so many bytes; ConnectionError if the other side ends before."""
+def read_exactly(sock: socket.socket, size: int, end: float | None = None) -> bytes:
+    """Return so many bytes.
+
+    Raises ConnectionError if the other side ends before, and TimeoutError if they are not all there
+    at `end`, a time of ``time.monotonic()``: a byte now and then does not prolong it.
+    """
     parts = []
     while size:
+        if end is not None:
+            sock.settimeout(max(end - time.monotonic(), 1e-3))
+            if time.monotonic() > end:
+                raise socket.timeout("timed out")
         part = sock.recv(min(size, 65536))
         if not part:
             raise ConnectionError("the other side has closed the connection")
@@ -35,20 +46,21 @@ def send(sock: socket.socket, message: Any) -> None:
     sock.sendall(struct.pack("<i", len(data)) + data)
 
 
-def receive(sock: socket.socket) -> Any:
-    """Return the next message; ValueError if it is none."""
-    (size,) = struct.unpack("<i", read_exactly(sock, 4))
+def receive(sock: socket.socket, end: float | None = None) -> Any:
+    """Return the next message, all of which must come until `end`; ValueError if it is none."""
+    (size,) = struct.unpack("<i", read_exactly(sock, 4, end))
     if not 0 <= size <= LIMIT:
         raise ValueError(f"a message of {size} bytes: at most {LIMIT} are taken")
-    return json.loads(read_exactly(sock, size).decode())
+    return json.loads(read_exactly(sock, size, end).decode())
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
     """Return a connection to a tracker."""
-    sock = socket.create_connection(address, timeout=60)
+    end = time.monotonic() + CONNECT_SECONDS
+    sock = socket.create_connection(address, timeout=CONNECT_SECONDS)
     try:
         sock.sendall(struct.pack("<i", MAGIC))
-        (answer,) = struct.unpack("<i", read_exactly(sock, 4))
+        (answer,) = struct.unpack("<i", read_exactly(sock, 4, end))
         if answer != MAGIC:
             raise TVMError(f"RPCError: {address[0]}:{address[1]} is not a tracker")
         sock.settimeout(None)  # a free server may be long in coming

@@ -91,6 +91,7 @@ class Proxy(Service):
         try:
             end = await asyncio.wait_for(self._greeting(reader, writer), GREET_SECONDS)
             if end is not None:
+                self.accept(writer)
                 await self._join(end)
         except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError, UnicodeDecodeError):
             return

@@ -9,6 +9,7 @@ from typing import ClassVar
 __all__ = ["Service"]
 
 MAX_CONNECTIONS = 1000
+"""Where there are so many, the oldest that has said nothing of use is closed for the next one."""
 
 
 class Service:
@@ -25,6 +26,7 @@ class Service:
         self._ready = threading.Event()
         self._error: OSError | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._strangers: dict[asyncio.StreamWriter, None] = {}  # of those, in the order of arrival
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(port, port_end)), daemon=True
         )
@@ -37,17 +39,34 @@ class Service:
         """Serve one connection until it ends; it is closed afterwards."""
         raise NotImplementedError
 
+    def accept(self, writer: asyncio.StreamWriter) -> None:
+        """Note that a connection speaks the protocol: it is not closed for others any more."""
+        self._strangers.pop(writer, None)
+
+    def _make_room(self) -> bool:
+        if len(self._writers) < MAX_CONNECTIONS:
+            return True
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return False
+        oldest.transport.abort()
+        del self._strangers[oldest]
+        self._writers.discard(oldest)
+        return True
+
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._writers) >= MAX_CONNECTIONS:
+        if not self._make_room():
             writer.close()
             return
         self._writers.add(writer)
+        self._strangers[writer] = None
         try:
             await self.handle(reader, writer)
         except asyncio.CancelledError:  # the service ends, and all its connections
             return
         finally:
             self._writers.discard(writer)
+            self._strangers.pop(writer, None)
             writer.close()
 
     async def _serve(self, port: int, port_end: int) -> None:

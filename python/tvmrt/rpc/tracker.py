@@ -15,6 +15,8 @@ from tvmrt.rpc.service import Service
 __all__ = ["Tracker"]
 
 GREET_SECONDS = 10
+MESSAGE_SECONDS = 10
+"""For the bytes of one message, from its length on."""
 MAX_WAITING = 10000
 """Requests and free servers together, of all keys."""
 
@@ -81,9 +83,13 @@ class _Connection:
     """A server or a client at the other end."""
 
     def __init__(
-        self, state: _State, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        state: _State,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        accept: Callable[[asyncio.StreamWriter], None],
     ) -> None:
-        self.state, self.reader, self.writer = state, reader, writer
+        self.state, self.reader, self.writer, self.accept = state, reader, writer, accept
         self.peer: str = writer.get_extra_info("peername")[0]
         self.match_keys: set[str] = set()
         self.info: dict[str, Any] = {}
@@ -104,7 +110,9 @@ class _Connection:
                 (size,) = struct.unpack("<i", await self.reader.readexactly(4))
                 if not 0 < size <= messages.LIMIT:
                     return
-                self.answer(json.loads((await self.reader.readexactly(size)).decode()))
+                body = await asyncio.wait_for(self.reader.readexactly(size), MESSAGE_SECONDS)
+                self.answer(json.loads(body.decode()))
+                self.accept(self.writer)
                 await self.writer.drain()
         except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
             return
@@ -192,7 +200,7 @@ class Tracker(Service):
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one server or client."""
-        connection = _Connection(self._state, reader, writer)
+        connection = _Connection(self._state, reader, writer, self.accept)
         self._state.connections.add(connection)
         try:
             await connection.run()

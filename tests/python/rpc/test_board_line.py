@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import itertools
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 import tty
 
 import numpy as np
@@ -221,6 +223,25 @@ def test_a_silent_line_is_told(tmp_path):
     with pytest.raises(TVMError, match="the line does not begin a session; is an image with"):
         connect_board(line, start_seconds=0.2)
     theirs.close()
+
+
+def test_a_board_that_only_talks_begins_no_session():
+    """Its messages come without a pause, and none is the one that is waited for."""
+
+    class Talking(Line):
+        talk = itertools.cycle(frame(b"\0\0\3still here"))
+
+        def send(self, data, microseconds=None):
+            return len(data)
+
+        def receive(self, most, microseconds=None):
+            return bytes(itertools.islice(self.talk, most))
+
+    line = Talking("the line", -1, -1, lambda: None)
+    start = time.monotonic()
+    with pytest.raises(TVMError, match="it last said 'still here'"):
+        connect_board(line, start_seconds=0.2, retry_seconds=0.05)
+    assert time.monotonic() - start < 30
 
 
 def test_a_board_that_ends_is_told(start):

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 
@@ -68,15 +69,74 @@ def test_log_and_limits():
 def test_sessions_wait_for_each_other_and_end_with_the_server():
     with listening() as (listener, lines):
         first = Raw(listener.port).begin()
-        second = socket.create_connection(("127.0.0.1", listener.port), timeout=60)
-        second.sendall(bytes.fromhex("71f20f00 00000000"))
-        time.sleep(0.05)
-        assert len(lines) == 1
+        gone, second = told_key(listener.port), told_key(listener.port)
+        second.settimeout(0.1)
+        with pytest.raises(TimeoutError if sys.version_info >= (3, 10) else socket.timeout):
+            second.recv(1)  # no answer while the first session is open
+        gone.close()
+        wait_for(lambda: lines[-1] == "a client has gone before its session began")
         first.send(packet(1))
-        wait_for(lambda: len(lines) == 3)  # the second one had no key
-        third = Raw(listener.port).begin()
-    assert third.socket.recv(1) == b""
+        second.settimeout(60)
+        assert read_exactly(second, 4) == bytes.fromhex("71f20f00")
+        wait_for(lambda: len(lines) == 4)
+    assert read_exactly(second, 11 + len(KEY)).endswith(KEY.encode())
+    assert second.recv(1) == b""
     assert "ended by signal 9" in lines[-1]
+
+
+def told_key(port: int) -> socket.socket:
+    """A client that has told the key and waits for the answer."""
+    text = f"client:{KEY}".encode()
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+    sock.sendall(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+    return sock
+
+
+def greeted_in(port: int) -> float:
+    """Seconds until a client with the key has its answer."""
+    start = time.monotonic()
+    with Raw(port) as client:
+        assert client.greeting == bytes.fromhex("71f20f00")
+    return time.monotonic() - start
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x71\xf2\x0f\0\xe8\3\0\0cli"])
+def test_peers_without_the_key_delay_no_client(sent):
+    """More than the server keeps, each as far as the bytes that it has sent."""
+    with listening(greet_seconds=600) as (listener, lines):
+        peers = []
+        for _ in range(140):
+            peers.append(socket.create_connection(("127.0.0.1", listener.port), timeout=60))
+            peers[-1].sendall(sent)
+        assert greeted_in(listener.port) < 30
+        assert peers[0].recv(1) == b""  # the oldest made room
+        peers[-1].settimeout(0.05)
+        with pytest.raises(OSError, match="timed out"):
+            peers[-1].recv(1)  # the last are still there
+        session = [line for line in lines if line.startswith("session")]
+        assert len(session) <= 2  # no peer had one
+        for peer in peers:
+            peer.close()
+
+
+def test_a_byte_now_and_then_does_not_prolong_the_greeting():
+    with listening(greet_seconds=0.5) as (listener, _):
+        peer = socket.create_connection(("127.0.0.1", listener.port), timeout=60)
+        peer.sendall(struct.pack("<ii", 0xFF271, 4096))
+        peer.settimeout(0.05)
+        start = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < start + 60:
+                peer.sendall(b"c")
+                with contextlib.suppress(socket.timeout):
+                    assert peer.recv(1) == b""
+                    break
+        assert 0.4 < time.monotonic() - start < 30
+
+
+def test_a_server_of_a_tracker_takes_no_client_before_it_has_a_key_for_one():
+    with listening(tracker="127.0.0.1:9") as (listener, _), Raw(listener.port, "") as client:
+        assert client.greeting == bytes.fromhex("73f20f00")
 
 
 def test_times_end_sessions():
@@ -169,7 +229,7 @@ def test_a_function_that_sends_nothing():
 def test_no_folder_for_uploads(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     with listening() as (listener, lines):
-        with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as client:
+        with told_key(listener.port) as client:
             assert client.recv(1) == b""
         wait_for(lambda: lines)
         assert lines[0].startswith("no session for a client: OSError: cannot make a folder for")

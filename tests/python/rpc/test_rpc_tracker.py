@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
 import struct
+import threading
 import time
 import types
 
@@ -14,7 +16,7 @@ import rpc_case
 
 from tvmrt import rpc
 from tvmrt.error import TVMError
-from tvmrt.rpc import client
+from tvmrt.rpc import client, service
 from tvmrt.rpc.messages import read_exactly
 
 
@@ -127,3 +129,70 @@ def test_tracker_that_is_not_there_is_named(monkeypatch):
         port = free.getsockname()[1]
         with pytest.raises(ConnectionRefusedError, match=f"127.0.0.1:{port}.*tvmrt rpc-tracker"):
             client.connect_tracker("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("kind", [rpc.Tracker, rpc.Proxy])
+def test_silent_connections_make_room_for_others(kind, monkeypatch):
+    monkeypatch.setattr(service, "MAX_CONNECTIONS", 4)
+    started = kind(port=0)
+    word = bytes.fromhex("71f20200") if kind is rpc.Tracker else bytes.fromhex("71f20f00 40000000")
+    connections = []
+    for _ in range(12):
+        connections.append(socket.create_connection(("127.0.0.1", started.port), timeout=60))
+        connections[-1].sendall(word)
+        if kind is rpc.Tracker:
+            with contextlib.suppress(OSError):
+                read_exactly(connections[-1], 4)
+    if kind is rpc.Tracker:
+        line = Line(started.port)
+        assert line.ask("[1]") == 0
+        others = [Line(started.port) for _ in range(12)]
+        assert line.ask("[1]") == 0  # it has spoken the protocol
+        connections += [line.socket, *(one.socket for one in others)]
+    else:
+        for side in (b"server:pi", b"client:pi"):
+            connections.append(socket.create_connection(("127.0.0.1", started.port), timeout=60))
+            connections[-1].sendall(word[:4] + struct.pack("<i", len(side)) + side)
+        assert read_exactly(connections[-1], 4) == word[:4]
+    for each in connections:
+        each.close()
+    started.terminate()
+
+
+def test_a_message_has_a_time_for_all_of_its_bytes(tracker, monkeypatch):
+    monkeypatch.setattr("tvmrt.rpc.tracker.MESSAGE_SECONDS", 0.3)
+    line = Line(tracker.port)
+    line.socket.sendall(struct.pack("<i", 4000))
+    line.socket.settimeout(0.05)
+    start = time.monotonic()
+    with contextlib.suppress(ConnectionError):
+        while time.monotonic() < start + 60:
+            line.socket.sendall(b"[")
+            with contextlib.suppress(socket.timeout):
+                assert line.socket.recv(1) == b""
+                break
+    assert time.monotonic() - start < 30
+
+
+def test_a_client_waits_so_long_for_a_whole_answer():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        sock, _ = listener.accept()
+        sock.sendall(read_exactly(sock, 4))
+        with contextlib.suppress(OSError):
+            for byte in itertools.chain(struct.pack("<i", 4000), itertools.repeat(32, 1200)):
+                sock.sendall(bytes([byte]))
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    line = rpc.connect_tracker(*listener.getsockname())
+    line.wait_timeout = 0.5
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"was free within 0\.5 s"):
+        line.request("pi")
+    assert time.monotonic() - start < 30
+    line.close()
+    thread.join()
+    listener.close()
