@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import extras
+from tvmrt.error import CompileError, Remark
 from tvmrt.network import identity
-from tvmrt.network.cache import Cache
+from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.facts import Facts, facts_of, read_facts
 from tvmrt.network.network import Network
 from tvmrt.network.opened import open_library
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from tvmrt.option_types import CompileOptions
 
 LIBRARY = "network.so"
+FULL_BYTES = 64 << 20  # free on a file system: with less, a failing C compiler may have filled it
 ROWS = 64  # of a model of scikit-learn in one run, if the caller does not say; more take several
 
 
@@ -54,7 +58,8 @@ def load(
     cache
         The folder to keep what is compiled in; ``False`` to keep nothing. By default the variable
         ``TVMRT_CACHE`` or, without it, ``tvmrt`` in the user's folder of caches; 4 GiB or
-        ``TVMRT_CACHE_BYTES``.
+        ``TVMRT_CACHE_BYTES``. Where it cannot be written, a warning says so once and nothing is
+        kept.
     {options}
 
     Returns
@@ -63,7 +68,9 @@ def load(
 
     Raises
     ------
-    As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``.
+    As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``;
+    PermissionError where the folder of ``cache`` or ``TVMRT_CACHE`` belongs to another user and
+    others may write to it.
     """
     if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in NETWORKS:
         if request is not None or options:
@@ -80,7 +87,7 @@ def load(
         key = identity.key_of(source.digest(), asked) if cache is not False else None
     except identity.Unknowable:
         key = None
-    kept = Cache() if cache is True else Cache(cast(str, cache)) if cache is not False else None
+    kept = None if key is None else _cache_of(None if cache is True else cast(str, cache))
     network = _loaded(source, asked, kept, key)
     network.made_from = lambda: _library_of(source, asked)
     return network
@@ -143,20 +150,65 @@ def _loaded(source: _Source, asked: Request, kept: Cache | None, key: str | None
         except (OSError, ValueError):  # damaged, or removed by another process meanwhile
             pass
         kept.remove(key)
-    entry = kept.add(key, lambda folder: _compile(source, asked, folder))
-    return Network(open_library(entry / LIBRARY), read_facts(entry), source.name)
+    library, beside = _library_of(source, asked), source.beside()
+    try:
+        entry = kept.add(key, lambda folder: _write(library, beside, folder))
+        return Network(open_library(entry / LIBRARY), read_facts(entry), source.name)
+    except (OSError, CompileError) as error:
+        if not _may_be_full(error, kept.folder):
+            raise
+        network = _opened_for_now(library, beside, source.name)
+        _say_unusable(str(kept.folder), str(error))
+        return network
+
+
+def _cache_of(folder: str | None) -> Cache | None:
+    """The cache, None where this user has none."""
+    try:
+        return Cache(folder)
+    except UnusableCacheError as error:
+        _say_unusable("", str(error))
+        return None
+
+
+_SAID: set[str] = set()
+
+
+def _say_unusable(folder: str, why: str) -> None:
+    """Say it once a process for each folder."""
+    if folder in _SAID:
+        return
+    _SAID.add(folder)
+    place = f"in {folder}" if folder else "in a cache"
+    warnings.warn(
+        f"what is compiled cannot be kept {place} ({' '.join(why.split())[-200:]}), so it is "
+        f"compiled each time; name another folder by cache= or {FOLDER_VARIABLE}, or give "
+        "cache=False",
+        Remark,
+        stacklevel=5,
+    )
+
+
+def _may_be_full(error: OSError | CompileError, folder: Path) -> bool:
+    """Whether a failure may be the cache's: a C compiler does not say why it could not write."""
+    if not isinstance(error, CompileError):
+        return True
+    try:
+        return shutil.disk_usage(folder).free < FULL_BYTES
+    except OSError:
+        return True
 
 
 def _compiled_for_now(source: _Source, asked: Request) -> Network:
+    return _opened_for_now(_library_of(source, asked), source.beside(), source.name)
+
+
+def _opened_for_now(library: Any, beside: Mapping[str, str], name: str) -> Network:
     """Without a cache; the file goes once it is in memory."""
-    with tempfile.TemporaryDirectory(prefix="tvmrt-") as name:
-        folder = Path(name)
-        _compile(source, asked, folder)
-        return Network(open_library(folder / LIBRARY), read_facts(folder), source.name)
-
-
-def _compile(source: _Source, asked: Request, folder: Path) -> None:
-    _write(_library_of(source, asked), source.beside(), folder)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder_name:
+        folder = Path(folder_name)
+        _write(library, beside, folder)
+        return Network(open_library(folder / LIBRARY), read_facts(folder), name)
 
 
 def _library_of(source: _Source, asked: Request) -> CompiledLibrary:
@@ -173,11 +225,7 @@ def _write(library: Any, beside: Mapping[str, str], folder: Path) -> None:
 
 
 def _from_library(library: Any) -> Network:
-    with tempfile.TemporaryDirectory(prefix="tvmrt-") as name:
-        folder = Path(name)
-        _write(library, {}, folder)
-        opened = open_library(folder / LIBRARY)
-        network = Network(opened, read_facts(folder), library.module_name)
+    network = _opened_for_now(library, {}, library.module_name)
     network.made_from = lambda: library
     return network
 

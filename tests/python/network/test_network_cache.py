@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +17,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
+from tvmrt.error import Remark
+from tvmrt.network import cache as cache_module
+from tvmrt.network import loading
 from tvmrt.network.cache import Cache
 
 
@@ -107,7 +114,7 @@ def test_without_a_cache_nothing_is_kept(tmp_path, monkeypatch):
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path):
-    cache = Cache(tmp_path, most_bytes=2500)
+    cache = Cache(tmp_path, max_bytes=2500)
     for number, key in enumerate("abc"):
         cache.add(key, lambda folder: (folder / "data").write_bytes(bytes(1000)))
         os.utime(tmp_path / key / "used", (number, number))
@@ -134,3 +141,170 @@ def test_compiled_files_are_taken_as_they_are(tmp_path):
         tvmrt.load(tmp_path / "a.so", executor="graph")
     with pytest.raises(FileNotFoundError, match=r"b\.so"):
         tvmrt.load(tmp_path / "b.so")
+
+
+def _noted(call) -> list[str]:
+    """The remarks of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(each.message) for each in caught if issubclass(each.category, Remark)]
+
+
+@pytest.mark.parametrize("place", ["file", "proc", "no home"])
+def test_a_network_runs_where_nothing_can_be_kept(place, tmp_path, monkeypatch):
+    path = _write(tmp_path / "a.onnx", 2)
+    monkeypatch.setattr(loading, "_SAID", set())
+    monkeypatch.delenv("TVMRT_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    options = {}
+    if place == "no home":
+        monkeypatch.setattr(Path, "home", _without_home)
+    elif place == "file":
+        options["cache"] = path / "cache"
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/self/none")
+    said = _noted(lambda: _check_twice(lambda: tvmrt.load(path, **options)))
+    assert len(said) == 1
+    assert "cache=" in said[0] and "TVMRT_CACHE" in said[0]
+    assert said[0].startswith("what is compiled cannot be kept in ")
+
+
+def _without_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def _check_twice(load) -> None:
+    for _ in "ab":
+        assert _one(load()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ["remount,ro", "size=20k", "noexec"])
+def test_a_network_runs_on_a_medium_that_keeps_nothing(options, tmp_path):
+    """Read-only, full and without the right to execute, each mounted for one process."""
+    medium, path = tmp_path / "medium", _write(tmp_path / "a.onnx", 2)
+    medium.mkdir()
+    mount = f'mount -t tmpfs -o {options} none "$1"'
+    if options == "remount,ro":
+        mount = f'mount -t tmpfs none "$1" && mount -o {options} "$1"'
+    program = (
+        f"import numpy, tvmrt\nassert tvmrt.load({str(path)!r}, cache={str(medium)!r})"
+        "(numpy.ones(4, numpy.float32))[0] == 2"
+    )
+    command = [
+        "unshare", "-rm", "sh", "-c", f'{mount} && shift && exec "$@"', "sh", medium,
+        sys.executable, "-c", program,
+    ]  # fmt: skip
+    able = shutil.which("unshare") and subprocess.run([*command[:6], medium, "true"], check=False)
+    if not able or able.returncode != 0:
+        pytest.skip("this system lets its users mount nothing")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "what is compiled cannot be kept" in done.stderr
+
+
+def test_a_compiler_that_fails_is_reported_where_the_disk_has_little_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "FULL_BYTES", 1 << 62)
+    with pytest.raises(tvmrt.error.CompileError):
+        tvmrt.load(_write(tmp_path / "a.onnx", 2), cc="false", cache=tmp_path / "cache")
+
+
+def _left(cache: Path, process: int, hours: float, host: str = "") -> Path:
+    """A folder that a process has begun to write."""
+    folder = cache / f".new-{host or cache_module._host()}-{process}-{hours}"
+    folder.mkdir(parents=True)
+    (folder / "network.so").write_bytes(bytes(100))
+    when = time.time() - hours * 3600
+    for path in (folder / "network.so", folder):
+        os.utime(path, (when, when))
+    return folder
+
+
+def test_what_killed_processes_leave_is_collected(tmp_path):
+    """By age and process: what may still be written stays."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process.kill()
+    process.communicate()
+    dead, cache = process.pid, Cache(tmp_path)
+    stay = [(os.getpid(), 99.0), (dead, 0.5), (1, 2.0, "x")]
+    go = [(dead, 2.0), (1, 30.0, "x")]
+    kept, old = ([_left(tmp_path, *each) for each in some] for some in (stay, go))
+    (tmp_path / ".new-abcdefgh").mkdir()  # its name says nothing
+    os.utime(tmp_path / ".new-abcdefgh", (0, 0))
+    cache.add("a", lambda folder: None)
+    assert all(path.exists() for path in kept)
+    assert not any(path.exists() for path in (*old, tmp_path / ".new-abcdefgh"))
+
+
+@pytest.mark.slow
+def test_a_killed_compilation_leaves_what_is_found(tmp_path):
+    """The name of the folder that a process really writes."""
+    program = (
+        "import sys, time\nfrom tvmrt.network.cache import Cache\n"
+        "Cache(sys.argv[1]).add('a', lambda folder: (print(folder, flush=True), time.sleep(600)))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    folder = Path(process.stdout.readline().strip())
+    os.utime(folder, (0, 0))
+    assert Cache(tmp_path).leftovers() == []  # it is being written
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert [left.folder for left in Cache(tmp_path).leftovers()] == [folder]
+
+
+@pytest.mark.parametrize("what", ["dangling", "loop", "file", "folder", "link"])
+def test_what_is_no_entry_is_replaced(what, tmp_path):
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
+    tvmrt.load(path, cache=cache)
+    (entry,) = (each.parent for each in cache.glob("*/used"))
+    shutil.rmtree(entry)
+    other = tmp_path / "other"
+    if what == "file":
+        entry.write_bytes(b"?")
+    elif what == "folder":
+        (entry / "used").parent.mkdir()
+        (entry / "network.so").write_bytes(b"?")
+    else:
+        if what == "link":
+            other.mkdir()
+            (other / "mine").write_bytes(b"!")
+        entry.symlink_to(entry if what == "loop" else other)
+    assert _one(tvmrt.load(path, cache=cache)) == 2
+    assert (entry / "network.so").exists() and not entry.is_symlink()
+    assert what != "link" or (other / "mine").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_a_folder_that_others_share_is_refused(tmp_path, monkeypatch):
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
+    assert _one(tvmrt.load(path, cache=cache)) == 2
+    other = cache.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert _one(tvmrt.load(path, cache=cache)) == 2  # nobody but its owner may write to it
+    cache.chmod(0o770)
+    sentence = r"the cache .*tvmrt belongs to user \d+ and others may write to it.* by cache= or"
+    with pytest.raises(PermissionError, match=sentence):
+        tvmrt.load(path, cache=cache)
+    monkeypatch.setenv("TVMRT_CACHE", str(cache))
+    with pytest.raises(PermissionError, match=sentence):
+        tvmrt.load(path)
+    monkeypatch.delenv("TVMRT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nobody has named it
+    monkeypatch.setattr(loading, "_SAID", set())
+    before = _libraries(cache)
+    (said,) = _noted(lambda: _check_twice(lambda: tvmrt.load(path)))
+    assert "others may write to it" in said
+    assert _libraries(cache) == before
+
+
+def test_an_entry_of_another_user_is_not_used(tmp_path, monkeypatch):
+    cache = Cache(tmp_path)
+    entry = cache.add("a", lambda folder: (folder / "mine").touch())
+    assert cache.find("a") == entry
+    monkeypatch.setattr(cache_module, "_owner", {entry: 77777}.__getitem__)
+    assert cache.find("a") is None
+    cache.add("a", lambda folder: (folder / "new").touch())
+    assert sorted(path.name for path in entry.iterdir()) == ["new", "used"]
