@@ -37,6 +37,7 @@ COMMANDS = {
     "report": "tvmrt.cli.report",
     "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",
+    "cache": "tvmrt.cli.cache",
     "config": "tvmrt.cli.config",
     "doctor": "tvmrt.cli.doctor",
     "explain": "tvmrt.cli.explain",

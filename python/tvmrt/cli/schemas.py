@@ -6,9 +6,17 @@ number grows when a member is left out or changes its meaning; new members keep 
 
 from __future__ import annotations
 
-from typing import Any
-
-Schema = dict[str, Any]
+from tvmrt.cli.schema_types import Schema
+from tvmrt.cli.schema_types import by_name as _by_name
+from tvmrt.cli.schema_types import flag as _flag
+from tvmrt.cli.schema_types import list_of as _list
+from tvmrt.cli.schema_types import number as _number
+from tvmrt.cli.schema_types import or_null as _or_null
+from tvmrt.cli.schema_types import record as _record
+from tvmrt.cli.schema_types import seconds as _seconds
+from tvmrt.cli.schema_types import size as _bytes
+from tvmrt.cli.schema_types import text as _text
+from tvmrt.cli.schema_types import whole as _whole
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSION = 1
@@ -34,63 +42,9 @@ def schema(name: str) -> Schema:
     }
 
 
-def _said(of: Schema, text: str) -> Schema:
-    return {**of, "description": text} if text else of
-
-
-def _list(of: Schema, text: str = "") -> Schema:
-    return _said({"type": "array", "items": of}, text)
-
-
-def _by_name(of: Schema, text: str = "") -> Schema:
-    return _said({"type": "object", "additionalProperties": of}, text)
-
-
-def _or_null(of: Schema, text: str = "") -> Schema:
-    return _said({"anyOf": [of, {"type": "null"}]}, text)
-
-
-def _record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
-    """An object; members whose names end in ``_`` may be left out, ``open`` takes others too."""
-    return _said(
-        {
-            "type": "object",
-            "properties": {name.rstrip("_"): member for name, member in members.items()},
-            "required": [name for name in members if not name.endswith("_")],
-            "additionalProperties": open,
-        },
-        text,
-    )
-
-
-def _text(text: str = "") -> Schema:
-    return _said({"type": "string"}, text)
-
-
-def _whole(text: str = "") -> Schema:
-    return _said({"type": "integer"}, text)
-
-
-def _bytes(text: str = "") -> Schema:
-    return _said({"type": "integer", "minimum": 0}, text)
-
-
-def _flag(text: str = "") -> Schema:
-    return _said({"type": "boolean"}, text)
-
-
-def _number(text: str = "") -> Schema:
-    """A number; what JSON has no number for is a word."""
-    words = {"enum": ["NaN", "Infinity", "-Infinity"]}
-    return _said({"anyOf": [{"type": "number"}, words]}, text)
-
-
-def _seconds(text: str = "") -> Schema:
-    return _said({"type": "number", "minimum": 0}, text)
-
-
 COST = {"seconds": _or_null(_seconds()), "joules": _or_null(_number())}
 WORDS = _list(_text())
+CACHE_ENTRY = _record(name=_text(), nbytes=_bytes(), unused_seconds=_seconds("Since its last use."))
 SHAPE = _list(
     {"type": ["integer", "string"]}, "Extents; one that a run chooses by its name or expression."
 )
@@ -458,6 +412,12 @@ FORMS: dict[str, Schema] = {
         findings=_list(
             _record(symbol=_text(), state=_text(), needed_by=WORDS, supplied_by=WORDS)
         ),
+    ),
+    "cache": _record(
+        "tvmrt cache --json.", folder=_text(), max_bytes=_bytes(), nbytes=_bytes("Of the entries."),
+        entries=_list(CACHE_ENTRY, "The one that was not used for longest first."),
+        unfinished=_list(CACHE_ENTRY, "What killed processes have left."),
+        removed_=_list(CACHE_ENTRY, "Where something was to be cleared."),
     ),
     "config": _record(
         "tvmrt config --json: all, or those that were asked for.",

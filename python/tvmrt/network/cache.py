@@ -125,11 +125,16 @@ class Cache:
         return [entry for entry in self._asides() if _is_left(entry)]
 
     def clear(self, older_than: float = 0) -> list[Entry]:
-        """Remove the entries that were not used for so many seconds, and leftovers; return them."""
+        """Remove the entries that were not used for so many seconds, and leftovers; return them.
+
+        Raises PermissionError where one cannot be removed.
+        """
         before = time.time() - older_than
         gone = [entry for entry in self.entries() if entry.used <= before] + self.leftovers()
         for entry in gone:
             _remove(entry.folder)
+            if os.path.lexists(entry.folder):
+                raise PermissionError(f"{entry.folder} cannot be removed; ask for the permission")
         return gone
 
     def _make_aside(self) -> Path:
@@ -245,7 +250,9 @@ def _own_folder() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".cache") / "tvmrt"
     except RuntimeError as error:
-        raise UnusableCacheError("this user has no home") from error
+        raise UnusableCacheError(
+            f"this user has no home; name a folder by {FOLDER_VARIABLE}"
+        ) from error
 
 
 def _max_bytes() -> int:

@@ -123,6 +123,8 @@ def test_report(held, tmp_path):
 
 
 def test_small_commands(held, folder, tmp_path):
+    held("cache", "cache", "--folder", tmp_path / "cache")
+    held("cache", "cache", "--clear", "--folder", tmp_path / "cache")
     held("config", "config")
     assert set(held("config", "config", "--prefix")) == {"schema", "prefix"}
     held("explain", "explain", "0x0503")

@@ -1,0 +1,103 @@
+"""``tvmrt cache``: the networks that ``tvmrt.load`` has compiled and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvmrt.cli import console, options
+
+DAY = 24 * 3600
+# the longest unit of which there are two, so that "36 hours" is not "1 day"
+UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+@click.command("cache")
+@click.option(
+    "--folder", type=options.PATH, metavar="FOLDER",
+    help="The folder of the cache. Default: TVMRT_CACHE or, without it, tvmrt in the user's folder "
+    "of caches.",
+)  # fmt: skip
+@click.option("--clear", is_flag=True, help="Remove all entries.")
+@click.option(
+    "--clear-older-than", type=click.FloatRange(min=0), metavar="DAYS",
+    help="Remove the entries that were not used for so many days.",
+)  # fmt: skip
+@console.json_option
+def command(
+    folder: Path | None, clear: bool, clear_older_than: float | None, as_json: bool
+) -> None:
+    """Show what tvmrt.load keeps, and clear it.
+
+    Each entry is a compiled network: its folder, its size, the time since its last use. What a
+    killed process has left half-written counts as unfinished, and goes with whatever is cleared.
+    Networks that are in use go on: a library stays in memory.
+    """
+    from tvmrt.network.cache import Cache
+
+    cache = Cache(folder)
+    removed = None
+    if clear or clear_older_than is not None:
+        removed = cache.clear(0 if clear else DAY * (clear_older_than or 0))
+    entries, unfinished = cache.entries(), cache.leftovers()
+    if as_json:
+        about = {
+            "folder": cache.folder, "max_bytes": cache.max_bytes, "nbytes": _nbytes(entries),
+            "entries": _rows(entries), "unfinished": _rows(unfinished),
+        }  # fmt: skip
+        console.print_json(
+            "cache", about if removed is None else {**about, "removed": _rows(removed)}
+        )
+        return
+    if removed is not None:
+        size = console.format_bytes(_nbytes(removed))
+        click.echo(f"removed {_count(len(removed), 'entry', 'entries')}, {size}")
+    _print(cache, entries, unfinished)
+
+
+def _print(cache: Any, entries: Sequence[Any], unfinished: Sequence[Any]) -> None:
+    most = console.format_bytes(cache.max_bytes)
+    pairs = {
+        "folder": cache.folder,
+        "entries": len(entries),
+        "size": f"{console.format_bytes(_nbytes(entries))} of {most}",
+    }
+    if unfinished:
+        size = console.format_bytes(_nbytes(unfinished))
+        pairs["unfinished"] = f"{len(unfinished)}, {size}; --clear removes them"
+    console.print_pairs(pairs)
+    if entries:
+        now = time.time()
+        rows = [
+            (e.folder.name, console.format_bytes(e.nbytes), _age(now - e.used))
+            for e in reversed(entries)
+        ]
+        console.print_table("", ["entry", "size", "last use"], rows, left=["entry"])
+
+
+def _nbytes(entries: Sequence[Any]) -> int:
+    return sum(entry.nbytes for entry in entries)
+
+
+def _rows(entries: Sequence[Any]) -> list[dict[str, Any]]:
+    now = time.time()
+    return [
+        {"name": e.folder.name, "nbytes": e.nbytes, "unused_seconds": max(0, round(now - e.used))}
+        for e in entries
+    ]
+
+
+def _count(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def _age(seconds: float) -> str:
+    """A time that has passed, for people: ``3 days ago``, ``36 hours ago``, ``now``."""
+    for unit, length in UNITS:
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}s ago"
+    return "now"

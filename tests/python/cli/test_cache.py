@@ -1,0 +1,85 @@
+"""``tvmrt cache``: what is kept, and clearing it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tvmrt.cli import main
+from tvmrt.network.cache import Cache
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A cache with entries of three ages and something that a killed process has left."""
+    cache = Cache(tmp_path / "cache")
+    for name, days in (("young", 0), ("older", 3), ("oldest", 40)):
+        cache.add(name, lambda entry: (entry / "network.so").write_bytes(bytes(1500)))
+        when = time.time() - days * DAY - 5
+        os.utime(cache.folder / name / "used", (when, when))
+    left = cache.folder / ".new-elsewhere-1-abcd"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    return cache.folder
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_kept_is_shown(folder, capsys, monkeypatch):
+    monkeypatch.setenv("TVMRT_CACHE", str(folder))
+    monkeypatch.setenv("TVMRT_CACHE_BYTES", "9000")
+    assert main(["cache"]) == 0
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert [[cell.strip() for cell in line if cell] for line in lines if any(line)] == [
+        ["folder", str(folder)],
+        ["entries", "3"],
+        ["size", "4,500 B of 9,000 B"],
+        ["unfinished", "1, 0 B; --clear removes them"],
+        ["entry", "size", "last use"],
+        ["young", "1,500 B", "5 seconds ago"],
+        ["older", "1,500 B", "3 days ago"],
+        ["oldest", "1,500 B", "40 days ago"],
+    ]
+    assert len(_names(folder)) == 4
+
+
+@pytest.mark.parametrize(
+    "options, left",
+    [
+        (["--clear"], []),
+        (["--clear-older-than", "3"], ["young"]),
+        (["--clear-older-than", "39.5"], ["older", "young"]),
+        (["--clear-older-than", "400"], ["older", "oldest", "young"]),
+    ],
+)
+def test_clearing(options, left, folder, capsys):
+    assert main(["cache", "--folder", str(folder), *options, "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert _names(folder) == left
+    assert len(about["removed"]) == 4 - len(left)
+    assert sorted(entry["name"] for entry in about["entries"]) == left
+    assert about["nbytes"] == 1500 * len(left) and about["unfinished"] == []
+
+
+def test_no_cache_yet(tmp_path, capsys):
+    assert main(["cache", "--folder", str(tmp_path / "none"), "--clear"]) == 0
+    assert capsys.readouterr().out.startswith("removed 0 entries, 0 B\n")
+    assert _names(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_a_shared_folder_of_another_user_is_refused(folder, capsys, monkeypatch):
+    folder.chmod(0o777)
+    other = folder.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert main(["cache", "--folder", str(folder), "--clear"]) == 2
+    assert "others may write to it" in capsys.readouterr().err
+    assert len(_names(folder)) == 4
