@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from elf_hardening import weaknesses
 
 import tvmrt
 
@@ -84,6 +85,20 @@ def test_its_libraries_need_only_what_a_tag_allows(wheel):
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert re.search(r'platform tag:\s+"(manylinux|musllinux)_', said), said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries here are no ELF files")
+def test_its_libraries_have_all_defences(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    found = {
+        path.name: weaknesses(path)
+        for path in tmp_path.rglob("*.so*")
+        if path.read_bytes()[:4] == b"\x7fELF"
+    }
+    assert len(found) >= 6
+    assert not {name: lacks for name, lacks in found.items() if lacks}
 
 
 @pytest.mark.slow
