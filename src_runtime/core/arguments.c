@@ -147,7 +147,9 @@ int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
     return wrong_type(in, i, "a tensor");
   }
   *out = in->values[i].v_handle;
-  return 0;
+  if (tvmrt__has_shape(*out)) return 0;
+  return tvmrt__fail_value("%s: argument %d is a tensor of %d dimensions whose shape is NULL.",
+                           in->who, i, (int)(*out)->ndim);
 }
 
 /* *out_object is borrowed. A moved argument is looked at, not taken: who passes one on to a

@@ -97,6 +97,10 @@ int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also te
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
 int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
+/* Whether there are as many extents as dimensions: arg_tensor() gives no others. */
+static inline bool tvmrt__has_shape(const DLTensor* t) {
+  return t->ndim == 0 || (t->ndim > 0 && t->shape != NULL);
+}
 int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
 int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
 int tvmrt__arg_is_null(const tvmrt_args* in, int i);

@@ -6,6 +6,7 @@
 
 #include "../base/json.h"
 #include "../modules/module.h"
+#include "../platform/reals.h"
 #include "../platform/system.h"
 
 /* ---- objects ---- */
@@ -30,12 +31,12 @@ const char* tvmrt__metric_member(const tvmrt_object* value) {
   return NULL;
 }
 
-/* A count is an integer however it was given, and is printed as one. */
+/* A count is an integer however it was given, and is printed as one; the nearest that there is. */
 tvmrt_box* tvmrt__metric_new(tvmrt_type type, double value) {
   tvmrt_box* box = tvmrt__box_new(type);
   if (box == NULL) return NULL;
   if (type == TVMRT_TYPE_COUNT) {
-    box->as.integer = (int64_t)value;
+    box->as.integer = tvmrt__int_of_real(value);
   } else {
     box->as.real = value;
   }

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "reals.h"
 #include "sockets.h"
 
 #ifndef MSG_NOSIGNAL
@@ -56,9 +57,13 @@ static inline void net_prepare_listener(int fd) {
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
   struct timeval limit;
-  limit.tv_sec = (time_t)seconds;
-  limit.tv_usec = (suseconds_t)((seconds - (double)limit.tv_sec) * 1e6);
+  limit.tv_sec = tvmrt__whole_seconds(seconds);
+  limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   (void)setsockopt(fd, SOL_SOCKET, direction, &limit, sizeof(limit));
+}
+
+static inline int net_milliseconds(double seconds) {
+  return seconds < 2e6 ? (int)(seconds * 1000) : 2000000000;
 }
 
 /* 0, or the number of the error, of a socket that does not wait. */
@@ -69,7 +74,7 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   int count;
   if (connect(fd, where->ai_addr, where->ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  count = poll(&ready, 1, seconds <= 0 ? -1 : (int)(seconds * 1000));
+  count = poll(&ready, 1, seconds <= 0 ? -1 : net_milliseconds(seconds));
   if (count == 0) return ETIMEDOUT;
   if (count < 0) return errno;
   (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "reals.h"
 #include "system.h"
 
 /* A signal may end it early, which callers that poll do not mind. No pause for a NaN, of which no
@@ -13,8 +14,8 @@
 void tvmrt__sleep(double seconds) {
   struct timespec pause;
   if (!(seconds > 0)) return;
-  pause.tv_sec = (time_t)seconds;
-  pause.tv_nsec = (long)((seconds - (double)pause.tv_sec) * 1e9);
+  pause.tv_sec = tvmrt__whole_seconds(seconds);
+  pause.tv_nsec = tvmrt__nanoseconds(seconds);
   (void)nanosleep(&pause, NULL);
 }
 

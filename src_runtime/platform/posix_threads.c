@@ -7,14 +7,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "reals.h"
 #include "system.h"
 #include "threads.h"
 
 /* Of numbers that are not negative: both parts are then in range. */
 static struct timespec time_of(double seconds) {
   struct timespec t;
-  t.tv_sec = (time_t)seconds;
-  t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+  t.tv_sec = tvmrt__whole_seconds(seconds);
+  t.tv_nsec = tvmrt__nanoseconds(seconds);
   return t;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "reals.h"
 #include "sockets.h"
 #include "windows_api.h"
 #include "windows_locks.h"
@@ -75,7 +76,7 @@ static inline void net_prepare_listener(int fd) {
 }
 
 static inline void net_set_limit(int fd, int direction, double seconds) {
-  DWORD limit = seconds >= 4e6 ? 4000000000u : (DWORD)(seconds * 1000);
+  DWORD limit = seconds >= 4e6 ? 4000000000u : seconds > 0 ? (DWORD)(seconds * 1000) : 0;
   if (limit == 0 && seconds > 0) limit = 1; /* 0: none */
   (void)setsockopt((SOCKET)fd, SOL_SOCKET, direction, (const char*)&limit, sizeof(limit));
 }
@@ -92,8 +93,8 @@ static inline int net_connect(int fd, const struct addrinfo* where, double secon
   FD_ZERO(&done);
   FD_SET((SOCKET)fd, &done);
   failed = done; /* WSAPoll() does not tell that it failed, before Windows 10 of 2020 */
-  limit.tv_sec = (long)seconds;
-  limit.tv_usec = (long)((seconds - (double)limit.tv_sec) * 1e6);
+  limit.tv_sec = tvmrt__whole_seconds(seconds);
+  limit.tv_usec = tvmrt__nanoseconds(seconds) / 1000;
   count = select(0, NULL, &done, &failed, seconds <= 0 ? NULL : &limit);
   if (count == 0) return WSAETIMEDOUT;
   if (count < 0) return net_error();

@@ -10,6 +10,7 @@
 
 #include "../core/function.h"
 #include "../firmware/frames.h"
+#include "../platform/reals.h"
 #include "../platform/system.h"
 #include "wire.h"
 
@@ -85,7 +86,7 @@ static int receive(tvmrt_board* b, size_t most, double until, TVMByteArray* out,
   const tvmrt_args in = {"the function that receives from a board", &result, &code, 1};
   args[0].v_int64 = (int64_t)most;
   /* microseconds, rounded up, and never 0: that would be a wait without an end */
-  args[1].v_int64 = left > 0 ? (int64_t)(left * 1e6) + 1 : 1;
+  args[1].v_int64 = left > 0 ? tvmrt__int_of_real(left * 1e6 + 1) : 1;
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(b->options.receive, args, codes, 2, &result, &code));
   *owner = tvmrt__value_object(&result, code);
   return tvmrt__arg_bytes(&in, 0, out);

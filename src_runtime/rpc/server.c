@@ -62,7 +62,7 @@ static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options
   if (o->tracker != NULL && o->proxy != NULL) {
     return tvmrt__fail_value("a server waits at a proxy or registers at a tracker, not both.");
   }
-  if (o->greet_seconds <= 0) o->greet_seconds = 5;
+  if (!(o->greet_seconds > 0)) o->greet_seconds = 5;
   server->limits = tvmrt__rpc_default_limits;
   if (o->packet_bytes != 0) server->limits.packet_bytes = o->packet_bytes;
   if (o->memory_bytes != 0) server->limits.memory_bytes = o->memory_bytes;

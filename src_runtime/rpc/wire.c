@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/function.h"
 #include "../core/object.h"
 #include "../tensors/tensor.h"
 
@@ -232,6 +233,9 @@ static int write_dtype(tvmrt_buf* out, DLDataType t) {
 /* The address is the other side's, and goes as a number. */
 int tvmrt__rpc_write_tensor(tvmrt_buf* out, const DLTensor* t) {
   int i;
+  if (!tvmrt__has_shape(t)) {
+    return tvmrt__fail_value("a tensor whose shape is NULL cannot be passed to a remote function.");
+  }
   if (!tvmrt__is_compact(t)) {
     return tvmrt__fail_value("a tensor with strides cannot be passed to a remote function.");
   }

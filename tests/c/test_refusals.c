@@ -1,4 +1,5 @@
 /* Calls of the C API and of executors with what does not belong there; and texts of every form. */
+#include <inttypes.h>
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/aot_executor_module.h>
@@ -254,8 +255,68 @@ static void test_what_is_no_module_is_refused(void** state) {
   assert_fails(TVMObjectRetain(NULL), "");
 }
 
+/* Each function that takes a tensor, whatever it is for. */
+static void test_tensors_without_a_shape_are_refused(void** state) {
+  static const char* const kNames[] = {
+      "tvm.contrib.cblas.matmul",
+      "tvm.contrib.cblas.batch_matmul",
+      "tvm.contrib.sort.argsort",
+      "tvm.contrib.random.uniform",
+  };
+  float data[64];
+  (void)state;
+  memset(data, 0, sizeof(data));
+  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
+    for (int ndim = -1; ndim < 5; ++ndim) {
+      DLTensor tensor = {data, {kDLCPU, 0}, ndim, {kDLFloat, 32, 1}, NULL, NULL, 0};
+      call c = {0};
+      if (ndim == 0) continue;
+      if (i == 3) arg_int(&c, 0);
+      if (i == 3) arg_int(&c, 1);
+      for (int k = 0; k < (i < 2 ? 3 : i == 2 ? 2 : 1); ++k) {
+        arg_handle(&c, kTVMDLTensorHandle, &tensor);
+      }
+      arg_int(&c, 0);
+      arg_int(&c, 0);
+      if (i == 3) c.count = 3;
+      assert_fails(call_global(&c, kNames[i]), "whose shape is NULL");
+    }
+  }
+}
+
+/* Numbers that an integer has no place for: the nearest, and 0 for none. */
+static void test_counts_of_any_size(void** state) {
+  static const struct {
+    const char* json;
+    int64_t count;
+  } kCases[] = {
+      {"3.9e180", INT64_MAX},
+      {"-3.9e180", INT64_MIN},
+      {"9223372036854775808", INT64_MAX},
+      {"-9223372036854775809", INT64_MIN},
+      {"12.9", 12},
+      {"-0.5", 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof(kCases) / sizeof(kCases[0]); ++i) {
+    char text[200];
+    char wanted[64];
+    call c = {0}, again = {0};
+    (void)snprintf(text, sizeof(text), "{\"calls\": [{\"n\": {\"count\": %s}}]}", kCases[i].json);
+    (void)snprintf(wanted, sizeof(wanted), "%" PRId64, kCases[i].count);
+    arg_str(&c, text);
+    assert_ok(call_global(&c, "runtime.profiling.FromJSON"));
+    arg_handle(&again, c.ret_code, c.ret.v_handle);
+    assert_ok(call_global(&again, "runtime.profiling.AsJSON"));
+    assert_non_null(strstr(again.ret.v_str, wanted));
+    (void)TVMObjectFree(c.ret.v_handle);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tensors_without_a_shape_are_refused),
+      cmocka_unit_test(test_counts_of_any_size),
       cmocka_unit_test(test_names_may_have_every_letter),
       cmocka_unit_test(test_text_that_does_not_end_is_told),
       cmocka_unit_test(test_methods_of_executors_refuse),

@@ -1,0 +1,28 @@
+/* Real numbers as integers. A cast of one that the integer's type has no place for is undefined in C:
+ * what comes from outside goes through here. */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_REALS_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_REALS_H_
+
+#include <stdint.h>
+
+/* Without its fraction; the nearest number that there is, and 0 for a NaN. */
+static inline int64_t tvmrt__int_of_real(double x) {
+  if (x >= 9223372036854775808.0) return INT64_MAX;
+  if (x <= -9223372036854775808.0) return INT64_MIN;
+  return x == x ? (int64_t)x : 0;
+}
+
+/* Whole seconds of a time limit, which are as good as for ever above a lifetime. */
+static inline long tvmrt__whole_seconds(double x) {
+  const int64_t whole = tvmrt__int_of_real(x);
+  return whole > 2000000000 ? 2000000000 : whole < 0 ? 0 : (long)whole;
+}
+
+/* What whole_seconds() leaves of it. */
+static inline long tvmrt__nanoseconds(double x) {
+  const int64_t whole = tvmrt__int_of_real(x);
+  const double part = x - (double)whole;
+  return whole < 0 || !(part > 0 && part < 1) ? 0 : (long)(part * 1e9);
+}
+
+#endif
