@@ -1,7 +1,8 @@
-"""Many networks in one library: compiled by C together, run in a process that may die, compared.
+"""Many networks compiled by C together, run in a process that may die, compared.
 
-A library holds several networks if their names differ: the graph executor is made of a JSON and
-the library, the AOT executor of the library and a name, as in any library of the classic ABI.
+For the host runtime they are one library, which holds several networks if their names differ: the
+graph executor is made of a JSON and the library, the AOT executor of the library and a name, as in
+any library of the classic ABI. For the crt runtime they are one program: programs.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,37 +20,29 @@ from typing import Any
 import judge
 import numpy as np
 import onnx
+import programs
+from builds import SANITISED, Build
+from judges import Model
+from worker import FAILED
 
 import tvmrt
-from tvmrt.codegen.target import get_target
-from tvmrt.export.toolchain import COMMON, OPTIMISE, find_compiler
+from tvmrt.export.toolchain import find_compiler
 from tvmrt.libinfo import find_include_path
 
+__all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]
+
 HERE = Path(__file__).resolve().parent
-SANITIZE = ("-g1", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-QUICK = ("-O0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 MOST_BYTES = 64 << 20  # of a network's memory, to be run here
 # what executors would ask the library for, and one network of it would answer for all
 OF_ONE = ("get_c_metadata", "get_model_metadata", "get_dims", "get_state")
-C_SECONDS = 600  # for one file of generated C, on a machine that does other things, too
 
 
 @dataclass(frozen=True)
-class Build:
-    """How a batch is compiled. ``sanitised``: with ASan and UBSan, each weight in its own block."""
+class Run:
+    """Inputs by name, and the sizes of open dimensions."""
 
-    executor: str = "graph"
-    target: str = "native"
-    flags: tuple[str, ...] = QUICK
-    sanitised: bool = False
-
-    def __str__(self) -> str:
-        last = "sanitised" if self.sanitised else "default flags" if self.flags == OPTIMISE else ""
-        return " ".join(filter(None, (self.executor, self.target, last)))
-
-
-SANITISED = (Build("graph", flags=SANITIZE, sanitised=True),
-             Build("aot", flags=SANITIZE, sanitised=True))  # fmt: skip
+    feeds: dict[str, np.ndarray]
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,9 +50,14 @@ class Member:
     """One network of a batch."""
 
     name: str
-    model: onnx.ModelProto
+    model: Model
     library: Any
-    feeds: dict[str, np.ndarray]
+    runs: list[Run]
+
+    @property
+    def feeds(self) -> dict[str, np.ndarray]:
+        """The inputs of the first run."""
+        return self.runs[0].feeds
 
 
 @dataclass
@@ -67,25 +65,34 @@ class Outcome:
     """What became of a network.
 
     ``kind`` is ``""`` where all is well, else ``c`` (its C does not compile), ``died``, ``slow``
-    (of its run), ``failed`` (its run gave an error), ``wrong``. ``compared``: numbers compared.
+    (of its run), ``failed`` (its run gave an error), ``beyond`` (it wrote past its outputs) or
+    ``wrong``. ``compared``: numbers compared. ``outputs``: by run. ``failures``: texts by run, which
+    make it ``failed`` unless a judge refuses these runs alone.
     """
 
     kind: str = ""
     text: str = ""
     compared: int = 0
-    outputs: list[np.ndarray] = field(default_factory=list)
-    refused: str = ""  # by onnxruntime: why
+    outputs: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    refused: str = ""  # why nothing is compared: no judge runs it, or no board holds it
+
+
+Answers = dict[str, Outcome]  # of judges, by the network's name
 
 
 def compile_member(
-    name: str, model: onnx.ModelProto, build: Build, number: int, seed: int = 0
-) -> Member:
+    name: str, model: Model, build: Build, number: int, seed: int = 0,
+    runs: Sequence[Run] = (), dims: Mapping[str, tuple[int, int]] | None = None,
+) -> Member:  # fmt: skip
     """Compile for the place ``number`` of a batch; raises as tvmrt.compile."""
-    library = tvmrt.compile(
-        model, executor=build.executor, target=build.target, module_name=f"n{number}",
-        params="file" if build.sanitised else None,
-    )  # fmt: skip
-    return Member(name, model, library, made_feeds(library, seed))
+    options = dict(build.options)
+    if isinstance(model, bytes):
+        options["tflite_rounding"] = "reference"  # that of the judge
+    if dims:
+        options["dims"] = dict(dims)
+    library = tvmrt.compile(model, module_name=f"n{number}", **options)
+    return Member(name, model, library, list(runs) or [Run(made_feeds(library, seed))])
 
 
 def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
@@ -117,32 +124,52 @@ def is_small(library: Any) -> bool:
     return known and sizes + summary.scratch_bytes <= MOST_BYTES
 
 
-def run_batch(folder: Path, members: Sequence[Member], build: Build) -> list[Outcome]:
-    """Compile, run and compare; the outcomes in the order of the members."""
+def run_batch(
+    folder: Path, members: Sequence[Member], build: Build, judged: Answers | None = None,
+    judges: str = "theirs",
+) -> list[Outcome]:  # fmt: skip
+    """Compile, run and compare; the outcomes in the order of the members.
+
+    ``judged`` keeps the judges' answers for the same networks by another build; ``judges`` is the
+    worker's word for them.
+    """
     outcomes = [Outcome() for _ in members]
     for number, member in enumerate(members):
-        _write(folder, number, member, build)
-    _compile(folder, members, outcomes, build)
-    alive = [number for number, outcome in enumerate(outcomes) if not outcome.kind]
-    if not alive:
-        return outcomes
-    for number, answer in _work("ours", folder, alive, _environment(build)).items():
-        outcomes[number] = answer
-    _judge(folder, members, outcomes)
+        _write(folder, number, member)
+    if build.runtime == "crt":
+        programs.run_program(folder, members, outcomes, build)
+    else:
+        _run_library(folder, members, outcomes, build)
+    _judge(folder, members, outcomes, {} if judged is None else judged, judges)
     return outcomes
 
 
-def _write(folder: Path, number: int, member: Member, build: Build) -> None:
-    place = folder / f"c{number}"
-    place.mkdir(parents=True)
-    member.library.write_sources(place)
-    (folder / f"n{number}.onnx").write_bytes(member.model.SerializeToString())
-    np.savez(folder / f"n{number}.npz", **{f"feed:{k}": v for k, v in member.feeds.items()})
-    if build.executor == "graph":
-        (folder / f"n{number}.json").write_text(member.library.get_graph_json())
-    if build.sanitised:
-        params = tvmrt.save_param_dict(member.library.get_params())
-        (folder / f"n{number}.params").write_bytes(params)
+def _write(folder: Path, number: int, member: Member) -> None:
+    data, suffix = member.model, "tflite"
+    if isinstance(data, onnx.ModelProto):
+        data, suffix = data.SerializeToString(), "onnx"
+    (folder / f"n{number}.{suffix}").write_bytes(data)
+    feeds = {f"feed:{i}:{k}": v for i, run in enumerate(member.runs) for k, v in run.feeds.items()}
+    np.savez(folder / f"n{number}.npz", **feeds)
+
+
+def _run_library(
+    folder: Path, members: Sequence[Member], outcomes: list[Outcome], build: Build
+) -> None:
+    for number, member in enumerate(members):
+        place = folder / f"c{number}"
+        place.mkdir(parents=True)
+        member.library.write_sources(place)
+        if build.executor == "graph":
+            (folder / f"n{number}.json").write_text(member.library.get_graph_json())
+        if build.sanitised:
+            params = tvmrt.save_param_dict(member.library.get_params())
+            (folder / f"n{number}.params").write_bytes(params)
+    _compile(folder, members, outcomes, build)
+    alive = [number for number, outcome in enumerate(outcomes) if not outcome.kind]
+    if alive:
+        for number, answer in _work("ours", folder, alive, _environment(build)).items():
+            outcomes[number] = answer
 
 
 def _compile(
@@ -150,38 +177,35 @@ def _compile(
 ) -> None:
     """One library of all networks whose C compiles."""
     includes = [f"-I{path}" for path in find_include_path()]
-    flags = [*COMMON, *build.flags, *get_target(build.target).flags, *includes]
+    command = build.command()
     objects = []
-    for number in range(len(members)):
+    for number, member in enumerate(members):
         names = [f"-D{each}=plain_n{number}_{each}" for each in OF_ONE]
-        made, complaint = _objects(folder / f"c{number}", [*flags, *names])
+        made, complaint = _objects(folder / f"c{number}", [*command, *includes, *names], member)
         objects += made
         if complaint:
             outcomes[number] = Outcome("c", complaint)
-    more = [flag for flag in build.flags if flag.startswith("-fsanitize")]
-    command = [*find_compiler(), "-shared", *more, "-o", "networks.so", *objects, "-lm"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the networks of {folder} cannot be linked: {done.stderr[:500]}")
+    more = [flag for flag in command if flag.startswith("-fsanitize")]
+    linker = [command[0], "-shared", *more, "-o", "networks.so", *objects, "-lm"]
+    complaint = programs.call(linker, folder)
+    if complaint:
+        raise RuntimeError(f"the networks of {folder} cannot be linked: {complaint[:500]}")
 
 
-def _objects(folder: Path, flags: list[str]) -> tuple[list[str], str]:
+def _objects(folder: Path, command: list[str], member: Member) -> tuple[list[str], str]:
     """The object files of one network, and what the C compiler says against it."""
-    made = []
-    for source in sorted([*folder.glob("*.c"), *folder.glob("*.S")]):
-        if source.stem.endswith("_devc"):
-            continue  # the tree of modules, of which a library has one
-        command = [*find_compiler(), *flags, "-w", "-c", source.name, "-o", f"{source.stem}.o"]
-        try:
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, check=False, timeout=C_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return [], f"{source.name} takes the C compiler more than {C_SECONDS} s"
-        if done.returncode != 0:
-            return [], done.stderr[:2000]
-        made.append(f"{folder.name}/{source.stem}.o")
-    return made, ""
+    own = dict(member.library.sources.flags or {})
+    found = sorted([*folder.glob("*.c"), *folder.glob("*.S")])
+    # but the tree of modules, of which a library has one
+    sources = [each.name for each in found if not each.stem.endswith("_devc")]
+    groups = [[each for each in sources if each not in own]]
+    groups += [[each] for each in sources if each in own]
+    for group in groups:
+        flags = own.get(group[0], ()) if group else ()
+        complaint = programs.call([*command, *flags, "-w", "-c", *group], folder) if group else ""
+        if complaint:
+            return [], complaint
+    return [f"{folder.name}/{Path(each).stem}.o" for each in sources], ""
 
 
 @lru_cache(maxsize=1)
@@ -205,7 +229,7 @@ def _environment(build: Build) -> dict[str, str]:
 def _work(
     kind: str, folder: Path, numbers: Iterable[int], env: dict[str, str] | None = None
 ) -> dict[int, Outcome]:
-    """What the networks give, in a process that is started again behind each that ends it."""
+    """What the networks give, in a process that is started again after each that ends it."""
     waiting, found = list(numbers), {}
     while waiting:
         (folder / "plan.json").write_text(json.dumps({kind: waiting}))
@@ -239,43 +263,63 @@ def _answer(folder: Path, kind: str, number: int) -> Outcome:
     failure = folder / f"{kind}-{number}.txt"
     if failure.exists():
         return Outcome("failed", failure.read_text())
+    outcome = Outcome()
     with np.load(folder / f"{kind}-{number}.npz", allow_pickle=False) as file:
-        return Outcome(outputs=[file[name] for name in file.files])
+        for name in file.files:
+            run, _, index = name.partition(":")
+            if index == FAILED:
+                outcome.failures[int(run)] = str(file[name])
+            else:
+                outcome.outputs.setdefault(int(run), []).append(file[name])
+    return outcome
 
 
-def _judge(folder: Path, members: Sequence[Member], outcomes: list[Outcome]) -> None:
-    """Compare what ran, and what gave an error, with onnxruntime; shaken where they differ."""
-    ran = [n for n, o in enumerate(outcomes) if o.kind in ("", "failed")]
+def _judge(
+    folder: Path, members: Sequence[Member], outcomes: list[Outcome], known: Answers,
+    judges: str,
+) -> None:  # fmt: skip
+    """Compare what ran, and what gave an error, with the judges; shaken where they differ."""
+    ran = [n for n, o in enumerate(outcomes) if o.kind == "" and not o.refused]
     ran = [n for n in ran if judge.is_comparable(members[n].model)]
-    theirs = _work("onnxruntime", folder, ran)
+    asked = [n for n in ran if members[n].name not in known]
+    for number, answer in _work(judges, folder, asked).items():
+        known[members[number].name] = answer
+    for outcome in outcomes:
+        _fail(outcome, outcome.failures)
     doubtful = []
     for number in ran:
-        ours, other = outcomes[number], theirs[number]
-        if other.kind:
-            ours.refused = other.text or other.kind
-        elif ours.kind == "" and _compare(members[number], ours, other.outputs, []):
+        ours, other = outcomes[number], known[members[number].name]
+        if other.kind or not other.outputs:
+            ours.refused = other.text or other.kind or "no judge runs it"
+            continue
+        ours.kind = ours.text = ""
+        _fail(ours, {run: text for run, text in ours.failures.items() if run in other.outputs})
+        if ours.kind == "" and _compare(members[number], ours, other, {}):
             doubtful.append(number)
     shaken = _work("shaken", folder, doubtful)
     for number in doubtful:
-        ours, other = outcomes[number], theirs[number].outputs
-        flat, each = shaken[number].outputs, len(other)
-        runs = [flat[i : i + each] for i in range(0, len(flat), each)]
-        wrong = _compare(members[number], ours, other, runs)
+        ours, other = outcomes[number], known[members[number].name]
+        wrong = _compare(members[number], ours, other, shaken[number].outputs)
         if wrong:
-            ours.kind, ours.text = "wrong", "; ".join(map(str, wrong))
+            ours.kind, ours.text = "wrong", "; ".join(wrong)
+
+
+def _fail(outcome: Outcome, failures: Mapping[int, str]) -> None:
+    """Make an outcome ``failed`` if there is a failure."""
+    for run, text in failures.items():
+        outcome.kind, outcome.text = "failed", f"run {run}: {text}"
 
 
 def _compare(
-    member: Member, ours: Outcome, theirs: list[np.ndarray], shaken: list[list[np.ndarray]]
-) -> list[judge.Difference]:
-    model = member.model
-    ours.compared = sum(each.size for each in theirs)
-    return judge.differences(
-        ours.outputs,
-        theirs,
-        shaken,
-        judge.coarsest_type(model),
-        judge.is_bounded(model),
-        judge.is_folding(model),
-        judge.most_terms(model),
-    )
+    member: Member, ours: Outcome, theirs: Outcome, shaken: Mapping[int, list[np.ndarray]]
+) -> list[str]:
+    """What is wrong, run by run; a run that the judges do not take is not compared."""
+    found, ours.compared = [], 0
+    for run, right in theirs.outputs.items():
+        flat = shaken.get(run, [])
+        times = [flat[i : i + len(right)] for i in range(0, len(flat), len(right) or 1)]
+        ours.compared += sum(each.size for each in right)
+        wrong = judge.compared(member.model, ours.outputs.get(run, []), right, times)
+        where = f"run {run} ({member.runs[run].sizes}): " if len(member.runs) > 1 else ""
+        found += [f"{where}{each}" for each in wrong]
+    return found

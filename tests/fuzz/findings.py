@@ -27,25 +27,27 @@ class Findings:
         self.count = 0
 
     def add(
-        self, kind: str, text: str, name: str, model: onnx.ModelProto,
-        feeds: dict[str, np.ndarray] | None = None,
+        self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes,
+        feeds: dict[str, np.ndarray] | None = None, repeat: str = "",
     ) -> None:  # fmt: skip
-        """A defect of ours."""
+        """A defect of ours. ``repeat``: the arguments that repeat it, if not the file's path; then
+        each network counts for itself."""
         self.count += 1
-        path = self._keep(kind, text, name, model, feeds)
+        path = self._keep(kind, text, name, model, feeds, name if repeat else "")
         if path is not None:
-            print(f"FOUND {kind}: {text[:400]}\n  python3 {HERE / self.program} {path}", flush=True)
+            command = f"python3 {HERE / self.program} {repeat or path}"
+            print(f"FOUND {kind}: {text[:400]}\n  {command}", flush=True)
 
-    def remark(self, kind: str, text: str, name: str, model: onnx.ModelProto) -> None:
+    def remark(self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes) -> None:
         """Something to look at."""
         self._keep(kind, text, name, model, None)
 
     def _keep(
-        self, kind: str, text: str, name: str, model: onnx.ModelProto,
-        feeds: dict[str, np.ndarray] | None,
+        self, kind: str, text: str, name: str, model: onnx.ModelProto | bytes,
+        feeds: dict[str, np.ndarray] | None, alike: str = "",
     ) -> Path | None:  # fmt: skip
         """Write the network and what is wrong, unless one like it is there. Returns its path."""
-        alike = f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
+        alike = alike or f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
         self.seen[alike] += 1
         if self.seen[alike] > 1:
             return None
@@ -53,7 +55,9 @@ class Findings:
             self.folder = Path(tempfile.mkdtemp(prefix="tvmrt-findings-"))
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{kind.replace(' ', '-')}-{name}.onnx"
-        path.write_bytes(model.SerializeToString())
+        if isinstance(model, bytes):
+            path = path.with_suffix(".tflite")
+        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
         path.with_suffix(".txt").write_text(text)
         if feeds:
             np.savez(path.with_suffix(".npz"), **{f"feed:{k}": v for k, v in feeds.items()})

@@ -1,153 +1,224 @@
-"""Random graphs over all operators that both know: tvmrt against onnxruntime.
+"""Random networks by a matrix of builds: tvmrt against onnxruntime, the ONNX reference and LiteRT.
 
-    graphs.py --seconds 60               from a seed that is told
-    graphs.py --first 0 --count 5000     these
-    graphs.py FILE.onnx ...              single networks, the findings of a campaign
+    graphs.py --seconds 60                    from a seed that is printed
+    graphs.py --first 0 --count 5000          these networks
+    graphs.py --builds crt,cortex-m4          of the builds those that have one of these parts
+    graphs.py --first 7 --count 1 --builds crt+host+aot+c+-O2+gcc     what a finding prints
+    graphs.py FILE.onnx FILE.tflite ...       single networks, the findings of a campaign
 
-A graph grows node by node (growing.py, families.py and its sisters). Each is compiled twice: by
-the graph and by the AOT executor, one of them for this machine's wide vectors (``native``), the
-other for narrow ones (``host``), in turns. Several share a library; most are compiled by C with
--O0, one batch in ``--default-share`` with the flags of a user. Compared by the rule of judge.py.
+A network is made by its seed (cases.py). Those of a batch are built together in ``--each`` ways,
+which are drawn of the matrix (builds.py), and run in one process or one image for QEMU. Compared by
+the rule of judge.py with the numbers of judges.py. The same seeds and builds give the same networks
+in the same builds. The last line is ``N graphs, W wrong``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import pickle
+import random
 import sys
 import tempfile
 import time
+import traceback
 import warnings
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import batch
-import families
-import families_moves
-import families_nn
-import growing
+import builds
+import cases
 import numpy as np
 import onnx
+from builds import Build
+from cases import Case
 from findings import Findings
 from mutants import judged, place_of
+from tally import Record, Tally
 
-from tvmrt.export.toolchain import OPTIMISE
+AT_ONCE = 32  # networks in a library, a program or an image
+BIG_BATCH = 5_000_000  # so that seeds of findings by the clock stay short
 
-AT_ONCE = 40  # graphs in a library
-ALL = (families, families_moves, families_nn)  # they have entered themselves into the table
-BUILDS = [
-    (batch.Build("graph", "native"), batch.Build("aot", "host")),
-    (batch.Build("aot", "native"), batch.Build("graph", "host")),
-]
 
-Network = tuple[str, onnx.ModelProto, "dict[str, np.ndarray] | None"]
+@dataclass(frozen=True)
+class Plan:
+    """What a campaign runs: seeds, builds, how many builds for each batch, which networks."""
+
+    first: int
+    count: int
+    builds: list[Build]
+    each: int
+    kinds: dict[str, int]
+    at_once: int = AT_ONCE
+
+    def batches(self) -> Iterator[tuple[list[int], list[Build]]]:
+        """Seeds and builds, batch by batch."""
+        for number in range(-(-self.count // self.at_once)):
+            begin = number * self.at_once
+            seeds = range(self.first + begin, self.first + min(begin + self.at_once, self.count))
+            source = random.Random(f"builds {self.first} {number}")
+            yield list(seeds), builds.drawn(source, self.builds, self.each)
+
+
+def run_batch(members: Sequence[Case], ways: Sequence[Build]) -> list[Record]:
+    """Build, run and compare some networks in each way."""
+    records: list[Record] = []
+    answers: batch.Answers = {}
+    for build in ways:
+        compiled, own = [], []
+        for case in members:
+            try:
+                member = batch.compile_member(
+                    case.name, case.model, build, len(compiled), 0, case.runs, case.dims
+                )
+                if not batch.is_small(member.library) or member.library.program.counts:
+                    raise ValueError("it is too large to run here, or its results have any size")
+            except Exception as problem:
+                records.append(_not_compiled(case, build, problem))
+            else:
+                compiled.append(member)
+                own.append(case)
+        with tempfile.TemporaryDirectory(prefix="tvmrt-fuzz-") as folder:
+            outcomes = batch.run_batch(Path(folder), compiled, build, answers)
+        records += [_record(*each, build) for each in zip(own, outcomes)]
+    return records
+
+
+def _not_compiled(case: Case, build: Build, problem: Exception) -> Record:
+    kind = judged(problem)
+    if kind:
+        return Record(case, build, kind, f"{place_of(problem)}: {problem}")
+    return Record(case, build, "refused", str(problem))
+
+
+def _record(case: Case, outcome: batch.Outcome, build: Build) -> Record:
+    if outcome.kind and not (outcome.kind == "failed" and outcome.refused):
+        return Record(case, build, outcome.kind, outcome.text, outcome.compared)
+    if outcome.refused:
+        return Record(case, build, "refused", outcome.refused)
+    return Record(case, build, "", "", outcome.compared)
+
+
+def _in_child(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) -> None:
+    """Make the networks, run them, write what was found; ``path``.at has the seed at hand."""
+    made = []
+    for seed in seeds:
+        path.with_suffix(".at").write_text(str(seed))
+        made.append(cases.case_of(seed, kinds))
+    path.with_suffix(".at").write_text("")
+    path.write_bytes(pickle.dumps(run_batch(made, ways)))
+
+
+def start(path: Path, seeds: Sequence[int], kinds: dict, ways: Sequence[Build]) -> int:
+    """Run a batch in a process of its own, which a judge may end; its id."""
+    path.unlink(missing_ok=True)
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        _in_child(path, seeds, kinds, ways)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 class Campaign:
-    """Counts over batches of networks."""
+    """Batches in several processes at once."""
 
-    def __init__(self, findings: Findings, default_share: int) -> None:
-        self.findings, self.default_share = findings, default_share
-        self.counts: Counter[str] = Counter()
-        self.operators: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.batches = 0
+    def __init__(self, plan: Plan, tally: Tally, processes: int, end: float) -> None:
+        self.plan, self.tally, self.processes, self.end = plan, tally, processes, end
 
-    def run(self, networks: list[Network]) -> None:
-        """Each network by two builds."""
-        for build in BUILDS[self.batches % 2]:
-            default = self.default_share and self.batches % self.default_share == 0
-            self._run(networks, replace(build, flags=OPTIMISE) if default else build)
-        self.batches += 1
-        for _, model, _ in networks:
-            self.counts["graphs"] += 1
-            self.counts["nodes"] += len(model.graph.node)
-            self.operators.update({node.op_type for node in model.graph.node})
+    def run(self) -> None:
+        """All batches, or as many as there is time for."""
+        running: dict[int, tuple[Path, list[int], list[Build]]] = {}
+        with tempfile.TemporaryDirectory(prefix="tvmrt-fuzz-graphs-") as folder:
+            for number, (seeds, ways) in enumerate(self.plan.batches()):
+                while len(running) >= self.processes:
+                    self._wait(running)
+                if time.monotonic() > self.end:
+                    break
+                path = Path(folder) / f"{number}.pickle"
+                running[start(path, seeds, self.plan.kinds, ways)] = (path, seeds, ways)
+            while running:
+                self._wait(running)
 
-    def _run(self, networks: list[Network], build: batch.Build) -> None:
-        members = []
-        for name, model, feeds in networks:
-            try:
-                member = batch.compile_member(name, model, build, len(members))
-            except Exception as problem:
-                self._not_compiled(name, model, problem)
-                continue
-            members.append(member if feeds is None else replace(member, feeds=feeds))
-        with tempfile.TemporaryDirectory(prefix="tvmrt-fuzz-") as folder:
-            outcomes = batch.run_batch(Path(folder), members, build)
-        for member, outcome in zip(members, outcomes):
-            self._note(member, outcome, build)
-
-    def _not_compiled(self, name: str, model: onnx.ModelProto, problem: Exception) -> None:
-        kind = judged(problem)
-        self.counts[f"found: {kind}" if kind else "refused"] += 1
-        if kind:
-            self.findings.add(kind, f"{place_of(problem)}: {problem}", name, model)
+    def _wait(self, running: dict[int, tuple[Path, list[int], list[Build]]]) -> None:
+        child, status = os.wait()
+        path, seeds, ways = running.pop(child)
+        if status == 0:
+            self.tally.add(pickle.loads(path.read_bytes()))
+            path.unlink()
+            return
+        at = path.with_suffix(".at").read_text()
+        if at:  # while it made this network a judge has ended the process
+            self.tally.judge_died(int(at))
+            rest = [seed for seed in seeds if seed != int(at)]
+            if rest:
+                running[start(path, rest, self.plan.kinds, ways)] = (path, rest, ways)
         else:
-            self.findings.remark("refused", str(problem), name, model)
-
-    def _note(self, member: batch.Member, outcome: batch.Outcome, build: batch.Build) -> None:
-        self.counts[f"run ({build})"] += 1
-        self.counts["numbers compared"] += outcome.compared
-        if outcome.kind:
-            self.counts[f"found: {outcome.kind}"] += 1
-            text = f"{build}: {outcome.text}"
-            self.findings.add(outcome.kind, text, member.name, member.model, member.feeds)
-        elif outcome.refused:
-            self.counts["refused by onnxruntime"] += 1
+            names = ", ".join(map(str, ways))
+            self.tally.broken(f"the batch from {seeds[0]} of {names} ended with {status}")
 
 
-def campaign(
-    seconds: float, first: int, count: int, default_share: int, findings: Findings
-) -> Campaign:
-    """Graphs until the time or their number is over."""
-    run = Campaign(findings, default_share)
-    end, at = time.monotonic() + seconds, first
-    while at < first + count and time.monotonic() < end:
-        networks: list[Network] = []
-        while len(networks) < AT_ONCE and at < first + count and time.monotonic() < end:
-            model, feeds, g = growing.grown(at)
-            networks.append((f"graph-{at}", model, feeds))
-            run.refused.update(each.split(":")[0] for each in g.refused)
-            at += 1
-        run.run(networks)
-    return run
-
-
-def again(paths: list[Path], findings: Findings) -> Campaign:
-    """Single files, by all builds."""
-    run = Campaign(findings, 0)
+def again(paths: Sequence[Path], ways: Sequence[Build], tally: Tally) -> None:
+    """Single files, in some ways."""
     for path in paths:
-        feeds, model = None, onnx.load(path)
+        runs = []
         if path.with_suffix(".npz").exists():
             with np.load(path.with_suffix(".npz")) as file:
-                feeds = {name.removeprefix("feed:"): file[name] for name in file.files}
-        for _ in BUILDS:
-            run.run([(path.stem, model, feeds)])
-    return run
+                feeds: dict[int, dict[str, np.ndarray]] = {}
+                for name in file.files:
+                    _, run, key = name.split(":", 2)
+                    feeds.setdefault(int(run), {})[key] = file[name]
+            runs = [batch.Run(each) for _, each in sorted(feeds.items())]
+        tflite = path.suffix == ".tflite"
+        model = path.read_bytes() if tflite else onnx.load(path)
+        tally.add(run_batch([Case(path.stem, "file", model, runs)], ways))
 
 
-def main() -> int:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--first", type=int, default=int(time.time()) * 100_000)
-    parser.add_argument("--count", type=int, default=10**9)
-    parser.add_argument("--default-share", type=int, default=20)
+    parser.add_argument("--first", type=int, default=int(time.time()) % 10**6 * 1000)
+    parser.add_argument("--count", type=int, default=BIG_BATCH)
+    parser.add_argument("--builds", default="", help="of the matrix, separated by commas")
+    parser.add_argument("--kinds", default="", help="of networks, separated by commas")
+    parser.add_argument("--each", type=int, default=2, help="builds for each batch")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="networks in a batch")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--report", type=Path, help="the table as .md, or the figures as .json")
     parser.add_argument("--findings", type=Path, default=None)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = _arguments()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    findings = Findings(args.findings, "graphs.py")
+    words = [word for word in args.builds.split(",") if word]
+    ways, skipped = builds.usable(builds.selected(words))
+    print(*skipped, sep="\n", end="\n" * bool(skipped), flush=True)
+    kinds = {k: v for k, v in cases.SHARES.items() if not args.kinds or k in args.kinds.split(",")}
+    tally = Tally(Findings(args.findings, "graphs.py"))
     if args.files:
-        run = again(args.files, findings)
+        source = random.Random(args.first)
+        again(args.files, ways if words else builds.drawn(source, ways, 6), tally)
     else:
-        run = campaign(args.seconds, args.first, args.count, args.default_share, findings)
-    findings.report(f"graphs from seed {args.first}", run.counts)
-    print(f"{len(run.operators)} operators: {' '.join(sorted(run.operators))}")
-    if run.refused:
-        print(f"not taken by tvmrt: {', '.join(f'{k} {v}' for k, v in run.refused.most_common())}")
-    return 1 if findings.count else 0
+        plan = Plan(args.first, args.count, ways, args.each, kinds, args.at_once)
+        end = time.monotonic() + args.seconds
+        Campaign(plan, tally, args.j, end).run()
+        print(f"graphs from seed {args.first}")
+    tally.print()
+    if args.report:
+        tally.write(args.report)
+    return 1 if tally.wrong else 0
 
 
 if __name__ == "__main__":

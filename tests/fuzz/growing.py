@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
+from judges import by_onnxruntime
 from onnx import helper, numpy_helper
-from worker import run_theirs
 
 import tvmrt
 
@@ -73,7 +73,8 @@ def family(
 class Growing:
     """The network so far, with the value of each tensor."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, table: Sequence[Row] | None = None) -> None:
+        self.table = TABLE if table is None else table
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.opset = self.random.choice(OPSETS)
         self.nodes: list[onnx.NodeProto] = []
@@ -157,7 +158,7 @@ class Growing:
         nodes, constants = len(self.nodes), len(self.constants)
         known = self.tensors()
         x = self.random.choice([*known[-4:], *known])
-        rows = [row for row in TABLE if x.kind in row.kinds and x.rank in row.ranks]
+        rows = [row for row in self.table if x.kind in row.kinds and x.rank in row.ranks]
         try:
             if not rows:
                 raise Unfit
@@ -175,11 +176,11 @@ class Growing:
         outputs = [name for node in nodes for name in node.output if name]
         model = self.model(nodes, outputs)
         feeds = {each.name: self.values[each.name] for each in model.graph.input}
-        found = run_theirs(model, feeds)
+        found = by_onnxruntime(model, feeds)
         if not all(is_tame(value) for value in found):
             raise Unfit
         try:
-            tvmrt.compile(model)
+            tvmrt.compile(model, target="host")
         except tvmrt.error.UnsupportedError as problem:
             self.refused.append(f"{nodes[-1].op_type}: {problem}")
             raise
@@ -188,14 +189,15 @@ class Growing:
         self.values.update(zip(outputs, found))
 
 
-def is_tame(value: Any) -> bool:
-    """Whether a value is one to go on with: neither empty nor large nor without end."""
-    if not isinstance(value, np.ndarray) or not 0 < value.size <= MOST_ELEMENTS:
+def is_tame(value: Any, empty: bool = False) -> bool:
+    """Whether a value is one to go on with: neither empty, unless it may be, nor large nor without
+    end."""
+    if not isinstance(value, np.ndarray) or not (empty or value.size) or value.size > MOST_ELEMENTS:
         return False
     if value.dtype.kind not in "biuf" or value.ndim > 6:
         return False
     finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
-    return finite and (value.dtype.kind != "f" or float(np.abs(value).max()) <= LARGEST)
+    return finite and (value.dtype.kind != "f" or float(np.abs(value).max(initial=0)) <= LARGEST)
 
 
 def first_shape(source: random.Random) -> list[int]:
@@ -210,12 +212,23 @@ def first_shape(source: random.Random) -> list[int]:
     ]
 
 
-def grown(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
-    """A network of 4 to 14 steps, and its inputs."""
-    g = Growing(seed)
+def quantised_table() -> list[Row]:
+    """Families as networks of quantising tools have them: eight times as often of integers."""
+    names = ("conv", "pool", "matmul", "gemm", "plain", "binary", "concat", "transpose", "reshape",
+             "resize", "soft", "clip", "reduce", "global_pool", "pad")  # fmt: skip
+    often = {row.grow: 8 * row.weight for row in TABLE if row.grow.__name__.startswith("quant")}
+    known = [row for row in TABLE if row.grow in often or row.grow.__name__ in names]
+    return [replace(row, weight=often.get(row.grow, row.weight)) for row in known]
+
+
+def grown(
+    seed: int, quantised: bool = False
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
+    """A network of 4 to 14 steps, and its inputs; ``quantised`` as by tools that quantise."""
+    g = Growing(seed, quantised_table() if quantised else None)
     shape = first_shape(g.random)
-    g.add_input(g.made(shape, g.random.choice(TYPES)))
-    if g.chance(0.4):
+    g.add_input(g.made(shape, "float32" if quantised else g.random.choice(TYPES)))
+    if g.chance(0.4) and not quantised:
         second = [each if g.chance(0.6) else 1 for each in shape][g.random.choice([0, 0, 1]) :]
         g.add_input(g.made(second, g.random.choice(TYPES)))
     wanted, tries, done = g.random.randint(4, 14), 0, 0
@@ -223,13 +236,13 @@ def grown(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
         tries += 1
         done += g.step()
     if not g.nodes:
-        return grown(seed + 10**9)
-    model = g.model(g.nodes, _outputs(g))
+        return grown(seed + 10**9, quantised)
+    model = g.model(g.nodes, outputs_of(g))
     return model, {each.name: g.values[each.name] for each in model.graph.input}, g
 
 
-def _outputs(g: Growing) -> list[str]:
-    """All that nobody reads, and one that somebody does."""
+def outputs_of(g: Growing) -> list[str]:
+    """All outputs of nodes that nobody reads, and one that somebody does."""
     used = {name for node in g.nodes for name in node.input}
     made = [name for node in g.nodes for name in node.output if name]
     last = [name for name in made if name not in used]

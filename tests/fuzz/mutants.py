@@ -138,7 +138,7 @@ class Campaign:
         if not members:
             return
         with tempfile.TemporaryDirectory(prefix="tvmrt-fuzz-") as folder:
-            outcomes = batch.run_batch(Path(folder), members, build)
+            outcomes = batch.run_batch(Path(folder), members, build, judges="onnxruntime")
         for member, outcome in zip(members, outcomes):
             self._note(member, outcome, build)
 

@@ -1,8 +1,9 @@
-"""Runs the networks of a folder one after the other: worker.py ours|onnxruntime|shaken FOLDER.
+"""Runs the networks of a folder one after the other: worker.py KIND FOLDER.
 
-The folder's plan.json says which. The answer to network N is KIND-N.npz or KIND-N.txt, the file
-KIND-at has the number of the one at hand: whoever started this process finds out by it who has
-ended it. Each network has SECONDS.
+KIND is ``ours``, ``theirs``, ``onnxruntime`` (of the judges this one alone) or ``shaken``. The
+folder's plan.json says which networks. The answer to network N is KIND-N.npz, whose arrays are called
+RUN:OUTPUT, and RUN:failed the text of a run that fails, or KIND-N.txt, the file KIND-at has the number of the one at hand: whoever started this
+process finds out by it who has ended it. Each network has SECONDS.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import judge
+import judges
 import numpy as np
 import onnx
 
 SECONDS = 120
+FAILED = "failed"
 MOST_BYTES = 8 << 30
 
 
@@ -28,13 +31,18 @@ def main() -> None:
     plan = json.loads((folder / "plan.json").read_text())
     if "ASAN_OPTIONS" not in os.environ or kind != "ours":  # its shadow is larger than any limit
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    run = (Ours if kind == "ours" else Theirs)(folder, plan)
+    run = (Ours if kind == "ours" else Theirs)(folder)
     for number in plan[kind]:
         (folder / f"{kind}-at").write_text(str(number))
         signal.alarm(SECONDS)
         try:
-            outputs = getattr(run, kind)(number)
-            np.savez(folder / f"{kind}-{number}.npz", *outputs)
+            arrays = {}
+            for i, outputs in getattr(run, kind)(number).items():
+                if isinstance(outputs, str):
+                    arrays[f"{i}:{FAILED}"] = np.array(outputs)
+                else:
+                    arrays.update({f"{i}:{k}": array for k, array in enumerate(outputs)})
+            np.savez(folder / f"{kind}-{number}.npz", **arrays)
         except Exception as problem:
             text = f"{type(problem).__name__}: {problem}"
             (folder / f"{kind}-{number}.txt").write_text(text)
@@ -42,30 +50,46 @@ def main() -> None:
     (folder / f"{kind}-at").write_text("done")
 
 
-def feeds_of(folder: Path, number: int) -> dict[str, np.ndarray]:
+def feeds_of(folder: Path, number: int) -> dict[int, dict[str, np.ndarray]]:
+    """The inputs of each run."""
+    found: dict[int, dict[str, np.ndarray]] = {}
     with np.load(folder / f"n{number}.npz") as file:
-        return {name.removeprefix("feed:"): file[name] for name in file.files}
+        for name in file.files:
+            _, run, key = name.split(":", 2)
+            found.setdefault(int(run), {})[key] = file[name]
+    return found or {0: {}}
 
 
 class Ours:
     """The networks of a library, by either executor."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+    def __init__(self, folder: Path) -> None:
         import tvmrt
 
-        self.folder, self.plan, self.tvmrt = folder, plan, tvmrt
+        self.folder, self.tvmrt = folder, tvmrt
         self.library = tvmrt.runtime.load_module(str(folder / "networks.so"))
 
-    def ours(self, number: int) -> list[np.ndarray]:
+    def ours(self, number: int) -> dict[int, list[np.ndarray] | str]:
+        """The outputs of all runs by one executor, or why a run fails."""
         executor = self._executor(number)
-        for name, array in feeds_of(self.folder, number).items():
-            executor.set_input(name, array)
         params = self.folder / f"n{number}.params"
         if params.exists():
             for name, array in self.tvmrt.load_param_dict(params.read_bytes()).items():
                 executor.set_input(name, array)
+        found = {}
+        for run, feeds in feeds_of(self.folder, number).items():
+            try:
+                found[run] = self._outputs(executor, feeds)
+            except Exception as problem:
+                found[run] = f"{type(problem).__name__}: {problem}"
+        return found
+
+    def _outputs(self, executor: Any, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        for name, array in feeds.items():
+            executor.set_input(name, array)
         executor.run()
-        return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+        count = executor.get_num_outputs()
+        return [executor.get_output(i).numpy().copy() for i in range(count)]
 
     def _executor(self, number: int) -> Any:
         runtime = self.tvmrt.runtime
@@ -79,36 +103,47 @@ class Ours:
 
 
 class Theirs:
-    """The same networks by onnxruntime, as they are or shaken."""
+    """The same networks by the judges, as they are or shaken."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def onnxruntime(self, number: int) -> list[np.ndarray]:
-        return run_theirs(self._model(number), feeds_of(self.folder, number))
-
-    def shaken(self, number: int) -> list[np.ndarray]:
-        """All outputs of each shaken network in turn."""
-        model, feeds = self._model(number), feeds_of(self.folder, number)
-        found = []
-        for i in range(judge.SHAKES):
-            found += run_theirs(judge.shaken_model(model, i), judge.shaken_feeds(feeds, i))
+    def theirs(self, number: int) -> dict[int, list[np.ndarray]]:
+        """The outputs of the runs that a judge takes. Raises its refusal if that is none."""
+        model, found, refusal = self._model(number), {}, None
+        for run, feeds in feeds_of(self.folder, number).items():
+            try:
+                found[run] = judges.right_outputs(model, feeds)
+            except Exception as problem:
+                refusal = problem
+        if not found and refusal is not None:
+            raise refusal
         return found
 
-    def _model(self, number: int) -> onnx.ModelProto:
-        return onnx.load(self.folder / f"n{number}.onnx")
+    def onnxruntime(self, number: int) -> dict[int, list[np.ndarray]]:
+        """The outputs of all runs by onnxruntime, whatever it refuses."""
+        model = self._model(number)
+        return {run: judges.by_onnxruntime(model, feeds)
+                for run, feeds in feeds_of(self.folder, number).items()}  # fmt: skip
 
+    def shaken(self, number: int) -> dict[int, list[np.ndarray]]:
+        """All outputs of each shaken network in turn, for each run."""
+        model, found = self._model(number), {}
+        for run, feeds in feeds_of(self.folder, number).items():
+            found[run] = []
+            for i in range(judge.SHAKES):
+                try:
+                    found[run] += judges.right_outputs(
+                        judges.shaken_model(model, i), judge.shaken_feeds(feeds, i)
+                    )
+                except Exception:  # as the network itself at these sizes
+                    found[run] = []
+                    break
+        return found
 
-def run_theirs(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return session.run(None, feeds)
+    def _model(self, number: int) -> judges.Model:
+        path = self.folder / f"n{number}.onnx"
+        return onnx.load(path) if path.exists() else path.with_suffix(".tflite").read_bytes()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,54 @@
+"""Random networks by their seeds: of all operators, quantised, of open sizes, or ``.tflite`` files."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import families
+import families_moves
+import families_nn
+import growing
+import open_growing
+import tflite_growing
+from batch import Run
+from judges import Model
+
+FAMILIES = (families, families_moves, families_nn)  # they have entered themselves into the table
+SHARES = {"onnx": 40, "quantised": 14, "open": 16, "tflite": 30}
+
+
+@dataclass
+class Case:
+    """A network with its inputs. ``dims``: the bounds of open sizes."""
+
+    name: str
+    kind: str
+    model: Model
+    runs: list[Run]
+    dims: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    operators: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # by our compiler, with the reason
+
+
+def case_of(seed: int, kinds: Mapping[str, int] = SHARES) -> Case:
+    """The network of a seed."""
+    (kind,) = random.Random(f"kind {seed}").choices(list(kinds), list(kinds.values()))
+    name = f"graph-{seed}"
+    if kind == "tflite":
+        return _tflite(name, seed)
+    if kind == "open":
+        model, runs, dims, g = open_growing.grown(seed)
+        runs = [Run(feeds, sizes) for sizes, feeds in runs]
+    else:
+        model, feeds, g = growing.grown(seed, quantised=kind == "quantised")
+        runs, dims = [Run(feeds)], {}
+    operators = tuple(dict.fromkeys(node.op_type for node in model.graph.node))
+    return Case(name, kind, model, runs, dims, operators, tuple(g.refused))
+
+
+def _tflite(name: str, seed: int) -> Case:
+    data, runs, g = tflite_growing.grown(seed)
+    kind = f"tflite {g.dtype}"
+    return Case(name, kind, data, [Run(feeds) for feeds in runs], {}, g.operators, tuple(g.refused))

@@ -1,0 +1,91 @@
+"""Who gives the right numbers of a network: onnxruntime, the ONNX reference, or LiteRT.
+
+onnxruntime without its optimiser judges ONNX networks; the onnx package's reference evaluator
+those that onnxruntime does not run, and those with a node for which onnxruntime differs from the
+standard on purpose or by mistake (deviations.py). LiteRT's reference kernels judge ``.tflite`` ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Union
+
+import deviations
+import judge
+import numpy as np
+import onnx
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/tflite"))
+
+Model = Union[onnx.ModelProto, bytes]  # the bytes are of a .tflite file
+Feeds = Mapping[str, np.ndarray]
+
+
+def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs by the judge of the network. Raises what the last judge raises."""
+    if isinstance(model, bytes):
+        return by_litert(model, feeds)
+    if any(map(deviations.is_left_to_the_standard, judge.all_nodes(model))):
+        return by_reference(model, feeds)
+    try:
+        return by_onnxruntime(model, feeds)
+    except Exception as refusal:  # its exceptions share no base class
+        try:
+            return by_reference(model, feeds)
+        except Exception:
+            raise refusal from None
+
+
+@lru_cache(maxsize=4)
+def _session(data: bytes) -> Any:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(data, options)
+
+
+def by_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs by onnxruntime without its optimiser."""
+    return _session(model.SerializeToString()).run(None, dict(feeds))
+
+
+def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs by the onnx package's reference evaluator, of the declared types."""
+    from onnx.reference import ReferenceEvaluator
+
+    with np.errstate(all="ignore"):
+        return [np.asarray(each) for each in ReferenceEvaluator(model).run(None, dict(feeds))]
+
+
+def by_litert(data: bytes, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs by LiteRT's reference kernels; inputs go by their order."""
+    from tflite_case import litert_runs
+
+    return litert_runs(data, [list(feeds.values())])[0]
+
+
+def shaken_model(model: Model, number: int) -> Model:
+    """The network with the floats of its constants shaken, another way for each number."""
+    if not isinstance(model, bytes):
+        return judge.shaken_model(model, number)
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    source = np.random.default_rng(number + 1000)
+    copy = schema.ModelT.InitFromPackedBuf(model)
+    for graph in copy.subgraphs:
+        for tensor in graph.tensors:
+            buffer = copy.buffers[tensor.buffer]
+            if tensor.type == schema.TensorType.FLOAT32 and buffer.data is not None:
+                values = np.asarray(buffer.data, np.uint8).view(np.float32)
+                buffer.data = judge.shaken_array(values, source).view(np.uint8)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(copy.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
