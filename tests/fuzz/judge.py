@@ -36,15 +36,17 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from tvmrt.differences import difference
+
 RELATIVE = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 8e-2}
 TERMS = 1 << 18
 RANDOM = frozenset(
-    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout "
-    "OptionalHasElement OptionalGetElement ImageDecoder".split()
-)
-SINGLE = frozenset(["Attention", "GroupNormalization", "Shrink"])
-BOUNDED = frozenset(["Cast", "CastLike", "Pow"])
-FOLDING = frozenset(["ReduceMax", "ReduceMin", "ReduceProd"])
+    [*difference("random-numbers").operators, *difference("random-dropout").operators,
+     "OptionalHasElement", "OptionalGetElement", "ImageDecoder"]
+)  # fmt: skip
+SINGLE = frozenset(difference("double-in-single").operators)
+BOUNDED = frozenset(difference("float-to-integer").operators)
+FOLDING = frozenset(difference("empty-reduction").operators)
 SHAKES = 6
 
 

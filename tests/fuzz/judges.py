@@ -1,8 +1,8 @@
 """Who gives the right numbers of a network: onnxruntime, the ONNX reference, or LiteRT.
 
 onnxruntime without its optimiser judges ONNX networks; the onnx package's reference evaluator
-those that onnxruntime does not run, and those with a node for which onnxruntime differs from the
-standard on purpose or by mistake (deviations.py). LiteRT's reference kernels judge ``.tflite`` ones.
+those that onnxruntime does not run, and those with a node for which the table of differences
+(tvmrt.differences) says that onnxruntime is not right. LiteRT's reference kernels judge ``.tflite`` ones.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Union
 
-import deviations
 import judge
 import numpy as np
 import onnx
+
+from tvmrt.differences import Judge, differences_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/tflite"))
 
@@ -28,7 +29,7 @@ def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
     """The outputs by the judge of the network. Raises what the last judge raises."""
     if isinstance(model, bytes):
         return by_litert(model, feeds)
-    if any(map(deviations.is_left_to_the_standard, judge.all_nodes(model))):
+    if is_left_to_the_standard(model, of_values=False):
         return by_reference(model, feeds)
     try:
         return by_onnxruntime(model, feeds)
@@ -37,6 +38,13 @@ def right_outputs(model: Model, feeds: Feeds) -> list[np.ndarray]:
             return by_reference(model, feeds)
         except Exception:
             raise refusal from None
+
+
+def is_left_to_the_standard(model: onnx.ModelProto, of_values: bool) -> bool:
+    """Whether the reference evaluator is right where onnxruntime differs: always for some node, or
+    for some values of its operands."""
+    rows = [row for found in differences_of(model).values() for row in found]
+    return any(row.judge in (Judge.EXACT, Judge.REFERENCE) and row.data == of_values for row in rows)
 
 
 @lru_cache(maxsize=4)
@@ -57,11 +65,14 @@ def by_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
 
 
 def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """The outputs by the onnx package's reference evaluator, of the declared types."""
+    """The outputs by the onnx package's reference evaluator, coordinates of Resize in fractions."""
     from onnx.reference import ReferenceEvaluator
 
+    from tvmrt.differences.exact import evaluators
+
+    evaluator = ReferenceEvaluator(model, new_ops=evaluators())
     with np.errstate(all="ignore"):
-        return [np.asarray(each) for each in ReferenceEvaluator(model).run(None, dict(feeds))]
+        return [np.asarray(each) for each in evaluator.run(None, dict(feeds))]
 
 
 def by_litert(data: bytes, feeds: Feeds) -> list[np.ndarray]:

@@ -130,15 +130,20 @@ class Theirs:
         """All outputs of each shaken network in turn, for each run."""
         model, found = self._model(number), {}
         for run, feeds in feeds_of(self.folder, number).items():
-            found[run] = []
-            for i in range(judge.SHAKES):
-                try:
-                    found[run] += judges.right_outputs(
-                        judges.shaken_model(model, i), judge.shaken_feeds(feeds, i)
-                    )
-                except Exception:  # as the network itself at these sizes
-                    found[run] = []
-                    break
+            try:
+                found[run] = self._shaken(model, feeds)
+            except Exception:  # as the network itself at these sizes
+                found[run] = []
+        return found
+
+    def _shaken(self, model: judges.Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs of one run, shaken, and those of the standard where it may differ."""
+        found = []
+        for i in range(judge.SHAKES):
+            model_i, feeds_i = judges.shaken_model(model, i), judge.shaken_feeds(feeds, i)
+            found += judges.right_outputs(model_i, feeds_i)
+        if not isinstance(model, bytes) and judges.is_left_to_the_standard(model, of_values=True):
+            found += judges.by_reference(model, feeds)
         return found
 
     def _model(self, number: int) -> judges.Model:
