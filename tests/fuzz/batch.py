@@ -66,8 +66,8 @@ class Outcome:
 
     ``kind`` is ``""`` where all is well, else ``c`` (its C does not compile), ``died``, ``slow``
     (of its run), ``failed`` (its run gave an error), ``beyond`` (it wrote past its outputs) or
-    ``wrong``. ``compared``: numbers compared. ``outputs``: by run. ``failures``: texts by run, which
-    make it ``failed`` unless a judge refuses these runs alone.
+    ``wrong``. ``compared``: numbers compared. ``outputs``: by run. ``failures``: texts by run,
+    which make it ``failed`` unless a judge refuses these runs alone.
     """
 
     kind: str = ""

@@ -1,7 +1,8 @@
 """The matrix of builds: runtime x target x executor x interface x optimisation level x compiler.
 
-A build is written as its parts joined by ``+``, such as ``crt+cortex-m4+aot+c+-O2+clang``. A filter
-is a list of such texts; each may name some of the parts alone, and selects all builds that have them.
+A build is written as its parts joined by ``+``, such as ``crt+cortex-m4+aot+c+-O2+clang``. A
+filter is a list of such texts; each may name some of the parts alone, and selects all builds that
+have them.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Build:
     def options(self) -> dict:
         """The options of tvmrt.compile."""
         forced = self.target in FORCED
-        named = {"target": "x86-64", "levels": (self.target,)} if forced else {"target": self.target}
+        named = (
+            {"target": "x86-64", "levels": (self.target,)} if forced else {"target": self.target}
+        )
         return {
             **named, "runtime": self.runtime, "executor": self.executor,
             "interface_api": self.interface, "params": "file" if self.sanitised else None,
@@ -91,7 +94,10 @@ class Build:
     def command(self) -> list[str]:
         """The compiler with all flags up to the files of a network."""
         if self.kind == "board":
-            return [*compilers.Build(self.compiler, self.level, "plain", self.target).flags(), "-std=c99"]
+            return [
+                *compilers.Build(self.compiler, self.level, "plain", self.target).flags(),
+                "-std=c99",
+            ]
         if self.sanitised:
             return [*find_compiler(), *COMMON, *SANITIZE, *self.machine.flags]
         own = [shutil.which(self.compiler) or self.compiler]

@@ -1,13 +1,14 @@
 """Run fuzzing for a time, tell what it did, and what of the readers nothing reached.
 
-    campaign.py BUILD COVERED SECONDS [NAME]
+    campaign.py BUILD COVERED SECONDS [NAME [ARGUMENTS]]
 
 BUILD is a build folder with the fuzz targets, COVERED one whose targets count what they run; either
 may be ``-`` where there is no clang with libFuzzer. Each target, ``mutants``, ``graphs`` and
 ``readers`` get SECONDS, or only NAME, as many at once as there are processors. C targets begin with
 the seeds and the kept inputs of tests/fuzz/corpus. Findings lie in a folder that is named at the
 end, or in FUZZ_FINDINGS; then the exit code is 1. FUZZ_SEED asks for the same inputs each time, as
-far as SECONDS go.
+far as SECONDS go. ARGUMENTS go to the Python program NAME; FUZZ_BUILDS selects the builds of
+``graphs``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -89,9 +91,11 @@ def _told(log: str) -> str:
     return (required or lines or ["it stopped"])[0]
 
 
-def run_program(name: str, seconds: int, folder: Path) -> bool:
+def run_program(name: str, seconds: int, folder: Path, more: Sequence[str] = ()) -> bool:
     """One of the Python programs; whether nothing was found."""
-    command = [sys.executable, str(HERE / f"{name}.py"), "--seconds", str(seconds)]
+    command = [sys.executable, str(HERE / f"{name}.py"), "--seconds", str(seconds), *more]
+    if name == "graphs" and "FUZZ_BUILDS" in os.environ:
+        command += ["--builds", os.environ["FUZZ_BUILDS"]]
     if "FUZZ_SEED" in os.environ:
         command += ["--first" if name == "graphs" else "--seed", os.environ["FUZZ_SEED"]]
     command += ["--findings", str(folder / name)]
@@ -105,16 +109,19 @@ def run_program(name: str, seconds: int, folder: Path) -> bool:
 
 def main() -> int:
     build, covered, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    wanted = sys.argv[4] if len(sys.argv) > 4 else None
+    wanted, more = (sys.argv[4], sys.argv[5:]) if len(sys.argv) > 4 else (None, [])
     known = targets(build) if build != "-" else {}
     if wanted is not None and wanted not in (*known, *PROGRAMS):
         print(f"there is no {wanted}; there are {', '.join([*known, *PROGRAMS])}", file=sys.stderr)
         return 2
     folder = Path(os.environ.get("FUZZ_FINDINGS") or tempfile.mkdtemp(prefix="tvmrt-findings-"))
     begin = time.monotonic()
-    jobs = [
-        partial(run_program, name, seconds, folder) for name in PROGRAMS if wanted in (None, name)
-    ]
+    jobs = []
+    for name in PROGRAMS:
+        if wanted in (None, name):
+            # alone it takes all processors, among others one
+            own = more if wanted or name != "graphs" else ["-j", "1"]
+            jobs.append(partial(run_program, name, seconds, folder, own))
     jobs += [
         partial(run_target, path, build, name, seconds, folder)
         for name, path in known.items()

@@ -1,4 +1,4 @@
-"""Random networks by their seeds: of all operators, quantised, of open sizes, or ``.tflite`` files."""
+"""Random networks by their seeds: of all operators, quantised, of open sizes, ``.tflite``."""
 
 from __future__ import annotations
 

@@ -47,7 +47,10 @@ class Findings:
         feeds: dict[str, np.ndarray] | None, alike: str = "",
     ) -> Path | None:  # fmt: skip
         """Write the network and what is wrong, unless one like it is there. Returns its path."""
-        alike = alike or f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
+        alike = (
+            alike
+            or f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
+        )
         self.seen[alike] += 1
         if self.seen[alike] > 1:
             return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,11 @@ MAIN = """\
 #include <string.h>
 
 enum { GUARD = %(guard)d, TENSORS = %(tensors)d, DIMS = %(dims)d, MEMORY = %(memory)d };
-struct run { uint32_t network, inputs, outputs, unused; int32_t dims[DIMS]; uint32_t sizes[TENSORS]; };
+struct run {
+  uint32_t network, inputs, outputs, unused;
+  int32_t dims[DIMS];
+  uint32_t sizes[TENSORS];
+};
 static _Alignas(64) uint8_t memory[MEMORY];
 _Alignas(64) uint8_t fuzz_arena[%(arena)d];
 const size_t fuzz_arena_bytes = sizeof(fuzz_arena);
@@ -85,9 +88,14 @@ class TooLarge(Exception):
     """The networks do not go into one image."""
 
 
-def run_program(folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build) -> None:
-    """Compile, run; the outcomes get the outputs of each run, or what is wrong."""
-    objects = compile_networks(folder, members, outcomes, build)
+def run_program(
+    folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build, lean: bool = False
+) -> None:
+    """Compile, run; the outcomes get the outputs of each run, or what is wrong.
+
+    ``lean`` leaves out the files of a network that its plain run does not call.
+    """
+    objects = compile_networks(folder, members, outcomes, build, lean)
     alive = [number for number in objects if not outcomes[number].kind]
     _run_some(folder, members, outcomes, build, objects, alive)
 
@@ -114,7 +122,7 @@ def _run_some(
 
 
 def compile_networks(
-    folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build
+    folder: Path, members: Sequence[Any], outcomes: list[Any], build: Build, lean: bool = False
 ) -> dict[int, list[Path]]:
     """The object files of each network by its number; those whose C does not compile have none."""
     includes = [f"-I{path}" for path in find_include_path()]
@@ -124,6 +132,8 @@ def compile_networks(
         place = folder / f"c{number}"
         place.mkdir(parents=True)
         sources = member.library.write_sources(place)
+        if lean:
+            sources = [each for each in sources if not is_optional(each, member.library)]
         (place / "wrapper.c").write_text(wrapper_text(member.library, build, DIMS))
         sources.append(place / "wrapper.c")
         complaint = call([*command, "-c", *(each.name for each in sources)], place)
@@ -132,6 +142,14 @@ def compile_networks(
         else:
             found[number] = [each.with_suffix(".o") for each in sources]
     return found
+
+
+def is_optional(source: Path, library: Any) -> bool:
+    """Whether a plain run of a network does without a file."""
+    endings = ["_step", "_metadata"]
+    if not library.program.dims() and not library.program.counts:
+        endings.append("_checked")
+    return source.stem.endswith(tuple(endings))
 
 
 def call(command: Sequence[str], folder: Path) -> str:
@@ -213,7 +231,9 @@ def _runtime(build: Build) -> str:
 
 def _memory(member: Any) -> int:
     """Bytes that the tensors of a run take."""
-    sizes = [each.nbytes for each in (*member.library.summary.inputs, *member.library.summary.outputs)]
+    sizes = [
+        each.nbytes for each in (*member.library.summary.inputs, *member.library.summary.outputs)
+    ]
     return sum((size + 2 * GUARD + 127) // 64 * 64 for size in [*sizes, 4096])
 
 

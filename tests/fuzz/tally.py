@@ -65,8 +65,10 @@ class Tally:
         self.wrong_names.add(case.name)
         seed = case.name.rpartition("-")[2]
         repeat = f"--first {seed} --count 1 --builds {record.build}"
-        about = {"kind": record.kind, "build": str(record.build), "graph": case.name,
-                 "operators": " ".join(case.operators), "text": record.text, "repeat": repeat}  # fmt: skip
+        about = {
+            "kind": record.kind, "build": str(record.build), "graph": case.name,
+            "operators": " ".join(case.operators), "text": record.text, "repeat": repeat,
+        }  # fmt: skip
         self.found.append(about)
         feeds = {f"{i}:{k}": v for i, run in enumerate(case.runs) for k, v in run.feeds.items()}
         text = f"{record.build}: {record.text}"

@@ -39,8 +39,10 @@ def conv(g: TfliteGrowing, x: Value) -> None:
     fields, window, extents = _window(g, x, dilated=True)
     if g.chance(0.3):
         window = [1, 1]
-        extents = [_extent(size, 1, stride, 1, fields["padding"])
-                   for size, stride in zip(x.shape[1:3], (fields["strideH"], fields["strideW"]))]  # fmt: skip
+        strides = (fields["strideH"], fields["strideW"])
+        extents = [
+            _extent(*each, 1, fields["padding"]) for each in zip(x.shape[1:3], (1, 1), strides)
+        ]
     w = g.weights((units, *window, channels // groups), 0, per_channel=True)
     ins = [x.index, w, g.bias(x, w, units)]
     g.op("CONV_2D", ins, [g.made((x.shape[0], *extents, units))], 3, "Conv2DOptions",
@@ -64,8 +66,9 @@ def fully_connected(g: TfliteGrowing, x: Value) -> None:
     units = g.random.randint(1, 20)
     w = g.weights((units, x.shape[-1]), 0, per_channel=not g.hybrid and g.chance(0.3))
     bias = g.bias(x, w, units)
-    g.op("FULLY_CONNECTED", [x.index, w, bias], [g.made((*x.shape[:-1], units))], 9 if g.hybrid else 4,
-         "FullyConnectedOptions", fusedActivationFunction=g.activation(), keepNumDims=True,
+    ins, result = [x.index, w, bias], g.made((*x.shape[:-1], units))
+    g.op("FULLY_CONNECTED", ins, [result], 9 if g.hybrid else 4, "FullyConnectedOptions",
+         fusedActivationFunction=g.activation(), keepNumDims=True,
          asymmetricQuantizeInputs=g.hybrid and g.chance(0.5))  # fmt: skip
 
 
@@ -80,7 +83,8 @@ def transpose_conv(g: TfliteGrowing, x: Value) -> None:
     w = g.weights((units, *window, x.shape[3]), 0, per_channel=True)
     shape = (x.shape[0], *extents, units)
     g.op("TRANSPOSE_CONV", [g.ints(*shape), w, x.index, g.bias(x, w, units)], [g.made(shape)], 3,
-         "TransposeConvOptions", padding=padding, strideH=strides[0], strideW=strides[1])  # fmt: skip
+         "TransposeConvOptions", padding=padding, strideH=strides[0],
+         strideW=strides[1])  # fmt: skip
 
 
 @family(least=4, weight=6)
@@ -94,6 +98,7 @@ def pool(g: TfliteGrowing, x: Value) -> None:
 
 def _partner(g: TfliteGrowing, x: Value) -> int:
     """Another tensor that goes together with this one, or a constant."""
+
     def fits(y: Value) -> bool:
         pairs = zip(reversed(y.shape), reversed(x.shape))
         return y.dtype == x.dtype and y.rank <= x.rank and all(b in (a, 1) for b, a in pairs)
@@ -138,9 +143,9 @@ def division(g: TfliteGrowing, x: Value) -> None:
 def functions(g: TfliteGrowing, x: Value) -> None:
     name = g.random.choice(["LOGISTIC", "TANH", "RELU", "RELU6", "HARD_SWISH", "ABS", "EXP", "NEG"])
     wide = x.dtype == "int16"
+    low = 0 if wide or x.dtype == "uint8" else -128
     fixed = {
-        "LOGISTIC": {"scale": 1 / 32768 if wide else 1 / 256, "zero": 0 if wide or x.dtype == "uint8"
-                     else -128},
+        "LOGISTIC": {"scale": 1 / 32768 if wide else 1 / 256, "zero": low},
         "TANH": {"scale": 1 / 32768 if wide else 1 / 128, "zero": 128 if x.dtype == "uint8" else 0},
     }  # fmt: skip
     q = fixed.get(name, {}) if x.quantised else {}
@@ -260,7 +265,11 @@ def cut(g: TfliteGrowing, x: Value) -> None:
     for size in x.shape:
         step = g.random.choice([1, 1, 2, -1])
         begin = g.random.randint(0, size - 1)
-        end = g.random.randint(begin + 1, size) if step > 0 else g.random.randint(-size - 1, begin - size - 1)
+        end = (
+            g.random.randint(begin + 1, size)
+            if step > 0
+            else g.random.randint(-size - 1, begin - size - 1)
+        )
         rows.append((begin, end, step, len(range(size)[begin:end:step])))
     begins, ends, steps, shape = zip(*rows)
     g.op("STRIDED_SLICE", [x.index, g.ints(*begins), g.ints(*ends), g.ints(*steps)],

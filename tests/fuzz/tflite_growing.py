@@ -1,4 +1,4 @@
-"""Random ``.tflite`` networks: in float32, of int8, uint8 and int16 (16x8), with int8 weights alone.
+"""Random ``.tflite`` networks: float32, int8, uint8, int16 (16x8), int8 weights alone.
 
 A network grows operator by operator, as in growing.py. LiteRT runs each new one; what it refuses is
 dropped. Where a result of integers is saturated or nearly constant its scale is changed, so that
@@ -121,7 +121,9 @@ class TfliteGrowing(Net):
         q = self.graph.tensors[x.index].quantization
         return {"scale": q.scale.copy(), "zero": q.zeroPoint.copy()} if q is not None else {}
 
-    def made(self, shape: Sequence[int], like: Value | None = None, dtype: str = "", **q: Any) -> int:
+    def made(
+        self, shape: Sequence[int], like: Value | None = None, dtype: str = "", **q: Any
+    ) -> int:
         """A result: quantised as another tensor, as given, or as it will fit."""
         shape = tuple(int(each) for each in shape)
         if min(shape, default=1) < 1 or int(np.prod(shape)) > MOST_ELEMENTS:
@@ -247,7 +249,9 @@ class TfliteGrowing(Net):
         shape += [self.random.randint(3, 11) for _ in range(rank - 2)]
         shape.append(self.random.choice([1, 2, 3, 4, 5, 8, 16]))
         for _ in range(1 + self.chance(0.3)):
-            index = self.input(shape, self.base, **self.scale(self.base), name=f"x{len(self.known)}")
+            index = self.input(
+                shape, self.base, **self.scale(self.base), name=f"x{len(self.known)}"
+            )
             self.known.append(Value(index, tuple(shape), self.base, self.base != "float32"))
         for _ in range(RUNS):
             feeds = {f"x{i}": self._numbers(value) for i, value in enumerate(self.known)}

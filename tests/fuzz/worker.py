@@ -1,9 +1,10 @@
 """Runs the networks of a folder one after the other: worker.py KIND FOLDER.
 
 KIND is ``ours``, ``theirs``, ``onnxruntime`` (of the judges this one alone) or ``shaken``. The
-folder's plan.json says which networks. The answer to network N is KIND-N.npz, whose arrays are called
-RUN:OUTPUT, and RUN:failed the text of a run that fails, or KIND-N.txt, the file KIND-at has the number of the one at hand: whoever started this
-process finds out by it who has ended it. Each network has SECONDS.
+folder's plan.json says which networks. The answer to network N is KIND-N.npz, whose arrays are
+called RUN:OUTPUT, and RUN:failed the text of a run that fails, or KIND-N.txt. The file KIND-at has
+the number of the network at hand: by it the process that started this one finds out which network
+ended it. Each network has SECONDS.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from builds import Build
 
 CODES = {"i": 0, "u": 1, "f": 2, "b": 1}  # of DLPack, by numpy's kind
 
+ARENA = ("extern uint8_t fuzz_arena[];", "extern const size_t fuzz_arena_bytes;")
+
 PLAIN = """\
   struct tvmgen_%(name)s_inputs inputs = {%(inputs)s};
   struct tvmgen_%(name)s_outputs outputs = {%(outputs)s};
@@ -59,7 +61,7 @@ def wrapper_text(library: Any, build: Build, most_dims: int) -> str:
     return "\n".join([
         "#include <stddef.h>", "#include <stdint.h>", "#include <string.h>",
         "#include <tvm/runtime/c_packed_func.h>", f'#include "tvmgen_{name}.h"',
-        "extern uint8_t fuzz_arena[];\nextern const size_t fuzz_arena_bytes;" if build.executor == "graph" else "",
+        *(ARENA if build.executor == "graph" else ()),
         f"int32_t fuzz_{name}(const int32_t *dims, void *const *in, void *const *out);",
         f"int32_t fuzz_{name}(const int32_t *dims, void *const *in, void *const *out) {{",
         f"  int32_t *extents = out[{len(library.summary.outputs)}];",
@@ -93,14 +95,20 @@ def _measure(library: Any) -> list[str]:
     """C that asks for the shapes of a run, and tells those of outputs."""
     name = library.module_name
     sizes = ", ".join(f"dims[{i}]" for i in range(len(library.program.dims())))
+    dims, counts = "&sizes_of_run, " * bool(sizes), "NULL, " * bool(library.program.counts)
     lines = [
-        f"  struct tvmgen_{name}_dims sizes_of_run = {{{sizes}}};",
+        f"  struct tvmgen_{name}_dims sizes_of_run = {{{sizes}}};" if sizes else "",
         f"  struct tvmgen_{name}_shapes shapes;",
         f"  struct tvmgen_{name}_sizes sizes;",
-        f"  code = tvmgen_{name}_measure(&sizes_of_run, &shapes, &sizes);",
+        f"  code = tvmgen_{name}_measure({dims}{counts}&shapes, &sizes);",
         "  if (code != 0) return code;",
     ]
-    at, first = 0, len(library.summary.inputs)
+    return lines if counts else [*lines, *_extents_of_run(library)]
+
+
+def _extents_of_run(library: Any) -> list[str]:
+    """C that tells the extents of outputs by the shapes of a run."""
+    lines, at, first = [], 0, len(library.summary.inputs)
     for member, tensor in zip(_members(library)[first:], library.summary.outputs):
         for axis in range(len(tensor.shape)):
             lines.append(f"  extents[{at}] = shapes.{member}[{axis}];")
@@ -116,9 +124,18 @@ def _plain(library: Any) -> str:
         "inputs": ", ".join(f"in[{i}]" for i in range(count)) or "0",
         "outputs": ", ".join(f"out[{i}]" for i in range(outputs)),
     }
-    if library.program.dims():
+    dims = "&sizes_of_run, " * bool(library.program.dims())
+    if library.program.counts:
+        return "\n".join([
+            text, *_measure(library), f"  struct tvmgen_{name}_counts counts;",
+            f"  code = tvmgen_{name}_run_checked(&inputs, &outputs, {dims}&counts, &sizes);",
+            "  if (code != 0) return code;",
+            f"  code = tvmgen_{name}_measure({dims}&counts, &shapes, &sizes);",
+            *_extents_of_run(library),
+        ])  # fmt: skip
+    if dims:
         lines = [text, *_measure(library)]
-        call = f"tvmgen_{name}_run_checked(&inputs, &outputs, &sizes_of_run, &sizes)"
+        call = f"tvmgen_{name}_run_checked(&inputs, &outputs, {dims}&sizes)"
     else:
         lines = [text, *_fixed_extents(library)]
         call = f"tvmgen_{name}_run(&inputs, &outputs)"
