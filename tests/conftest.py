@@ -7,12 +7,16 @@ import locale
 import os
 import shutil
 import subprocess
-from collections import Counter
 from pathlib import Path
 
+import costs
+import everyday
 import hypothesis
 import left_out
 import pytest
+import tools
+
+tools.watch()
 
 # A machine that does other things as well may take any time for one example, or to draw it. The
 # examples are the same each time: whoever changes something else is not who has to find why a new
@@ -60,7 +64,7 @@ if onnxruntime is not None:
 # they are asked for less; operators, networks and files of others are compiled as users do.
 QUICK = (
     "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "ml",
-    "report", "rpc", "runtime",
+    "network", "report", "rpc", "runtime", "transform",
 )  # fmt: skip
 
 
@@ -69,33 +73,56 @@ QUICK = (
 # (docs/test_pages.py), besides the tests of levels.
 DEFAULT_TARGET = ("examples", "levels", "platforms")
 
+COSTS = costs.Costs()
+STARTED = pytest.StashKey[float]()
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of functions that are ``everyday(count)``, all but the first parameters are slow."""
-    met: Counter[str] = Counter()
-    for item in items:
-        marker = item.get_closest_marker("everyday")
-        if marker is None:
-            continue
-        function = item.nodeid.partition("[")[0]
-        met[function] += 1
-        if met[function] > marker.args[0]:
-            item.add_marker(pytest.mark.slow)
+    """Mark slow what the everyday tests leave out, before ``-m`` selects."""
+    everyday.mark(items)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    """The flags and the target by the test's folder, before its fixtures compile."""
+    """Set the flags and the target by the test's folder, before its fixtures compile."""
     folder = item.path.parent
     ours = folder.parent.name == "python"
     os.environ["TVMRT_CFLAGS"] = "-O1" if folder.name in QUICK and ours else ""
     os.environ["TVMRT_TARGET"] = "" if folder.name in DEFAULT_TARGET and ours else "native"
+    item.stash[STARTED] = costs.now()
     return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Add the processor time of the whole test to the report of its end."""
+    report = yield
+    if call.when == "teardown":
+        seconds = costs.now() - item.stash[STARTED]
+        report.user_properties.append((costs.PROPERTY, round(seconds, 3)))
+    return report
+
+
+def pytest_runtest_logreport(report):
+    """Collect the times, in the process that prints the summary."""
+    if report.when == "teardown":
+        COSTS.add(report)
+
+
+def pytest_sessionfinish(session):
+    """Fail a run whose everyday tests take too long, if the environment asks for it."""
+    asked = os.environ.get(costs.CHECKED) and not hasattr(session.config, "workerinput")
+    if asked and COSTS.above_limits() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter, config):
-    """Tell in one table what was left out, where anybody may look for it."""
+    """Print the processor time of the files, and one table of the tests that were left out."""
+    if COSTS.of_tests:
+        terminalreporter.section("processor time")
+    for line in COSTS.table() + COSTS.above_limits():
+        terminalreporter.write_line(line)
     terminalreporter.section("left out")
     skipped = terminalreporter.stats.get("skipped", [])
     for line in left_out.table(skipped, config.option.markexpr):

@@ -55,10 +55,18 @@ static inline int plain_run(const struct CMUnitTest* tests, size_t count, int (*
     exit(1);                                        \
   } while (0)
 
+/* Ends the test, not the program; for the test's function itself. */
+#define skip()                      \
+  do {                              \
+    fprintf(stderr, "  skipped\n"); \
+    return;                         \
+  } while (0)
+
 #define assert_true(c)                          \
   do {                                          \
     if (!(c)) fail_msg("%s does not hold", #c); \
   } while (0)
+#define assert_false(c) assert_true(!(c))
 #define assert_null(p) assert_true((p) == NULL)
 #define assert_non_null(p) assert_true((p) != NULL)
 #define assert_ptr_equal(a, b) assert_true((const void*)(a) == (const void*)(b))

@@ -36,7 +36,7 @@ if not golden_case.names():
 MODELS = Path(os.environ["TVMRT_MODELS"])
 INDEX = json.loads((MODELS / "index.json").read_text())
 NETWORKS = sorted(name for name, facts in INDEX.items() if facts.get("kind") == "mcu")
-# every network on one board each day, with the slow tests on two of the others in turns
+# every network on one board in the everyday tests, on two of the others in turns in the slow ones
 EVERYDAY = "cortex-m4"
 OTHERS = ("cortex-m55", "riscv32", "cortex-m0plus")
 PLACES = [(name, EVERYDAY) for name in NETWORKS] + [
@@ -53,7 +53,7 @@ def is_integer(name: str) -> bool:
                                                       for op in ops)  # fmt: skip
 
 
-@pytest.mark.everyday(2)
+@pytest.mark.everyday(10)
 @pytest.mark.parametrize(("name", "target"), PLACES)
 def test_golden_outputs_on_the_board(name, target, tmp_path):
     board = BOARDS[target]

@@ -17,6 +17,13 @@ def names() -> list[str]:
     return sorted(json.loads((Path(folder) / "index.json").read_text()))
 
 
+def smallest(count: int) -> list[str]:
+    """The names of so many networks with the smallest files, sorted."""
+    folder = Path(os.environ.get("TVMRT_MODELS", ""))
+    by_size = sorted(names(), key=lambda name: (folder / f"{name}.onnx").stat().st_size)
+    return sorted(by_size[:count])
+
+
 def noise(folder: Path, name: str) -> float:
     """Largest difference between two runs of the reference with other optimisations."""
     return float(json.loads((folder / "index.json").read_text())[name]["noise"])

@@ -22,11 +22,18 @@ if not golden.names():
     )
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
-# Every network runs every day in one way; where the long tests run, every fourth one by the other
-# executor and compiler, too, whose warnings are asked for every second one.
+# The smallest networks are everyday tests. The slow tests run all of them, every fourth one by the
+# other executor and compiler, too, and look for this compiler's warnings in every second one.
+EVERYDAY = 12
 NAMES = golden.names()
-WAYS = [(name, "graph", "gcc") for name in NAMES] + [
-    pytest.param(name, "aot", "clang", marks=pytest.mark.slow) for name in NAMES[::4]
+SMALLEST = golden.smallest(EVERYDAY)
+WAYS = [(name, "graph", "gcc") for name in SMALLEST] + [
+    *(
+        pytest.param(name, "graph", "gcc", marks=pytest.mark.slow)
+        for name in NAMES
+        if name not in SMALLEST
+    ),
+    *(pytest.param(name, "aot", "clang", marks=pytest.mark.slow) for name in NAMES[::4]),
 ]
 COMPILERS = [(name, "gcc") for name in NAMES] + [
     pytest.param(name, "clang", marks=pytest.mark.slow) for name in NAMES[1::2]
@@ -39,7 +46,6 @@ def compiled(path: Path):
     return tvmrt.compile(path, executor="aot")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("network", "executor", "compiler"), WAYS)
 def test_golden_outputs_and_the_same_bits_with_any_number_of_threads(
     models_dir: Path, tmp_path: Path, network: str, executor: str, compiler: str

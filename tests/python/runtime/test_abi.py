@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tools
 
 ABI = Path(__file__).resolve().parents[2] / "abi"
 sys.path.insert(0, str(ABI))
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.skipif(sys.maxsize < 2**32, reason="the snapshot is for
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    tools.need("nm")
     command = [sys.executable, ABI / "abi.py", *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
 

@@ -1,0 +1,125 @@
+"""Which tests ``./run test`` runs: one table, a row for each folder of tests.
+
+The everyday tests take five minutes on two processors. They hold what a contributor breaks most
+easily; all others run with ``-m 'slow or not slow'``, as in continuous integration. A test that is
+marked ``slow`` is never everyday. Of the rest, the table leaves out files that a row does not name
+and, of a function with more cases than the row allows, all but a few that are spread over its
+parameters. These get the markers ``slow`` and ``extended``: they are quick, and run when a path
+names them (``./run test tests/python/ops``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[2]
+MANY = 1 << 30
+MAX_TESTS = 4000  # of all together
+
+
+@dataclass(frozen=True)
+class Share:
+    """Everyday tests of one folder: names of files without ``test_`` and ``.py``, or all files, and
+    the most cases of one function."""
+
+    files: str = "*"
+    cases: int = MANY
+
+    def has(self, file: Path) -> bool:
+        return self.files == "*" or file.stem.removeprefix("test_") in self.files.split()
+
+
+# Files are left out because they compile for long or need other tools, cases because they differ
+# little. A file that its row does not list is not everyday; a folder without a row is an error.
+SHARES = {
+    "compat": Share(
+        "aot_libraries compatibility_page damaged_params graph_json graph_libraries interface"
+        " refused_graphs",
+        3,
+    ),
+    "python/cli": Share(cases=6),
+    "python/codegen": Share(cases=4),
+    "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
+    "python/devices": Share("choice examplejson fixed_pairs region_schema regions", 4),
+    "python/dims": Share("any_size bad_sizes counts", 2),
+    "python/docs": Share(),
+    "python/examples": Share(),
+    "python/export": Share(cases=3),
+    "python/firmware": Share(
+        "board_networks firmware_c firmware_files firmware_networks memory_proof metadata"
+        " misra patches step",
+        2,
+    ),
+    "python/frontend": Share(),
+    "python/fuzz": Share(),
+    "python/ir": Share(),
+    "python/kernels": Share(cases=3),
+    "python/levels": Share("amx_bytes"),
+    "python/ml": Share("ml_operators", 2),
+    "python/network": Share("load", 1),
+    "python/networks": Share(),
+    "python/onnx_suite": Share(),
+    "python/ops": Share(
+        "convolution elementwise indexing linear loops narrow_tables normalization pool_flags"
+        " pooling quantized recurrent reduction resize run_operands sequences shape small_types"
+        " special_values",
+        3,
+    ),
+    "python/planner": Share(),
+    "python/platforms": Share(),
+    "python/report": Share("memory_picture"),
+    "python/rpc": Share("rpc_in_process rpc_values", 2),
+    "python/runtime": Share(
+        "abi array_call callbacks containers convolution_by_name exchange executors library_names"
+        " module names_of_tvm ndarray objects_tell package packed_func products refusals"
+        " sort_and_random",
+        3,
+    ),
+    "python/tflite": Share("tflite_arithmetic tflite_control tflite_reader tflite_state", 4),
+    "python/transform": Share(cases=1),
+    "python/tuning": Share("database model signatures", 5),
+}
+
+
+def share_of(file: Path) -> Share | None:
+    """The row of a test's file; None for files outside of the tests' folder."""
+    if TESTS not in file.parents:
+        return None
+    return SHARES[file.parent.relative_to(TESTS).as_posix()]
+
+
+def is_sampled(index: int, total: int, cases: int) -> bool:
+    """Whether the case with this index is among ``cases`` that are spread over ``total``."""
+    return total <= cases or index * cases // total != (index - 1) * cases // total
+
+
+def mark(items: Sequence[Any]) -> None:
+    """Mark ``slow`` what is not everyday."""
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    totals = Counter(map(_function, quick))
+    met: Counter[str] = Counter()
+    for item in quick:
+        function = _function(item)
+        index = met[function]
+        met[function] += 1
+        first = item.get_closest_marker("everyday")
+        if first is not None and index >= first.args[0]:
+            item.add_marker(pytest.mark.slow)
+            continue
+        share = share_of(item.path)
+        if share is None:
+            continue
+        within = first is not None or is_sampled(index, totals[function], share.cases)
+        if not within or not share.has(item.path):
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.extended)
+
+
+def _function(item: Any) -> str:
+    return item.nodeid.partition("[")[0]
