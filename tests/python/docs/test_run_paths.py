@@ -1,0 +1,86 @@
+"""``./run test PATH`` builds and runs only what the path needs, as stubs of the tools record."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+EVERYDAY, QUICK = "-m not slow", "-m not slow or extended"
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Call ``./run`` in an environment of scripts that write down their arguments."""
+    (tmp_path / "bin").mkdir()
+    log = tmp_path / "log"
+    for name in ("python", "meson", "ninja"):
+        script = tmp_path / "bin" / name
+        script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{log}"\n')
+        script.chmod(0o755)
+
+    def run(*arguments: str) -> list[str]:
+        log.write_text("")
+        environment = {**os.environ, "VENV": str(tmp_path)}
+        subprocess.run([ROOT / "run", *arguments], env=environment, check=True, capture_output=True)
+        return log.read_text().splitlines()
+
+    return run
+
+
+def kinds(lines: list[str]) -> dict[str, str]:
+    """The commands by what they do: installs, runs C tests, runs Python tests."""
+    found = {}
+    for line in lines:
+        if " pip install " in line:
+            found["install"] = line
+        elif line.startswith("meson test"):
+            found["c"] = line.partition("--print-errorlogs")[2].strip()
+        elif " pytest " in line:
+            found["python"] = line.partition("--no-loadscope-reorder ")[2]
+    return found
+
+
+def test_without_a_path_everything_everyday_runs(started):
+    found = kinds(started("test"))
+    assert found.keys() == {"install", "c", "python"}
+    assert found["c"] == "" and found["python"] == EVERYDAY
+    # once more: nothing is installed again
+    assert kinds(started("test", "-m", "slow")) == {"c": "", "python": f"{EVERYDAY} -m slow"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["tests/python/cli", "./tests/python/cli/test_files.py", f"{ROOT}/tests/compat",
+     "tests/python/docs/test_run_paths.py::test_without_a_path_everything_everyday_runs"],
+)  # fmt: skip
+def test_python_tests_need_no_c_tests(started, place):
+    found = kinds(started("test", place, "-k", "threads"))
+    assert found.keys() == {"install", "python"}
+    assert found["python"] == f"{QUICK} {place} -k threads"
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [("tests/c", ""), ("tests/c/", ""), ("tests/c/test_threads.c", "threads"),
+     ("./tests/c/hostile_packets.c", "hostile_packets"), ("tests/c/check_headers.py", "headers"),
+     ("threads", "threads"), ("out_of_memory_cuda", "out_of_memory_cuda")],
+)  # fmt: skip
+def test_c_tests_need_neither_an_installation_nor_python_tests(started, place, names):
+    assert kinds(started("test", place)) == {"c": names}
+
+
+def test_paths_of_both_kinds_run_both(started):
+    found = kinds(started("test", "threads", "tests/python/cli", "crt", "-x"))
+    assert found["c"] == "threads crt"
+    assert found["python"] == f"{QUICK} tests/python/cli -x"
+
+
+def test_the_project_is_built_once_for_several_extras(started):
+    first = kinds(started("test", "tests/python/cli"))["install"]
+    second = kinds(started("docs-site"))["install"]
+    assert " .[test]" in first
+    assert " tvmrt[docs]" in second
