@@ -191,7 +191,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--builds", default="", help="of the matrix, separated by commas")
     parser.add_argument("--kinds", default="", help="of networks, separated by commas")
     parser.add_argument("--each", type=int, default=2, help="builds for each batch")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="networks in a batch")
+    parser.add_argument("--at-once", type=int, help="networks in a batch; fewer in a short time")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--report", type=Path, help="the table as .md, or the figures as .json")
     parser.add_argument("--findings", type=Path, default=None)
@@ -211,7 +211,8 @@ def main() -> int:
         source = random.Random(args.first)
         again(args.files, ways if words else builds.drawn(source, ways, 6), tally)
     else:
-        plan = Plan(args.first, args.count, ways, args.each, kinds, args.at_once)
+        at_once = args.at_once or max(4, int(min(AT_ONCE, args.seconds / 4)))
+        plan = Plan(args.first, args.count, ways, args.each, kinds, at_once)
         end = time.monotonic() + args.seconds
         Campaign(plan, tally, args.j, end).run()
         print(f"graphs from seed {args.first}")
