@@ -206,7 +206,8 @@ def main() -> int:
     ways, skipped = builds.usable(builds.selected(words))
     print(*skipped, sep="\n", end="\n" * bool(skipped), flush=True)
     kinds = {k: v for k, v in cases.SHARES.items() if not args.kinds or k in args.kinds.split(",")}
-    tally = Tally(Findings(args.findings, "graphs.py"))
+    more = f" --kinds {args.kinds}" if args.kinds else ""
+    tally = Tally(Findings(args.findings, "graphs.py"), more)
     if args.files:
         source = random.Random(args.first)
         again(args.files, ways if words else builds.drawn(source, ways, 6), tally)

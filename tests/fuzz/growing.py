@@ -212,6 +212,10 @@ def first_shape(source: random.Random) -> list[int]:
     ]
 
 
+PICTURES = """conv conv_transpose pool global_pool matmul gemm resize normalise soft plain binary
+concat pad clip reshape quantise""".split()
+
+
 def quantised_table() -> list[Row]:
     """Families as networks of quantising tools have them: eight times as often of integers."""
     names = ("conv", "pool", "matmul", "gemm", "plain", "binary", "concat", "transpose", "reshape",
@@ -219,6 +223,24 @@ def quantised_table() -> list[Row]:
     often = {row.grow: 8 * row.weight for row in TABLE if row.grow.__name__.startswith("quant")}
     known = [row for row in TABLE if row.grow in often or row.grow.__name__ in names]
     return [replace(row, weight=often.get(row.grow, row.weight)) for row in known]
+
+
+def picture(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
+    """A network over a picture of few channels, whose first layer is a convolution, and its
+    inputs."""
+    table = [row for row in TABLE if row.grow.__name__ in PICTURES]
+    (conv,) = (row for row in table if row.grow.__name__ == "conv")
+    g = Growing(seed, [conv])
+    channels = g.random.choice([1, 2, 3, 3, 3, 4, 4])
+    shape = [g.random.choice([1, 1, 1, 2]), channels, *(g.random.randint(4, 20) for _ in range(2))]
+    g.add_input(g.made(shape, "float32"))
+    while not g.step():
+        pass
+    g.table = table
+    for _ in range(g.random.randint(0, 6)):
+        g.step()
+    model = g.model(g.nodes, outputs_of(g))
+    return model, {each.name: g.values[each.name] for each in model.graph.input}, g
 
 
 def grown(

@@ -26,10 +26,10 @@ class Record:
 
 
 class Tally:
-    """Counts over records; findings go to their folder."""
+    """Counts over records; findings go to their folder. ``more``: arguments that repeat them."""
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self, findings: Findings, more: str = "") -> None:
+        self.findings, self.more = findings, more
         self.rows: dict[tuple[str, str], Counter[str]] = {}
         self.names: set[str] = set()
         self.wrong_names: set[str] = set()
@@ -64,7 +64,7 @@ class Tally:
         case = record.case
         self.wrong_names.add(case.name)
         seed = case.name.rpartition("-")[2]
-        repeat = f"--first {seed} --count 1 --builds {record.build}"
+        repeat = f"--first {seed} --count 1 --builds {record.build}{self.more}"
         about = {
             "kind": record.kind, "build": str(record.build), "graph": case.name,
             "operators": " ".join(case.operators), "text": record.text, "repeat": repeat,
