@@ -246,7 +246,16 @@ static ck_tensors tensors(layer_case* c) {
   return t;
 }
 
-/* Runs the layer on some tasks; a residual is where y is on two of them, if its pixels are. Returns
+/* A depthwise layer of this many kernel rows writes y several times, so nothing may be there. */
+enum { MANY_ROWS = 16 };
+
+static int residual_may_be_y(const ck_layer* l) {
+  const ck_shape* s = &l->shape;
+  const int several = s->groups == s->in_c && s->kernel[0] * s->kernel[1] >= MANY_ROWS;
+  return l->has_residual == 1 && s->y_stride == s->out_c && !several;
+}
+
+/* Runs the layer on some tasks; a residual is where y is on two of them, if it may be. Returns
  * whether the result is right; `first` is that of one task, which others must equal. */
 static int run_on(layer_case* c, int tasks, ck_buffer* first) {
   const ck_layer* l = c->layer;
@@ -259,7 +268,7 @@ static int run_on(layer_case* c, int tasks, ck_buffer* first) {
   char how[32] = "on 1 task";
   how[3] = (char)('0' + tasks);
   t.y = y.data;
-  if (tasks == 2 && l->has_residual == 1 && s->y_stride == s->out_c) {
+  if (tasks == 2 && residual_may_be_y(l)) {
     lay_residual(c, y.data);
     t.residual = y.data;
   }

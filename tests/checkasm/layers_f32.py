@@ -58,8 +58,6 @@ def add_conv(layers: Layers, number: int, kind: packing.TileKind, planes: bool =
         layer.row_pixels, outs, layer.row_weights, machine, layer.pixel_step, kind
     )
     tiles = tiles_of(layers, machine, sizes, random.chance(0.5))
-    if not isinstance(layer.row_pixels, tuple):
-        tiles = tiles.without_lone_row(layer.row_pixels)
     if window.is_pixels and s.groups == 1 and random.chance(0.3):
         tiles = tiles.in_parts(layer.row_pixels, packing.FAR_MATRIX, machine.registers)
     w = random.normal(s.channels[1], s.channels[0] // s.groups, *s.kernel)
@@ -121,6 +119,8 @@ def add_depthwise(layers: Layers, number: int) -> None:
     machine = replace(layers.target, widest=widest)
     options = packing.depthwise_options(layer.window, s.channels[0], machine)
     tile = options[random.int(0, len(options) - 1) if random.chance(0.5) else 0]
+    if number % 3 == 1:  # the tile for windows of all sizes computes those of a few sizes, too
+        tile = replace(tile, columns=0, stride=0)
     w = random.normal(s.channels[0], 1, *s.kernel)
     bias, fields = finish(layers, s)
     members = layer.members(s.channels[1], fields["low"], fields["high"])

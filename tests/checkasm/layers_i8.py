@@ -236,7 +236,8 @@ def add_all(layers: Layers, part: float) -> str:
         add_conv(layers, number, fmt, layers.random.dense(number))
     for number in spread(24, part):
         add_conv(layers, number, fmt, layers.random.depthwise(number))
-    for number in spread(8, part):
+    # QEMU 7.2 decodes some instructions of these wrongly for RISC-V: the tests of levels have them
+    for number in spread(8, part) if fmt.name != "rvv" else ():
         add_product(layers, number, fmt)
     if target.int8_tiles:
         for number in spread(60, part):

@@ -35,6 +35,8 @@ from .slabs import SlabLayer, fits_slabs
 
 BOARD_STRUCT = "tvmrt_micro_conv_f32"
 MOST_PLANES = 4  # channels that a layer reads as planes
+# Rows of a window from which on the kernel may write partial sums: TVMRT_DEPTHWISE_ROWS.
+DEPTHWISE_ROWS = 16
 
 
 class ChannelsLastLowering(ImageLowering):
@@ -333,6 +335,8 @@ class ConvLowering(BoardLowering, ConvolutionLowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs, layer = super().in_place(step), self.board_layer(step)
+        if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
+            pairs = []  # the kernel writes the result several times before it adds the residual
         if layer is not None and layer.shape.in_place:
             pairs += self.over(step, self.node.inputs[0])
         return pairs
