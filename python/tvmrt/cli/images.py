@@ -86,6 +86,8 @@ def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, i
 def _scaled(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarray:
     import numpy as np
 
+    from tvmrt.ir.float_to_int import to_integers
+
     if scale is None and info.dtype == "uint8":
         return pixels
     if scale is None and info.dtype == "int8":
@@ -93,5 +95,5 @@ def _scaled(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarr
     low, high = SCALES[scale or "0..1"]
     values = low + pixels.astype(np.float64) * ((high - low) / 255)
     if not info.dtype.startswith("float"):
-        values = np.rint(values)
+        return to_integers(np.rint(values), info.dtype)
     return values.astype(info.dtype)

@@ -32,6 +32,8 @@ def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
     """
     import numpy as np
 
+    from tvmrt.ir.float_to_int import to_integers
+
     if len(infos) != 1:
         names = ", ".join(info.name for info in infos)
         raise ValueError(f"{path}: a sound is one input, and the network takes {names}")
@@ -48,7 +50,7 @@ def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
     values = np.zeros(long[0])
     values[: len(samples)] = samples
     if info.dtype == "int16":
-        values = np.rint(values * 32768).clip(-32768, 32767)
+        values = to_integers(np.rint(values * 32768), np.int16)
     return {info.name: values.astype(info.dtype).reshape(info.shape)}
 
 

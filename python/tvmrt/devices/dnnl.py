@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt import processor
 from tvmrt.ir import Node, Region, Value
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.quantized import is_per_tensor
 from tvmrt.ir.recurrent import ACTIVATIONS, speak_plainly
 from tvmrt.ir.region import DENSE_LAYOUT
@@ -132,7 +133,7 @@ def _lrn(node: Node) -> str | None:
 def nearest_places(extent: int, out: int) -> np.ndarray:
     """The elements that oneDNN's nearest-neighbour resampling takes along an axis."""
     place = np.maximum((np.arange(out) + 0.5) * extent / out - 0.5, 0)
-    return np.minimum(np.floor(place + 0.5), extent - 1).astype(np.int32)
+    return to_integers(np.minimum(np.floor(place + 0.5), extent - 1), np.int32)
 
 
 def _pick(node: Node) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .dtype import DTYPES, DType
+from .float_to_int import to_integers
 from .graph import Node
 from .op import POINTWISE, Expression, Op, broadcast, define
 from .pointwise import HALF, INT, INVERSE, MATH, wrapped_pow
@@ -54,17 +55,9 @@ class Cast(Op):
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         x, to = arrays[0], DTYPES[attrs["to"]]
         if to.is_int and np.issubdtype(x.dtype, np.floating):
-            return [_saturated(x, to.numpy)]
+            return [to_integers(x, to.numpy)]
         with np.errstate(over="ignore"):
             return [x.astype(to.numpy)]
-
-
-def _saturated(x: np.ndarray, to: np.dtype) -> np.ndarray:
-    """Floats as integers, defined for all of them."""
-    limits = np.iinfo(to)
-    below, above = x <= x.dtype.type(limits.min), x >= x.dtype.type(limits.max)
-    inside = np.where(below | above | np.isnan(x), 0, x).astype(to)
-    return np.where(below, limits.min, np.where(above, limits.max, inside)).astype(to)
 
 
 class BitCast(Op):

@@ -13,6 +13,7 @@ import numpy as np
 
 from .contract import Contract, let
 from .fixed_exp import LONG, shift
+from .float_to_int import to_integers
 from .graph import Node
 from .op import GAP, POINTWISE, Expression, Op, broadcast, define
 
@@ -47,7 +48,7 @@ def round_away(x: np.ndarray) -> np.ndarray:
 def float_scale(x: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """x times the factor in double, to the nearest, halves away from zero, saturated."""
     exact = round_away(np.float64(x) * factor)
-    return np.clip(exact, -(2.0**31), 2.0**31 - 1).astype(np.int32)
+    return to_integers(exact, np.int32)
 
 
 def leading_zeros(x: np.ndarray) -> np.ndarray:

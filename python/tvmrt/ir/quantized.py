@@ -13,6 +13,7 @@ import numpy as np
 
 from .contract import Contract, Rule, holds, let
 from .dtype import DTYPES, DType
+from .float_to_int import to_integers
 from .graph import Node, Value, constant
 from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, pool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
@@ -28,7 +29,7 @@ def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.nda
         quotient = (x / scale).astype(np.float32)
     low, high = np.float32(info.min) - shift, np.float32(info.max) - shift
     bounded = np.where(quotient > low, np.minimum(quotient, high), low)
-    return (np.rint(bounded) + shift).astype(zero.dtype)
+    return to_integers(np.rint(bounded) + shift, zero.dtype)
 
 
 def dequantize_array(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:

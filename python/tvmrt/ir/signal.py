@@ -10,11 +10,14 @@ import numpy as np
 
 from .contract import Contract, holds, let
 from .fixed_point import FixedPointOp
+from .float_to_int import to_integers
 from .op import Op, define, register
 
 SIGNAL = "scalar/signal.h"
 GAIN_PLACES = 125  # of the table of a function over all numbers of 32 bits
-_BEND = np.rint((np.log2(1 + np.arange(129) / 128) - np.arange(129) / 128) * 65536).astype(np.int64)
+_BEND = to_integers(
+    np.rint((np.log2(1 + np.arange(129) / 128) - np.arange(129) / 128) * 65536), np.int64
+)
 
 
 def radices(size: int) -> list[int] | None:
@@ -36,7 +39,7 @@ def bits(x: np.ndarray) -> np.ndarray:
 def root(x: np.ndarray) -> np.ndarray:
     """The square root to the nearest; at most 65535 for numbers of 32 bits."""
     wide = x.astype(np.uint64)
-    down = np.sqrt(wide.astype(np.float64)).astype(np.uint64)
+    down = to_integers(np.sqrt(wide.astype(np.float64)), np.uint64)
     most = np.where(wide >> np.uint64(32) == 0, 0xFFFF, 0xFFFFFFFF).astype(np.uint64)
     down = np.minimum(down, most)
     down = np.where(down * down > wide, down - np.uint64(1), down)

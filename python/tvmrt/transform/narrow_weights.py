@@ -16,6 +16,7 @@ import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.blocks import interleaved
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.rounding import ceil_div
 
@@ -220,4 +221,4 @@ def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.nd
             better = missed < found[2]
             found = tuple(np.where(better, a, b) for a, b in zip((steps, scale, missed), found))
     steps, scale, missed = found
-    return (steps + half).astype(np.uint8), scale[..., 0].astype(np.float32), missed
+    return to_integers(steps + half, np.uint8), scale[..., 0].astype(np.float32), missed

@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
 from tvmrt.ir.readers import Readers
 from tvmrt.ir.small import unpacked
@@ -185,7 +186,7 @@ def _as_sums(
     whole = np.rint(units)
     if (np.abs(whole - units) > error).any() or (np.abs(whole) >= 2.0**30).any():
         return None
-    return whole.astype(np.int32)
+    return to_integers(whole, np.int32)
 
 
 def _integer_product(value: Value, reader: Node) -> Node | None:

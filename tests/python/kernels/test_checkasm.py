@@ -208,6 +208,7 @@ ELSEWHERE = {
     "board/forest.h": "tests/python/ml",
     "board/float_rows_i8.h": "tests/python/firmware",
     "board/sum_i8.h": "test_integer_sums.py",
+    "tile/quant_lanes.h": "test_quick_sums.py",
 }
 
 

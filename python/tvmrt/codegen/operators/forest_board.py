@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tvmrt.ir import Node
+from tvmrt.ir.float_to_int import to_integers
 
 from ..c.initializers import number, print_struct
 from ..c.text import call
@@ -43,7 +44,7 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
     trees = max(tables.roots.size, 1) if node.attrs["aggregate"] == "average" else 1
     base = node.inputs[9].data.astype(np.float64) * trees
     bits = _fraction_bits(tables, base)
-    rows = np.round(np.ldexp(tables.values.astype(np.float64), bits)).astype(np.int32)
+    rows = to_integers(np.round(np.ldexp(tables.values.astype(np.float64), bits)), np.int32)
     single = rows.shape[1] == 1
     payload = rows[tables.leaves, 0] if single else tables.leaves
     keys = np.where(tables.steps == 0, payload, tables.thresholds).astype(np.int32)
@@ -61,7 +62,7 @@ def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
         "rows": stored("rows", None if single else rows),
         "roots": stored("roots", tables.roots),
         "targets": stored("targets", tables.targets if tables.targets.any() else None),
-        "base": stored("base", np.round(np.ldexp(base, bits)).astype(np.int32)),
+        "base": stored("base", to_integers(np.round(np.ldexp(base, bits)), np.int32)),
         "inputs": stored("inputs", tables.inputs),
         "x_columns": node.inputs[0].shape[1],
         "features": tables.features_read,

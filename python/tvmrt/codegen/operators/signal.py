@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.program import Step
 from tvmrt.ir.signal import radices
 
@@ -53,7 +54,7 @@ def _turns(phases: np.ndarray, dtype: np.dtype) -> np.ndarray:
     pairs = np.stack([np.cos(phases), np.sin(phases)], axis=-1)
     if dtype.kind == "f":
         return pairs.astype(dtype)
-    return np.floor(0.5 + np.iinfo(dtype).max * pairs).astype(dtype)
+    return to_integers(np.floor(0.5 + np.iinfo(dtype).max * pairs), dtype)
 
 
 @cache

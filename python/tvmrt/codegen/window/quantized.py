@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -310,7 +311,7 @@ class IntegerProduct(BoardLowering):
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
         print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
-        print_struct(f, "const tvmrt_conv_i8_data data", fields)
+        print_call_data(f, fields)
         f.result("tvmrt_conv_i8_run(&layer, &data)")
 
     def _quick_sum(self) -> QuickSum | None:
@@ -346,6 +347,19 @@ class IntegerProduct(BoardLowering):
         lanes, of_sums = self.target.lanes, FORMATS[self.target.int8].lanes
         lanes = min(lanes, of_sums) if of_sums > 1 else lanes
         return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
+
+
+# In the order of the struct, which is what C++ takes.
+CALL_DATA = (
+    "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes", "plus",
+    "quick", "added", "added_stride",
+)  # fmt: skip
+
+
+def print_call_data(f: FunctionWriter, fields: Mapping[str, object]) -> None:
+    """Print the tensors of one call as a struct; ``fields`` are in any order."""
+    ordered = {name: fields[name] for name in sorted(fields, key=CALL_DATA.index)}
+    print_struct(f, "const tvmrt_conv_i8_data data", ordered)
 
 
 def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:

@@ -16,7 +16,7 @@ from ..lowering import Lowering, lowers
 from . import packing_i8 as packing
 from .layer_i8 import ConvI8
 from .matrices_i8 import suited
-from .quantized import print_tiles_layer, row_step, threads_for
+from .quantized import print_call_data, print_tiles_layer, row_step, threads_for
 from .tiles_i8 import FORMATS, name_format
 
 
@@ -128,6 +128,6 @@ class QMatMulComputedLowering(Lowering):
         ]
         data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
         print_struct(f, "const tvmrt_matmul_i8_b right", right)
-        print_struct(f, "const tvmrt_conv_i8_data data", data)
+        print_call_data(f, data)
         call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
         f.line(f"if ({call} != 0) return -1;")

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from tvmrt.ir import Node
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.quantized import storage_range
 
 from ..c.initializers import number
@@ -62,7 +63,7 @@ class QuickSum:
         both = np.clip(u, -most, most)[:, None] + v
         if not np.abs(both).max() < MOST_SUM:
             return np.full(both.shape, -1)
-        return np.clip((both + np.float32(self.last)).astype(np.int64) - int(MIDDLE), 0, 255)
+        return np.clip(to_integers(both + np.float32(self.last), np.int64) - int(MIDDLE), 0, 255)
 
 
 def quick_sum(product: Node, node: Node, other: int) -> QuickSum | None:
@@ -106,7 +107,7 @@ def _usual(fa: float, fb: float, q: np.ndarray, b_zero: int, y_zero: int) -> np.
     """What all other tiles make of integers and of all bytes, less the type's least."""
     u = q.astype(np.float32) * np.float32(fa)
     v = (np.arange(256) - b_zero).astype(np.float32) * np.float32(fb)
-    return np.clip(np.rint(u[:, None] + v).astype(np.int64) + y_zero, 0, 255)
+    return np.clip(to_integers(np.rint(u[:, None] + v), np.int32) + np.int64(y_zero), 0, 255)
 
 
 def _near_floats(

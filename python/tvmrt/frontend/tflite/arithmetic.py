@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
-from .context import QUANTIZED, OpContext
+from .context import BYTES, QUANTIZED, OpContext
 from .multipliers import activation_name, f32, power_of_two, quantized_bounds
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
@@ -17,16 +16,16 @@ from .requantize import centred, clamped, scaled
 PLAIN = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
 
-def is_quantized(ctx: OpContext) -> bool:
-    """Whether the operator computes with scales."""
+def is_quantized(ctx: OpContext, first: str, *more: str) -> bool:
+    """Whether the first operand has scales and is of one of the given types."""
     tensor = ctx.tensor(0)
-    return tensor.dtype in QUANTIZED and tensor.quantization is not None
+    return tensor.dtype in (first, *more) and tensor.quantization is not None
 
 
 @tflite_op(ADD=5, SUB=5, MUL=7, DIV=2)
 def arithmetic(ctx: OpContext) -> Value:
     name = ctx.op.name
-    if not is_quantized(ctx):
+    if not is_quantized(ctx, *QUANTIZED):
         return activated(ctx, ctx.emit(PLAIN[name], [ctx.required(0), ctx.required(1)]))
     if name in ("ADD", "SUB"):
         return _sum(ctx)
@@ -70,8 +69,6 @@ def _pair(
     for side, index, (part_m, part_e) in zip("ab", (0, 1), parts):
         at = ctx.per_tensor(ctx.tensor(index))[1]
         sides |= {f"{side}_zero": at, f"{side}_m": part_m, f"{side}_e": part_e}
-    if len({ctx.tensor(0).dtype, ctx.tensor(1).dtype, ctx.result().dtype}) > 1:
-        raise ValueError(f"it is of {ctx.tensor(0).dtype} and {ctx.tensor(1).dtype}")
     return ctx.emit(
         op, [ctx.required(0), ctx.required(1)], **sides, bits=bits, m=m, e=e, y_zero=zero, low=low,
         high=high,
@@ -123,18 +120,20 @@ def _quotient(ctx: OpContext) -> Value:
 
 @tflite_op(SQUARED_DIFFERENCE=2)
 def squared_difference(ctx: OpContext) -> Value:
-    if not is_quantized(ctx):
+    if not is_quantized(ctx, *QUANTIZED):
         difference = ctx.emit("sub", [ctx.required(0), ctx.required(1)])
         return ctx.emit("mul", [difference, difference])
     a, b, y, zero = _scales(ctx)
+    # bytes have room for more bits of a fraction; those of int16 would not fit when squared
+    bits = 7 if is_quantized(ctx, *BYTES) else 0
     twice = f32(2) * max(a, b)
     terms = [
-        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << 7, np.int32)]),
+        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
                float(scale) / float(twice))
         for i, scale in enumerate((a, b))
     ]  # fmt: skip
     difference = ctx.emit("sub", terms)
-    real = float(f32(twice * twice)) / float(f32(f32(1 << 14) * y))
+    real = float(f32(twice * twice)) / float(f32(f32(1 << 2 * bits) * y))
     return clamped(ctx, scaled(ctx, ctx.emit("mul", [difference, difference]), real), zero)
 
 
@@ -158,7 +157,7 @@ _COMPARISONS = {
 @tflite_op(EQUAL=5, NOT_EQUAL=4, LESS=3, LESS_EQUAL=3, GREATER=3, GREATER_EQUAL=3)
 def comparison(ctx: OpContext) -> Value:
     sides = [ctx.required(0), ctx.required(1)]
-    if is_quantized(ctx) and ctx.tensor(0).dtype != "int16":
+    if is_quantized(ctx, *BYTES):  # of int16 LiteRT compares the integers
         for i in (0, 1):
             m, e = multiplier(float(ctx.per_tensor(ctx.tensor(i))[0]))
             raised = ctx.emit("mul", [centred(ctx, i), ctx.const(256, np.int32)])
@@ -170,8 +169,6 @@ def comparison(ctx: OpContext) -> Value:
 @tflite_op(FLOOR_DIV=3, FLOOR_MOD=2)
 def floor_division(ctx: OpContext) -> Value:
     a, b = ctx.required(0), ctx.required(1)
-    if is_quantized(ctx):
-        raise UnsupportedError("a quotient of quantised tensors")
     if ctx.op.name == "FLOOR_MOD":
         return ctx.emit("floor_mod", [a, b])
     if a.dtype.is_float:

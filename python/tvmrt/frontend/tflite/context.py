@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .importer import GraphImporter
     from .model_file import Operator
 
-QUANTIZED = ("int8", "uint8", "int16")
+BYTES = ("int8", "uint8")
+QUANTIZED = (*BYTES, "int16")  # the types of tensors with scales that operators compute with
 
 
 def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:

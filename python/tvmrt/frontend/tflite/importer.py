@@ -17,6 +17,7 @@ from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 from . import custom, extents
 from .complex_numbers import import_by
 from .context import OpContext
+from .element_types import check_types
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
 from .options import BUILTIN
 from .registry import Row, find
@@ -292,7 +293,10 @@ class GraphImporter:
         where = f"operator {name} ({op.name})"
         try:
             context = OpContext(self, subgraph, op, name, inputs)
-            made = extents.follow(context) or import_by(row.importer, context)
+            made = extents.follow(context)
+            if made is None:
+                check_types(context)
+                made = import_by(row.importer, context)
             outputs = made if isinstance(made, list) else [made]
             self._check(subgraph, op, outputs)
         except UnsupportedError as problem:

@@ -10,11 +10,12 @@ from tvmrt.error import UnsupportedError
 from tvmrt.frontend.shapes import range_taken
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole, most, symbols_of
+from tvmrt.ir.float_to_int import to_integers
 from tvmrt.ir.op import normalize_axis
 
 from .activation import activated
 from .arithmetic import is_quantized
-from .context import OpContext
+from .context import QUANTIZED, OpContext
 from .multipliers import activation_name, f32
 from .registry import tflite_op
 
@@ -25,7 +26,7 @@ def concatenation(ctx: OpContext) -> Value:
     if not parts:
         raise ValueError("it joins nothing")
     axis = normalize_axis(ctx.options["axis"], parts[0].type.rank)
-    if is_quantized(ctx):
+    if is_quantized(ctx, *QUANTIZED):
         if activation_name(ctx.options["act"]) != "NONE":
             raise UnsupportedError("an activation behind a concatenation of integers")
         parts = [_alike(ctx, i, part) for i, part in enumerate(parts)]
@@ -43,7 +44,7 @@ def _alike(ctx: OpContext, index: int, part: Value) -> Value:
     factor = f32(scale * (f32(1) / to))
     q = np.arange(256).astype(np.float32)
     steps = np.rint(q * factor + f32(-zero) * factor) + to_zero
-    entries = np.clip(steps, 0, 255).astype(np.uint8)
+    entries = to_integers(steps, np.uint8)
     return ctx.emit("table", [part, ctx.const(entries)], to="uint8")
 
 
@@ -306,7 +307,7 @@ def pad(ctx: OpContext) -> Value:
     before, after = padding(ctx, x)
     value = ctx.input(2)
     if value is None:
-        zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx) else 0
+        zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx, *QUANTIZED) else 0
         value = ctx.like(zero, x)
     return _padded(ctx, x, value, before, after, "constant")
 

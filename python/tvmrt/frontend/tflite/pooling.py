@@ -10,7 +10,7 @@ from tvmrt.ir import Value, windows
 
 from .activation import activated
 from .arithmetic import is_quantized
-from .context import OpContext
+from .context import QUANTIZED, OpContext
 from .multipliers import activation_name, quantized_bounds
 from .products import window
 from .registry import tflite_op
@@ -35,7 +35,7 @@ def _pool(ctx: OpContext) -> tuple[Value, dict]:
 
 def _bounded(ctx: OpContext, y: Value) -> Value:
     """The activation behind a pool, whose result has the quantisation of its operand."""
-    if not is_quantized(ctx):
+    if not is_quantized(ctx, *QUANTIZED):
         return activated(ctx, y)
     scale, zero = ctx.per_tensor(ctx.result())
     name = activation_name(ctx.options["act"])

@@ -19,8 +19,12 @@ from .tables import result_table, scale_array
 @tflite_op(QUANTIZE=6)
 def quantize(ctx: OpContext) -> Value:
     x, to = ctx.required(0), ctx.result().dtype
-    if to not in QUANTIZED:
-        raise UnsupportedError(f"quantising {x.dtype} to {to}")
+    if to not in QUANTIZED and (x.dtype.name, to) != ("int16", "int32"):
+        results = ", ".join((*QUANTIZED, *(["int32"] if x.dtype.name == "int16" else [])))
+        raise UnsupportedError(
+            f"tensor {ctx.result().name} has elements of {to}; QUANTIZE of {x.dtype} is compiled "
+            f"for results of {results}"
+        )
     if x.dtype.is_float:
         return _from_floats(ctx, x, to)
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
@@ -30,7 +34,10 @@ def quantize(ctx: OpContext) -> Value:
     if x.dtype.bits == 8 and DTYPES[to].bits == 8:
         same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
         return result_table(ctx, lambda q: q if same else scale_array(q, m, e))
-    return clamped(ctx, scaled(ctx, centred(ctx, 0), float(x_scale) / float(y_scale)), zero)
+    steps = scaled(ctx, centred(ctx, 0), float(x_scale) / float(y_scale))
+    if to == "int32":
+        return ctx.emit("add", [steps, ctx.const(zero, np.int32)]) if zero else steps
+    return clamped(ctx, steps, zero)
 
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:

@@ -6,13 +6,12 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 from tvmrt.ir.op import normalize_axis
 
 from .arithmetic import is_quantized
-from .context import OpContext
+from .context import QUANTIZED, OpContext
 from .model_file import element_type
 from .registry import tflite_op
 from .requantize import clamped
@@ -39,10 +38,8 @@ def reduce(ctx: OpContext) -> Value:
     if x.dtype.name == "bool":
         bits = ctx.cast(x, "uint8")
         return ctx.cast(ctx.emit(_FOLDS[name], [bits], axes=axes, keepdims=keep), "bool")
-    if is_quantized(ctx) and name in ("MEAN", "SUM"):
+    if is_quantized(ctx, *QUANTIZED) and name in ("MEAN", "SUM"):
         return _rescaled(ctx, x, axes, keep)
-    if is_quantized(ctx) and name == "REDUCE_PROD":
-        raise UnsupportedError("a product of quantised elements")
     if name == "MEAN" and not x.dtype.is_float:
         total = ctx.emit("reduce_sum", [x], axes=axes, keepdims=keep)
         return ctx.emit("div", [total, ctx.like(prod(x.shape[a] for a in axes), total)])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.float_to_int import to_integers
 
 from .arithmetic import is_quantized
-from .context import OpContext
+from .context import QUANTIZED, OpContext
 from .registry import tflite_op
 
 
@@ -42,7 +42,7 @@ def space_to_batch(ctx: OpContext) -> Value:
     rest = x.type.rank - m - 1
     before = (0, *(int(n) for n in pads[:, 0]), *[0] * rest)
     after = (0, *(int(n) for n in pads[:, 1]), *[0] * rest)
-    zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx) else 0
+    zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx, *QUANTIZED) else 0
     if pads.any():
         x = ctx.emit("pad", [x, ctx.like(zero, x)], before=before, after=after, mode="constant")
     if any(n % b for n, b in zip(x.shape[1:], blocks)):
@@ -93,7 +93,7 @@ def resize_nearest(ctx: OpContext) -> Value:
         at = (np.arange(out, dtype=np.float32) + f32(0.5 if half else 0)) * scale
         # in float64 a half is added to a float32 without rounding
         places = np.floor(at.astype(np.float64) + 0.5) if align else np.floor(at)
-        places = np.clip(places, 0, n - 1).astype(np.int32)
+        places = to_integers(np.clip(places, 0, n - 1), np.int32)
         x = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
     return x
 
@@ -101,29 +101,53 @@ def resize_nearest(ctx: OpContext) -> Value:
 @tflite_op(RESIZE_BILINEAR=4)
 def resize_bilinear(ctx: OpContext) -> Value:
     x, (extents, align, half) = ctx.required(0), _extents(ctx)
-    if is_quantized(ctx):
+    if is_quantized(ctx, "int8", "int16"):
         return _bilinear_fixed(ctx, x, extents, align, half)
-    f32 = np.float32
-    for axis, out in zip((1, 2), extents):
-        n = x.shape[axis]
-        corners = align and out > 1
-        scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
-        at = np.arange(out, dtype=np.float32)
-        at = (at + f32(0.5)) * scale - f32(0.5) if half else at * scale
-        low = np.clip(np.floor(at), 0, None).astype(np.int32)
-        high = np.clip(np.ceil(at), 0, n - 1).astype(np.int32)
-        low = np.minimum(low, n - 1)
-        part = (at - low).astype(np.float32).reshape([-1 if d == axis else 1 for d in range(4)])
-        a, b = (ctx.emit("pick", [x, ctx.const(p)], axes=(axis,)) for p in (low, high))
-        a = ctx.emit("mul", [a, ctx.const(1 - part)])
-        x = ctx.emit("add", [a, ctx.emit("mul", [b, ctx.const(part)])])
+    taps = [_taps(x.shape[axis], out, axis, align, half) for axis, out in zip((1, 2), extents)]
+    if is_quantized(ctx, "uint8"):
+        return _bilinear_bytes(ctx, x, *taps)
+    for axis, ((low, a), (high, b)) in zip((1, 2), taps):
+        sides = (_weighted(ctx, x, axis, places, part) for places, part in ((low, a), (high, b)))
+        x = ctx.emit("add", list(sides))
     return x
+
+
+def _taps(n: int, out: int, axis: int, align: bool, half: bool) -> tuple:
+    """The two places along an axis of n that each of ``out`` is made of, with their weights."""
+    f32 = np.float32
+    corners = align and out > 1
+    scale = f32(n - 1) / f32(out - 1) if corners else f32(n) / f32(out)
+    at = np.arange(out, dtype=np.float32)
+    at = (at + f32(0.5)) * scale - f32(0.5) if half else at * scale
+    low = to_integers(np.clip(np.floor(at), 0, n - 1), np.int32)
+    high = to_integers(np.clip(np.ceil(at), 0, n - 1), np.int32)
+    part = (at - low).astype(np.float32).reshape([-1 if d == axis else 1 for d in range(4)])
+    return (low, 1 - part), (high, part)
+
+
+def _weighted(ctx: OpContext, x: Value, axis: int, places: np.ndarray, part: np.ndarray) -> Value:
+    picked = ctx.emit("pick", [x, ctx.const(places)], axes=(axis,))
+    return ctx.emit("mul", [picked, ctx.const(part, picked.dtype.numpy)])
+
+
+def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Value:
+    """Of uint8: in float32, the four elements in the order of LiteRT's kernel, rounded by half a
+    step. In double and rounded after each operation, or compilers would fuse products and sums."""
+
+    def rounded(value: Value) -> Value:
+        return ctx.cast(ctx.cast(value, "float32"), "float64")
+
+    x, total = ctx.cast(x, "float64"), ctx.const(0.0, np.float64)
+    for places, part in columns:
+        for tap in rows:
+            side = rounded(_weighted(ctx, x, 1, *tap))
+            term = rounded(_weighted(ctx, side, 2, places, part))
+            total = rounded(ctx.emit("add", [total, term]))
+    return ctx.cast(rounded(ctx.emit("add", [total, ctx.const(0.5, np.float64)])), "uint8")
 
 
 def _bilinear_fixed(ctx: OpContext, x: Value, extents: list[int], align: bool, half: bool) -> Value:
     """With ten bits of a fraction along each axis."""
-    if x.dtype.name not in ("int8", "int16"):
-        raise UnsupportedError(f"a bilinear picture of {x.dtype}")
     to, bits = ("int64" if x.dtype.bits == 16 else "int32"), 10
     y = ctx.cast(x, to)
     for axis, out in zip((1, 2), extents):

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.fixed_point import round_away, scale
+from tvmrt.ir.float_to_int import to_integers
 
 from .context import OpContext
 from .multipliers import f32, quantized_bounds
@@ -18,13 +19,26 @@ def scale_array(x: np.ndarray, m: int, e: int) -> np.ndarray:
     return scale(np.asarray(x, np.int32), np.int32(m), np.int32(e)).astype(np.int64)
 
 
+def positive(
+    fn: Callable[[np.ndarray], np.ndarray], otherwise: np.floating
+) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of positive numbers, such as a logarithm, with one value for all others: tables of
+    it have neither a pole nor what is not a number."""
+
+    def of_all(x: np.ndarray) -> np.ndarray:
+        above = x > 0
+        return np.where(above, fn(np.where(above, x, x.dtype.type(1))), x.dtype.type(otherwise))
+
+    return of_all
+
+
 def table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Value:
     """The result of ``fn``, which is given every value of the operand less its zero point (int64)
     and gives those of the result, in the range of its type."""
     x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
     to = ctx.result().dtype
     values = np.arange(256, dtype=np.uint8).view(x.dtype.numpy).astype(np.int64)
-    entries = np.asarray(fn(values - zero)).astype(DTYPES[to].numpy)
+    entries = to_integers(fn(values - zero), DTYPES[to].numpy)
     return ctx.emit("table", [x, ctx.const(entries.view(np.uint8))], to=to)
 
 
@@ -47,6 +61,6 @@ def real_table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
         real = f32(x_scale) * q.astype(np.float32)
         with np.errstate(all="ignore"):
             value = fn(real.astype(np.float64)).astype(np.float32) * f32(f32(1) / y_scale)
-        return np.clip(round_away(value.astype(np.float64)), -(2.0**31), 2.0**31 - 1)
+        return to_integers(round_away(value.astype(np.float64)), np.int32).astype(np.int64)
 
     return result_table(ctx, entries)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.ir import Value
+from tvmrt.ir.float_to_int import to_integers
 
 from .context import OpContext
 from .multipliers import f32, power_of_two
@@ -25,7 +26,7 @@ def _away(x: np.ndarray) -> np.ndarray:
 def logistic_entries() -> np.ndarray:
     """256 numbers: the logistic function of i / 24 in units of 2 ** -16."""
     i = np.arange(256)
-    entries = _away(65536 / (1 + np.exp(-i / 24))).astype(np.int64)
+    entries = to_integers(_away(65536 / (1 + np.exp(-i / 24))), np.int64)
     entries[list(_ONE_MORE)] += 1
     return entries
 
@@ -38,7 +39,9 @@ def entries_of(
     y_zero: int,
     real: type = np.float32,
 ) -> np.ndarray:
-    """513 numbers over the range of int16, computed in ``real``."""
+    """513 numbers over the range of int16, computed in ``real`` from results of ``fn``, which takes
+    float64. What is not a number, such as the difference of two results beyond the range of
+    ``real``, is 0."""
     low, high = (real(x_scale) * real(q - x_zero) for q in (-32768, 32767))
     y_low, y_high = (real(y_scale) * real(q - y_zero) for q in (-32768, 32767))
     step = real((high - low) / real(512))
@@ -46,23 +49,26 @@ def entries_of(
     factor = real(real(65536) / (y_high - y_low))
     at = low + np.arange(512).astype(real) * step
     with np.errstate(all="ignore"):
-        a, m = fn(at) * factor, fn(at + half) * factor
-        n = fn(low + np.arange(1, 513).astype(real) * step) * factor
-        last = fn(np.asarray(high)) * factor
-    middle = _away((n + _away(a)) / 2)
-    error = _away((middle - _away(m)) / 2)
+        a, m, n, last = (
+            np.asarray(fn(x.astype(np.float64)), real) * factor
+            for x in (at, at + half, low + np.arange(1, 513).astype(real) * step, np.asarray(high))
+        )
+        middle = _away((n + _away(a)) / 2)
+        error = _away((middle - _away(m)) / 2)
     entries = np.clip(_away(a) - error, -32768, 32767)
-    return np.append(entries, np.clip(_away(last), -32768, 32767)).astype(np.int64)
+    entries = np.append(entries, np.clip(_away(last), -32768, 32767))
+    return to_integers(entries, np.int64)
 
 
 def lookup(ctx: OpContext, x: Value, entries: np.ndarray) -> Value:
-    """The table at x, int32 in the range of int16; 128 of its values are between two entries."""
+    """The table at x, int32 in the range of int16; 128 of its values are between two entries, whose
+    distance wraps around as int16. The result is right modulo 2 ** 16."""
     place = ctx.emit("shift_right", [x, ctx.const(7, np.int32)])
     place = ctx.emit("add", [place, ctx.const(256, np.int32)])
     rest = ctx.emit("bit_and", [x, ctx.const(127, np.int32)])
     base, slope = (
         ctx.emit("gather", [ctx.const(part, np.int32), place], axis=0)
-        for part in (entries[:-1], np.diff(entries))
+        for part in (entries[:-1], np.diff(entries).astype(np.int16))
     )
     part = ctx.emit("add", [ctx.emit("mul", [slope, rest]), ctx.const(64, np.int32)])
     return ctx.emit("add", [base, ctx.emit("shift_right", [part, ctx.const(7, np.int32)])])
@@ -117,5 +123,4 @@ def function(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
         ctx.per_tensor(ctx.result()),
     )
     entries = entries_of(fn, x_scale, x_zero, y_scale, y_zero, f32)
-    y = lookup(ctx, ctx.cast(ctx.required(0), "int32"), entries)
-    return ctx.cast(ctx.clamp(y, -32768, 32767), "int16")
+    return ctx.cast(lookup(ctx, ctx.cast(ctx.required(0), "int32"), entries), "int16")

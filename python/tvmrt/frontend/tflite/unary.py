@@ -15,12 +15,12 @@ from tvmrt.ir.fixed_point import inverse_square_root
 from tvmrt.ir.multiplier import multiplier
 
 from .arithmetic import is_quantized
-from .context import OpContext
+from .context import BYTES, QUANTIZED, OpContext
 from .model_file import known_type
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
-from .tables import real_table, result_table, scale_array, table
+from .tables import positive, real_table, result_table, scale_array, table
 from .tables16 import function, sigmoid
 
 _PLAIN = {
@@ -52,10 +52,10 @@ _REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @tflite_op(ABS=5, NEG=1, CEIL=1, FLOOR=1, ROUND=1, COS=1, SIN=1, EXP=2, SQRT=2, LOGISTIC=3, TANH=3)
 def unary(ctx: OpContext) -> Value:
     x, name = ctx.required(0), ctx.op.name
-    if not is_quantized(ctx):
-        return ctx.emit(_PLAIN[name], [x])
-    if x.dtype.bits != 8:
+    if is_quantized(ctx, "int16"):
         return _of_int16(ctx, name)
+    if not is_quantized(ctx, *BYTES):
+        return ctx.emit(_PLAIN[name], [x])
     if ctx.micro and name in ("LOGISTIC", "TANH"):
         return _micro_table(ctx, name)
     if name in _REAL:
@@ -72,9 +72,8 @@ def unary(ctx: OpContext) -> Value:
             return np.floor(real / y_scale)
 
         return result_table(ctx, root)
-    if name == "NEG" and x_scale == y_scale:
-        return result_table(ctx, lambda q: -q)
-    raise UnsupportedError(f"{name} of {x.dtype}")
+    _check_one_scale(ctx)
+    return result_table(ctx, lambda q: -q)
 
 
 def _of_int16(ctx: OpContext, name: str) -> Value:
@@ -82,12 +81,22 @@ def _of_int16(ctx: OpContext, name: str) -> Value:
         return sigmoid(ctx, name == "TANH")
     if name == "EXP":
         return function(ctx, np.exp)
-    if name != "ABS":
-        raise UnsupportedError(f"{name} of int16")
+    if name == "NEG":
+        _check_one_scale(ctx)
+        return clamped(ctx, ctx.emit("neg", [centred(ctx, 0)]), ctx.per_tensor(ctx.result())[1])
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     size = ctx.emit("abs", [centred(ctx, 0)])
     same = x_scale == y_scale
     return clamped(ctx, size if same else scaled(ctx, size, float(f32(x_scale / y_scale))), zero)
+
+
+def _check_one_scale(ctx: OpContext) -> None:
+    (x_scale, _), (y_scale, _) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    if x_scale != y_scale:
+        raise UnsupportedError(
+            f"{ctx.op.name} of tensor {ctx.tensor(0).name}, {ctx.tensor(0).dtype}, with another "
+            "scale than its result"
+        )
 
 
 def _micro_table(ctx: OpContext, name: str) -> Value:
@@ -112,26 +121,19 @@ def _micro_table(ctx: OpContext, name: str) -> Value:
 
 @tflite_op(LOG=2)
 def log(ctx: OpContext) -> Value:
-    if not is_quantized(ctx):
+    if not is_quantized(ctx, *QUANTIZED):
         return ctx.emit("log", [ctx.required(0)])
-    if ctx.tensor(0).dtype == "int16":
-        return function(ctx, np.log)
-    least = np.iinfo(ctx.required(0).dtype.numpy).min
     y_scale, zero = ctx.per_tensor(ctx.result())
-
-    def real(x: np.ndarray) -> np.ndarray:
-        return np.where(x > 0, np.log(np.maximum(x, 1e-300)), (float(least) - zero) * y_scale)
-
-    return real_table(ctx, real)
+    least = f32(np.iinfo(ctx.required(0).dtype.numpy).min - zero) * y_scale
+    fn = positive(np.log, least)
+    return function(ctx, fn) if ctx.tensor(0).dtype == "int16" else real_table(ctx, fn)
 
 
 @tflite_op(RSQRT=3, SQUARE=1)
 def of_squares(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx) and ctx.op.name == "RSQRT":
+    if is_quantized(ctx, *QUANTIZED):
         return _inverse_root(ctx, x)
-    if is_quantized(ctx):
-        raise UnsupportedError(f"{ctx.op.name} of {x.dtype}")
     if ctx.op.name == "SQUARE":
         return ctx.emit("mul", [x, x])
     return ctx.emit("reciprocal", [ctx.emit("sqrt", [x])])
@@ -139,7 +141,8 @@ def of_squares(ctx: OpContext) -> Value:
 
 def _inverse_root(ctx: OpContext, x: Value) -> Value:
     if x.dtype.bits != 8:
-        return function(ctx, lambda v: 1 / np.sqrt(v))
+        most = f32(32767) * ctx.per_tensor(ctx.result())[0]
+        return function(ctx, positive(lambda v: f32(1) / np.sqrt(v.astype(np.float32)), most))
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     m, e = multiplier(float(f32(1) / f32(np.sqrt(x_scale) * y_scale)))
 
@@ -156,7 +159,7 @@ def _inverse_root(ctx: OpContext, x: Value) -> Value:
 @tflite_op(ELU=1)
 def elu(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx):
+    if is_quantized(ctx, *BYTES):
         return real_table(ctx, _REAL["ELU"])
     positive = ctx.emit("greater", [x, ctx.like(0, x)])
     return ctx.emit("where", [positive, x, ctx.emit("expm1", [x])])
@@ -165,7 +168,7 @@ def elu(ctx: OpContext) -> Value:
 @tflite_op(GELU=2)
 def gelu(ctx: OpContext) -> Value:
     x, near = ctx.required(0), ctx.options["approximate"]
-    if is_quantized(ctx):
+    if is_quantized(ctx, *QUANTIZED):
         fn = _gelu_tanh if near else _gelu
         return real_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
     if near:
@@ -183,7 +186,7 @@ def gelu(ctx: OpContext) -> Value:
 @tflite_op(HARD_SWISH=1)
 def hard_swish(ctx: OpContext) -> Value:
     x = ctx.required(0)
-    if is_quantized(ctx):
+    if is_quantized(ctx, *BYTES):
         return _hard_swish_table(ctx)
     bent = ctx.clamp(ctx.emit("add", [x, ctx.like(3, x)]), 0, 6)
     return ctx.emit("mul", [ctx.emit("mul", [x, bent]), ctx.like(1 / 6, x)])

@@ -39,7 +39,7 @@ typedef struct tvmrt_pool_index_layer {
         for (int h = 0; h < s->out[1]; h++) {                                                    \
           for (int w = 0; w < s->out[2]; w++, o++) {                                             \
             const int at[3] = {d, h, w};                                                         \
-            int first[3], last[3], start[3];                                                     \
+            int32_t first[3], last[3], start[3];                                                 \
             TYPE best = LOWEST;                                                                  \
             int64_t place = -1;                                                                  \
             for (int dim = 0; dim < 3; dim++) {                                                  \

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.ir.float_to_int import to_integers
+
 from .kernel import padded
 
 
@@ -32,8 +34,8 @@ def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarr
     A byte is at least q from some least sum on; m must make it so for each q.
     """
     q = np.arange(low - zero + 1, high - zero + 1)[None]
-    guess = np.rint((q - 0.5) / scale.astype(np.float64)[:, None]).astype(np.int64)
-    near = guess[..., None] + np.arange(-3, 4)
+    guess = to_integers(np.rint((q - 0.5) / scale.astype(np.float64)[:, None]), np.int32)
+    near = np.int64(guess)[..., None] + np.arange(-3, 4)
     there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
     least = guess - 3 + there.argmax(axis=2)
     found = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)  # floats hold these sums

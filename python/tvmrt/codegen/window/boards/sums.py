@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvmrt.ir.float_to_int import to_integers
+
 BITS = 31
 _AROUND = range(-6, 7)  # factors that are tried, beside the nearest ones
 _NEAR = 1e-3  # of a half: no factor that is tried makes a difference farther from it
@@ -76,8 +78,8 @@ def _by_floats(a, b, own, other, result) -> np.ndarray:
         (x - int(side["zero"])).astype(np.float32) * np.float32(side["scale"])
         for x, side in ((a, own), (b, other))
     ]
-    steps = np.rint((parts[0] + parts[1]) / np.float32(result["scale"])).astype(np.int64)
-    return np.clip(steps + int(result["zero"]), int(result["low"]), int(result["high"]))
+    steps = to_integers(np.rint((parts[0] + parts[1]) / np.float32(result["scale"])), np.int32)
+    return np.clip(np.int64(steps) + int(result["zero"]), int(result["low"]), int(result["high"]))
 
 
 def _by_integers(a, b, found: IntegerSum, bounds: tuple[int, int]) -> np.ndarray:
