@@ -46,8 +46,12 @@ SHARES = {
     "python/cli": Share(cases=6),
     "python/codegen": Share(cases=4),
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
-    "python/devices": Share("choice examplejson fixed_pairs region_schema regions", 4),
-    "python/dims": Share("any_size bad_sizes counts", 2),
+    "python/devices": Share(
+        "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
+    ),
+    "python/dims": Share(
+        "any_size bad_sizes counts nearest_resize size_conditions zero_extents", 2
+    ),
     "python/docs": Share(),
     "python/examples": Share(),
     "python/export": Share(cases=3),
@@ -59,14 +63,14 @@ SHARES = {
     "python/frontend": Share(),
     "python/fuzz": Share(),
     "python/ir": Share(),
-    "python/kernels": Share(cases=3),
+    "python/kernels": Share(),
     "python/levels": Share("amx_bytes"),
     "python/ml": Share("ml_operators", 2),
     "python/network": Share("load", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(
-        "convolution elementwise indexing linear loops narrow_tables normalization pool_flags"
+        "convolution crt_builds elementwise indexing linear loops narrow_tables normalization pool_flags"
         " pooling quantized recurrent reduction resize run_operands sequences shape small_types"
         " special_values",
         3,
@@ -81,7 +85,11 @@ SHARES = {
         " sort_and_random",
         3,
     ),
-    "python/tflite": Share("tflite_arithmetic tflite_control tflite_reader tflite_state", 4),
+    "python/tflite": Share(
+        "element_types tflite_arithmetic tflite_builds tflite_control tflite_reader tflite_state"
+        " tflite_tables",
+        4,
+    ),
     "python/transform": Share(cases=1),
     "python/tuning": Share("database model signatures", 5),
 }
