@@ -70,8 +70,8 @@ SHARES = {
     "python/networks": Share(),
     "python/onnx_suite": Share(),
     "python/ops": Share(
-        "convolution crt_builds elementwise indexing linear loops narrow_tables normalization pool_flags"
-        " pooling quantized recurrent reduction resize run_operands sequences shape small_types"
+        "convolution crt_builds elementwise indexing linear loops narrow_tables normalization"
+        " pool_flags pooling quantized recurrent reduction resize run_operands sequences shape small_types"
         " special_values",
         3,
     ),
