@@ -71,8 +71,8 @@ SHARES = {
     "python/onnx_suite": Share(),
     "python/ops": Share(
         "convolution crt_builds elementwise indexing linear loops narrow_tables normalization"
-        " pool_flags pooling quantized recurrent reduction resize run_operands sequences shape small_types"
-        " special_values",
+        " pool_flags pooling quantized recurrent reduction resize run_operands sequences shape"
+        " small_types special_values",
         3,
     ),
     "python/planner": Share(),
