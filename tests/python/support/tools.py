@@ -30,7 +30,7 @@ OPTIONAL = re.compile(
     | abidiff | abidw | clang-tidy | cppcheck | codespell | doxygen | dot | patchelf
     | bash | cmake | ctest | ninja | meson | pio | node | localedef | ldd | tar | unzip | xz
     | mount | umount
-    | awk | bc | file | perl | strace | taskset | timeout | chromium | google-chrome
+    | awk | bc | file | perl | strace | taskset | timeout | unshare | chromium | google-chrome
     """,
     re.VERBOSE,
 )
