@@ -8,10 +8,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_graph import model
 
 import tvmrt
+from tvmrt.error import UnforeseenError
 
 IMAGE = np.zeros((1, 4, 4, 4), np.float32)
 ROWS = np.zeros((2, 3), np.float32)
@@ -218,3 +219,35 @@ def test_number_within_no_bounds_is_refused():
     network = model([attention], {"x": heads}, ["y"], opset=23)
     with pytest.raises(ValueError, match="attribute softcap is nan, expected a number not below 0"):
         tvmrt.compile(network)
+
+
+@pytest.mark.parametrize("number", [65536, -1, 99, 0])
+@pytest.mark.parametrize("place", ["weights", "attribute", "sparse", "function"])
+def test_element_types_that_onnx_does_not_define(place, number):
+    """Wherever a tensor stands: one sentence with the number."""
+    tensor = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    tensor.data_type = number
+    nodes, weights, more = [helper.make_node("Mul", ["x", "w"], ["y"])], [], {}
+    constant = helper.make_node("Constant", [], ["w"], value=tensor)
+    if place == "weights":
+        weights.append(tensor)
+    elif place == "attribute":
+        nodes.insert(0, constant)
+    elif place == "sparse":
+        indices = numpy_helper.from_array(np.arange(4), "w_indices")
+        sparse = onnx.SparseTensorProto(values=tensor, indices=indices, dims=[4])
+        more["sparse_initializer"] = [sparse]
+    else:
+        own = [helper.make_opsetid("", 17)]
+        nodes = [helper.make_node("Own", ["x"], ["y"], domain="own")]
+        body = [constant, helper.make_node("Mul", ["x", "w"], ["y"])]
+        function = helper.make_function("own", "Own", ["x"], ["y"], body, own)
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], weights, **more)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    network = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    if place == "function":
+        network.functions.append(function)
+    with pytest.raises(ValueError, match=rf"{number}\b.* which ONNX does not define") as raised:
+        tvmrt.compile(network)
+    assert not isinstance(raised.value, UnforeseenError)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.context import OperatorContext
@@ -17,6 +17,7 @@ from tvmrt.ir.small import WIDER
 
 from . import supposed
 from .halves import CARRIERS, HALF, carried, in_float32, rounded
+from .tensors import array_of
 
 if TYPE_CHECKING:
     from .importer import GraphImporter
@@ -55,7 +56,7 @@ class NodeContext(OperatorContext):
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if isinstance(value, onnx.TensorProto):
-            return numpy_helper.to_array(value, self.importer.folder)
+            return array_of(value, self.importer.folder)
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
             return [v.decode("utf-8", "replace") for v in value]
         if isinstance(value, (onnx.GraphProto, str, int, float)):

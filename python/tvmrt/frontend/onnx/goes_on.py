@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole, as_extent, least
 
 from .context import NodeContext
+from .tensors import array_of
 
 _EXACT = ("int32", "int64", "float32", "float64")  # in which numbers of rounds are what they are
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")  # of one element
@@ -97,7 +98,7 @@ class _Lines:
         if node.op_type in _SAME and _exact(node):
             return self.line(node.input[0], depth - 1)
         if node.op_type == "Constant" and node.attribute[0].name == "value":
-            return _flat(numpy_helper.to_array(helper.get_attribute_value(node.attribute[0])))
+            return _flat(array_of(helper.get_attribute_value(node.attribute[0])))
         if node.op_type not in ("Add", "Sub"):
             return None
         a, b = (self.line(each, depth - 1) for each in node.input)
@@ -108,7 +109,7 @@ class _Lines:
 
     def _constant(self, name: str) -> _Line | None:
         if name in self.tables:
-            return _flat(numpy_helper.to_array(self.tables[name]))
+            return _flat(array_of(self.tables[name]))
         value = self.scope.get(name)
         return self._known(value) if isinstance(value, Value) else None
 

@@ -175,6 +175,26 @@ def leave_out(tensor: onnx.TensorProto) -> None:
     tensor.external_data.add(key="location", value="tvmrt")
 
 
+def array_of(tensor: onnx.TensorProto, folder: str = "") -> np.ndarray:
+    """The elements of a tensor, some of which may lie in files of a folder.
+
+    Raises ValueError where its element type is none of ONNX's, and what onnx raises.
+    """
+    check_element_type(tensor)
+    return numpy_helper.to_array(tensor, folder)
+
+
+def check_element_type(tensor: onnx.TensorProto) -> None:
+    """Raise ValueError for an element type that is none of ONNX's."""
+    try:
+        helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except KeyError:
+        raise ValueError(
+            f"the element type of {tensor.name or 'a tensor'} is the number {tensor.data_type}, "
+            "which ONNX does not define; export the model again"
+        ) from None
+
+
 def read_weights(
     tensor: onnx.TensorProto, folder: str, kept: Mapping[str, np.ndarray]
 ) -> np.ndarray:
@@ -182,9 +202,10 @@ def read_weights(
 
     Raises ValueError where they contradict themselves.
     """
+    check_element_type(tensor)
     try:
         data = kept.get(tensor.name)
-        return numpy_helper.to_array(tensor, folder) if data is None else _elements(tensor, data)
+        return array_of(tensor, folder) if data is None else _elements(tensor, data)
     except Exception as problem:
         raise ValueError(
             f"weights {tensor.name} cannot be read ({problem}); export the model again"
@@ -197,7 +218,7 @@ def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
         return data.view(dtype).reshape(tuple(tensor.dims))
     whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
     whole.raw_data = data.tobytes()
-    return numpy_helper.to_array(whole)
+    return array_of(whole)
 
 
 def refuse_external_data(model: onnx.ModelProto) -> None:
@@ -218,7 +239,7 @@ def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor with its zeros. Raises ValueError when it contradicts itself."""
     name, shape = sparse.values.name, tuple(sparse.dims)
-    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    values, indices = array_of(sparse.values), array_of(sparse.indices)
     if any(extent < 1 for extent in shape):
         raise ValueError(f"sparse weights {name}: shape {list(shape)} has an extent below 1")
     wanted = {(values.size,), (values.size, len(shape))}
