@@ -40,7 +40,7 @@ def _third(page: Path) -> int:
 
 @pytest.mark.slow
 def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
-    one_type = "(test_limits_are_defined and native-float32-float32)"
+    one_type = "(test_limits_are_defined and sanitised-float32-float32)"
     chosen = ["-k", f"squareplus or test_expressions_have_their_header or {one_type}"]
     files = [ROOT / test for test in EVERYDAY]
     path = os.pathsep.join([str(plugin.parent), os.environ.get("PYTHONPATH", "")])
