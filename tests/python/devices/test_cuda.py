@@ -401,7 +401,7 @@ DAMAGED = {
     "source": ("custom_cuda", {"source": "__kernel void f("}, "source of f does not compile"),
     "name": ("custom_cuda", {"function": "g"}, "has no kernel g"),
     "sizes": ("custom_cuda", {"global_size": [65]}, "no multiple of local_size"),
-    "scalar": ("custom_cuda", {"scalars": [0.5e10]}, "none of type int"),
+    "scalar": ("custom_cuda", {"scalars": [0.5e10]}, "is not of type int"),
     "scalars": ("custom_cuda", {"scalars": []}, "fewer scalars"),
     "option": (
         "custom_cuda",

@@ -164,6 +164,7 @@ def test_a_network_runs_where_nothing_can_be_kept(place, tmp_path, monkeypatch):
         options["cache"] = path / "cache"
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/self/none")
+        monkeypatch.setenv("CCACHE_DISABLE", "1")  # it would have its own folder there
     said = _noted(lambda: _check_twice(lambda: tvmrt.load(path, **options)))
     assert len(said) == 1
     assert "cache=" in said[0] and "TVMRT_CACHE" in said[0]

@@ -20,7 +20,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[2]
 MANY = 1 << 30
-MAX_TESTS = 4000  # of all together
+MAX_TESTS = 4200  # of all together
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ SHARES = {
     "python/frontend": Share(),
     "python/fuzz": Share(),
     "python/ir": Share(),
-    "python/kernels": Share(),
+    "python/kernels": Share(cases=30),
     "python/levels": Share("amx_bytes"),
     "python/ml": Share("ml_operators", 2),
     "python/network": Share("load", 1),

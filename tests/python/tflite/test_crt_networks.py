@@ -13,6 +13,9 @@ pytest.importorskip("ai_edge_litert")
 
 import builds_here
 
+ASKED = "TVMRT_CRT_NETWORKS"  # all tests of the folder run once to record their networks
+pytestmark = pytest.mark.skipif(ASKED not in os.environ, reason=f"{ASKED} is not set")
+
 HERE = Path(__file__).resolve().parent
 
 
