@@ -87,6 +87,12 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        self.turns = 0
+
+    def turn(self) -> int:
+        """A number that is one more each time, for what is chosen in turn."""
+        self.turns += 1
+        return self.turns
 
     def int(self, least: int, most: int) -> int:
         return int(self.rng.integers(least, most + 1))

@@ -85,12 +85,12 @@ def random_shape(layers: Layers, depthwise: bool) -> Shape:
             return s
 
 
-def drawn(layers: Layers, kernel: MicroKernel, number: int):
+def drawn(layers: Layers, kernel: MicroKernel):
     """A random layer that the kernel supports, its shape, and its weights of integers."""
     is_depthwise = "depthwise" in kernel.name
     for _ in range(TRIES):
         s = random_shape(layers, is_depthwise)
-        q = Quantised.random(layers.random, s, number)
+        q = Quantised.random(layers.random, s, layers.random.turn())
         if q.w.dtype == np.int8 and q.extremes < 2 and layers.random.chance(0.8):
             q = replace(q, w=np.maximum(q.w, -127))  # 16 bits do not hold -128 above a negative one
         conv = ConvI8(FORMATS["plain"], window_of(s), *s.channels, s.groups, q.x_signed, q.x_zero)
@@ -103,9 +103,9 @@ def drawn(layers: Layers, kernel: MicroKernel, number: int):
     return None
 
 
-def add_integers(kernel: MicroKernel, name: str, layers: Layers, number: int) -> None:
+def add_integers(kernel: MicroKernel, name: str, layers: Layers, _number: int) -> None:
     random = layers.random
-    found = drawn(layers, kernel, number)
+    found = drawn(layers, kernel)
     if found is None:
         return
     s, q, one = found

@@ -142,7 +142,7 @@ EVERYDAY = {
     "avx2": Program("x86-64:v3", QUICK, part=0.25),
     "avx512": Program("x86-64:v4bf16", QUICK, part=0.25),
     "plain": Program("plain", QUICK, part=0.25),
-    "boards": Program("board:host", (*QUICK, *UNDEFINED), part=0.5, link=("-fsanitize=undefined",)),
+    "boards": Program("board:host", (*QUICK, *UNDEFINED), part=1.0, link=("-fsanitize=undefined",)),
 }
 
 

@@ -127,7 +127,7 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
   } else if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_X86_256 ||
              TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41) {
     offset = c->x_signed ? 128 : 0;
-  } else if (TVMRT_I8_FORMAT != TVMRT_I8_PLAIN) {
+  } else if (TVMRT_I8_FORMAT != TVMRT_I8_PLAIN && TVMRT_I8_FORMAT != TVMRT_I8_RVV) {
     offset = c->x_signed ? 0 : -128;
   }
   tvmrt_conv_i8_data own = *data;
