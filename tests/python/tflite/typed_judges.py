@@ -120,7 +120,7 @@ def accepted(kind: str, apart: tuple[str, ...] = ()) -> list[str]:
     for operator in NETS:
         try:
             import_model(typed_net(operator, kind))
-        except (UnsupportedError, ValueError):  # as DEQUANTIZE of numbers without a scale
+        except UnsupportedError:
             continue
         if operator not in apart:
             found.append(operator)

@@ -60,7 +60,7 @@ TYPES: dict[str, tuple[str, ...]] = {
         ("SCATTER_ND", ("float32", *_PLAIN, *_QUANTIZED)),
         ("QUANTIZE", ("float32", *_QUANTIZED)),
         ("DEQUANTIZE", ("float16", "bfloat16", *(f"quantised {dtype}" for dtype in _NARROW),
-                        *_QUANTIZED, "int32")),
+                        *_QUANTIZED, "quantised int32")),
     )
     for name in names.split()
 }  # fmt: skip
@@ -90,10 +90,11 @@ OPERANDS = {
 }  # fmt: skip
 
 
-def kind_of(tensor: Tensor) -> str:
-    """The element type of a tensor as TYPES has it."""
-    is_quantized = tensor.quantization is not None and tensor.dtype in _WITH_SCALES
-    return f"quantised {tensor.dtype}" if is_quantized else tensor.dtype
+def kind_of(tensor: Tensor, types: tuple[str, ...]) -> str:
+    """The element type of a tensor as TYPES has it, of an operator of these types."""
+    quantised = f"quantised {tensor.dtype}"
+    known = tensor.dtype in _WITH_SCALES or quantised in types
+    return quantised if known and tensor.quantization is not None else tensor.dtype
 
 
 def check_types(ctx: OpContext) -> None:
@@ -104,7 +105,7 @@ def check_types(ctx: OpContext) -> None:
         return
     tensors = [ctx.tensor(i) for i in OPERANDS.get(name, (0,))]
     for tensor in tensors:
-        kind = kind_of(tensor)
+        kind = kind_of(tensor, types)
         if kind not in types and tensor.dtype != "complex64":
             bare = " without a scale" if f"quantised {kind}" in types else ""
             raise UnsupportedError(

@@ -17,18 +17,19 @@ typedef struct tvmrt_unique_layer {
   int32_t sorted;
 } tvmrt_unique_layer;
 
-/* Merges order[begin, middle) and order[middle, end), of equals the first one first. */
-#define TVMRT_UNIQUE_MERGE(NAME)                                                                 \
-  static inline void tvmrt_unique_merge_##NAME(const tvmrt_unique_layer* p, const void* x,       \
-                                               int32_t* order, int32_t* spare, int32_t begin,    \
-                                               int32_t middle, int32_t end) {                    \
-    int32_t a = begin, b = middle;                                                               \
-    for (int32_t i = begin; i < end; ++i) {                                                      \
-      const int second =                                                                         \
-          a >= middle || (b < end && tvmrt_unique_compare_##NAME(p, x, order[a], order[b]) > 0); \
-      spare[i] = second ? order[b++] : order[a++];                                               \
-    }                                                                                            \
-    memcpy(order + begin, spare + begin, (size_t)(end - begin) * sizeof(*order));                \
+/*
+ * Merges order[begin, middle) and order[middle, end), of equals the first one first. It takes whole
+ * names: `bool` is a macro where <stdbool.h> is included, and would be expanded before it is pasted.
+ */
+#define TVMRT_UNIQUE_MERGE(MERGE, COMPARE)                                                  \
+  static inline void MERGE(const tvmrt_unique_layer* p, const void* x, int32_t* order,      \
+                           int32_t* spare, int32_t begin, int32_t middle, int32_t end) {    \
+    int32_t a = begin, b = middle;                                                          \
+    for (int32_t i = begin; i < end; ++i) {                                                 \
+      const int second = a >= middle || (b < end && COMPARE(p, x, order[a], order[b]) > 0); \
+      spare[i] = second ? order[b++] : order[a++];                                          \
+    }                                                                                       \
+    memcpy(order + begin, spare + begin, (size_t)(end - begin) * sizeof(*order));           \
   }
 
 /*
@@ -51,7 +52,7 @@ typedef struct tvmrt_unique_layer {
     }                                                                                           \
     return 0;                                                                                   \
   }                                                                                             \
-  TVMRT_UNIQUE_MERGE(NAME)                                                                      \
+  TVMRT_UNIQUE_MERGE(tvmrt_unique_merge_##NAME, tvmrt_unique_compare_##NAME)                    \
   static inline int64_t tvmrt_unique_##NAME(const tvmrt_unique_layer* p, const TYPE* x,         \
                                             int32_t* scratch, int64_t* first, int64_t* inverse, \
                                             int64_t* counts) {                                  \
