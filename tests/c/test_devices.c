@@ -27,6 +27,14 @@ static int enter_async_probe(void** unused) {
   return tvmrt_device_register(&device);
 }
 
+/* The region of a module with a sum. The module is the caller's to free. */
+static tvmrt_region* load_sum(TVMModuleHandle* mod) {
+  tvmrt_region* region;
+  assert_ok(load_with(plain, "add", mod));
+  assert_ok(tvmrt_region_find(*mod, "r0", &region));
+  return region;
+}
+
 static void test_region_lives_from_load_to_free(void** unused) {
   TVMModuleHandle mod;
   (void)unused;
@@ -66,8 +74,7 @@ static void test_attributes_have_their_kinds(void** unused) {
   const tvmrt_region_node* n;
   int32_t count;
   (void)unused;
-  assert_ok(load_with(plain, "add", &mod));
-  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  region = load_sum(&mod);
   n = &region->nodes[0];
   assert_string_equal(n->name, "sum1");
   assert_int_equal(tvmrt_node_int(n, "axis", 0), -1);
@@ -95,8 +102,7 @@ static void test_reshape_prepares_again(void** unused) {
   const int64_t bad = -3;
   tvmrt_region_shape shapes[2] = {{0, &three}, {2, &three}};
   (void)unused;
-  assert_ok(load_with(plain, "add", &mod));
-  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  region = load_sum(&mod);
   assert_fails(tvmrt_region_reshape(region, shapes, 2),
                "node 'sum1' (add) would get do not belong");
   assert_int_equal(state.calls[POST_RUN], 0);
@@ -256,8 +262,7 @@ static void test_failing_post_run_is_the_answer_to_a_reshape(void** unused) {
   TVMModuleHandle mod;
   tvmrt_region* region;
   (void)unused;
-  assert_ok(load_with(plain, "add", &mod));
-  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  region = load_sum(&mod);
   state.fails = POST_RUN;
   assert_fails(tvmrt_region_reshape(region, &shape, 1),
                "post_run of region 'r0' failed: the wires");
@@ -277,8 +282,7 @@ static void test_release_sees_the_shapes_and_the_reservation_of_allocate(void** 
   TVMModuleHandle mod;
   tvmrt_region* region;
   (void)unused;
-  assert_ok(load_with(plain, "add", &mod));
-  assert_ok(tvmrt_region_find(mod, "r0", &region));
+  region = load_sum(&mod);
   assert_true(region->struct_bytes >= TVMRT_REGION_RESERVATION_BYTES);
   assert_int_equal(state.allocated, 8);
   assert_ok(tvmrt_region_reshape(region, &shape, 1));

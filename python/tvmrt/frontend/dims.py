@@ -45,7 +45,7 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
 @dataclass(frozen=True)
 class Narrowed:
     """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
-    ``high``, or those of another extent, ``same``. ``steps`` is the dimension n, if step is not 1.
+    ``high``, or those of another extent, ``same``.
     """
 
     low: int = 0
@@ -53,7 +53,6 @@ class Narrowed:
     step: int = 1
     first: int = 0
     same: Extent | None = None
-    steps: str = ""
 
     def __str__(self) -> str:
         if self.same is not None:
@@ -135,7 +134,7 @@ class Dims:
             return self._narrowed_extent(name, self._narrowed[name])
         if name in self._bounds:
             low, high = self._bounds[name]
-            return low if low == high else self._symbol(name).extent
+            return low if low == high else self._symbol(name, low, high).extent
         text = self._sums.get(name, name)
         if name in self._open:
             raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
@@ -155,11 +154,11 @@ class Dims:
             return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
         if sizes.low == sizes.high:
             return sizes.low * sizes.step + sizes.first
-        if sizes.step > 1:
-            self._bounds[sizes.steps] = (sizes.low, sizes.high)
-            return self.extent(sizes.steps) * sizes.step + sizes.first
-        self._bounds[name] = (sizes.low, sizes.high)
-        return self._symbol(name).extent
+        if sizes.step == 1:
+            return self._symbol(name, sizes.low, sizes.high).extent
+        steps = f"{name}_by_{sizes.step}"
+        inner = self._narrowed.get(steps, Narrowed(sizes.low, sizes.high))
+        return self._narrowed_extent(steps, inner) * sizes.step + sizes.first
 
     def _computed(self, name: str, text: str) -> Whole:
         left: list[Whole] = []
@@ -181,9 +180,8 @@ class Dims:
                     ) from None
         return left[0]
 
-    def _symbol(self, name: str) -> Symbol:
+    def _symbol(self, name: str, low: int, high: int) -> Symbol:
         if name not in self._symbols:
-            low, high = self._bounds[name]
             self._symbols[name] = Symbol(name, low, high, self._parameter(name))
         return self._symbols[name]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from math import prod
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from tvmrt.error import Remark, UnsupportedError
 from tvmrt.ir.assumptions import Condition, collecting
 from tvmrt.ir.extent import Extent, Symbol, Whole, symbols_of
+from tvmrt.ir.extent_bounds import all_sizes
 
 from .dims import Narrowed
 
@@ -82,10 +82,10 @@ def _fitting(condition: Condition) -> dict[Symbol, np.ndarray]:
     """Return which sizes of each dimension satisfy a condition, whatever the others are; nothing
     where they depend on each other."""
     symbols = sorted(condition.symbols, key=lambda s: s.name)
-    if prod(s.high - s.low + 1 for s in symbols) > MAX_SIZES:
+    sizes = all_sizes(symbols, MAX_SIZES)
+    if sizes is None:
         return {}
-    grid = np.meshgrid(*(np.arange(s.low, s.high + 1) for s in symbols), indexing="ij")
-    fit = condition.holds({s.name: sizes for s, sizes in zip(symbols, grid)})
+    fit = condition.holds(sizes)
     axes = range(len(symbols))
     alone = [fit.any(axis=tuple(d for d in axes if d != axis)) for axis in axes]
     if not np.array_equal(fit, reduce(np.logical_and.outer, alone)):
@@ -107,8 +107,7 @@ def _sizes_of(symbol: Symbol, fit: np.ndarray) -> Narrowed | None:
 
 def _in_steps(symbol: Symbol, step: int, low: int, high: int) -> Narrowed:
     first = low % step if step > 1 else 0
-    name = f"{symbol.name}_by_{step}"
-    return Narrowed((low - first) // step, (high - first) // step, step, first, None, name)
+    return Narrowed((low - first) // step, (high - first) // step, step, first)
 
 
 def _multiples(symbol: Symbol, good: set[int]) -> Narrowed | None:

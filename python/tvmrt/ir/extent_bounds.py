@@ -6,6 +6,7 @@ see ``tvmrt.ir.extent``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -65,8 +66,10 @@ def _bounds_alone(extent: Any) -> tuple[int, int]:
     if all(k > 0 for _, k in extent.terms):
         return _summed(extent)  # grows with each atom, and no atom is negative
     symbols = extent.symbols()
-    if prod(s.high - s.low + 1 for s in symbols) <= MOST_TRIED:
-        return _tried(extent, symbols)
+    sizes = all_sizes(symbols, dtype=object)  # of sizes without an upper limit
+    if sizes is not None:
+        found = extent.at(sizes)
+        return int(found.min()), int(found.max())
     return _at_corners(extent, symbols) or _by_factor(extent) or _summed(extent)
 
 
@@ -98,10 +101,15 @@ def _summed(extent: Any) -> tuple[int, int]:
     return low, high
 
 
-def _tried(extent: Any, symbols: set) -> tuple[int, int]:
-    axes = np.meshgrid(*(np.arange(s.low, s.high + 1, dtype=object) for s in symbols))
-    found = extent.at({s.name: axis for s, axis in zip(symbols, axes)})
-    return int(found.min()), int(found.max())
+def all_sizes(
+    symbols: Collection[Any], limit: int = MOST_TRIED, dtype: Any = np.int64
+) -> dict[str, np.ndarray] | None:
+    """Return every combination of the symbols' sizes, an array with an axis for each symbol by its
+    name; None if there are more than ``limit``."""
+    if prod(s.high - s.low + 1 for s in symbols) > limit:
+        return None
+    axes = (np.arange(s.low, s.high + 1, dtype=dtype) for s in symbols)
+    return dict(zip((s.name for s in symbols), np.meshgrid(*axes, indexing="ij")))
 
 
 def _at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:

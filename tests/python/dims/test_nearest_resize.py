@@ -8,10 +8,10 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
-from boards import BOARDS, build_library, link_image, run_image
+from boards import BOARDS
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import helper
-from sized_call import program_text, read_results, sizes_of, write_runs
+from sized_call import results_on_board, sizes_of
 from test_any_size import loaded, results
 
 import tvmrt
@@ -221,15 +221,9 @@ def test_open_sizes_on_boards(target, tmp_path):
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
     library = compiled(RULES, target=target, interface_api="c", module_name="net")
-    library.export(tmp_path / "net.tar")
-    archive = build_library(tmp_path / "net.tar", board, tmp_path / "net", STRICT)
-    (tmp_path / "main.c").write_text(program_text(library))
-    includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
-    image = link_image(board, [tmp_path / "main.c"], [archive], tmp_path / "image.elf", includes)
     runs = [{"x": np.arange(n, dtype=np.float32), "like": np.zeros(o, np.float32)} for n, o in HARD]
-    write_runs(library, [(sizes_of(library, inputs), inputs) for inputs in runs], tmp_path)
-    run_image(board, image, tmp_path)
-    found = read_results(library, tmp_path)
+    runs = [(sizes_of(library, inputs), inputs) for inputs in runs]
+    found = results_on_board(library, runs, board, tmp_path, STRICT)
     assert len(found) == len(HARD)
     for (n, o), results_ in zip(HARD, found):
         for rule, y in zip(RULES, results_):

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 import pytest
+from boards import BOARDS
 from dynamic_networks import Draft
 from onnx import TensorProto
-from sized_call import program_text, read_results, sizes_of, write_runs
+from sized_call import read_results, results_on_board, sizes_of
 from test_sizes_in_c import OUT_OF_RANGE, sanitized
 from test_sizes_in_firmware_graphs import check as check_runs
 from test_sizes_in_firmware_graphs import (
@@ -238,21 +239,14 @@ def test_constant_indices_of_an_open_axis(op, index):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_derived_sizes_on_boards(target, tmp_path):
-    from boards import BOARDS, build_library, link_image, run_image
-
     board = BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
     model, rng = encoder_decoder(), np.random.default_rng(15)
     dims = {"batch": (1, 2), "height": (4, 16), "width": (4, 16)}
     library = tvmrt.compile(model, dims=dims, target=target, interface_api="c", module_name="net")
-    library.export(tmp_path / "net.tar")
-    archive = build_library(tmp_path / "net.tar", board, tmp_path / "net", "-O2")
-    (tmp_path / "main.c").write_text(program_text(library))
-    includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
-    image = link_image(board, [tmp_path / "main.c"], [archive], tmp_path / "image.elf", includes)
     inputs = [images(rng, b, h, w) for b, h, w in [(2, 16, 16), (1, 4, 4), (2, 8, 12)]]
-    write_runs(library, [(sizes_of(library, each), each) for each in inputs], tmp_path)
-    run_image(board, image, tmp_path)
-    for each, (result,) in zip(inputs, read_results(library, tmp_path)):
+    runs = [(sizes_of(library, each), each) for each in inputs]
+    found = results_on_board(library, runs, board, tmp_path, "-O2")
+    for each, (result,) in zip(inputs, found):
         np.testing.assert_allclose(result, expected(model, each), 1e-4, 1e-5)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from boards import BOARDS, build_library, link_image, run_image
+from boards import BOARDS
 from dynamic_networks import CASES, quantised
 from keyword_network import KEYWORD, keyword
-from sized_call import program_text, read_results, sizes_of, write_runs
+from sized_call import results_on_board, sizes_of
 from test_counts import CASES as COUNTED
 from test_growing_loops import CASES as GROWING
 from test_rounds import CASES as ROUNDS
@@ -93,18 +93,11 @@ def test_every_size_is_right_on_the_board(target, name, tmp_path):
     library = tvmrt.compile(
         model, dims=case.dims, target=target, interface_api="c", module_name="net", pools=pools
     )
-    library.export(tmp_path / "net.tar")
-    archive = build_library(tmp_path / "net.tar", board, tmp_path / "net", STRICT)
-    (tmp_path / "main.c").write_text(program_text(library))
-    includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
-    image = link_image(board, [tmp_path / "main.c"], [archive], tmp_path / "image.elf", includes)
     if isinstance(case, Found):
         runs = case.runs(library, rng)
     else:
         runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 20)]
-    write_runs(library, runs, tmp_path)
-    run_image(board, image, tmp_path)
-    found = read_results(library, tmp_path)
+    found = results_on_board(library, runs, board, tmp_path, STRICT)
     session = runtime.InferenceSession(model.SerializeToString())
     assert len(found) == len(runs)
     for (_, inputs), results in zip(runs, found):

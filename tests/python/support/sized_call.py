@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from boards import Board, build_library, link_image, run_image
 
 from tvmrt.ir.extent import linear_form
 
@@ -138,6 +139,24 @@ def write_runs(
         for tensor in library.summary.inputs:
             parts.append(np.ascontiguousarray(inputs[tensor.name], tensor.dtype).tobytes())
     (folder / "runs.bin").write_bytes(b"".join(parts))
+
+
+def results_on_board(
+    library,
+    runs: Sequence[tuple[Mapping[str, int], Mapping[str, np.ndarray]]],
+    board: Board,
+    folder: Path,
+    flags: str,
+) -> list[list[np.ndarray]]:
+    """The outputs of each run on a board in QEMU, of the library's archive built with ``flags``."""
+    library.export(folder / "net.tar")
+    archive = build_library(folder / "net.tar", board, folder / "net", flags)
+    (folder / "main.c").write_text(program_text(library))
+    includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
+    image = link_image(board, [folder / "main.c"], [archive], folder / "image.elf", includes)
+    write_runs(library, runs, folder)
+    run_image(board, image, folder)
+    return read_results(library, folder)
 
 
 def read_results(library, folder: Path) -> list[list[np.ndarray]]:

@@ -13,8 +13,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir.extent import Extent, Whole, bounds, largest, least, symbols_of
-
-MAX_TRIED = 1 << 16  # values of a symbol
+from tvmrt.ir.extent_bounds import all_sizes
 
 
 def copied_where_zero(
@@ -51,8 +50,6 @@ def can_be_zero(n: Whole) -> bool:
     """Whether an extent may be 0 in a run."""
     if not isinstance(n, Extent) or least(n) > 0:
         return n == 0
-    symbols = sorted(symbols_of(n), key=lambda symbol: symbol.name)
-    if len(symbols) != 1 or symbols[0].high - symbols[0].low > MAX_TRIED:
-        return bounds(n)[1] >= 0
-    (symbol,) = symbols
-    return bool(np.any(n.at({symbol.name: np.arange(symbol.low, symbol.high + 1)}) == 0))
+    symbols = symbols_of(n)
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    return bounds(n)[1] >= 0 if sizes is None else bool(np.any(n.at(sizes) == 0))

@@ -61,6 +61,7 @@ def import_model(
     model, folder, kept = load_lightly(source)
     model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
+    model = upgrade_opset(model)
     given = shapes_of_parts(shapes or {}, bundles)
 
     refused: list[onnx.NodeProto] = []
@@ -108,7 +109,7 @@ class GraphImporter:
     ) -> None:
         self.known = known or {}  # inputs that must be these numbers
         self.operators = operators
-        self.model = upgrade_opset(model)
+        self.model = model
         self.folder = folder
         self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
         self.shapes = shapes

@@ -11,6 +11,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Whole, least, most, shown, symbols_of
+from tvmrt.ir.extent_bounds import all_sizes
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -25,7 +26,6 @@ from .resize_coordinates import (
 from .run_places import FAR
 
 MOST_REACH = 32  # elements to either side that are blended, each a step of the network
-MOST_TRIED = 1 << 16
 
 
 def scales_given(
@@ -142,11 +142,9 @@ def _smallest_scale(row: Axis) -> float:
         return min(float(given.value.data.min()), 1.0)
     symbols = symbols_of(row.extent, row.out)
     extents, outs = np.asarray([most(row.extent)]), np.asarray([least(row.out)])
-    if len(symbols) == 1:
-        (symbol,) = symbols
-        if symbol.high - symbol.low <= MOST_TRIED:
-            sizes = {symbol.name: np.arange(symbol.low, symbol.high + 1)}
-            extents, outs = (_at(n, sizes) for n in (row.extent, row.out))
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    if sizes is not None:
+        extents, outs = (_at(n, sizes) for n in (row.extent, row.out))
     factors = np.maximum(outs - 0.5, 0.5) / np.maximum(extents, 1)
     return min(float(factors.min()), 1.0)
 

@@ -9,7 +9,7 @@ import onnx
 
 from tvmrt.frontend.dims import unused_name
 
-from .tensors import graphs, nodes, subgraphs
+from .tensors import graphs, nodes, replace_nodes, subgraphs
 
 # Exporters write these names for unknown extents; two such dimensions need not be equal.
 UNNAMED_EXTENTS = ("?", "*", "-1")
@@ -89,11 +89,7 @@ def _sort_nodes(model: onnx.ModelProto) -> None:
     for node_list in _node_lists(model):
         order = _topological_order(node_list)
         if order is not None and order != sorted(order):
-            ordered = [onnx.NodeProto() for _ in order]
-            for node, index in zip(ordered, order):
-                node.CopyFrom(node_list[index])
-            del node_list[:]
-            node_list.extend(ordered)
+            replace_nodes(node_list, [node_list[index] for index in order])
 
 
 def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:

@@ -7,7 +7,7 @@ in functions, sparse ones) are taken into the network at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -52,6 +52,15 @@ def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from function.node
     for graph in graphs(model):
         yield from graph.node
+
+
+def replace_nodes(
+    node_list: MutableSequence[onnx.NodeProto], replacement: Iterable[onnx.NodeProto]
+) -> None:
+    """Set the nodes of a graph or function to copies of others, which may be its own."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in replacement]
+    del node_list[:]
+    node_list.extend(copies)
 
 
 def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:

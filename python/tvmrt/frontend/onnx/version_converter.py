@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvmrt.frontend.dims import unused_name
 
 from .model_file import MIN_OPSET
-from .tensors import nodes, subgraphs
+from .tensors import nodes, replace_nodes, subgraphs
 from .wiring import label
 
 _Nodes = list[onnx.NodeProto]
@@ -73,9 +73,7 @@ class _Upgrade:
                 self.infer(new)
                 upgraded.append(new)
             graph.initializer.extend(self.weights)
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in upgraded]
-        del graph.node[:]
-        graph.node.extend(copies)
+        replace_nodes(graph.node, upgraded)
 
     def node(self, node: onnx.NodeProto) -> _Nodes:
         """Return the nodes of opset 7 that compute what a node of an older opset does."""
