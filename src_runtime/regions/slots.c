@@ -73,7 +73,7 @@ int tvmrt__context_pre_run(const loaded* self, context* c) {
     rc = slots->pre_run(self->device, &c->region, self->options);
     if (rc != 0) {
       rc = tvmrt__context_failed(self, c, "pre_run");
-      release_graph(self, c); /* of which there may be a part */
+      release_graph(self, c); /* a part of it may be there */
     }
   }
   /* The device has a copy of its own by now. Where it failed, and the CPU computes in its place,

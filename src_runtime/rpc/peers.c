@@ -2,7 +2,7 @@
  *
  * A peer without the key costs a descriptor and at most some kilobytes, for greet_seconds in all,
  * whatever the pace of its bytes. Where all places are taken, the oldest of those without the key
- * goes: a client tells its key with its first packet, so it is one that waits for nothing. */
+ * goes: a client sends its key with its first packet, so it is one that waits for nothing. */
 #include "peers.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "../platform/system.h"
 #include "handshake.h"
 
-/* The oldest of those that have told the key, or have not; NULL: none. */
+/* The oldest of those that have sent the key, or have not; NULL: none. */
 static tvmrt_rpc_peer* oldest(tvmrt_rpc_peers* peers, bool greeted) {
   tvmrt_rpc_peer* found = NULL;
   int i;
@@ -57,7 +57,7 @@ void tvmrt__rpc_peer_take(tvmrt_rpc_peers* peers, tvmrt_rpc_peer* place, int fd,
 /* In the order of their arrival, as the system's queue would have them. */
 tvmrt_rpc_peer* tvmrt__rpc_peers_next(tvmrt_rpc_peers* peers) { return oldest(peers, true); }
 
-/* A client of another key is told so. What it has sent is read to its end by then, so that closing
+/* A client with another key gets an answer that says so. What it has sent is read to its end by then, so that closing
  * does not take the answer back. */
 static int judge(tvmrt_rpc_peer* p, const char* expected) {
   tvmrt_channel ch;

@@ -1,6 +1,6 @@
 /* A session's own process: what a client does there stays there.
  *
- * The server starts a process for each client that has told the key, over platform/processes.h: a copy
+ * The server starts a process for each client that has sent the key, over platform/processes.h: a copy
  * of itself where systems can do that, else a program that finds its task again. What a client breaks is
  * its own process; time limits are kept from outside. The server and each process share a pair of
  * sockets, whose end says that the process has ended. */

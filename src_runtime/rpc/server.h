@@ -43,7 +43,7 @@ struct tvmrt_rpc_server {
  * serve the connection, from which it does not return. */
 int tvmrt__rpc_server_take_task(tvmrt_rpc_server* server);
 void tvmrt__rpc_server_do_task(const tvmrt_rpc_server* server);
-/* Start the session of a client that has told the key; its connection and its place are taken over,
+/* Start the session of a client that has sent the key; its connection and its place are taken over,
  * also on failure. */
 int tvmrt__rpc_process_start(tvmrt_rpc_server* server, tvmrt_rpc_peer* peer);
 /* Clear up after one that has ended. */

@@ -327,7 +327,7 @@ TVM_DLL int tvmrt_device_unregister(const char* name);
  *
  * Looks among the registered ones and those that are part of the runtime; then for a plug-in
  * `libtvmrt_device_<name>.so` in the folders of the environment variable TVMRT_DEVICE_PATH
- * (separated by ':'), in `devices/` beside the runtime library, and beside it; then among the
+ * (separated by ':'), in `devices/` next to the runtime library, then next to it; then among the
  * plug-ins that were loaded by their path and whose device was unregistered; then for packed
  * functions `device.<name>.run`, which a front end registered.
  *

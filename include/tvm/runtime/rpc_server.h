@@ -11,7 +11,7 @@
  *
  * Each session is a process of its own, with a folder of its own that goes with it: a client that
  * crashes its session, or sends what is no packet, ends that session and nothing else. A connection that
- * has not told the key takes no session and delays no other client: it has greet_seconds, in all, and
+ * has not sent the key takes no session and delays no other client: it has greet_seconds, in all, and
  * where 128 wait, the oldest without the key is closed for the next one. So the program
  * that runs a server should have few other threads: their locks are held for good in those processes.
  *

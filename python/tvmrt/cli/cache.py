@@ -12,7 +12,7 @@ import click
 from tvmrt.cli import console, options
 
 DAY = 24 * 3600
-# the longest unit of which there are two, so that "36 hours" is not "1 day"
+# A time has the longest unit that fits twice: "36 hours", not "1 day".
 UNITS = (("day", DAY), ("hour", 3600), ("minute", 60), ("second", 1))
 
 

@@ -1,4 +1,4 @@
-"""Where results of tvmrt differ on purpose from those of other runtimes: one table.
+"""One table of the results that differ on purpose from those of other runtimes.
 
 Each row of :data:`TABLE` names operators, the nodes of them that it holds for, what tvmrt computes
 there, why, who agrees, who differs, and how a result is judged. ``tvmrt verify``, the random graphs

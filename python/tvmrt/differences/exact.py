@@ -75,7 +75,7 @@ def nearest_by_sizes(
 
 
 def evaluators() -> list[type]:
-    """Classes by which the reference evaluator of onnx runs these operators."""
+    """Return classes that the reference evaluator of onnx runs these operators with."""
     from onnx.reference.ops.op_resize import Resize as Plain
 
     class Resize(Plain):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Judge(Enum):
-    """Who gives the right result of a node for which a row holds."""
+    """Source of the right result of a node that a row holds for."""
 
     ONNXRUNTIME = "onnxruntime"  # it agrees: others differ
     REFERENCE = "the ONNX reference evaluator"

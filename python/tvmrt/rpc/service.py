@@ -9,7 +9,7 @@ from typing import ClassVar
 __all__ = ["Service"]
 
 MAX_CONNECTIONS = 1000
-"""Where there are so many, the oldest that has said nothing of use is closed for the next one."""
+"""At this number, the oldest connection without a valid message is closed for the next one."""
 
 
 class Service:

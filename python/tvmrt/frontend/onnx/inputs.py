@@ -51,7 +51,7 @@ def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
 def _check_known(types: Mapping[str, TensorType]) -> None:
     """Raise ValueError for a dimension whose size a run cannot compute from the extent of an axis.
 
-    An axis tells the size of ``height`` if it is ``height``, or ``32*height + 5``.
+    An axis gives the size of ``height`` if it is ``height``, or ``32*height + 5``.
     """
     extents = [n for type in types.values() for n in type.shape]
     given = {form[0] for form in map(linear_form, extents) if form is not None}

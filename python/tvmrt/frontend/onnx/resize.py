@@ -220,7 +220,7 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
         if row.out != row.extent:
             found = _repeated(ctx, x, row, mode)
             if found is None:
-                # the run computes which elements are taken, and by which weights
+                # the run computes the indices of the elements and their weights
                 found = run_resize.resized(ctx, x, [row], mode, outside)
             x = found
     rows = [row for row in rows if row not in chosen]

@@ -152,7 +152,7 @@ def _rule(rules: dict[str, Callable], name: str) -> Callable:
 
 
 def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
-    """Where in the input each element of the result is taken from."""
+    """Return the source coordinate of each element of the result."""
     ctx.table_size(most(row.out), "a resized axis", 8)
     if mode.coordinates not in _COORDINATES:
         raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
@@ -161,7 +161,7 @@ def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
 
 
 def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> Numbers:
-    """Which element each source coordinate takes."""
+    """Return the index of the element nearest to each source coordinate."""
     nearest = found.nearest(mode.nearest)
     return nearest.least(nearest.like(row.extent) - 1).cast("int64")
 

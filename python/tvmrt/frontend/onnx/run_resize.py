@@ -136,7 +136,7 @@ def _taps(
 
 
 def _smallest_scale(row: Axis) -> float:
-    """What no run's scale is below, at most 1: the extents are held to the scale."""
+    """Return a lower bound of the scale over all runs, at most 1."""
     given = row.scale.given
     if given is not None and given.value.data is not None:
         return min(float(given.value.data.min()), 1.0)

@@ -131,8 +131,9 @@ def _weighted(ctx: OpContext, x: Value, axis: int, places: np.ndarray, part: np.
 
 
 def _bilinear_bytes(ctx: OpContext, x: Value, rows: tuple, columns: tuple) -> Value:
-    """Of uint8: in float32, the four elements in the order of LiteRT's kernel, rounded by half a
-    step. In double and rounded after each operation, or compilers would fuse products and sums."""
+    """Resize uint8 as LiteRT's kernel does: the four elements in its order, in float32, rounded by
+    half a step. The C computes in double and rounds after each operation, so that compilers cannot
+    fuse products and sums."""
 
     def rounded(value: Value) -> Value:
         return ctx.cast(ctx.cast(value, "float32"), "float64")
