@@ -237,6 +237,16 @@ def test_constant_indices_of_an_open_axis(op, index):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("limit", [[], [1]])
+def test_a_limit_of_a_size_counts_as_a_scalar(limit):
+    d = Draft(3)
+    most = d.constant(np.full(limit, 6), np.int64)
+    y = d.node("Cast", [d.node("Clip", [d.node("Size", ["x"]), "", most])], to=FLOAT)
+    model = model_of(d, ["n", 2], y)
+    net, _ = load(model, {"n": (1, 8)})
+    assert all(check(net, model, {"x": np.zeros((n, 2), np.float32)}) for n in (1, 3, 8))
+
+
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
 def test_derived_sizes_on_boards(target, tmp_path):
     board = BOARDS[target]

@@ -112,6 +112,7 @@ def test_small_ones(tmp_path):
         case("lp 2", "LpNormalization", [x], axis=1),
         case("lp 1", "LpNormalization", [x], axis=-1, p=1),
         case("lp of zero", "LpNormalization", [zero], wanted=[zero]),
+        case("lp of one element", "LpNormalization", [array(500)[:, None]], p=1, rtol=0, atol=0),
         case("lrn", "LRN", [x], size=5),
         case("lrn other power", "LRN", [x], size=3, alpha=0.3, beta=0.6, bias=2.0),
         case("lrn wide", "LRN", [array(1, 3, 2, 2)], size=7, alpha=0.5),

@@ -35,6 +35,16 @@ INT8 = (
     ("LOGISTIC", 0.1, 2.0**-8), ("LOGISTIC", 50.0, 2.0**-8),
     ("TANH", 0.1, 2.0**-7), ("TANH", 50.0, 2.0**-7),
 )  # fmt: skip
+# Scales of powers of two, by which entries lie halfway between two integers.
+HALVES = tuple(
+    (name, x_scale, y_scale)
+    for name, y_scales in (("LOGISTIC", (2.0**-8,)), ("TANH", (2.0**-7,)), ("EXP", (2.0**-6, 1.0)),
+                           ("GELU", (2.0**-8, 2.0**-4)), ("SQRT", (2.0**-6,)),
+                           ("RSQRT", (2.0**-6, 2.0**-3)), ("LOG", (2.0**-6,)),
+                           ("HARD_SWISH", (2.0**-8, 2.0**-4)), ("ABS", (2.0**-6,)))
+    for y_scale in y_scales
+    for x_scale in (2.0**-10, 2.0**-9, 2.0**-8, 2.0**-7, 2.0**-6, 2.0**-5, 2.0**-4, 2.0**-2)
+)  # fmt: skip
 VERSIONS = {"HARD_SWISH": 1, "GELU": 1}
 
 
@@ -58,7 +68,9 @@ def tables(rows, dtype: str, zero: int) -> tuple[bytes, list[np.ndarray]]:
 @pytest.mark.parametrize(
     ("rows", "dtype", "zero"),
     [pytest.param(INT16, "int16", 0, id="int16"), pytest.param(INT8, "int8", -100, id="int8"),
-     pytest.param(INT8, "int8", -128, id="int8 of positive numbers")],
+     pytest.param(INT8, "int8", -128, id="int8 of positive numbers"),
+     pytest.param(HALVES, "int8", -128, id="int8 halves"),
+     pytest.param(HALVES, "int8", -3, id="int8 halves about zero")],
 )  # fmt: skip
 def test_tables_are_those_of_litert_for_every_input(rows, dtype, zero, tmp_path):
     pytest.importorskip("ai_edge_litert")

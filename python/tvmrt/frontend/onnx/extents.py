@@ -136,7 +136,8 @@ def _clipped(
     ctx: NodeContext, x: Elements, low: Elements | None = None, high: Elements | None = None
 ) -> Elements:
     for limit, rule in ((low, each(largest)), (high, each(smallest))):
-        x = x if limit is None else rule(ctx, x, limit)
+        # a limit of one element counts as a scalar, whatever its shape
+        x = x if limit is None else rule(ctx, x, limit.reshape(()))
     return x
 
 

@@ -202,7 +202,8 @@ def lp_normalization(ctx: NodeContext) -> Value:
     # a zero vector stays one
     empty = ctx.emit("equal", [norm, ctx.like(0, x)])
     norm = ctx.emit("where", [empty, ctx.like(1, x), norm])
-    return ctx.emit("mul", [x, ctx.emit("reciprocal", [norm])])
+    # a quotient, so that the only element of a vector becomes 1 exactly
+    return ctx.emit("div", [x, norm])
 
 
 @onnx_op("LRN")

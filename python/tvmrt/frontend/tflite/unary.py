@@ -30,19 +30,29 @@ _PLAIN = {
 }  # fmt: skip
 
 
+# Each step of the following functions is rounded to float32, as LiteRT computes them: entries that
+# lie halfway between two integers depend on it.
 def _gelu(x: np.ndarray) -> np.ndarray:
-    from math import erf
+    from math import erfc
 
-    return 0.5 * x * (1 + np.vectorize(erf)(x * np.sqrt(0.5)))
+    x = x.astype(np.float32)
+    tail = np.vectorize(erfc)((x * f32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
+    return f32(0.5) * x * tail
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    x = x.astype(np.float32)
+    inner = f32(np.sqrt(2 / np.pi)) * (x + f32(0.044715) * x * x * x)
+    return f32(0.5) * x * (f32(1) + np.tanh(inner.astype(np.float64)).astype(np.float32))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return f32(1) / (f32(1) + np.exp(-x).astype(np.float32))
 
 
 # What quantised bytes are by a table of real numbers.
 _REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
+    "LOGISTIC": _logistic,
     "TANH": np.tanh,
     "EXP": np.exp,
     "ELU": lambda x: np.where(x < 0, np.expm1(x), x),
