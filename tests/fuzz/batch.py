@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +28,7 @@ from worker import FAILED
 
 import tvmrt
 from tvmrt.export.toolchain import find_compiler
+from tvmrt.ir.extent import symbols_of
 from tvmrt.libinfo import find_include_path
 
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]
@@ -85,14 +87,46 @@ def compile_member(
     name: str, model: Model, build: Build, number: int, seed: int = 0,
     runs: Sequence[Run] = (), dims: Mapping[str, tuple[int, int]] | None = None,
 ) -> Member:  # fmt: skip
-    """Compile for the place ``number`` of a batch; raises as tvmrt.compile."""
+    """Compile for the place ``number`` of a batch; raises as tvmrt.compile.
+
+    Runs at sizes that the conditions of the network exclude, which the compiler says in a remark,
+    are left out. Raises ValueError where none is left.
+    """
     options = dict(build.options)
     if isinstance(model, bytes):
         options["tflite_rounding"] = "reference"  # that of the judge
     if dims:
         options["dims"] = dict(dims)
-    library = tvmrt.compile(model, module_name=f"n{number}", **options)
-    return Member(name, model, library, list(runs) or [Run(made_feeds(library, seed))])
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        library = tvmrt.compile(model, module_name=f"n{number}", **options)
+    chosen = list(runs) or [Run(made_feeds(library, seed))]
+    if any("fits at no other size" in str(each.message) for each in remarks):
+        chosen = [run for run in chosen if fits(library.program.input_types, run)]
+        if not chosen:
+            raise ValueError("its conditions exclude all sizes that are drawn")
+    return Member(name, model, library, chosen)
+
+
+def fits(types: Sequence[Any], run: Run) -> bool:
+    """Whether inputs of these types, in their order, take the shapes of a run."""
+    if len(types) != len(run.feeds):
+        return True
+    sizes: dict[str, set[int]] = {}
+    for type, array in zip(types, run.feeds.values()):
+        for extent, given in zip(type.shape, array.shape):
+            symbols = sorted(symbols_of(extent), key=lambda each: each.name)
+            if len(symbols) > 1:
+                continue
+            if not symbols:
+                if extent != given:
+                    return False
+                continue
+            (symbol,) = symbols
+            values = range(symbol.low, symbol.high + 1)
+            fitting = {n for n in values if extent.at({symbol.name: n}) == given}
+            sizes[symbol.name] = sizes.get(symbol.name, fitting) & fitting
+    return all(sizes.values())
 
 
 def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:

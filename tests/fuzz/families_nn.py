@@ -226,7 +226,10 @@ def quantised_conv(g: Growing, x: Tensor) -> None:
         return
     ins = [g.add("DequantizeLinear", [data, scale, zero])]
     ins.append(g.add("DequantizeLinear", [weights, spread, middle], axis=0))
-    y = g.add("Conv", [*ins, g.const((bias * 0.003).astype("f4"))], group=group, **sliding(g, axes))
+    # Whole multiples of the product of the scales: others are rounded to them.
+    step = g.value(scale) * g.value(spread)
+    bias = (np.clip(bias * 0.003 / step, -(2**20), 2**20).round() * step).astype(np.float32)
+    y = g.add("Conv", [*ins, g.const(bias)], group=group, **sliding(g, axes))
     y, scale, zero = folded(g, g.add("Relu", [y]) if g.chance(0.5) else y, kind)
     g.add("DequantizeLinear", [y, scale, zero])
 

@@ -108,6 +108,10 @@ class Growing:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
+    def value(self, name: str) -> np.ndarray:
+        """The numbers of a constant."""
+        return numpy_helper.to_array(self.constants[int(name[1:])])
+
     def like(self, x: Tensor, *shape: int, scale: float = 1) -> str:
         """A constant of the type of a tensor."""
         array = self.made(shape, x.dtype)

@@ -47,7 +47,7 @@ RANDOM = frozenset(
 SINGLE = frozenset(difference("double-in-single").operators)
 BOUNDED = frozenset(difference("float-to-integer").operators)
 FOLDING = frozenset(difference("empty-reduction").operators)
-SHAKES = 6
+SHAKES = 24
 
 
 @dataclass(frozen=True)

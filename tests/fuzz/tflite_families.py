@@ -192,6 +192,8 @@ def softmax(g: TfliteGrowing, x: Value) -> None:
 @family(weight=3)
 def reduce(g: TfliteGrowing, x: Value) -> None:
     name = g.random.choice(["MEAN", "MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"])
+    if name == "SUM" and x.quantised:
+        raise Unfit  # the reference kernel errs: the difference tflite-sum
     axes = sorted(g.random.sample(range(x.rank), g.random.randint(1, min(2, x.rank))))
     keep = g.chance(0.5)
     shape = [1 if i in axes else each for i, each in enumerate(x.shape) if keep or i not in axes]
