@@ -60,7 +60,14 @@ class OperatorContext:
     def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
         """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
         beyond them the run ends with an error that names ``what``."""
-        return self.importer.dims.found(self.emit, number, low, high, self.name, what)
+        dims = self.importer.dims
+
+        def make(number: Value, low: int, high: Whole) -> Whole:
+            return dims.found(self.emit, number, low, high, self.name, what)
+
+        if number.data is not None:
+            return int(number.data)
+        return dims.run_counts.found(self.builder, self.emit, number, (low, high), make)
 
     # Compositions; where nothing is to be done, the value as it is.
 

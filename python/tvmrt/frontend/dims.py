@@ -12,6 +12,8 @@ from typing import Any, Union
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Symbol, Whole, as_extent, least, most, symbols_of
 
+from .run_counts import RunCounts
+
 # ``N<=8``, ``N=1..8``, ``N=M+1``
 _DECLARED = re.compile(
     r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
@@ -83,6 +85,7 @@ class Dims:
         self._sums: dict[str, str] = {}
         self._open: list[str] = []  # sums that are being computed
         self._symbols: dict[str, Symbol] = {}
+        self.run_counts = RunCounts()
         for name, bounds in (declared or {}).items():
             self.declare(name, bounds)
 

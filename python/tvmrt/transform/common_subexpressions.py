@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tvmrt.ir import Graph, Value
+from tvmrt.ir.value_numbering import frozen
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
@@ -19,7 +18,7 @@ def eliminate_common_subexpressions(graph: Graph) -> None:
         node.inputs = [_canonical(v, mapping, constants) for v in node.inputs]
         if node.guard is not None:
             node.guard = (_canonical(node.guard[0], mapping, constants), node.guard[1])
-        key = (node.op, tuple(map(id, node.inputs)), _frozen(node.attrs), _guard(node))
+        key = (node.op, tuple(map(id, node.inputs)), frozen(node.attrs), _guard(node))
         first = seen.get(key)
         if first is None:
             seen[key] = node
@@ -44,16 +43,3 @@ def _canonical(value, mapping, constants) -> Value | None:
         return value
     key = (value.dtype.name, value.shape, value.data.tobytes())
     return constants.setdefault(key, value)
-
-
-def _frozen(item: Any) -> Any:
-    """Attributes as something hashable."""
-    if isinstance(item, dict):
-        return tuple((k, _frozen(v)) for k, v in sorted(item.items()))
-    if isinstance(item, (list, tuple)):
-        return tuple(_frozen(v) for v in item)
-    if isinstance(item, np.ndarray):
-        return (item.dtype.str, item.shape, item.tobytes())
-    if isinstance(item, np.generic):
-        return item.item()
-    return item

@@ -1,0 +1,252 @@
+"""Value numbering: values that have the same elements in every run get the same number.
+
+Exporters write a mask, and what counts its elements, once for each use. Two sizes that a run finds
+are one size if the values that tell them have one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .extent import Whole, exact_quotient
+from .graph import Node, Value
+
+_COMMUTATIVE = {
+    "add",
+    "mul",
+    "min",
+    "max",
+    "equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+}
+_SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
+_NEGATED = {"less": "greater_equal", "less_equal": "greater"}  # of operands that are never NaN
+_MOVES = ("reshape", "transpose", "identity")  # the same elements in another order
+_MAX_CONSTANT = 1 << 16  # bytes of a constant that is compared by its elements
+
+
+def frozen(item: Any) -> Any:
+    """Return attributes as something hashable."""
+    if isinstance(item, dict):
+        return tuple((k, frozen(v)) for k, v in sorted(item.items()))
+    if isinstance(item, (list, tuple)):
+        return tuple(frozen(v) for v in item)
+    if isinstance(item, np.ndarray):
+        return (item.dtype.str, item.shape, item.tobytes())
+    if isinstance(item, np.generic):
+        return item.item()
+    return item
+
+
+class ValueNumbers:
+    """The numbers of the values of one import."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Value, int] = {}
+        self._keys: dict[tuple[Any, ...], int] = {}
+
+    def of(self, value: Value) -> int:
+        """Return the number of a value: its own, or that of one with the same elements."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            missing = [v for v in _read(current) if v not in self._numbers]
+            if current in self._numbers or not missing:
+                pending.pop()
+                self._numbers.setdefault(current, self._number(current))
+            else:
+                pending += missing
+        return self._numbers[value]
+
+    def _number(self, value: Value) -> int:
+        key = _constant_key(value)
+        if key is None and value.producer is not None:
+            key = self._key(value, value.producer)
+            if isinstance(key, int):
+                return key
+        return self._keys.setdefault(key or ("value", id(value)), len(self._keys))
+
+    def _key(self, value: Value, node: Node) -> tuple[Any, ...] | int:
+        """Return the key of a node's result, or the number of the operand that it repeats."""
+        same = _repeated(node)
+        if same is not None and node.guard is None:
+            return self._numbers[same]
+        op, inputs = node.op, list(node.inputs)
+        if op in ("reshape", "cast", "expand"):
+            inputs[0] = _source(node)
+        if op == "logical_not" and _is_comparison(inputs[0]):
+            other = inputs[0].producer  # type: ignore[union-attr]
+            op, inputs = _negated(other)
+        if op in _SWAPPED:
+            op, inputs = _SWAPPED[op], inputs[::-1]
+        numbers = [-1 if v is None else self.of(v) for v in inputs]
+        if op in _COMMUTATIVE:
+            numbers.sort()
+        guard = node.guard and (self.of(node.guard[0]), node.guard[1])
+        place = node.outputs.index(value)
+        return (op, tuple(numbers), frozen(node.attrs), place, guard, value.type)
+
+    def count(self, number: Value) -> tuple[tuple[Any, ...], Value | None, Whole]:
+        """Return a key of an integer scalar, and a factor: two numbers with equal keys are in the
+        ratio of their factors in every run. Between them is the tensor whose elements other than 0,
+        multiplied by the factor, are the number; None if it does not count any."""
+        while number.producer is not None and _keeps_integer(number.producer):
+            number = number.producer.inputs[0]  # type: ignore[assignment]
+        node = number.producer
+        counted = None if node is None or node.guard is not None else _counted(node)
+        if counted is None:
+            return ("number", self.of(number)), None, 1
+        mask, factor = _unmoved(counted)
+        return ("nonzero", self.of(mask)), mask, factor
+
+
+def _constant_key(value: Value) -> tuple[Any, ...] | None:
+    if value.data is None or value.type.nbytes > _MAX_CONSTANT:
+        return None
+    return ("constant", value.dtype.name, value.shape, value.data.tobytes())
+
+
+def _read(value: Value) -> Iterator[Value]:
+    node = value.producer
+    if value.data is None and node is not None:
+        yield from (v for v in node.inputs if v is not None)
+        if node.guard is not None:
+            yield node.guard[0]
+
+
+def _is_comparison(value: Value | None) -> bool:
+    """Whether it compares integers, so that its negation is a comparison, too."""
+    node = None if value is None else value.producer
+    return (
+        node is not None
+        and node.op in (*_SWAPPED, *_NEGATED)
+        and node.guard is None
+        and all(v is not None and v.dtype.is_int for v in node.inputs)
+    )
+
+
+def _negated(node: Node) -> tuple[str, list[Value | None]]:
+    swapped = node.op in _SWAPPED
+    inputs = node.inputs[::-1] if swapped else list(node.inputs)
+    return _NEGATED[_SWAPPED.get(node.op, node.op)], inputs
+
+
+def _source(node: Node) -> Value:
+    """Return what a reshape, a cast or an expansion is made of, by way of others of its kind."""
+    x = _first(node)
+    while x.producer is not None and x.producer.op == node.op and x.producer.guard is None:
+        before = _first(x.producer)
+        if node.op == "cast" and not _is_lossless(before, x):
+            break
+        x = before
+    return x
+
+
+def _first(node: Node) -> Value:
+    """Return the first operand, which must be there."""
+    value = node.inputs[0]
+    assert value is not None
+    return value
+
+
+def _repeated(node: Node) -> Value | None:
+    """Return the operand whose elements a node gives again; None if it does not."""
+    x = node.inputs[0] if node.inputs else None
+    if x is None:
+        return None
+    if node.op in ("reshape", "cast", "expand", "identity"):
+        x = _source(node)
+        return x if x.type == node.outputs[0].type else None
+    if node.op == "logical_not":
+        inner = x.producer
+        return inner.inputs[0] if inner is not None and inner.op == node.op else None
+    if node.op in ("logical_and", "logical_or"):
+        a, b = node.inputs
+        for one, other in ((a, b), (b, a)):
+            alike = one.type == node.outputs[0].type  # type: ignore[union-attr]
+            if alike and (one is other or _is_all(other, node.op == "logical_and")):
+                return one
+    return None
+
+
+def _is_all(value: Value | None, wanted: Any) -> bool:
+    """Whether all elements of a constant are this number."""
+    return value is not None and value.data is not None and bool((value.data == wanted).all())
+
+
+def _is_lossless(before: Value, after: Value) -> bool:
+    """Whether a cast keeps apart all numbers of a type."""
+    a, b = before.dtype, after.dtype
+    if a.name == "bool" or a == b:
+        return b.name != "bool" or a == b
+    return a.is_int and b.is_int and a.bits < b.bits and b.name.startswith("int")
+
+
+def _keeps_integer(node: Node) -> bool:
+    """Whether the node gives the integer again that it is given."""
+    if node.op in ("reshape", "identity"):
+        return True
+    return node.op == "cast" and node.inputs[0].dtype.is_int and node.outputs[0].dtype.bits >= 32  # type: ignore[union-attr]
+
+
+def _counted(node: Node) -> Value | None:
+    """Return the tensor whose elements other than 0 a node counts."""
+    if node.op == "count_nonzero":
+        return node.inputs[0]
+    x = node.inputs[0] if node.op == "reduce_sum" else None
+    if x is None or len(node.attrs["axes"]) != len(x.shape):
+        return None
+    while x.producer is not None and x.producer.op in (*_MOVES, "cast"):
+        x = x.producer.inputs[0]
+        if x is None or x.dtype.name == "bool":
+            return x
+    return None
+
+
+def _unmoved(mask: Value) -> tuple[Value, Whole]:
+    """Return a tensor that tells how many elements of the mask are not 0, and how many of the mask
+    each of its elements stands for."""
+    factor: Whole = 1
+    while mask.producer is not None and mask.producer.guard is None:
+        node = mask.producer
+        x = node.inputs[0] if node.inputs else None
+        if node.op in _MOVES:
+            pass
+        elif node.op == "cast" and x is not None and _keeps_zero(x, mask):
+            pass
+        elif node.op == "expand" and x is not None and _times(mask, x) is not None:
+            factor = factor * _times(mask, x)  # type: ignore[operator]
+        elif node.op == "where" and _is_choice_of_one(node, mask):
+            pass
+        else:
+            break
+        mask = x  # type: ignore[assignment]
+    return mask, factor
+
+
+def _times(after: Value, before: Value) -> Whole | None:
+    """Return how often an expansion has each element."""
+    sizes = prod(after.shape), prod(before.shape)
+    return None if 0 in sizes else exact_quotient(*sizes)
+
+
+def _keeps_zero(before: Value, after: Value) -> bool:
+    """Whether a cast gives 0 for 0 alone."""
+    return after.dtype.name == "bool" or _is_lossless(before, after) or before.dtype.name == "bool"
+
+
+def _is_choice_of_one(node: Node, mask: Value) -> bool:
+    """Whether it is another number than 0 just where the condition holds."""
+    condition, yes, no = node.inputs
+    if condition is None or yes is None or yes.data is None or condition.shape != mask.shape:
+        return False
+    return bool((yes.data != 0).all()) and _is_all(no, 0)
