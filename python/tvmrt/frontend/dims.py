@@ -10,7 +10,17 @@ from itertools import chain, count
 from typing import Any, Union
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Symbol, Whole, as_extent, least, most, symbols_of
+from tvmrt.ir.extent import (
+    Extent,
+    Symbol,
+    Whole,
+    as_extent,
+    exact_quotient,
+    least,
+    most,
+    shown,
+    symbols_of,
+)
 
 from .run_counts import RunCounts
 
@@ -47,14 +57,16 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
 @dataclass(frozen=True)
 class Narrowed:
     """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
-    ``high``, or those of another extent, ``same``.
+    ``high``, or those of another extent, ``same``. ``node``: of a size that a run
+    finds, the node that needs it; each run is held to it.
     """
 
     low: int = 0
     high: int = 0
     step: int = 1
     first: int = 0
-    same: Extent | None = None
+    same: Whole | None = None
+    node: str = ""
 
     def __str__(self) -> str:
         if self.same is not None:
@@ -85,6 +97,7 @@ class Dims:
         self._sums: dict[str, str] = {}
         self._open: list[str] = []  # sums that are being computed
         self._symbols: dict[str, Symbol] = {}
+        self._replaced: set[str] = set()  # sizes of a run that are extents of others
         self.run_counts = RunCounts()
         for name, bounds in (declared or {}).items():
             self.declare(name, bounds)
@@ -201,7 +214,9 @@ class Dims:
         ``limit``: what it is never above in any run, where that is not ``high``."""
         if limit is None and not isinstance(high, int):
             limit = high
-        symbol = Symbol(name, low, most(high), self._parameter(name), source, limit, product)
+        symbol = Symbol(
+            name, low, most(high), self._parameter(name), source, limit, product, source is None
+        )
         self._symbols[name] = symbol
         return symbol.extent
 
@@ -214,8 +229,40 @@ class Dims:
         if number.data is not None:
             return int(number.data)
         name = self.fresh(f"{node}_{what}".replace(" ", "_"))
+        same, reader = self._required(name)
+        if same is not None:
+            self._replaced.add(name)
+            vector = emit("reshape", [number], shape=(1,))
+            text = f"{shown(same)}, which node {reader} needs"
+            emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)
+            return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
         return self.counted(name, low, high, source)
+
+    def _required(self, name: str) -> tuple[Whole | None, str]:
+        """What a size that a run finds must be, as an extent of those that are known before it, and
+        the node that needs it; None where it may be any."""
+        for other, sizes in self._narrowed.items():
+            if not sizes.node:
+                continue
+            symbols = {symbol.name: symbol for symbol in symbols_of(sizes.same)}
+            unknown = [n for n in (other, *symbols) if n not in self._symbols and n not in self]
+            if unknown != [name]:
+                continue
+            known = {n: self._named(n) for n in symbols if n != name}
+            if other == name:
+                return as_extent(_at(sizes.same, known)), sizes.node
+            factor = dict(sizes.same.terms).get((symbols[name],))
+            if factor is None:
+                continue
+            rest = _at(sizes.same - factor * symbols[name].extent, known)
+            found = exact_quotient(self._named(other) - rest, abs(factor))
+            if found is not None:
+                return (found if factor > 0 else -found), sizes.node
+        return None, ""
+
+    def _named(self, name: str) -> Whole:
+        return self.extent(name) if name in self else self._symbols[name].extent
 
     def factors(
         self,
@@ -238,7 +285,8 @@ class Dims:
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that no dimension has."""
-        return unused_name(name, lambda found: found in self._symbols or found in self)
+        taken = (self._symbols, self._replaced, self)
+        return unused_name(name, lambda found: any(found in each for each in taken))
 
     def _parameter(self, name: str) -> str:
         """A C name that no two dimensions share: ``n_batch``."""
@@ -255,6 +303,10 @@ class Dims:
     def _parts(self, name: str) -> set[str]:
         text = self._sums.get(name, name)
         return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
+
+
+def _at(extent: Whole, values: Mapping[str, Whole]) -> Whole:
+    return extent.at(values) if isinstance(extent, Extent) else extent
 
 
 def unused_name(name: str, is_used: Callable[[str], bool]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvmrt.error import Remark, UnsupportedError
 from tvmrt.ir.assumptions import Condition, collecting
-from tvmrt.ir.extent import Extent, Symbol, Whole, symbols_of
+from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in, exact_quotient, symbols_of
 from tvmrt.ir.extent_bounds import all_sizes
 
 from .dims import Narrowed
@@ -53,6 +53,8 @@ def import_at_fitting_sizes(attempt: Callable[[Mapping[str, Narrowed]], T]) -> T
 
 def _warn(narrowed: Mapping[str, Narrowed], reasons: Mapping[str, str]) -> None:
     for name, sizes in narrowed.items():
+        if sizes.node:
+            continue
         warnings.warn(
             f"the dimension {name} {sizes}: node {reasons[name]} fits at no other size",
             Remark,
@@ -66,6 +68,9 @@ def _solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
     fits: dict[Symbol, np.ndarray] = {}
     nodes: dict[str, str] = {}
     for condition in conditions:
+        if counts_in(*(symbol.extent for symbol in condition.symbols)):
+            found.update(_equal_count(condition, found))
+            continue
         same = _replaced(*condition.equal, condition.node, found) if condition.equal else {}
         found.update(same)
         for symbol, fit in {} if same else _fitting(condition).items():
@@ -138,4 +143,24 @@ def _replaced(
         same = -factor * rest
         if isinstance(same, Extent):
             return {symbol.name: (Narrowed(same=same), node)}
+    return {}
+
+
+def _equal_count(
+    condition: Condition, taken: Mapping[str, object]
+) -> dict[str, tuple[Narrowed, str]]:
+    """Return a size that a run finds, and what it must be for two extents to be equal."""
+    a, b = condition.equal or (0, 0)
+    difference = a - b
+    if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
+        return {}
+    for symbol in counts_in(difference):
+        factor = dict(difference.terms).get((symbol,))
+        if factor is None:
+            continue
+        rest = difference - factor * symbol.extent
+        same = exact_quotient(-rest, factor) if factor > 0 else exact_quotient(rest, -factor)
+        if same is None or symbol in symbols_of(same):
+            continue
+        return {symbol.name: (Narrowed(same=same, node=condition.node), condition.node)}
     return {}

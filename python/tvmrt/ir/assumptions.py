@@ -35,10 +35,12 @@ class Condition:
 
 @dataclass
 class Assumptions:
-    """The conditions of one import; ``node`` is the one that is being imported."""
+    """The conditions of one import; ``node`` is the one that is being imported. ``guarded``: it
+    runs only where a condition of the run holds."""
 
     conditions: list[Condition] = field(default_factory=list)
     node: str = ""
+    guarded: bool = False
 
 
 _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
@@ -55,11 +57,11 @@ def collecting() -> Iterator[Assumptions]:
         _current.reset(token)
 
 
-def enter_node(name: str) -> None:
-    """Say which node is being imported."""
+def enter_node(name: str, guarded: bool = False) -> None:
+    """Say which node is being imported, and whether some runs leave it out."""
     current = _current.get()
     if current is not None:
-        current.node = name
+        current.node, current.guarded = name, guarded
 
 
 def are_equal(a: Whole, b: Whole) -> bool:
@@ -89,7 +91,9 @@ def _assume(
     equal: tuple[Whole, Whole] | None = None,
 ) -> bool:
     current = _current.get()
-    if current is None or any(symbol.source is not None for symbol in symbols):
+    if current is None or any(symbol.local for symbol in symbols):
+        return False
+    if any(symbol.source is not None for symbol in symbols) and (equal is None or current.guarded):
         return False
     current.conditions.append(Condition(frozenset(symbols), holds, current.node, equal))
     return True

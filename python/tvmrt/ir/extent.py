@@ -53,7 +53,8 @@ class Symbol:
     A count is one that the run itself finds, as how many boxes are kept: ``source`` is the tensor
     that holds it, one int32, which whatever depends on the count reads; None for the others.
     ``limit``: an extent that it is never above, in each run. ``product``: names of counts, of which
-    it is one, and what all of them multiplied are never above.
+    it is one, and what all of them multiplied are never above. ``local``: it is a size in the body
+    of a loop, which the loop has a value for.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Symbol:
     source: Any = field(default=None, compare=False, repr=False)
     limit: Any = field(default=None, repr=False)
     product: Any = field(default=None, repr=False)
+    local: bool = field(default=False, compare=False, repr=False)
     computed: ClassVar[bool] = False
 
     def at(self, values: Mapping[str, Any]) -> Any:

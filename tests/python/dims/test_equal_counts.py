@@ -140,3 +140,35 @@ def test_masks_of_other_elements_are_other_sizes(other):
     feed["x"][:3] = 0.5
     check(model, [feed])
     assert len(counted(model)) == 2
+
+
+def test_sizes_that_must_be_equal_are_checked_by_the_run():
+    """Masks of different inputs: rows of both are added where there are as many."""
+    d = Draft()
+    limit = d.constant(0.5, "f")
+    pairs = (("boxes", "x"), ("offsets", "z"))
+    kept = [selected(d, rows, d.node("Greater", [x, limit])) for rows, x in pairs]
+    y = d.node("Add", kept)
+    model = d.model({**KINDS, "z": (FLOAT, [20])}, {y: FLOAT})
+    rng = np.random.default_rng(7)
+    feeds = [inputs(rng, share) for share in (0.4, 1, 9)]
+    feeds = [{**feed, "z": rng.permutation(feed["x"])} for feed in feeds]
+    net = check(model, feeds)
+    feeds[1]["z"][:] = 1
+    names = [info.name for info in model.graph.input]
+    found = r"NonZero5_0', count: the run has \[20\]"
+    with pytest.raises(ValueError, match=rf"{found}, .* NonZero\d_0_count, which node {y} needs"):
+        net({name: feeds[1][name] for name in names})
+
+
+def test_a_found_size_that_must_be_a_number_is_checked_by_the_run():
+    d = Draft()
+    kept = selected(d, "boxes", d.node("Greater", ["x", d.constant(0.5, "f")]))
+    y = d.node("Reshape", [kept, d.constant([2, 3, 4], np.int64)])
+    model = d.model(KINDS, {y: FLOAT})
+    rng = np.random.default_rng(8)
+    six, seven = inputs(rng, 1), inputs(rng, 1)
+    six["x"][:], seven["x"][:] = np.arange(20) < 6, np.arange(20) < 7
+    net = check(model, [six])
+    with pytest.raises(ValueError, match=rf"count: the run has \[7\], .* 6, which node {y} needs"):
+        net({name: seven[name] for name in KINDS})

@@ -352,7 +352,7 @@ class GraphImporter:
 
     def _import_node(self, node, name, inputs, scope, record=None) -> Sequence[Value | None]:
         self.builder.sources = (name,)
-        enter_node(name)
+        enter_node(name, self.builder.guard is not None)
         self.graph.op_types[name] = node.op_type
         context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
         context.scope = scope

@@ -45,7 +45,7 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
 
 /*
  * tvmrt_count_nonzero_NAME(x, count): how many of the elements are not 0.
- * tvmrt_nonzero_NAME(x, rank, shape, kept, y): the indices of these, `kept` of them, in row-major
+ * tvmrt_nonzero_NAME(x, rank, shape, kept, y): the indices of the first `kept` of these, in row-major
  * order: y[axis * kept + i] is the index of the i-th along an axis.
  */
 #define TVMRT_DEFINE_NONZERO(NAME, TYPE)                                                 \
@@ -56,8 +56,9 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
   }                                                                                      \
   static inline void tvmrt_nonzero_##NAME(const TYPE* x, int rank, const int32_t* shape, \
                                           int64_t kept, int64_t* y) {                    \
-    int64_t i = 0;                                                                       \
-    for (int64_t place = 0; i < kept; ++place) {                                         \
+    int64_t i = 0, size = 1;                                                             \
+    for (int axis = 0; axis < rank; ++axis) size *= shape[axis];                         \
+    for (int64_t place = 0; i < kept && place < size; ++place) {                         \
       int64_t rest = place;                                                              \
       if (x[place] == 0) continue;                                                       \
       for (int axis = rank - 1; axis >= 0; --axis) {                                     \
