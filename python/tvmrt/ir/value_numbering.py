@@ -102,7 +102,7 @@ class ValueNumbers:
         while number.producer is not None and _keeps_integer(number.producer):
             number = number.producer.inputs[0]  # type: ignore[assignment]
         node = number.producer
-        counted = None if node is None or node.guard is not None else _counted(node)
+        counted = None if node is None or node.guard is not None else counted_mask(node)
         if counted is None:
             return ("number", self.of(number)), None, 1
         mask, factor = _unmoved(counted)
@@ -198,8 +198,8 @@ def _keeps_integer(node: Node) -> bool:
     return node.op == "cast" and node.inputs[0].dtype.is_int and node.outputs[0].dtype.bits >= 32  # type: ignore[union-attr]
 
 
-def _counted(node: Node) -> Value | None:
-    """Return the tensor whose elements other than 0 a node counts."""
+def counted_mask(node: Node) -> Value | None:
+    """Return the tensor whose elements other than 0 a node counts; None if it does not count."""
     if node.op == "count_nonzero":
         return node.inputs[0]
     x = node.inputs[0] if node.op == "reduce_sum" else None

@@ -50,7 +50,9 @@ SHARES = {
         "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
     ),
     "python/dims": Share(
-        "any_size bad_sizes counts equal_counts nearest_resize size_conditions zero_extents", 2
+        "any_size bad_sizes counts equal_counts nearest_resize size_conditions sizes_of_data"
+        " zero_extents",
+        2,
     ),
     "python/docs": Share(),
     "python/examples": Share(),

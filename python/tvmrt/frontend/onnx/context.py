@@ -17,6 +17,7 @@ from tvmrt.ir.small import WIDER
 
 from . import supposed
 from .halves import CARRIERS, HALF, carried, in_float32, rounded
+from .run_sizes import sizes_of
 from .tensors import array_of
 
 if TYPE_CHECKING:
@@ -88,12 +89,16 @@ class NodeContext(OperatorContext):
     def is_computed(self, index: int) -> bool:
         """Whether an input is there, and its elements are known only when the network runs."""
         value = self.input(index)
-        return value is not None and value.data is None and value not in self.importer.extents
+        if value is None or value.data is not None or value in self.importer.extents:
+            return False
+        return sizes_of(self, value) is None
 
     def ints_of(self, index: int, what: str) -> list[Whole] | None:
         """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""
         value = self.input(index)
         data = self.importer.extents.get(value)
+        if data is None and value is not None and value.data is None:
+            data = sizes_of(self, value)
         if data is None:
             data = self.constant_of(index, what)
         if data is None:

@@ -15,6 +15,7 @@ from tvmrt.frontend.size_conditions import import_at_fitting_sizes
 from tvmrt.ir import HANDLE, Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.assumptions import enter_node
 from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.value_ranges import Interval
 
 from . import extents, fallback, sequences, told
 from .adoption import Adopter, adopt
@@ -116,6 +117,8 @@ class GraphImporter:
         self.dims = dims or Dims()
         # integers that are made of extents, element by element
         self.extents: dict[Value, np.ndarray] = {}
+        # of values in bodies of loops that are made outside
+        self.intervals: dict[Value, Interval] = {}
         self.opsets = opsets(self.model)
         self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in self.model.functions}

@@ -25,6 +25,7 @@ from .loop_lists import appending
 from .old_scan import batches
 from .registry import onnx_op
 from .rounds_up_to import rounds_up_to
+from .run_sizes import bound_of
 from .sequences import along, axis_first, extended, first_axis_to
 
 FEW = 8  # rounds that are written out
@@ -184,7 +185,9 @@ def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]
         if most(number) < MAX_ROUNDS:
             return number if least(number) >= 0 else max(most(number), 0)
     shape = ctx.importer.bounds_of(collected[0]) if collected else None
-    return most(shape[0]) if shape else None
+    if shape:
+        return most(shape[0])
+    return None if limit is None else bound_of(ctx, limit)
 
 
 def _number(ctx: NodeContext, bound: Whole | None) -> Value:

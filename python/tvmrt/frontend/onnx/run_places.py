@@ -13,6 +13,7 @@ from tvmrt.ir.extent import Whole, least, most
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
+from .run_sizes import bound_of
 
 FAR = 2**31 - 1  # no axis has as many elements
 
@@ -47,15 +48,23 @@ def settled(
         require(computed, shape, given, operand, f"results of shape {list(shape)}")
         return shape
     named = ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank
-    if len(named) != rank or any(a is None and b is None for a, b in zip(named, bounds)):
+    closer = [_closer(n, bound_of(ctx, computed.at(d).value)) for d, n in enumerate(bounds)]
+    if len(named) != rank or any(a is None and b is None for a, b in zip(named, closer)):
         declared(ctx, rank, operand)  # says so
         raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")
     found = []
-    for d, (name, bound) in enumerate(zip(named, bounds)):
-        closer = name is not None and (bound is None or most(name) < least(bound))
-        high = most(name) if closer else bound
+    for d, (name, bound) in enumerate(zip(named, closer)):
+        by_name = name is not None and (bound is None or most(name) < least(bound))
+        high = most(name) if by_name else bound
         found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
     return tuple(found)
+
+
+def _closer(a: Whole | None, b: int | None) -> Whole | None:
+    """The lower one of two bounds, each None where there is none."""
+    if a is None or b is None:
+        return b if a is None else a
+    return b if b < least(a) else a
 
 
 def along_axes(

@@ -63,7 +63,8 @@ def range_(ctx: NodeContext) -> Value:
     names = ("start", "limit", "delta")
     if any(ctx.input(i) is None for i in range(len(names))):
         raise ValueError("start, limit or delta is missing")
-    if any(ctx.input(i) in ctx.importer.extents for i in range(len(names))):
+    known = [v.data is None and not ctx.is_computed(i) for i, v in enumerate(ctx.inputs)]
+    if any(known) and not any(ctx.is_computed(i) for i in range(len(names))):
         return _range_of_extents(ctx, *(ctx.ints_of(i, name)[0] for i, name in enumerate(names)))
     if is_given(ctx, 0, 1, 2):
         return run_places.ranged(ctx)

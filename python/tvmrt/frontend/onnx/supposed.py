@@ -21,6 +21,7 @@ from tvmrt.ir.extent import most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 from .rows.layout import REDUCTIONS
+from .run_sizes import sizes_of
 
 if TYPE_CHECKING:
     from .context import NodeContext
@@ -41,9 +42,8 @@ class Several(Exception):
 
 def is_given(ctx: NodeContext, *places: int) -> bool:
     """Whether one of the node's operands is known only when the network runs."""
-    values = (ctx.input(i) for i in places)
-    known = ctx.importer.extents
-    return any(v is not None and v.data is None and v not in known and v.type.size for v in values)
+    sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, places))
+    return any(size and ctx.is_computed(i) for i, size in zip(places, sizes))
 
 
 def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
@@ -65,9 +65,11 @@ def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
 
 def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     """A shape whose extents the run finds, up to what the network declares of the result."""
-    most_ = ctx.importer.bounds_of(ctx.node.output[0])
-    if (ctx.op, index) not in _SHAPES or most_ is None or len(most_) != value.type.size:
+    if (ctx.op, index) not in _SHAPES:
         return None
+    most_ = ctx.importer.bounds_of(ctx.node.output[0])
+    if most_ is None or len(most_) != value.type.size:
+        return sizes_of(ctx, value, bounded=True)
     numbers = Numbers.whole(ctx, value).reshape(len(most_))
     found = [
         ctx.found(numbers.at(d).value, 0, most(n), f"extent of axis {d}")
@@ -76,7 +78,7 @@ def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return np.asarray(found, object)
 
 
-_SHAPES = {("ConstantOfShape", 0), ("Expand", 1)}
+_SHAPES = {("ConstantOfShape", 0), ("Expand", 1), ("Tile", 1)}
 
 
 def _names(ctx: NodeContext, index: int) -> str:

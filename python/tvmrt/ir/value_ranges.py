@@ -1,0 +1,274 @@
+"""Interval analysis: the smallest and largest number among the elements of a value.
+
+A size that a network computes of its data has a bound if the data has: clipped numbers, indices,
+counts. The run checks every size against its bound, so an interval need not hold for NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, floor, inf, isnan, sqrt
+from typing import Union
+
+import numpy as np
+
+from .extent import bounds, least, most
+from .graph import Node, Value
+
+Number = Union[int, float]
+Interval = tuple[Number, Number]
+
+UNKNOWN: Interval = (-inf, inf)
+MAX_DEPTH = 100  # of a chain of operators
+
+_TRUTH = {
+    "equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "is_nan",
+    "is_inf",
+}
+# Results whose elements are elements of the first operand, or lie between two of them.
+_SAME = {
+    "reshape",
+    "transpose",
+    "slice",
+    "expand",
+    "identity",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "reverse_sequence",
+    "max_pool",
+    "reduce_max",
+    "reduce_min",
+    "reduce_mean",
+}
+_FRACTIONS = {"sigmoid": (0, 1), "softmax": (0, 1), "tanh": (-1, 1), "sin": (-1, 1), "cos": (-1, 1)}
+
+
+def interval(value: Value | None, known: Mapping[Value, Interval], depth: int = 0) -> Interval:
+    """Return the smallest and largest number that an element can be, infinite if unknown.
+
+    ``known``: the intervals of values that no operator of this graph computes.
+    """
+    if value is None or depth > MAX_DEPTH:
+        return UNKNOWN
+    if value.data is not None:
+        return _of_constant(value.data)
+    if value in known:
+        return known[value]
+    node = value.producer
+    rule = None if node is None else _RULES.get(node.op)
+    if node is not None and node.op == "topk" and value is node.outputs[0]:
+        return interval(node.inputs[0], known, depth + 1)
+    if rule is not None and node is not None:
+        found = rule(node, lambda i: interval(node.inputs[i], known, depth + 1))
+        if not any(map(isnan, found)):
+            return _meet(found, _of_type(value))
+    return _of_type(value)
+
+
+def _of_constant(data: np.ndarray) -> Interval:
+    if data.dtype.kind not in "biuf" or not data.size:
+        return (0, 0) if not data.size else UNKNOWN
+    low, high = data.min().item(), data.max().item()
+    return UNKNOWN if isnan(low) or isnan(high) else (low, high)
+
+
+def _of_type(value: Value) -> Interval:
+    node, dtype = value.producer, value.dtype
+    if dtype.name == "bool":
+        return 0, 1
+    if node is not None and value in node.outputs:
+        place = _PLACES.get(node.op)
+        found = place(node, node.outputs.index(value)) if place else None
+        if found is not None:
+            return found
+    if dtype.is_int and dtype.bits <= 16:
+        signed = dtype.name.startswith("int")
+        half = 1 << (dtype.bits - 1)
+        return (-half, half - 1) if signed else (0, 2 * half - 1)
+    return UNKNOWN
+
+
+def _meet(a: Interval, b: Interval) -> Interval:
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+def _union(*parts: Interval) -> Interval:
+    return min(p[0] for p in parts), max(p[1] for p in parts)
+
+
+# Results by the axis that they are places of.
+
+
+def _by_unique(node: Node, place: int) -> Interval | None:
+    extent = most(node.outputs[0].shape[0])
+    return (0, max(extent - 1, 0)) if place < 2 else (0, extent)
+
+
+def _by_suppression(node: Node, place: int) -> Interval | None:
+    if place:
+        return 0, most(node.attrs["rows"])
+    scores = node.inputs[1]
+    return (0, max(*map(most, scores.shape), 1) - 1) if scores is not None else None
+
+
+def _by_axis(node: Node, place: int) -> Interval | None:
+    x = node.inputs[0]
+    if x is None:
+        return None
+    return 0, max(most(x.shape[node.attrs["axis"]]) - 1, 0)
+
+
+def _by_extents(node: Node, place: int) -> Interval | None:
+    found = [bounds(n) for n in node.attrs["values"]]
+    return _union(*found) if found else (0, 0)
+
+
+def _by_iota(node: Node, place: int) -> Interval | None:
+    start, step = node.attrs["start"], node.attrs["step"]
+    last = (most(node.attrs["count"]) - 1) * step
+    return least(start) + min(last, 0), most(start) + max(last, 0)
+
+
+def _by_nonzero(node: Node, place: int) -> Interval | None:
+    x = node.inputs[0]
+    if x is None:
+        return None
+    whole = most(x.type.size)
+    return (0, whole) if node.op == "count_nonzero" else (0, max(*map(most, x.shape), 1) - 1)
+
+
+_PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
+    "argmax": _by_axis,
+    "argmin": _by_axis,
+    "topk": _by_axis,
+    "extents": _by_extents,
+    "iota": _by_iota,
+    "count_nonzero": _by_nonzero,
+    "nonzero": _by_nonzero,
+    "unique": _by_unique,
+    "non_max_suppression": _by_suppression,
+}
+
+# Results by the intervals of the operands.
+
+Operand = Callable[[int], Interval]
+
+
+def _mul(node: Node, x: Operand) -> Interval:
+    return _product(x(0), x(1))
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    ends = [0 if 0 in (p, q) else p * q for p in a for q in b]
+    return min(ends), max(ends)
+
+
+def _div(node: Node, x: Operand) -> Interval:
+    a, b = x(0), x(1)
+    if b[0] <= 0 <= b[1]:
+        return UNKNOWN
+    ends = [0 if p == 0 else p / q for p in a for q in b]
+    whole = node.outputs[0].dtype.is_int
+    return _rounded((min(ends), max(ends))) if whole else (min(ends), max(ends))
+
+
+def _rounded(a: Interval) -> Interval:
+    """An interval of floats as one of integers, whichever way they are rounded."""
+    low, high = (n if n in (inf, -inf) else f(n) for n, f in ((a[0], floor), (a[1], ceil)))
+    return low, high
+
+
+def _cast(node: Node, x: Operand) -> Interval:
+    to = node.outputs[0].dtype
+    if to.name == "bool":
+        return 0, 1
+    found = x(0)
+    if not to.is_int:
+        return found
+    low, high = _rounded(found)
+    room = 1 << (to.bits - 1)
+    return (low, high) if -room <= low and high < room else UNKNOWN
+
+
+def _summed(node: Node, x: Operand) -> Interval:
+    operand, result = node.inputs[0], node.outputs[0]
+    if operand is None:
+        return UNKNOWN
+    axes = node.attrs.get("axes", (node.attrs.get("axis"),))
+    count = 1
+    for axis in axes:
+        count *= most(operand.shape[axis])
+    return _product((0, count), x(0)) if result.dtype.name != "bool" else (0, 1)
+
+
+def _modulo(node: Node, x: Operand) -> Interval:
+    low, high = x(1)
+    if low <= 0:
+        return UNKNOWN
+    return (0 if node.op == "floor_mod" else -high), high
+
+
+def _root(node: Node, x: Operand) -> Interval:
+    low, high = x(0)
+    return sqrt(max(low, 0)) if low > -inf else 0, inf if high == inf else sqrt(max(high, 0))
+
+
+def _abs(node: Node, x: Operand) -> Interval:
+    low, high = x(0)
+    return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+
+
+def _taken(node: Node, x: Operand) -> Interval:
+    return x(0) if node.inputs[1] is None else _union(x(0), x(1))
+
+
+def _padded(node: Node, x: Operand) -> Interval:
+    if node.attrs["mode"] != "constant":
+        return x(0)
+    return _union(x(0), x(1) if len(node.inputs) > 1 else (0, 0))
+
+
+def _scattered(node: Node, x: Operand) -> Interval:
+    return _union(x(0), x(2)) if node.attrs["reduction"] == "none" else UNKNOWN
+
+
+_RULES: dict[str, Callable[[Node, Operand], Interval]] = {
+    **{op: (lambda node, x: (0, 1)) for op in _TRUTH},
+    **{op: (lambda node, x: x(0)) for op in _SAME},
+    **{op: (lambda node, x, found=found: found) for op, found in _FRACTIONS.items()},
+    "abs": _abs,
+    "add": lambda node, x: (x(0)[0] + x(1)[0], x(0)[1] + x(1)[1]),
+    "cast": _cast,
+    "ceil": lambda node, x: _rounded(x(0)),
+    "choice": lambda node, x: _union(x(1), x(2)),
+    "concat": lambda node, x: _union(*map(x, range(len(node.inputs)))),
+    "cumulative_sum": _summed,
+    "div": _div,
+    "floor": lambda node, x: _rounded(x(0)),
+    "floor_mod": _modulo,
+    "max": lambda node, x: (max(x(0)[0], x(1)[0]), max(x(0)[1], x(1)[1])),
+    "min": lambda node, x: (min(x(0)[0], x(1)[0]), min(x(0)[1], x(1)[1])),
+    "mul": _mul,
+    "neg": lambda node, x: (-x(0)[1], -x(0)[0]),
+    "pad": _padded,
+    "reduce_sum": _summed,
+    "relu": lambda node, x: (max(x(0)[0], 0), max(x(0)[1], 0)),
+    "round": lambda node, x: _rounded(x(0)),
+    "scatter_elements": _scattered,
+    "scatter_nd": _scattered,
+    "sqrt": _root,
+    "sub": lambda node, x: (x(0)[0] - x(1)[1], x(0)[1] - x(1)[0]),
+    "take_at": _taken,
+    "trunc_mod": _modulo,
+    "where": lambda node, x: _union(x(1), x(2)),
+}
