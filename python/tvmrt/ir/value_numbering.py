@@ -56,15 +56,15 @@ class ValueNumbers:
 
     def of(self, value: Value) -> int:
         """Return the number of a value: its own, or that of one with the same elements."""
-        pending = [value]
+        pending = [] if value in self._numbers else [value]
         while pending:
             current = pending[-1]
             missing = [v for v in _read(current) if v not in self._numbers]
-            if current in self._numbers or not missing:
+            pending += missing
+            if not missing:
                 pending.pop()
-                self._numbers.setdefault(current, self._number(current))
-            else:
-                pending += missing
+                if current not in self._numbers:
+                    self._numbers[current] = self._number(current)
         return self._numbers[value]
 
     def _number(self, value: Value) -> int:

@@ -53,26 +53,38 @@ _SAME = {
 _FRACTIONS = {"sigmoid": (0, 1), "softmax": (0, 1), "tanh": (-1, 1), "sin": (-1, 1), "cos": (-1, 1)}
 
 
-def interval(value: Value | None, known: Mapping[Value, Interval], depth: int = 0) -> Interval:
+def interval(value: Value, known: Mapping[Value, Interval]) -> Interval:
     """Return the smallest and largest number that an element can be, infinite if unknown.
 
     ``known``: the intervals of values that no operator of this graph computes.
     """
-    if value is None or depth > MAX_DEPTH:
-        return UNKNOWN
-    if value.data is not None:
-        return _of_constant(value.data)
-    if value in known:
-        return known[value]
-    node = value.producer
-    rule = None if node is None else _RULES.get(node.op)
-    if node is not None and node.op == "topk" and value is node.outputs[0]:
-        return interval(node.inputs[0], known, depth + 1)
-    if rule is not None and node is not None:
-        found = rule(node, lambda i: interval(node.inputs[i], known, depth + 1))
-        if not any(map(isnan, found)):
-            return _meet(found, _of_type(value))
-    return _of_type(value)
+    return _Analysis(known).of(value, 0)
+
+
+class _Analysis:
+    """One walk to what decides the elements of a value; each value is visited once."""
+
+    def __init__(self, known: Mapping[Value, Interval]) -> None:
+        self._found = dict(known)
+
+    def of(self, value: Value | None, depth: int) -> Interval:
+        if value is None or depth > MAX_DEPTH:
+            return UNKNOWN
+        if value.data is not None:
+            return _of_constant(value.data)
+        if value not in self._found:
+            self._found[value] = self._computed(value, depth)
+        return self._found[value]
+
+    def _computed(self, value: Value, depth: int) -> Interval:
+        node = value.producer
+        if node is None:
+            return _of_type(value)
+        if node.op == "topk" and value is node.outputs[0]:
+            return self.of(node.inputs[0], depth + 1)
+        rule = _RULES.get(node.op)
+        found = rule(node, lambda i: self.of(node.inputs[i], depth + 1)) if rule else UNKNOWN
+        return _of_type(value) if any(map(isnan, found)) else _meet(found, _of_type(value))
 
 
 def _of_constant(data: np.ndarray) -> Interval:

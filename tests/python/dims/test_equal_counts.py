@@ -172,3 +172,15 @@ def test_a_found_size_that_must_be_a_number_is_checked_by_the_run():
     net = check(model, [six])
     with pytest.raises(ValueError, match=rf"count: the run has \[7\], .* 6, which node {y} needs"):
         net({name: seven[name] for name in KINDS})
+
+
+def test_long_chains_before_a_mask():
+    """Each result is read twice, so that the ways to the mask are more than anybody could go."""
+    d = Draft()
+    x = "x"
+    for _ in range(80):
+        x = d.node("Mul", [d.node("Add", [x, x]), d.constant(0.5, "f")])
+    mask = d.node("Greater", [x, d.constant(0.5, "f")])
+    y = d.node("Add", [selected(d, "boxes", mask), selected(d, "offsets", mask)])
+    model = d.model(KINDS, {y: FLOAT})
+    check(model, [inputs(np.random.default_rng(9), 1)])

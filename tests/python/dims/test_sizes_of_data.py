@@ -92,7 +92,16 @@ def between(d):
     return d.node("Pad", [rows, pads])
 
 
-CASES = [write_at_mask, padded_by_sum, filled_up, best, numbered, up_to_the_largest, between]
+def far(d):
+    """A number behind many operators, each of which reads its operand twice."""
+    number = d.node("ArgMax", ["x"], axis=0, keepdims=1)
+    for _ in range(40):
+        half = d.node("Div", [d.node("Add", [number, number]), whole(d, 2)])
+        number = d.node("Min", [half, whole(d, 11)])
+    return d.node("Expand", [d.constant(1.0, "f"), number])
+
+
+CASES = [far, write_at_mask, padded_by_sum, filled_up, best, numbered, up_to_the_largest, between]
 
 
 @pytest.mark.parametrize("make", CASES)

@@ -55,8 +55,14 @@ class _Walk:
     def __init__(self, ctx: NodeContext, bounded: bool) -> None:
         self.ctx = ctx
         self.bounded = bounded
+        self._known: dict[Value, Elements | None] = {}
 
     def elements(self, value: Value, depth: int = 0) -> Elements | None:
+        if value not in self._known:
+            self._known[value] = self._elements(value, depth)
+        return self._known[value]
+
+    def _elements(self, value: Value, depth: int) -> Elements | None:
         if not value.dtype.is_int or not isinstance(value.type.size, int):
             return None
         if value.type.size > MOST_ELEMENTS or depth > MAX_DEPTH:
