@@ -9,7 +9,7 @@ from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
-from .extent import Symbol, Whole, most
+from .extent import Symbol, Whole, most, symbols_of
 from .graph import Graph, TensorType
 from .op import Op, register
 
@@ -77,12 +77,25 @@ class Loop(Op):
         collected = [_stacked(type, most) for type in made[carried:]]
         scalar = TensorType((), DTYPES["int64"])
         left = [_room(type, i, grows) for i, type in enumerate(inside[:carried])]
-        return [*left, *collected, scalar, *[scalar] * len(grows)]
+        given = {s.name: s for s in symbols_of(known["extents"])}
+        outside = [_outside(type, given) for type in (*left, *collected)]
+        return [*outside, scalar, *[scalar] * len(grows)]
 
 
 def loop_bodies(graph: Graph) -> list[Graph]:
     """The graphs that the loops among the nodes go through."""
     return [node.attrs["body"] for node in graph.nodes if node.op == "loop"]
+
+
+def _outside(type: TensorType, given: Mapping[str, Symbol]) -> TensorType:
+    """Return a type in the body as one outside, where the sizes that a run finds have a source."""
+    shape = (
+        n.at({s.name: given.get(s.name, s).extent for s in n.symbols()})
+        if any(s.local and s.name in given for s in symbols_of(n))
+        else n
+        for n in type.shape
+    )
+    return TensorType(tuple(shape), type.dtype)
 
 
 def _stacked(type: TensorType, rounds: Whole) -> TensorType:

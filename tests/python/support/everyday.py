@@ -50,7 +50,8 @@ SHARES = {
         "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
     ),
     "python/dims": Share(
-        "any_size bad_sizes counts equal_counts nearest_resize size_conditions sizes_of_data"
+        "any_size bad_sizes counts equal_counts loops_over_found_rows nearest_resize"
+        " size_conditions sizes_of_data"
         " zero_extents",
         2,
     ),

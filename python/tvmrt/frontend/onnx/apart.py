@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Graph, TensorType, Value
-from tvmrt.ir.extent import counts_in
+from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in
+from tvmrt.ir.value_ranges import interval
 
 from .tensors import subgraphs
 
@@ -21,10 +23,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Apart:
     """A graph whose inputs are those that were asked for, then one for each of ``captured``, the
-    values outside that it reads."""
+    values outside that it reads. ``counts``: sizes that the run finds outside, by the symbols that
+    stand for them inside."""
 
     graph: Graph
     captured: list[Value]
+    counts: dict[Symbol, Symbol]
+
+    def outside(self, type: TensorType) -> TensorType:
+        """Return a type of the graph as one outside of it."""
+        return TensorType(tuple(_replaced(n, self.counts) for n in type.shape), type.dtype)
 
 
 def import_apart(
@@ -37,19 +45,19 @@ def import_apart(
     """The nodes of a subgraph as a graph of their own. ``inputs``: for each of the subgraph's, a
     value outside that it is like, and its type; ``number`` is the one that is an extent inside.
 
-    Raises UnsupportedError where one of the nodes cannot be compiled, or depends on a size that the
-    run finds outside.
+    Raises UnsupportedError where one of the nodes cannot be compiled.
     """
     around, known = (importer.graph, importer.builder), len(importer.problems)
     graph = importer.graph = Graph(proto.name or "body")
     graph.op_types = around[0].op_types
     importer.builder = Builder(graph, around[1].sources)
+    counts: dict[Symbol, Symbol] = {}
     try:
         names = [info.name for info in proto.input]
-        given = [_like(importer, v, n, t, v is number) for n, (v, t) in zip(names, inputs)]
+        given = [_like(importer, v, n, t, v is number, counts) for n, (v, t) in zip(names, inputs)]
         read = [outer[name] for name in names_read(proto) if outer.get(name) is not None]
         captured = [v for v in dict.fromkeys(read) if v.data is None]
-        inside = {v: _like(importer, v, v.name, v.type, True) for v in captured}
+        inside = {v: _like(importer, v, v.name, v.type, True, counts) for v in captured}
         graph.inputs = [*given, *inside.values()]
         scope = {name: inside.get(v, v) for name, v in outer.items()}
         scope.update(zip(names, given))
@@ -59,22 +67,44 @@ def import_apart(
             reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
             raise UnsupportedError("; ".join(reasons))
         graph.outputs = found
-        return Apart(graph, captured)
+        return Apart(graph, captured, counts)
     finally:
         del importer.problems[known:]
         importer.graph, importer.builder = around
 
 
-def _like(importer: GraphImporter, value: Value, name: str, type: TensorType, same: bool) -> Value:
-    """An input of a subgraph that is like a value outside, or the ``same`` in each round."""
-    if counts_in(type.shape):
-        raise UnsupportedError(f"how many elements {value.name} has is known only after a run")
-    found = Value(name, type)
-    if same and value in importer.extents:
-        importer.extents[found] = importer.extents[value]
+def _like(
+    importer: GraphImporter,
+    value: Value,
+    name: str,
+    type: TensorType,
+    same: bool,
+    counts: dict[Symbol, Symbol],
+) -> Value:
+    """An input of a subgraph that is like a value outside, or the ``same`` in each round. A size
+    that the run finds outside is one that the body is given; ``counts`` takes it."""
+    elements = importer.extents.get(value) if same else None
+    known = [] if elements is None else elements.reshape(-1).tolist()
+    outer = counts_in(type.shape, known)
+    inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
+    counts.update(zip(inner.values(), outer))
+    shape = tuple(_replaced(n, inner) for n in type.shape)
+    found = Value(name, TensorType(shape, type.dtype))
+    if elements is not None:
+        local = [_replaced(n, inner) for n in known]
+        importer.extents[found] = np.asarray(local, object).reshape(elements.shape)
+    if same:
+        importer.intervals[found] = interval(value, importer.intervals)
     if value in importer.halves:
         importer.halves[found] = importer.halves[value]
     return found
+
+
+def _replaced(extent: Whole, symbols: Mapping[Symbol, Symbol]) -> Whole:
+    """Return an extent with other symbols in the places of some."""
+    if not isinstance(extent, Extent) or not symbols:
+        return extent
+    return extent.at({s.name: symbols.get(s, s).extent for s in extent.symbols()})
 
 
 def names_read(proto: onnx.GraphProto, results: bool = True) -> list[str]:

@@ -141,7 +141,7 @@ def _loop_of_tensors(
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
     ends = _Ends(limit, go, conditional, bound if known else most(bound or 0), known)
-    return _emit(ctx, graph, ends, carried, [], inside.captured, number, changing=changing)
+    return _emit(ctx, inside, ends, carried, [], number, changing=changing)
 
 
 def _settled_body(
@@ -214,7 +214,7 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     graph.inputs.insert(0, number)
     backward = [*layout.backward, *layout.out_backward]
     ends = _Ends(None, None, False, layout.rounds, True)
-    results = _emit(ctx, graph, ends, carried, sliced, inside.captured, number, backward)
+    results = _emit(ctx, inside, ends, carried, sliced, number, backward)
     out = results[len(carried) :]
     moved = [first_axis_to(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
     return [*results[: len(carried)], *moved]
@@ -222,16 +222,16 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
 
 def _emit(
     ctx: NodeContext,
-    body: Graph,
+    inside: Apart,
     ends: _Ends,
     carried: list[Value],
     sliced: list[Value],
-    captured: list[Value],
     number: Value,
     backward: Sequence[int] = (),
     changing: Sequence[Changing] = (),
 ) -> list[Value]:
     """The loop, and what it collected as far as there were rounds."""
+    body = inside.graph
     made = body.outputs[ends.conditional :]
     for before, after in zip(carried, made):
         if not changing and before.type != after.type:
@@ -247,9 +247,10 @@ def _emit(
     if own & symbols_of(*(v.shape for v in made[len(carried) :])):
         raise UnsupportedError("it collects tensors that have another shape in each round")
     outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
+    outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}
     emitted = ctx.emit_many(
         "loop",
-        [ends.limit, ends.go, *carried, *sliced, *captured],
+        [ends.limit, ends.go, *carried, *sliced, *inside.captured],
         body=body,
         carried=len(carried),
         sliced=len(sliced),
@@ -258,11 +259,11 @@ def _emit(
         backward=tuple(map(bool, backward or [0] * (len(sliced) + collected))),
         **numbered,
         **({"grows": grows} if grows else {}),
-        extents=tuple(s.extent for s in sorted(outer - own, key=lambda s: s.name)),
+        extents=tuple(s.extent for s in sorted(outer, key=lambda s: s.name)),
     )
     *results, rounds = emitted[: len(emitted) - len(grows)]
     extents = emitted[len(emitted) - len(grows) :]
-    types = [v.type for v in made]
+    types = [inside.outside(v.type) for v in made]
     in_shape(ctx, results, extents, changing, types, ends.most if ends.known else None)
     if not ends.known and collected:
         found = ctx.found(rounds, 0, ends.most, "rounds")
@@ -318,7 +319,8 @@ def _of_no_rounds(
     like = [(ctx.const(0, np.int64), INT64), (ctx.const(True), BOOL)]
     inside = import_apart(ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)])
     made = inside.graph.outputs[1 + len(carried) :]
-    empty = (ctx.expand(ctx.const(0, v.dtype.numpy), (0, *v.shape)) for v in made)
+    types = [inside.outside(v.type) for v in made]
+    empty = (ctx.expand(ctx.const(0, t.dtype.numpy), (0, *t.shape)) for t in types)
     return [ctx.alike(*pair) for pair in zip(empty, made)]
 
 

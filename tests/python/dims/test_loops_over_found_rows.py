@@ -1,0 +1,163 @@
+"""Loops of as many rounds as the data has rows, and loops that read tensors of such rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, INT64, Draft
+from onnx import TensorProto, helper
+
+import tvmrt
+
+runtime = pytest.importorskip("onnxruntime")
+
+BOOL, ROWS = TensorProto.BOOL, 6
+KINDS = {"s": (FLOAT, [ROWS]), "x": (FLOAT, [ROWS, 4]), "m": (FLOAT, [ROWS, 3, 3])}
+info = helper.make_tensor_value_info
+
+
+def found(d, rows):
+    mask = d.node("Greater", ["s", d.constant(0.5, "f")])
+    return d.node("Compress", [rows, mask], axis=0)
+
+
+def length(d, rows):
+    return d.node("Gather", [d.node("Shape", [rows]), d.constant(0, np.int64)])
+
+
+def loop(d, rounds, nodes, carried, made, weights=()):
+    """Add a Loop; ``carried``: for each name in the body, its type, what it is before and after."""
+    body = helper.make_graph(
+        [*nodes, helper.make_node("Identity", ["go"], ["on"])],
+        "round",
+        [info("i", INT64, []), info("go", BOOL, []), *(info(n, t, s) for n, t, s, _, _ in carried)],
+        [info("on", BOOL, []), *(info(n, t, s) for _, t, s, _, n in carried)]
+        + [info(name, FLOAT, None) for name in made],
+        list(weights),
+    )
+    names = [f"{name}_out" for name in (*(c[4] for c in carried), *made)]
+    inputs = [rounds, d.constant(True, bool), *(c[3] for c in carried)]
+    d.nodes.append(helper.make_node("Loop", inputs, names, "loop", body=body))
+    return names
+
+
+ZERO = helper.make_tensor("axis0", INT64, [1], [0])
+
+
+def row_of(rows, name="row"):
+    return helper.make_node("Gather", [rows, "i"], [name], axis=0)
+
+
+def appended(d):
+    """Masks pasted one by one, as the loop of Mask R-CNN."""
+    rows, masks = found(d, "x"), found(d, "m")
+    none = d.node("ConstantOfShape", [d.constant([0, 3, 3], np.int64)])
+    nodes = [
+        row_of(rows),
+        helper.make_node("ReduceSum", ["row"], ["sum"], keepdims=0),
+        row_of(masks, "mask"),
+        helper.make_node("Mul", ["mask", "sum"], ["pasted"]),
+        helper.make_node("Unsqueeze", ["pasted", "axis0"], ["one"]),
+        helper.make_node("Concat", ["have", "one"], ["more"], axis=0),
+    ]
+    carried = [("have", FLOAT, ["some", 3, 3], none, "more")]
+    (y,) = loop(d, length(d, rows), nodes, carried, [], [ZERO])
+    return {y: FLOAT, rows: FLOAT}
+
+
+def collected(d):
+    """Distances of each row to all, and how many rows there are yet to come."""
+    rows = found(d, "x")
+    nodes = [
+        row_of(rows),
+        helper.make_node("Sub", [rows, "row"], ["apart"]),
+        helper.make_node("Mul", ["apart", "apart"], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "axis1"], ["distances"], keepdims=0),
+        helper.make_node("Add", ["total", "row"], ["next"]),
+    ]
+    first = d.constant(np.zeros(4), "f")
+    axis = helper.make_tensor("axis1", INT64, [1], [1])
+    carried = [("total", FLOAT, [4], first, "next")]
+    last, y = loop(d, length(d, rows), nodes, carried, ["distances"], [axis])
+    softmax = d.node("Softmax", [d.node("Neg", [y])], axis=-1)
+    return {last: FLOAT, y: FLOAT, d.node("MatMul", [softmax, rows]): FLOAT}
+
+
+def carried_rows(d):
+    """A tensor of found rows that goes through rounds of a fixed number, and is marked in each."""
+    rows = found(d, "x")
+    nodes = [
+        helper.make_node("Shape", ["have"], ["shape"]),
+        helper.make_node("Expand", ["small", "shape"], ["wide"]),
+        helper.make_node("Mul", ["have", "half"], ["halved"]),
+        helper.make_node("Add", ["halved", "wide"], ["next"]),
+        helper.make_node("ReduceMean", ["next"], ["mean"], axes=[1], keepdims=0),
+    ]
+    weights = [helper.make_tensor(n, FLOAT, [], [v]) for n, v in (("small", 0.1), ("half", 0.5))]
+    carried = [("have", FLOAT, ["n", 4], rows, "next")]
+    y, means = loop(d, d.constant(12, np.int64), nodes, carried, ["mean"], weights)
+    return {y: FLOAT, means: FLOAT}
+
+
+def by_scan(d):
+    rows = found(d, "x")
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "row"], ["next"]),
+            helper.make_node("Mul", ["next", "row"], ["out"]),
+        ],
+        "step",
+        [info("state", FLOAT, [4]), info("row", FLOAT, [4])],
+        [info("next", FLOAT, [4]), info("out", FLOAT, [4])],
+    )
+    node = helper.make_node(
+        "Scan", [d.constant(np.zeros(4), "f"), rows], ["last", "all"], "scan",
+        body=body, num_scan_inputs=1,
+    )  # fmt: skip
+    d.nodes.append(node)
+    return {"last": FLOAT, "all": FLOAT}
+
+
+def found_inside(d):
+    """Rows that are larger than the round's, found anew in each round."""
+    rows = found(d, "s")
+    nodes = [
+        row_of(rows),
+        helper.make_node("Less", [rows, "row"], ["smaller"]),
+        helper.make_node("Compress", [rows, "smaller"], ["lower"], axis=0),
+        helper.make_node("ReduceSum", ["lower", "axis0"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["total", "sum"], ["next"]),
+    ]
+    carried = [("total", FLOAT, [], d.constant(0.0, "f"), "next")]
+    return dict.fromkeys(loop(d, length(d, rows), nodes, carried, ["sum"], [ZERO]), FLOAT)
+
+
+CASES = [appended, collected, carried_rows, by_scan, found_inside]
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("make", CASES)
+def test_as_many_rounds_as_rows(make, executor):
+    d = Draft()
+    model = d.model(KINDS, make(d))
+    net = tvmrt.load(model, cache=False, executor=executor)
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    rng, shapes = np.random.default_rng(3), set()
+    for scores in ([1, 0, 1, 0, 0, 1], [1] * 6, [0, 1, 0, 0, 0, 0], [0] * 6, [0, 1, 1, 1, 1, 1]):
+        noise = rng.random(ROWS) * 0.4
+        feed = {"s": np.float32(scores + noise)}
+        feed["x"] = rng.normal(size=(ROWS, 4)).astype(np.float32)
+        feed["m"] = rng.normal(size=(ROWS, 3, 3)).astype(np.float32)
+        given = {each.name: feed[each.name] for each in session.get_inputs()}
+        mine = net(given)
+        if make is by_scan and not any(scores):  # which onnxruntime does not run
+            right = [np.zeros(4), np.zeros((0, 4))]
+        else:
+            right = session.run(None, given)
+        for each, expected in zip(session.get_outputs(), right):
+            assert mine[each.name].shape == expected.shape
+            np.testing.assert_allclose(mine[each.name], expected, 1e-4, 1e-5)
+            shapes.add(expected.shape)
+    assert len(shapes) > 4
