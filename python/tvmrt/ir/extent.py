@@ -119,6 +119,11 @@ class Positive:
     number: Extent
     computed: ClassVar[bool] = True
 
+    @property
+    def if_positive(self) -> Extent:
+        """What it is where that is above 0."""
+        return self.number
+
     def at(self, values: Mapping[str, Any]) -> Any:
         return _positive(self.number.at(values))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 # Values of symbols that are all tried where nothing else tells the bounds of an extent.
 MOST_TRIED = 1 << 16
+MAX_CASES = 4  # terms max(number, 0) of an extent, each of which is one of two
 
 
 def bounds(value: Any) -> tuple[int, int]:
@@ -70,7 +71,46 @@ def _bounds_alone(extent: Any) -> tuple[int, int]:
     if sizes is not None:
         found = extent.at(sizes)
         return int(found.min()), int(found.max())
-    return _at_corners(extent, symbols) or _by_factor(extent) or _summed(extent)
+    parts = _independent(extent)
+    if len(parts) > 1:
+        ends = [_bounds_of_terms(extent, part) for part in parts]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
+    found = _at_corners(extent, symbols)
+    return found or _by_cases(extent) or _by_factor(extent) or _summed(extent)
+
+
+def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:
+    (atoms, number), *_ = terms
+    return bounds(type(extent)(dict(terms))) if atoms else (number, number)
+
+
+def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
+    """The terms in groups that have no symbol in common; numbers are a group of their own."""
+    groups: list[tuple[set, list]] = []
+    for atoms, k in extent.terms:
+        symbols = {s for atom in atoms for s in atom.symbols()}
+        joined = [group for group in groups if group[0] & symbols]
+        groups = [group for group in groups if not group[0] & symbols]
+        terms = [term for _, others in joined for term in others]
+        groups.append((symbols.union(*(names for names, _ in joined)), [*terms, (atoms, k)]))
+    return [terms for _, terms in groups]
+
+
+def _by_cases(extent: Any) -> tuple[int, int] | None:
+    """By both cases of a term max(number, 0), which is nowhere else in it; None without one."""
+    if sum(a.computed for atoms, _ in extent.terms for a in atoms) > MAX_CASES:
+        return None  # each doubles the number of cases
+    for atoms, k in extent.terms:
+        atom = atoms[0] if len(atoms) == 1 else None
+        if atom is None or not atom.computed or not hasattr(atom, "if_positive"):
+            continue
+        rest = extent - type(extent)({atoms: k})
+        if hasattr(rest, "terms") and any(atom in others for others, _ in rest.terms):
+            continue
+        (a, b), (c, d) = bounds(rest), bounds(rest + k * atom.if_positive)
+        # the sum is the larger one of both cases, or the smaller one where it is taken away
+        return (max(a, c), max(b, d)) if k > 0 else (min(a, c), min(b, d))
+    return None
 
 
 def _by_factor(extent: Any) -> tuple[int, int] | None:

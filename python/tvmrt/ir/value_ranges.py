@@ -46,8 +46,6 @@ _SAME = {
     "gather_nd",
     "reverse_sequence",
     "max_pool",
-    "reduce_max",
-    "reduce_min",
     "reduce_mean",
 }
 _FRACTIONS = {"sigmoid": (0, 1), "softmax": (0, 1), "tanh": (-1, 1), "sin": (-1, 1), "cos": (-1, 1)}
@@ -83,7 +81,11 @@ class _Analysis:
         if node.op == "topk" and value is node.outputs[0]:
             return self.of(node.inputs[0], depth + 1)
         rule = _RULES.get(node.op)
-        found = rule(node, lambda i: self.of(node.inputs[i], depth + 1)) if rule else UNKNOWN
+
+        def operand(place: int, value: Value | None = None) -> Interval:
+            return self.of(node.inputs[place] if value is None else value, depth + 1)
+
+        found = rule(node, operand) if rule else UNKNOWN
         return _of_type(value) if any(map(isnan, found)) else _meet(found, _of_type(value))
 
 
@@ -173,7 +175,7 @@ _PLACES: dict[str, Callable[[Node, int], Interval | None]] = {
 
 # Results by the intervals of the operands.
 
-Operand = Callable[[int], Interval]
+Operand = Callable[..., Interval]  # of an operand by its place, or of a value
 
 
 def _mul(node: Node, x: Operand) -> Interval:
@@ -240,6 +242,24 @@ def _abs(node: Node, x: Operand) -> Interval:
     return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
+def _largest(node: Node, x: Operand) -> Interval:
+    """Of all parts of a join, the largest is not below the lowest number of any."""
+    return _by_parts(node, x, max)
+
+
+def _smallest(node: Node, x: Operand) -> Interval:
+    return _by_parts(node, x, min)
+
+
+def _by_parts(node: Node, x: Operand, function: Callable) -> Interval:
+    operand = node.inputs[0]
+    joined = None if operand is None else operand.producer
+    if joined is None or joined.op != "concat" or len(joined.outputs[0].shape) != 1:
+        return x(0)
+    parts = [x(0, v) for v in joined.inputs]
+    return function(p[0] for p in parts), function(p[1] for p in parts)
+
+
 def _taken(node: Node, x: Operand) -> Interval:
     return x(0) if node.inputs[1] is None else _union(x(0), x(1))
 
@@ -273,6 +293,8 @@ _RULES: dict[str, Callable[[Node, Operand], Interval]] = {
     "mul": _mul,
     "neg": lambda node, x: (-x(0)[1], -x(0)[0]),
     "pad": _padded,
+    "reduce_max": _largest,
+    "reduce_min": _smallest,
     "reduce_sum": _summed,
     "relu": lambda node, x: (max(x(0)[0], 0), max(x(0)[1], 0)),
     "round": lambda node, x: _rounded(x(0)),

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tvmrt.ir.extent import Extent, Symbol, Undecided, bounds, exact_quotient, least, most
+from tvmrt.ir.extent import (
+    Extent,
+    Symbol,
+    Undecided,
+    bounds,
+    exact_quotient,
+    largest,
+    least,
+    most,
+    smallest,
+)
 
 A = Symbol("a", 0, 5, "n_a").extent
 B = Symbol("b", 1, 7, "n_b").extent
@@ -184,3 +194,42 @@ def test_counts_of_one_name_with_other_limits_keep_their_own_bounds():
     assert most(held.extent - rows.extent) == 0
     assert most(free.extent - rows.extent) == 100
     assert most(held.extent - rows.extent) == 0
+
+
+LARGE = [Symbol(name, 0, 1 << 20, f"n_{name}").extent for name in "pqr"]
+CLIPPING = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "smallest": smallest,
+    "largest": largest,
+}
+CLIPPED = st.recursive(
+    st.sampled_from(LARGE) | st.integers(-300, 300),
+    lambda parts: st.tuples(st.sampled_from(sorted(CLIPPING)), parts, parts).map(
+        lambda t: CLIPPING[t[0]](t[1], t[2])
+    ),
+    max_leaves=8,
+)
+SIZES = st.fixed_dictionaries(dict.fromkeys("pqr", st.integers(0, 1 << 20) | st.integers(0, 400)))
+
+
+@unhurried
+@given(CLIPPED, st.lists(SIZES, min_size=8, max_size=8))
+def test_bounds_of_clipped_sums_hold(x, sizes):
+    """Of symbols whose sizes are too many to try."""
+    low, high = bounds(x)
+    assert all(low <= at(x, names) <= high for names in sizes)
+
+
+def test_bounds_of_joined_parts_that_are_cut_are_exact():
+    rows = sum(LARGE)
+    cut = smallest(rows, 128)
+    assert bounds(cut) == (0, 128)
+    assert largest(-cut, 0) == 0
+
+
+def test_bounds_of_many_clipped_sizes_take_no_time():
+    """As of the boxes of ninety classes, each of which keeps a few."""
+    kept = [smallest(Symbol(f"s{i}", 0, 1 << 20, f"n_s{i}").extent, 50) for i in range(90)]
+    assert bounds(sum(kept)) == (0, 90 * 50)
+    assert bounds(smallest(sum(kept), 300))[1] >= 300

@@ -9,7 +9,8 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole, least, most
+from tvmrt.ir.extent import Whole, counts_in, least, most, symbols_of
+from tvmrt.ir.extent_bounds import bounds
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -190,3 +191,26 @@ def ranged(ctx: NodeContext) -> Value:
     (count,) = settled(ctx, whole, [None], given, "limit")
     places = ctx.cast(ctx.counted(count), start.dtype.name)
     return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
+
+
+def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
+    """Return the parts of a join with the extents that they must have in common, where a run finds
+    those of some: it is held to them."""
+    found = list(parts)
+    for d in range(len(parts[0].shape)):
+        extents = [part.shape[d] for part in parts]
+        given = next((n for n in extents if not symbols_of(n)), None)
+        if d == axis or given is None:
+            continue
+        for i, n in enumerate(extents):
+            low, high = bounds(n)
+            if symbols_of(n) and (counts_in(n) or any(s.local for s in symbols_of(n))):
+                found[i] = _held(ctx, found[i], d, given) if low <= given <= high else found[i]
+    return found
+
+
+def _held(ctx: NodeContext, x: Value, axis: int, extent: Whole) -> Value:
+    number = Numbers(ctx, ctx.whole_numbers(np.asarray([x.shape[axis]], object)))
+    require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
+    shape = [extent if d == axis else n for d, n in enumerate(x.shape)]
+    return ctx.alike(ctx.emit("take_at", [x, None, *map(ctx.counted, shape)]), x)

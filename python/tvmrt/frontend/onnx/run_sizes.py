@@ -55,14 +55,16 @@ class _Walk:
     def __init__(self, ctx: NodeContext, bounded: bool) -> None:
         self.ctx = ctx
         self.bounded = bounded
-        self._known: dict[Value, Elements | None] = {}
+        self._known: dict[tuple[Value, bool], Elements | None] = {}
 
-    def elements(self, value: Value, depth: int = 0) -> Elements | None:
-        if value not in self._known:
-            self._known[value] = self._elements(value, depth)
-        return self._known[value]
+    def elements(self, value: Value, depth: int = 0, alone: bool = True) -> Elements | None:
+        """Return the elements; ``alone``: they are sizes as they are, so that none is negative."""
+        key = value, alone
+        if key not in self._known:
+            self._known[key] = self._elements(value, depth, alone)
+        return self._known[key]
 
-    def _elements(self, value: Value, depth: int) -> Elements | None:
+    def _elements(self, value: Value, depth: int, alone: bool) -> Elements | None:
         if not value.dtype.is_int or not isinstance(value.type.size, int):
             return None
         if value.type.size > MOST_ELEMENTS or depth > MAX_DEPTH:
@@ -74,16 +76,13 @@ class _Walk:
         found, node = None, value.producer
         if node is not None and value.type.size == 1:
             found = self._counted(value, node)
-        if found is None and node is not None and node.op in _RULES:
-            found = _RULES[node.op](self, node, depth + 1)
+        if found is None and node is not None and node.op in _MOVES:
+            found = _MOVES[node.op](node, lambda v: self.elements(v, depth + 1, alone))
+        elif found is None and node is not None and node.op in _RULES:
+            found = _RULES[node.op](node, lambda v: self.elements(v, depth + 1, False))
         if found is None and self.bounded:
-            found = self._bounded(value, depth)
+            found = self._bounded(value, alone)
         return None if found is None else np.asarray(found, object).reshape(value.shape)
-
-    def of_all(self, node: Node, depth: int) -> list[Elements] | None:
-        """Return the elements of all operands; None where one is not known."""
-        found = [None if v is None else self.elements(v, depth) for v in node.inputs]
-        return None if any(part is None for part in found) else found  # type: ignore[return-value]
 
     def _counted(self, value: Value, node: Node) -> Elements | None:
         mask = counted_mask(node)
@@ -92,12 +91,12 @@ class _Walk:
         number = self.ctx.reshape(self.ctx.cast(value, "int64"), ())
         return np.asarray(self.ctx.found(number, 0, prod(mask.shape), "count"), object)
 
-    def _bounded(self, value: Value, depth: int) -> list[Extent | int] | None:
-        """Return each element as a size that the run finds, if none can be too large. What is added
-        to others may be no negative number."""
+    def _bounded(self, value: Value, alone: bool) -> list[Extent | int] | None:
+        """Return each element as a size that the run finds, if none can be too large. A number
+        that may be negative is a size if it is alone, since the run checks it."""
         low, _ = interval(value, self.ctx.importer.intervals)
         high = bound_of(self.ctx, value)
-        if high is None or (low < 0 and depth):
+        if high is None or (low < 0 and not alone):
             return None
         flat = self.ctx.reshape(self.ctx.cast(value, "int64"), (value.type.size,))
         least = max(int(low), 0) if low > -inf else 0
@@ -105,85 +104,56 @@ class _Walk:
         return [self.ctx.found(n, least, high, "size") for n in numbers]
 
 
-Rule = Callable[[_Walk, Node, int], Optional[Elements]]
+# Rules: the elements of a node's result, by those of its operands; None where they are not known.
+
+Find = Callable[[Value], Optional[Elements]]
+Rule = Callable[[Node, Find], Optional[Elements]]
+
+
+def _all(node: Node, find: Find) -> list[Elements] | None:
+    """Return the elements of all operands; None where one is not known."""
+    found = []
+    for value in node.inputs:
+        part = None if value is None else find(value)
+        if part is None:
+            return None
+        found.append(part)
+    return found
 
 
 def _pairwise(function: Callable) -> Rule:
     pairs = np.frompyfunc(function, 2, 1)
 
-    def rule(walk: _Walk, node: Node, depth: int) -> Elements | None:
-        operands = walk.of_all(node, depth)
+    def rule(node: Node, find: Find) -> Elements | None:
+        operands = _all(node, find)
         return None if operands is None else np.asarray(pairs(*operands), object)
 
     return rule
 
 
-def _same(walk: _Walk, node: Node, depth: int) -> Elements | None:
-    x = node.inputs[0]
-    return None if x is None else walk.elements(x, depth)
-
-
-def _joined(walk: _Walk, node: Node, depth: int) -> Elements | None:
-    parts = walk.of_all(node, depth)
-    return None if parts is None else np.concatenate(parts, node.attrs["axis"])
-
-
-def _cut(walk: _Walk, node: Node, depth: int) -> Elements | None:
-    """Of a join, what is not cut out need not be known."""
-    (x,), attrs = node.inputs, node.attrs
-    if x is None:
-        return None
-    first, step, size = (attrs[name] for name in ("starts", "steps", "sizes"))
-    if len(x.shape) == 1 and x.producer is not None and x.producer.op == "concat":
-        for part in x.producer.inputs:
-            count = part.shape[0]  # type: ignore[union-attr]
-            if not isinstance(count, int):
-                return None
-            if 0 <= first[0] and first[0] + size[0] <= count and step[0] == 1:
-                found = walk.elements(part, depth)  # type: ignore[arg-type]
-                return None if found is None else found[first[0] : first[0] + size[0]]
-            first = (first[0] - count,)
-            if first[0] < 0:
-                break
-        first = attrs["starts"]
-    found = walk.elements(x, depth)
-    if found is None:
-        return None
-    places = (range(a, a + n * b, b) for a, b, n in zip(first, step, size))
-    return found[np.ix_(*places)]
-
-
-def _gathered(walk: _Walk, node: Node, depth: int) -> Elements | None:
-    x, indices = node.inputs
-    if x is None or indices is None or indices.data is None:
-        return None
-    found = walk.elements(x, depth)
-    return None if found is None else np.take(found, indices.data, node.attrs["axis"])
-
-
 def _folded(function: Callable) -> Rule:
-    """A rule of a reduction of all elements."""
+    """Return a rule of a reduction of all elements."""
 
-    def rule(walk: _Walk, node: Node, depth: int) -> Elements | None:
-        x = node.inputs[0]
-        found = None if x is None or node.outputs[0].type.size != 1 else walk.elements(x, depth)
-        if found is None or not found.size:
+    def rule(node: Node, find: Find) -> Elements | None:
+        operands = _all(node, find) if node.outputs[0].type.size == 1 else None
+        if operands is None or not operands[0].size:
             return None
-        return np.asarray(reduce(function, found.reshape(-1).tolist()), object)
+        return np.asarray(reduce(function, operands[0].reshape(-1).tolist()), object)
 
     return rule
 
 
-def _chosen(walk: _Walk, node: Node, depth: int) -> Elements | None:
-    """Of a comparison with a limit, the smaller or the larger of two."""
-    condition, yes, no = node.inputs
+def _chosen(node: Node, find: Find) -> Elements | None:
+    """Return the smaller or the larger of two, which Where takes by a comparison of both."""
+    condition = node.inputs[0]
     compared = None if condition is None else condition.producer
-    if compared is None or compared.op not in _SMALLER or yes is None or no is None:
+    if compared is None or compared.op not in _SMALLER:
         return None
-    pairs = [walk.elements(v, depth) for v in (*compared.inputs, yes, no)]  # type: ignore[arg-type]
-    if any(p is None or p.size != 1 for p in pairs):
+    operands = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
+    others = _all(compared, find)
+    if operands is None or others is None or any(p.size != 1 for p in (*operands, *others)):
         return None
-    a, b, x, y = (as_extent(p.item()) for p in pairs)  # type: ignore[union-attr]
+    a, b, x, y = (as_extent(p.item()) for p in (*others, *operands[1:]))
     if (x, y) == (a, b):
         return (smallest if _SMALLER[compared.op] else largest)(a, b)
     if (x, y) == (b, a):
@@ -195,31 +165,73 @@ _SMALLER = {"less": True, "less_equal": True, "greater": False, "greater_equal":
 
 _RULES: dict[str, Rule] = {
     "add": _pairwise(lambda a, b: a + b),
-    "cast": _same,
-    "concat": _joined,
     "div": _pairwise(truncated),
-    "expand": lambda walk, node, depth: _expanded(_same(walk, node, depth), node),
     "floor_mod": _pairwise(lambda a, b: a % b),
-    "gather": _gathered,
-    "identity": _same,
     "max": _pairwise(largest),
     "min": _pairwise(smallest),
     "mul": _pairwise(lambda a, b: a * b),
-    "neg": lambda walk, node, depth: _negated(_same(walk, node, depth)),
+    "neg": lambda node, find: _negated(_same(node, find)),
     "reduce_max": _folded(largest),
     "reduce_min": _folded(smallest),
     "reduce_prod": _folded(lambda a, b: a * b),
     "reduce_sum": _folded(lambda a, b: a + b),
-    "reshape": _same,
-    "slice": _cut,
     "sub": _pairwise(lambda a, b: a - b),
     "where": _chosen,
 }
 
 
-def _expanded(x: Elements | None, node: Node) -> Elements | None:
-    return None if x is None else np.broadcast_to(x, node.outputs[0].shape)
+def _same(node: Node, find: Find) -> Elements | None:
+    return None if node.inputs[0] is None else find(node.inputs[0])
 
 
 def _negated(x: Elements | None) -> Elements | None:
     return None if x is None else -x
+
+
+def _joined(node: Node, find: Find) -> Elements | None:
+    parts = _all(node, find)
+    return None if parts is None else np.concatenate(parts, node.attrs["axis"])
+
+
+def _cut(node: Node, find: Find) -> Elements | None:
+    """Return the elements of a slice; of a join, what is left out need not be known."""
+    x, (start, *more) = node.inputs[0], node.attrs["starts"]
+    size, step = node.attrs["sizes"][0], node.attrs["steps"][0]
+    if x is None or more:
+        return None
+    if x.producer is not None and x.producer.op == "concat" and step == 1:
+        for part in x.producer.inputs:
+            extent = part.shape[0]  # type: ignore[union-attr]
+            if isinstance(extent, int) and start + size <= extent:
+                found = find(part)  # type: ignore[arg-type]
+                return None if found is None else found[start : start + size]
+            if not isinstance(extent, int) or start < extent:
+                break
+            start -= extent
+        start = node.attrs["starts"][0]
+    found = find(x)
+    return None if found is None else found[[start + step * i for i in range(size)]]
+
+
+def _gathered(node: Node, find: Find) -> Elements | None:
+    x, indices = node.inputs
+    if x is None or indices is None or indices.data is None:
+        return None
+    found = find(x)
+    return None if found is None else np.take(found, indices.data, node.attrs["axis"])
+
+
+def _expanded(node: Node, find: Find) -> Elements | None:
+    x = _same(node, find)
+    return None if x is None else np.broadcast_to(x, node.outputs[0].shape)
+
+
+_MOVES: dict[str, Rule] = {
+    "cast": _same,
+    "concat": _joined,
+    "expand": _expanded,
+    "gather": _gathered,
+    "identity": _same,
+    "reshape": _same,
+    "slice": _cut,
+}

@@ -232,6 +232,8 @@ def tile(ctx: NodeContext) -> Value:
 def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
+    if len({len(p.shape) for p in parts}) == 1:
+        parts = run_places.alike_but_along(ctx, parts, axis)
     filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
     return ctx.joined(filled, axis)
 

@@ -78,7 +78,7 @@ def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return np.asarray(found, object)
 
 
-_SHAPES = {("ConstantOfShape", 0), ("Expand", 1), ("Tile", 1)}
+_SHAPES = {("ConstantOfShape", 0), ("Expand", 1), ("Resize", 3), ("Tile", 1)}
 
 
 def _names(ctx: NodeContext, index: int) -> str:
