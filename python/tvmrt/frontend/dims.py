@@ -228,7 +228,7 @@ class Dims:
         network's node ``node``."""
         if number.data is not None:
             return int(number.data)
-        name = self.fresh(f"{node}_{what}".replace(" ", "_"))
+        name = self.fresh(size_name(node, what))
         same, reader = self._required(name)
         if same is not None:
             self._replaced.add(name)
@@ -238,6 +238,11 @@ class Dims:
             return same
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
         return self.counted(name, low, high, source)
+
+    def bound_of(self, name: str) -> int | None:
+        """How large a size that the run finds may be, by what is known of the network."""
+        found = self._narrowed.get(name)
+        return found.high if found is not None and found.high else None
 
     def _required(self, name: str) -> tuple[Whole | None, str]:
         """What a size that a run finds must be, as an extent of those that are known before it, and
@@ -307,6 +312,11 @@ class Dims:
 
 def _at(extent: Whole, values: Mapping[str, Whole]) -> Whole:
     return extent.at(values) if isinstance(extent, Extent) else extent
+
+
+def size_name(node: str, what: str) -> str:
+    """The name of a size that the run finds, if no other has it."""
+    return f"{node}_{what}".replace(" ", "_")
 
 
 def unused_name(name: str, is_used: Callable[[str], bool]) -> str:

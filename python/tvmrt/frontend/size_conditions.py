@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
 import numpy as np
 
 from tvmrt.error import Remark, UnsupportedError
-from tvmrt.ir.assumptions import Condition, collecting
-from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in, exact_quotient, symbols_of
+from tvmrt.ir.assumptions import Assumptions, Condition, collecting
+from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in, exact_quotient, most, symbols_of
 from tvmrt.ir.extent_bounds import all_sizes
 
 from .dims import Narrowed
@@ -38,6 +39,9 @@ def import_at_fitting_sizes(attempt: Callable[[Mapping[str, Narrowed]], T]) -> T
             except (ValueError, UnsupportedError) as error:
                 problem = error
         found = _solve(assumed.conditions)
+        _add_bounds(found, assumed)
+        if assumed.unbounded and problem is None and not found:
+            raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
         if assumed.conditions and not found:
             return attempt(narrowed)  # raises what does not fit
         if problem is not None and not found:
@@ -47,13 +51,14 @@ def import_at_fitting_sizes(attempt: Callable[[Mapping[str, Narrowed]], T]) -> T
             return result  # type: ignore[return-value]
         for name, (sizes, node) in found.items():
             narrowed[name] = sizes
-            reasons[name] = node
+            if node:
+                reasons[name] = node
     return attempt(narrowed)
 
 
 def _warn(narrowed: Mapping[str, Narrowed], reasons: Mapping[str, str]) -> None:
     for name, sizes in narrowed.items():
-        if sizes.node:
+        if sizes.node or name not in reasons:
             continue
         warnings.warn(
             f"the dimension {name} {sizes}: node {reasons[name]} fits at no other size",
@@ -144,6 +149,20 @@ def _replaced(
         if isinstance(same, Extent):
             return {symbol.name: (Narrowed(same=same), node)}
     return {}
+
+
+def _add_bounds(found: dict[str, tuple[Narrowed, str]], assumed: Assumptions) -> None:
+    """Add bounds of sizes that the run finds and nothing bounds, by others that are equal."""
+    highs, unbounded = dict(assumed.bounds), assumed.unbounded
+    for condition in assumed.conditions:
+        pair = condition.equal or ()
+        for a, b in zip(pair, pair[::-1]):
+            if not any(symbol.name in unbounded for symbol in symbols_of(b)):
+                names = (s.name for s in symbols_of(a) if a == s.extent and s.name in unbounded)
+                highs.update((name, most(b)) for name in names if name not in highs)
+    for name, high in highs.items():
+        sizes, node = found.get(name, (Narrowed(), ""))
+        found[name] = replace(sizes, high=high), node
 
 
 def _equal_count(

@@ -36,11 +36,17 @@ class Condition:
 @dataclass
 class Assumptions:
     """The conditions of one import; ``node`` is the one that is being imported. ``guarded``: it
-    runs only where a condition of the run holds."""
+    runs only where a condition of the run holds.
+
+    ``unbounded``: what is wrong with sizes that the run finds and nothing bounds so far, by name;
+    ``bounds``: how large some of them may be by what is made of them.
+    """
 
     conditions: list[Condition] = field(default_factory=list)
     node: str = ""
     guarded: bool = False
+    unbounded: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, int] = field(default_factory=dict)
 
 
 _current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
@@ -62,6 +68,27 @@ def enter_node(name: str, guarded: bool = False) -> None:
     current = _current.get()
     if current is not None:
         current.node, current.guarded = name, guarded
+
+
+def may_assume() -> bool:
+    """Whether conditions are collected, so that the network is imported again."""
+    return _current.get() is not None
+
+
+def assume_bound(name: str, problem: str) -> None:
+    """Say that the bound of a size that the run finds is assumed until all of the network is known;
+    ``problem`` is the error if nothing gives it one."""
+    current = _current.get()
+    if current is not None:
+        current.unbounded[name] = problem
+
+
+def note_bound(extent: Whole, high: int) -> None:
+    """Say that a size that the run finds, if nothing else bounds it, is at most so large."""
+    current = _current.get()
+    for symbol in symbols_of(extent):
+        if current is not None and symbol.name in current.unbounded and extent == symbol.extent:
+            current.bounds.setdefault(symbol.name, high)
 
 
 def are_equal(a: Whole, b: Whole) -> bool:

@@ -51,7 +51,7 @@ SHARES = {
     ),
     "python/dims": Share(
         "any_size bad_sizes counts equal_counts loops_over_found_rows nearest_resize"
-        " size_conditions sizes_of_data"
+        " run_sizes size_conditions sizes_of_data"
         " zero_extents",
         2,
     ),

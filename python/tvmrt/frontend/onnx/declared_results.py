@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from tvmrt.ir import Value
+from tvmrt.ir.assumptions import note_bound
 from tvmrt.ir.extent import Whole, bounds, most, shown, symbols_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def held_to_bounds(importer: GraphImporter, info: onnx.ValueInfoProto, value: Va
             continue
         low, high = bounds(extent)
         room = most(declared)
+        note_bound(extent, room)
         if low > room:
             raise ValueError(
                 f"output {info.name} has {shown(extent)} elements along axis {axis}, where "

@@ -14,7 +14,7 @@ from tvmrt.ir.extent_bounds import bounds
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
-from .run_sizes import bound_of
+from .run_sizes import assumed_size, bound_of
 
 FAR = 2**31 - 1  # no axis has as many elements
 
@@ -48,8 +48,12 @@ def settled(
         shape = declared(ctx, rank, operand)
         require(computed, shape, given, operand, f"results of shape {list(shape)}")
         return shape
-    named = ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank
+    named = list(ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank)
     closer = [_closer(n, bound_of(ctx, computed.at(d).value)) for d, n in enumerate(bounds)]
+    if ctx.op == "Range" and named == closer == [None]:
+        size = assumed_size(ctx, computed.at(0).value, "extent of axis 0")
+        if size is not None:
+            return (size,)
     if len(named) != rank or any(a is None and b is None for a, b in zip(named, closer)):
         declared(ctx, rank, operand)  # says so
         raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")

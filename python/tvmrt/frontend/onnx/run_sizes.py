@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
-from tvmrt.frontend.extents import MOST_ELEMENTS, Elements, truncated
+from tvmrt.frontend.dims import size_name
+from tvmrt.frontend.extents import MOST_ELEMENTS, Elements, each, equal, truncated
 from tvmrt.ir import Node, Value
-from tvmrt.ir.extent import Extent, Undecided, as_extent, largest, smallest
+from tvmrt.ir.assumptions import assume_bound, may_assume
+from tvmrt.ir.extent import (
+    Extent,
+    Undecided,
+    Whole,
+    as_extent,
+    largest,
+    most,
+    smallest,
+    symbols_of,
+)
 from tvmrt.ir.value_numbering import counted_mask
 from tvmrt.ir.value_ranges import interval
 
@@ -47,6 +58,28 @@ def bound_of(ctx: NodeContext, value: Value) -> int | None:
     """Return the largest size that the data can make of a number; None if nothing tells."""
     _, high = interval(value, ctx.importer.intervals)
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
+
+
+def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
+    """Return a number that the data decides, a scalar, as an extent, though nothing here bounds it.
+
+    It must meet a tensor that does, as a mask made of lengths meets the sequence; None where the
+    network has no open sizes that it could be as large as.
+    """
+    dims, shapes = ctx.importer.dims, (type.shape for type in ctx.importer.types.values())
+    largest_open = max((most(n) for shape in shapes for n in shape if symbols_of(n)), default=None)
+    if largest_open is None or not may_assume():
+        return None
+    name = dims.fresh(size_name(ctx.name, what))
+    known = dims.bound_of(name)
+    extent = ctx.found(value, 0, largest_open if known is None else known, what)
+    if known is None and any(s.name == name for s in symbols_of(extent)):
+        assume_bound(
+            name,
+            f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and nothing bounds "
+            "it; declare the shape of the result, by numbers or by names that --dim bounds",
+        )
+    return extent
 
 
 class _Walk:
@@ -96,11 +129,14 @@ class _Walk:
         that may be negative is a size if it is alone, since the run checks it."""
         low, _ = interval(value, self.ctx.importer.intervals)
         high = bound_of(self.ctx, value)
-        if high is None or (low < 0 and not alone):
+        if low < 0 and not alone:
             return None
         flat = self.ctx.reshape(self.ctx.cast(value, "int64"), (value.type.size,))
         least = max(int(low), 0) if low > -inf else 0
         numbers = [self.ctx.element(flat, 0, i) for i in range(int(value.type.size))]
+        if high is None:
+            assumed = [assumed_size(self.ctx, n, "size") for n in numbers]
+            return None if None in assumed else assumed
         return [self.ctx.found(n, least, high, "size") for n in numbers]
 
 
@@ -144,9 +180,16 @@ def _folded(function: Callable) -> Rule:
 
 
 def _chosen(node: Node, find: Find) -> Elements | None:
-    """Return the smaller or the larger of two, which Where takes by a comparison of both."""
+    """Return the smaller or the larger of two, which Where takes by a comparison of both; either
+    where the comparison is decided."""
     condition = node.inputs[0]
     compared = None if condition is None else condition.producer
+    if compared is not None and compared.op == "equal":
+        pair = _all(compared, find)
+        both = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
+        if pair is None or both is None:
+            return None
+        return np.where(each(equal)(None, *pair).astype(bool), *both[1:])
     if compared is None or compared.op not in _SMALLER:
         return None
     operands = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
