@@ -15,6 +15,7 @@ from tvmrt.ir.op import normalize_axis
 from . import supposed
 from .context import NodeContext
 from .registry import onnx_op
+from .run_sizes import integer_of
 
 
 def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
@@ -204,17 +205,18 @@ def tensor_scatter(ctx: NodeContext) -> Value:
 def one_hot(ctx: NodeContext) -> Value:
     """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
+    ctx.inputs[1] = integer_of(ctx.required(1))
     (depth,) = ctx.ints_of(1, "the depth")
-    ctx.table_size(depth, "the depth")
     values = ctx.required(2)
     rank = len(indices.shape) + 1
     axis = normalize_axis(ctx.attr("axis", -1), rank)
     negative = ctx.emit("less", [indices, ctx.const(0, np.int64)])
-    lifted = ctx.emit("add", [indices, ctx.const(depth, np.int64)])
+    lifted = ctx.emit("add", [indices, ctx.whole_numbers(np.asarray(depth, object))])
     indices = ctx.emit("where", [negative, lifted, indices])
     indices = ctx.with_axis(indices, axis)
-    places = np.arange(depth).reshape([depth if d == axis else 1 for d in range(rank)])
-    hit = ctx.emit("equal", [indices, ctx.const(places, np.int64)])
+    places = ctx.counted(depth, what="the depth")
+    places = ctx.reshape(places, [depth if d == axis else 1 for d in range(rank)])
+    hit = ctx.emit("equal", [indices, places])
     off, on = (ctx.element(values, 0, i) for i in (0, 1))
     return ctx.emit("where", [hit, on, off])
 

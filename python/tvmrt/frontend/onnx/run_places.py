@@ -179,8 +179,8 @@ _MIRRORS = {
 }
 
 
-def ranged(ctx: NodeContext) -> Value:
-    """Range by operands of the run."""
+def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
+    """Range by operands of the run, of at most ``bound`` elements."""
     start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     wide = "int64" if start.dtype.is_int else "float64"
     first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
@@ -192,7 +192,7 @@ def ranged(ctx: NodeContext) -> Value:
         found = ((last - first) / step).apply("ceil")
     whole = found.most(0).least(FAR).cast("int64").reshape(1)
     given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
-    (count,) = settled(ctx, whole, [None], given, "limit")
+    (count,) = settled(ctx, whole, [bound], given, "limit")
     places = ctx.cast(ctx.counted(count), start.dtype.name)
     return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
 

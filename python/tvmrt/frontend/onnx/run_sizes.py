@@ -60,6 +60,13 @@ def bound_of(ctx: NodeContext, value: Value) -> int | None:
     return max(int(high), 0) if -inf < high <= MAX_BOUND else None
 
 
+def integer_of(value: Value) -> Value:
+    """Return the integer that a number was before it was cast to floats; any other as it is."""
+    node = value.producer
+    cast = node.inputs[0] if node is not None and node.op == "cast" else None
+    return cast if cast is not None and cast.dtype.is_int else value
+
+
 def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
     """Return a number that the data decides, a scalar, as an extent, though nothing here bounds it.
 

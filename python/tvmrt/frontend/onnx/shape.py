@@ -12,7 +12,17 @@ from tvmrt.error import UnsupportedError
 from tvmrt.frontend.shapes import range_taken, rest_of
 from tvmrt.ir import Value, broadcast
 from tvmrt.ir.assumptions import is_at_least
-from tvmrt.ir.extent import Whole, certainly, largest, least, smallest, symbols_of
+from tvmrt.ir.extent import (
+    Undecided,
+    Whole,
+    bounds,
+    certainly,
+    largest,
+    least,
+    most,
+    smallest,
+    symbols_of,
+)
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -21,6 +31,7 @@ from .context import NodeContext
 from .copied_zeros import copied_where_zero
 from .elementwise import element_type
 from .registry import onnx_op
+from .run_sizes import integer_of, sizes_of
 from .supposed import is_given
 from .tensors import dense
 
@@ -63,11 +74,9 @@ def range_(ctx: NodeContext) -> Value:
     names = ("start", "limit", "delta")
     if any(ctx.input(i) is None for i in range(len(names))):
         raise ValueError("start, limit or delta is missing")
-    known = [v.data is None and not ctx.is_computed(i) for i, v in enumerate(ctx.inputs)]
-    if any(known) and not any(ctx.is_computed(i) for i in range(len(names))):
-        return _range_of_extents(ctx, *(ctx.ints_of(i, name)[0] for i, name in enumerate(names)))
-    if is_given(ctx, 0, 1, 2):
-        return run_places.ranged(ctx)
+    if any(value.data is None for value in ctx.inputs):
+        ends = _whole_ends(ctx)
+        return run_places.ranged(ctx) if ends is None else _range_of_extents(ctx, *ends)
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
@@ -75,21 +84,50 @@ def range_(ctx: NodeContext) -> Value:
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
+def _whole_ends(ctx: NodeContext) -> list[Whole] | None:
+    """Return start, limit and delta where all are integers or extents, in floats, too."""
+    found: list[Whole] = []
+    for value in ctx.inputs:
+        if value.data is not None:
+            number = value.data.item()
+            if number != number // 1:
+                return None
+            found.append(int(number))
+            continue
+        elements = sizes_of(ctx, integer_of(value))
+        if elements is None:
+            return None
+        found.append(elements.item())
+    return found
+
+
 def _range_of_extents(ctx: NodeContext, start: Whole, limit: Whole, delta: Whole) -> Value:
-    if not isinstance(delta, int) or delta == 0:
-        raise UnsupportedError(f"a range by steps of {delta!r}")
-    apart, step = (limit - start, delta) if delta > 0 else (start - limit, -delta)
-    count = ceil_div(apart, step)
-    count = count if count >= 0 else 0
-    return ctx.cast(ctx.counted(count, start, delta), ctx.required(0).dtype.name)
+    low, high = bounds(delta)
+    if low <= 0 <= high:
+        return run_places.ranged(ctx)
+    apart, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
+    try:
+        count = largest(0, ceil_div(apart, step))
+    except Undecided:
+        return run_places.ranged(ctx, max(ceil_div(most(apart), least(step)), 0))
+    dtype = ctx.required(0).dtype.name
+    if isinstance(delta, int):
+        return ctx.cast(ctx.counted(count, start, delta), dtype)
+    by, first = (ctx.whole_numbers(np.asarray(n, object)) for n in (delta, start))
+    return ctx.cast(ctx.added(ctx.emit("mul", [ctx.counted(count), by]), first), dtype)
 
 
 @onnx_op("EyeLike")
 def eye_like(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rows, columns = x.shape
-    ctx.table_size(rows * columns, "the matrix")
-    ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
+    if symbols_of(rows, columns):
+        row = ctx.reshape(ctx.counted(rows, ctx.attr("k", 0)), (rows, 1))
+        column = ctx.reshape(ctx.counted(columns), (1, columns))
+        ones = ctx.emit("equal", [row, column])
+    else:
+        ctx.table_size(rows * columns, "the matrix")
+        ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
     dtype = ctx.attr("dtype")
     like = ctx.half_of(x) or x.dtype.name
     return ctx.converted(ones, like if dtype is None else element_type(dtype))

@@ -68,6 +68,8 @@ def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     if (ctx.op, index) not in _SHAPES:
         return None
     most_ = ctx.importer.bounds_of(ctx.node.output[0])
+    if most_ is not None and ctx.op == "OneHot":
+        most_ = tuple(_along(ctx, most_, -1))
     if most_ is None or len(most_) != value.type.size:
         return sizes_of(ctx, value, bounded=True)
     numbers = Numbers.whole(ctx, value).reshape(len(most_))
@@ -78,7 +80,9 @@ def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return np.asarray(found, object)
 
 
-_SHAPES = {("ConstantOfShape", 0), ("Expand", 1), ("Resize", 3), ("Tile", 1)}
+_SHAPES = {
+    ("ConstantOfShape", 0), ("Expand", 1), ("OneHot", 1), ("Resize", 3), ("Tile", 1),
+}  # fmt: skip
 
 
 def _names(ctx: NodeContext, index: int) -> str:

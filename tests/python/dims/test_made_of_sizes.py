@@ -1,0 +1,92 @@
+"""Matrices, ranges, tables and transforms that are made of the sizes of a run.
+
+The judge is onnxruntime without optimisations, at each size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from dynamic_networks import Draft
+from onnx import TensorProto
+
+import tvmrt
+
+runtime = pytest.importorskip("onnxruntime")
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+DIMS = {"n": (1, 16), "m": (1, 16)}
+SIZES = [(1, 1), (3, 7), (16, 2), (5, 16)]
+
+
+def session_of(model: onnx.ModelProto):
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return runtime.InferenceSession(model.SerializeToString(), options)
+
+
+def compare(d: Draft, results: list[str], inputs: dict | None = None, sizes=SIZES, opset=17):
+    """Hold all results of a network over x [n, m] against onnxruntime's."""
+    kinds = {"x": (FLOAT, ["n", "m"]), **{n: (INT64, ["n", "m"]) for n in inputs or {}}}
+    names = [d.node("Cast", [name], to=FLOAT) for name in results]
+    model = d.model(kinds, {name: FLOAT for name in names})
+    model.opset_import[0].version = opset
+    session, net = session_of(model), tvmrt.load(model, dims=DIMS, cache=False)
+    rng = np.random.default_rng(0)
+    for size in sizes:
+        feed = {"x": rng.normal(size=size).astype(np.float32)}
+        feed.update({name: make(rng, size) for name, make in (inputs or {}).items()})
+        found = net(feed)
+        found = [found] if len(names) == 1 else [found[name] for name in names]
+        for place, right in enumerate(session.run(names, feed)):
+            assert found[place].shape == right.shape, results[place]
+            np.testing.assert_allclose(found[place], right, 1e-4, 1e-4, err_msg=results[place])
+
+
+def number(d: Draft, axis: int) -> str:
+    return d.node("Squeeze", [d.extent("x", axis)])
+
+
+def test_unit_and_triangular_matrices():
+    d = Draft()
+    square = d.node("Concat", [d.extent("x", 1)] * 2, axis=0)
+    zeros = d.node("ConstantOfShape", [square])
+    unit = d.node("EyeLike", [zeros], dtype=FLOAT)
+    results = [d.node("MatMul", ["x", unit])]
+    results += [d.node("EyeLike", ["x"], k=k, dtype=INT64) for k in (0, 1, -2)]
+    ones = d.node("Add", [zeros, d.constant(1, np.float32)])
+    offset = d.node("Sub", [number(d, 0), d.constant(3, np.int64)])
+    results += [d.node("Trilu", [ones, offset], upper=upper) for upper in (0, 1)]
+    compare(d, results)
+
+
+def test_one_hot_of_an_open_depth():
+    d = Draft()
+    values = d.constant([-1, 2], np.float32)
+    results = [d.node("OneHot", ["i", number(d, 1), values], axis=axis) for axis in (-1, 0, 1)]
+    results.append(d.node("OneHot", ["i", d.constant([5], np.int64), values]))
+    results.append(d.node("OneHot", ["i", d.node("Cast", [number(d, 1)], to=FLOAT), values]))
+    # from -m to m, and one below and above
+    indices = {"i": lambda rng, size: rng.integers(-size[1] - 1, size[1] + 2, size)}
+    compare(d, results, indices)
+
+
+def test_ranges_of_open_ends():
+    d = Draft()
+    m, results = number(d, 1), []
+
+    def ranges(start, limit, delta):
+        ends = [d.constant(v, np.int64) if isinstance(v, int) else v for v in (start, limit, delta)]
+        results.append(d.node("Range", ends))
+
+    for start, delta in [(0, 1), (3, 1), (0, 2), (5, 3), (-2, 1), (16, -1), (9, -3)]:
+        ranges(start, m, delta)
+    ranges(d.node("Neg", [m]), 0, 1)
+    ranges(0, 16, m)
+    ranges(0, d.node("Squeeze", [d.node("Size", ["x"])]), m)
+    ranges(16, 0, d.node("Neg", [m]))
+    for kind, dtype in ((FLOAT, np.float32), (INT32, np.int32)):
+        ends = [d.constant(1, dtype), d.node("Cast", [m], to=kind), d.constant(2, dtype)]
+        results.append(d.node("Range", ends))
+    compare(d, results)
