@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.ir import Builder, Value
-from tvmrt.ir.extent import Extent, Whole, as_extent, most
+from tvmrt.ir.extent import Extent, Whole, as_extent, bounds, largest, most, smallest
 
 
 class OperatorContext:
@@ -124,14 +124,15 @@ class OperatorContext:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
-    def fitted(self, x: Value, axis: int, length: int) -> Value:
+    def fitted(self, x: Value, axis: int, length: Whole) -> Value:
         """x with so many elements along an axis: the first ones, or zeros behind."""
         missing = length - x.shape[axis]
-        if missing <= 0:
-            return self.slice_axis(x, axis, 0, length)
-        return self.filled_up(x, axis, missing)
+        low, high = bounds(missing)
+        if low < 0:
+            x = self.slice_axis(x, axis, 0, smallest(length, x.shape[axis]))
+        return self.filled_up(x, axis, largest(missing, 0)) if high > 0 else x
 
-    def filled_up(self, x: Value, axis: int, count: int, value: Value | None = None) -> Value:
+    def filled_up(self, x: Value, axis: int, count: Whole, value: Value | None = None) -> Value:
         """x with so many elements behind it along an axis: zeros, unless told otherwise."""
         inputs, before, after = [x], (0,) * len(x.shape), [0] * len(x.shape)
         after[axis] = count

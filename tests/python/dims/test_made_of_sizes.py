@@ -22,6 +22,7 @@ SIZES = [(1, 1), (3, 7), (16, 2), (5, 16)]
 def session_of(model: onnx.ModelProto):
     options = runtime.SessionOptions()
     options.log_severity_level = 4
+    options.enable_mem_reuse = False  # by which its DFT fails for some lengths
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime.InferenceSession(model.SerializeToString(), options)
 
@@ -90,3 +91,44 @@ def test_ranges_of_open_ends():
         ends = [d.constant(1, dtype), d.node("Cast", [m], to=kind), d.constant(2, dtype)]
         results.append(d.node("Range", ends))
     compare(d, results)
+
+
+def pairs(d: Draft, x: str = "x") -> str:
+    """[n, m, 1] of [n, m]."""
+    return d.node("Unsqueeze", [x, d.constant([-1], np.int64)])
+
+
+def test_fourier_transforms_of_an_open_length():
+    d = Draft()
+    axis, m, x = d.constant(1, np.int64), number(d, 1), pairs(d)
+    spectrum = d.node("DFT", [x, "", axis])
+    half = d.node("DFT", [x, "", axis], onesided=1)
+    results = [spectrum, half]
+    results.append(d.node("DFT", [spectrum, "", axis], inverse=1))
+    results.append(d.node("DFT", [half, m, axis], inverse=1, onesided=1))
+    # more and fewer elements than there are
+    twice = d.node("Mul", [m, d.constant(2, np.int64)])
+    results.append(d.node("DFT", [x, twice, axis]))
+    some = d.node("Div", [d.node("Add", [m, d.constant(3, np.int64)]), d.constant(2, np.int64)])
+    results.append(d.node("DFT", [x, some, axis], onesided=1))
+    results.append(d.node("DFT", [x, "", d.constant(0, np.int64)]))
+    compare(d, results, opset=20)
+
+
+def test_windows_of_an_open_length():
+    d = Draft()
+    size, results = d.node("Add", [number(d, 1), d.constant(1, np.int64)]), []
+    for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
+        results += [d.node(op, [size], periodic=periodic) for periodic in (0, 1)]
+    compare(d, results)
+
+
+def test_frames_of_an_open_signal():
+    """The window is constant, or the run computes it; a signal that is shorter is refused."""
+    d = Draft()
+    x, step, window = pairs(d), d.constant(2, np.int64), d.constant(np.hanning(6), np.float32)
+    first = d.node("Slice", ["x", *(d.constant([n], np.int64) for n in (0, 1, 0))])
+    other = d.node("Slice", [first, *(d.constant([n], np.int64) for n in (0, 6, 1))])
+    weights = d.node("Reshape", [d.node("Sigmoid", [other]), d.constant([6], np.int64)])
+    results = [d.node("STFT", [x, step, w], onesided=s) for w, s in ((window, 0), (weights, 1))]
+    compare(d, results, sizes=[(1, 6), (3, 7), (2, 16)])

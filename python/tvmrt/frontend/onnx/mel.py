@@ -14,7 +14,7 @@ from .arithmetic import Numbers, require
 from .context import NodeContext
 from .elementwise import element_type
 from .registry import onnx_op
-from .shape import table
+from .signal import table
 from .supposed import is_given
 
 

@@ -26,7 +26,7 @@ from tvmrt.ir.extent import (
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
-from . import fallback, run_places, run_reshape
+from . import run_places, run_reshape
 from .context import NodeContext
 from .copied_zeros import copied_where_zero
 from .elementwise import element_type
@@ -131,20 +131,6 @@ def eye_like(ctx: NodeContext) -> Value:
     dtype = ctx.attr("dtype")
     like = ctx.half_of(x) or x.dtype.name
     return ctx.converted(ones, like if dtype is None else element_type(dtype))
-
-
-@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
-def table(ctx: NodeContext) -> Value:
-    """Tables of known size are computed where all nodes of constants are."""
-    extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
-    # a window's length, or the numbers of mel bins and of the transform's elements
-    ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
-    if any(v.data is None for v in ctx.inputs):
-        sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
-        found = fallback.evaluate(ctx.node, sizes, ctx.importer.model)
-        if found is not None:
-            return found[0]
-    raise UnsupportedError("the table could not be computed; check its sizes and element type")
 
 
 # The same elements under another shape.
