@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,10 +40,10 @@ def import_apart(
     proto: onnx.GraphProto,
     outer: Mapping[str, Value | None],
     inputs: Sequence[tuple[Value, TensorType]],
-    number: Value | None = None,
+    numbers: Collection[Value] = (),
 ) -> Apart:
     """The nodes of a subgraph as a graph of their own. ``inputs``: for each of the subgraph's, a
-    value outside that it is like, and its type; ``number`` is the one that is an extent inside.
+    value outside that it is like, and its type; ``numbers`` are those that are extents inside.
 
     Raises UnsupportedError where one of the nodes cannot be compiled.
     """
@@ -54,7 +54,9 @@ def import_apart(
     counts: dict[Symbol, Symbol] = {}
     try:
         names = [info.name for info in proto.input]
-        given = [_like(importer, v, n, t, v is number, counts) for n, (v, t) in zip(names, inputs)]
+        given = [
+            _like(importer, v, n, t, v in numbers, counts) for n, (v, t) in zip(names, inputs)
+        ]
         read = [outer[name] for name in names_read(proto) if outer.get(name) is not None]
         captured = [v for v in dict.fromkeys(read) if v.data is None]
         inside = {v: _like(importer, v, v.name, v.type, True, counts) for v in captured}

@@ -4,15 +4,18 @@ loops so, a recurrent layer's among them."""
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 from onnx import helper
 
+from tvmrt.frontend.dims import HIGHEST
 from tvmrt.ir import Builder, Graph, Value
+from tvmrt.ir.extent import Whole
 from tvmrt.ir.limits import MAX_ROUNDS
 
 from .apart import names_read
 from .context import NodeContext
-from .goes_on import goes_on
+from .goes_on import counted_rounds, goes_on
 from .tensors import subgraphs
 
 _MOST_NODES = 64  # of a body that are gone through for each round
@@ -31,10 +34,17 @@ def foretell(ctx: NodeContext) -> None:
             ctx.set_attr("body", _without_condition(body))
             return
     counting = _counting(ctx, body)
-    rounds = None if counting is None else _rounds(ctx, counting)
+    rounds: Whole | None = None if counting is None else _rounds(ctx, counting)
+    if rounds is None and _is_endless(ctx.input(0)):
+        rounds = counted_rounds(ctx, body)
     if rounds is not None:
-        ctx.inputs[:2] = [ctx.const(rounds), None]
+        ctx.inputs[:2] = [ctx.whole_numbers(np.asarray(rounds, object)), None]
         ctx.set_attr("body", _without_condition(body))
+
+
+def _is_endless(limit: Value | None) -> bool:
+    """Whether a number of rounds stands for as many as it takes."""
+    return limit is None or (limit.data is not None and bool((limit.data >= HIGHEST).all()))
 
 
 def _counting(ctx: NodeContext, body: onnx.GraphProto) -> onnx.GraphProto | None:

@@ -3,7 +3,7 @@ condition compares what grows by as much in each round."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from onnx import helper
 
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole, as_extent, least
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .tensors import array_of
@@ -37,17 +38,54 @@ def goes_on(ctx: NodeContext, body: onnx.GraphProto, rounds: Whole) -> bool:
     return lines.begins(ctx.input(1)) and lines.holds(body.output[0].name)
 
 
+def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> Whole | None:
+    """Return how many rounds a loop has whose condition compares what grows by as much in each
+    round with a size, where that is one at least; None for any other."""
+    lines = _Lines(ctx, body, 1)
+    distance = lines.distance(body.output[0].name)
+    if distance is None or distance.step >= 0:
+        return None
+    # it ends after the first round that makes the distance 0 or less
+    rounds = ceil_div(distance.first, -distance.step) + 1
+    return rounds if least(rounds) >= 1 and lines.begins(ctx.input(1)) else None
+
+
+def induction_variables(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: Sequence[Value],
+    rounds: Whole,
+    number: Whole,
+) -> dict[int, Whole]:
+    """Return what of ``carried`` is an extent in each round, by its place; ``number`` is that of
+    the round."""
+    lines = _Lines(ctx, body, rounds, carried)
+    found = {}
+    for place, (info, value) in enumerate(zip(body.input[2:], carried)):
+        line = lines.found[info.name]
+        if line is not None and line.step and value.dtype.is_int:
+            found[place] = line.first + line.step * number
+    return found
+
+
 class _Lines:
     """What is known of the numbers of a body, by name."""
 
-    def __init__(self, ctx: NodeContext, body: onnx.GraphProto, rounds: Whole) -> None:
+    def __init__(
+        self,
+        ctx: NodeContext,
+        body: onnx.GraphProto,
+        rounds: Whole,
+        carried: Sequence[object] | None = None,
+    ) -> None:
         self.rounds = rounds
+        carried = ctx.inputs[2:] if carried is None else carried
         self.extents: Mapping[Value, np.ndarray] = ctx.importer.extents
         self.scope: Mapping[str, Value | None] = ctx.scope
         self.makers = {node.output[0]: node for node in body.node if node.output}
         self.tables = {t.name: t for t in body.initializer}
         self.found: dict[str, _Line | None] = {body.input[0].name: _Line(0, 1)}
-        for info, result, start in zip(body.input[2:], body.output[1:], ctx.inputs[2:]):
+        for info, result, start in zip(body.input[2:], body.output[1:], carried):
             self.found[info.name] = self._growing(info.name, result.name, start)
 
     def begins(self, condition: Value | None) -> bool:
@@ -58,16 +96,15 @@ class _Lines:
             return False
         if node.op in ("logical_and", "cast", "reshape", "identity"):
             return all(self.begins(each) for each in node.inputs)
-        if node.op not in ("less", "greater"):
+        if node.op not in ("less", "less_equal", "greater", "greater_equal"):
             return False
-        small, great = (self._known(v) for v in node.inputs[:: 1 if node.op == "less" else -1])
+        pair = node.inputs[:: 1 if node.op.startswith("less") else -1]
+        small, great = (self._known(v) for v in pair)
         if small is None or great is None:
             return False
+        apart = great.first - small.first + node.op.endswith("_equal")
         # where there are rounds there is at least one
-        return (
-            least(great.first - small.first + 1 - self.rounds) > 0
-            or least(great.first - small.first) > 0
-        )
+        return least(apart + 1 - self.rounds) > 0 or least(apart) > 0
 
     def holds(self, name: str, depth: int = 16) -> bool:
         node = self.makers.get(name)
@@ -77,16 +114,25 @@ class _Lines:
             return all(self.holds(each, depth - 1) for each in node.input)
         if node.op_type in ("Identity", "Cast"):
             return self.holds(node.input[0], depth - 1)
-        if node.op_type not in _COMPARED:
+        distance = self.distance(name)
+        if distance is None:
             return False
+        # where the distance shrinks it is least in front of the last round
+        at: Whole = 0 if distance.step >= 0 else self.rounds - 2
+        return least(distance.first + distance.step * at) > 0
+
+    def distance(self, name: str, depth: int = 16) -> _Line | None:
+        """Return the number that is above 0 after a round where a comparison holds."""
+        node = self.makers.get(name)
+        if node is not None and node.op_type in ("Identity", "Cast") and depth:
+            return self.distance(node.input[0], depth - 1)
+        if node is None or node.op_type not in _COMPARED:
+            return None
         low, high, more = _COMPARED[node.op_type]
         small, great = self.line(node.input[low]), self.line(node.input[high])
         if small is None or great is None:
-            return False
-        step = great.step - small.step
-        # where the distance shrinks it is least in front of the last round
-        at: Whole = 0 if step >= 0 else self.rounds - 2
-        return least(great.first - small.first + step * at + more) > 0
+            return None
+        return _Line(great.first - small.first + more, great.step - small.step)
 
     def line(self, name: str, depth: int = 16) -> _Line | None:
         """The number of that name; None where it is none that grows so."""
@@ -97,8 +143,12 @@ class _Lines:
             return self._constant(name)
         if node.op_type in _SAME and _exact(node):
             return self.line(node.input[0], depth - 1)
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            return _flat(array_of(helper.get_attribute_value(node.attribute[0])))
+        if node.op_type == "Constant":
+            return _constant_node(node)
+        if node.op_type == "CastLike":
+            found = self.line(node.input[0], depth - 1)
+            small = found is not None and found.step == 0 and found.first in range(128)
+            return found if small else None  # which each type has but bool
         if node.op_type not in ("Add", "Sub"):
             return None
         a, b = (self.line(each, depth - 1) for each in node.input)
@@ -135,10 +185,20 @@ class _Lines:
             return first
         if first is None or node is None or node.op_type != "Add" or name not in node.input:
             return None
-        steps = [self._constant(each) for each in node.input if each != name]
-        if len(steps) != 1 or steps[0] is None or not isinstance(steps[0].first, int):
+        steps = [self.line(each) for each in node.input if each != name]
+        if len(steps) != 1 or steps[0] is None or steps[0].step:
+            return None
+        if not isinstance(steps[0].first, int):
             return None
         return _Line(first.first, steps[0].first)
+
+
+def _constant_node(node: onnx.NodeProto) -> _Line | None:
+    value = helper.get_attribute_value(node.attribute[0])
+    if node.attribute[0].name == "value":
+        return _flat(array_of(value))
+    numbers = node.attribute[0].name in ("value_int", "value_ints", "value_float")
+    return _flat(np.asarray(value)) if numbers else None
 
 
 def _exact(node: onnx.NodeProto) -> bool:

@@ -3,6 +3,7 @@ through them, see ``tvmrt.ir.loop``."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,14 @@ from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Graph, TensorType, Value
-from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
+from tvmrt.ir.extent import Extent, Undecided, Whole, counts_in, least, most, symbols_of
 from tvmrt.ir.limits import MAX_ROUNDS as MOST_WRITTEN
 from tvmrt.ir.op import normalize_axis
 
 from .apart import Apart, import_apart
 from .context import NodeContext
 from .foretold import foretell
+from .goes_on import induction_variables
 from .held import Stack, TensorList
 from .loop_growth import Changing, changing_axes, growths, in_shape, inside_types
 from .loop_lists import appending
@@ -153,11 +155,60 @@ def _settled_body(
     bound: Whole | None,
 ) -> tuple[Apart, list[Changing]]:
     """The body with all that it carries in shapes that hold in every round."""
+    importer = ctx.importer
+    count, was_partial = len(importer.graph.nodes), importer.is_partial
+    counting = _counting(ctx, body, carried, number, bound)
+    if counting == carried:
+        return _with_shapes(ctx, body, carried, outputs, number, bound, carried)
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        try:
+            found = _with_shapes(ctx, body, carried, outputs, number, bound, carried)
+            fits = importer.is_partial == was_partial
+        except (UnsupportedError, ValueError):
+            fits = False
+    if fits:
+        for remark in remarks:
+            warnings.warn(remark.message, stacklevel=2)
+        return found
+    importer.is_partial = was_partial
+    del importer.graph.nodes[count:]
+    return _with_shapes(ctx, body, carried, outputs, number, bound, counting)
+
+
+def _counting(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: Sequence[Value],
+    number: Value,
+    bound: Whole | None,
+) -> list[Value]:
+    """What a loop carries, with numbers that count its rounds as extents."""
+    found, known = list(carried), ctx.importer.extents.get(number)
+    if known is None or bound is None or len(carried) != len(body.input) - 2:
+        return found
+    for place, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
+        found[place] = Value(carried[place].name, carried[place].type)
+        ctx.importer.extents[found[place]] = np.full(carried[place].shape, extent, object)
+    return found
+
+
+def _with_shapes(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: list[Value],
+    outputs: Sequence[str],
+    number: Value,
+    bound: Whole | None,
+    like_carried: Sequence[Value],
+) -> tuple[Apart, list[Changing]]:
+    """The body; what it carries is like ``like_carried``."""
     changing: list[Changing] = []
     for _ in range(ATTEMPTS):
         like = [(number, INT64), (ctx.const(True), BOOL)]
-        like += list(zip(carried, inside_types(carried, changing)))
-        inside = import_apart(ctx.importer, body, ctx.scope, like, number)
+        like += list(zip(like_carried, inside_types(carried, changing)))
+        numbers = (number, *(v for v in like_carried if v not in carried))
+        inside = import_apart(ctx.importer, body, ctx.scope, like, numbers)
         made = inside.graph.outputs[1 : 1 + len(carried)]
         found = changing_axes(ctx, carried, made, changing, bound, outputs)
         if found == changing:
@@ -244,7 +295,9 @@ def _emit(
     numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
     grows = growths(changing, body, ends.conditional)
     own = {*numbered.values(), *(each.symbol for each in grows)}
-    if own & symbols_of(*(v.shape for v in made[len(carried) :])):
+    shapes = [v.shape for v in made[len(carried) :]]
+    inside = {v for node in body.nodes for v in node.outputs}
+    if own & symbols_of(*shapes) or any(s.source in inside for s in counts_in(*shapes)):
         raise UnsupportedError("it collects tensors that have another shape in each round")
     outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
     outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}

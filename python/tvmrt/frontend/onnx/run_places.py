@@ -3,7 +3,7 @@ the run, along one axis at a time; how many there are, or may be at most, the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -39,10 +39,11 @@ def settled(
     bounds: Sequence[Whole | None],
     given: Value,
     operand: str,
+    kept: Collection[int] = (),
 ) -> tuple[Whole, ...]:
     """The extents of the result, which the run computes: those that the network declares, to which
     the run is held; else each as a count, up to what is declared or to its bound, None where there
-    is none."""
+    is none. Axes that are ``kept`` have the extents of their bounds."""
     rank = len(bounds)
     if ctx.importer.declared(ctx.node.output[0]) is not None:
         shape = declared(ctx, rank, operand)
@@ -59,6 +60,9 @@ def settled(
         raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")
     found = []
     for d, (name, bound) in enumerate(zip(named, closer)):
+        if d in kept:
+            found.append(bounds[d])
+            continue
         by_name = name is not None and (bound is None or most(name) < least(bound))
         high = most(name) if by_name else bound
         found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
@@ -112,9 +116,17 @@ def sliced(ctx: NodeContext) -> Value:
     last = last.from_the_front(extents).least(high).most(low)
     away = last - first
     count = ((away + forward.choose(step - 1, step + 1)) / step).most(0)
-    shape = settled(ctx, count, x.shape, starts.value, "starts")
+    kept = _others(axes, starts.shape[0], rank)
+    shape = settled(ctx, count, x.shape, starts.value, "starts", kept)
     places = [step.at(d) * _numbered(ctx, n) + first.at(d) for d, n in enumerate(shape)]
     return ctx.emit("take_at", [x, None, *(p.value for p in places)])
+
+
+def _others(axes: Value | None, count: Whole, rank: int) -> set[int]:
+    """Return the axes that are not among some, which are the first ``count`` if none are given."""
+    if axes is None or axes.data is None:
+        return set(range(int(count), rank)) if axes is None else set()
+    return set(range(rank)) - {int(d) % rank for d in axes.data.reshape(-1)}
 
 
 def _numbered(ctx: NodeContext, count: Whole) -> Numbers:
