@@ -118,9 +118,9 @@ def _assume(
     equal: tuple[Whole, Whole] | None = None,
 ) -> bool:
     current = _current.get()
-    if current is None or any(symbol.local for symbol in symbols):
-        return False
-    if any(symbol.source is not None for symbol in symbols) and (equal is None or current.guarded):
+    if current is None or current.guarded or any(symbol.local for symbol in symbols):
+        return False  # what some runs leave out says nothing of the others
+    if any(symbol.source is not None for symbol in symbols) and equal is None:
         return False
     current.conditions.append(Condition(frozenset(symbols), holds, current.node, equal))
     return True

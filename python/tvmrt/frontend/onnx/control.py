@@ -21,7 +21,7 @@ from tvmrt.ir.contract import Misfit
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
-from .either import either
+from .either import either_rank
 from .registry import onnx_op
 
 
@@ -35,17 +35,16 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     # Each branch's nodes run only under their guard; the choice then reads the side that ran.
     condition = ctx.reshape(condition, ())
     outer = ctx.builder.guard
-    taken = both(ctx, outer, condition)
+    taken, other = guards(ctx, condition)
     yes, against = attempt(ctx, then_branch, taken)
     if against is not None:
         only(ctx, condition, False, against)
         return list(ctx.importer.import_branch(else_branch, ctx.scope, outer))
-    other = both(ctx, outer, ctx.emit("logical_not", [condition]))
     no, against = attempt(ctx, else_branch, other)
     if against is not None:
         only(ctx, condition, True, against)
         return yes
-    return [either(ctx, condition, a, b) for a, b in zip(yes, no)]
+    return [either_rank(ctx, condition, a, b, ctx.name) for a, b in zip(yes, no)]
 
 
 def attempt(
@@ -88,6 +87,17 @@ def only(ctx: NodeContext, condition: Value, taken: bool, against: ValueError) -
     )
     text = f"[{int(taken)}]: the {branch} branch does not fit the extents it was compiled for"
     require(Numbers(ctx, condition), (int(taken),), condition, "condition", text)
+
+
+def guards(ctx: NodeContext, condition: Value) -> tuple[Value, Value]:
+    """Return the conditions of the two branches, and of what is around them: each run computes
+    them, also where it leaves out what is around them."""
+    outer, ctx.builder.guard = ctx.builder.guard, None
+    try:
+        no = ctx.emit("logical_not", [condition])
+        return both(ctx, outer, condition), both(ctx, outer, no)
+    finally:
+        ctx.builder.guard = outer
 
 
 def both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:

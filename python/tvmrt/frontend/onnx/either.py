@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole, least, most
 
 from .context import NodeContext
-from .held import Held, Nothing, Perhaps, TensorList
+from .held import Alternatives, Held, Nothing, Perhaps, TensorList
 
 
 def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -> Held | None:
@@ -41,6 +41,33 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
         )
     shape = tuple(_extent(ctx, condition, *pair) for pair in zip(a.shape, b.shape))
     return ctx.alike(ctx.emit("choice", [condition, a, b], shape=shape), a)
+
+
+def either_rank(
+    ctx: NodeContext, condition: Value, a: Held | None, b: Held | None, name: str
+) -> Held | None:
+    """Return one value of two, as the condition decides, or both where their axes differ in
+    number; ``name``: the node that chooses."""
+    if a is None or b is None or a is b:
+        return a if b is not None else None
+    if not (isinstance(a, Value) and isinstance(b, Value)):
+        if isinstance(a, Alternatives) or isinstance(b, Alternatives):
+            return Alternatives(name, condition, a, b)
+        return either(ctx, condition, a, b)
+    known = [_elements(ctx, v) for v in (a, b)]
+    shapes = all(k is not None for k in known)  # which the nodes after it read as constants
+    if a.type == b.type and shapes and known[0].tolist() == known[1].tolist():
+        # one of its own, for each of them is made in one branch alone
+        return a if a.data is not None else ctx.whole_numbers(known[0], a.dtype.name)
+    if a.dtype == b.dtype and (a.type.rank != b.type.rank or (shapes and a.dtype.is_int)):
+        return Alternatives(name, condition, a, b)
+    return either(ctx, condition, a, b)
+
+
+def _elements(ctx: NodeContext, value: Value) -> np.ndarray | None:
+    if value.data is not None:
+        return np.asarray(value.data, object) if value.data.size <= 64 else None
+    return ctx.importer.extents.get(value)
 
 
 def _extent(ctx: NodeContext, condition: Value, a: Whole, b: Whole) -> Whole:

@@ -43,5 +43,16 @@ class Perhaps:
     there: Value
 
 
-Held = Union[Value, TensorList, Counted, Stack, Nothing, Perhaps]
+@dataclass(eq=False, repr=False)
+class Alternatives:
+    """One of two values that differ in their number of axes: ``yes`` where ``condition``, a scalar
+    of the run, is true, else ``no``. ``name``: the node that makes it."""
+
+    name: str
+    condition: Value
+    yes: Held
+    no: Held
+
+
+Held = Union[Value, TensorList, Counted, Stack, Nothing, Perhaps, Alternatives]
 NO_TENSORS = (TensorList, Counted, Stack, Nothing, Perhaps)

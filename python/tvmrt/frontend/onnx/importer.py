@@ -17,7 +17,7 @@ from tvmrt.ir.assumptions import enter_node
 from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.value_ranges import Interval
 
-from . import extents, fallback, sequences, told
+from . import alternatives, extents, fallback, sequences, told
 from .adoption import Adopter, adopt
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
@@ -27,6 +27,7 @@ from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
 from .functions import body_of, foreign_versions
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
+from .held import Alternatives
 from .inputs import check_default, declared_shapes, element_name, input_types, overrides
 from .model_file import licence, load_lightly, opsets
 from .names import Names
@@ -172,6 +173,8 @@ class GraphImporter:
         for info in proto.output:
             if scope.get(info.name) is None:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
+            if isinstance(scope[info.name], Alternatives):
+                scope[info.name] = alternatives.output_of(self, info, scope[info.name])
             if not isinstance(scope[info.name], Value):
                 self._add_bundle(info, scope[info.name])
                 continue
@@ -359,6 +362,9 @@ class GraphImporter:
         self.graph.op_types[name] = node.op_type
         context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
         context.scope = scope
+        both = alternatives.read_by(node, inputs, scope)
+        if both is not None:
+            return alternatives.import_each(context, both)
         where = f"node {name} ({_qualified(node)})"
         try:
             outputs = self._outputs(context, record)

@@ -122,6 +122,18 @@ def sliced(ctx: NodeContext) -> Value:
     return ctx.emit("take_at", [x, None, *(p.value for p in places)])
 
 
+def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
+    """Return x with one element along axes that may have more; runs in which they do end with an
+    error."""
+    for axis in axes:
+        extent = x.shape[axis]
+        if symbols_of(extent) and least(extent) <= 1 <= most(extent):
+            number = Numbers(ctx, ctx.whole_numbers(np.asarray([extent], object)))
+            require(number, [1], number.value, f"axis {axis}", "[1]")
+            x = ctx.slice_axis(x, axis, 0, 1)
+    return x
+
+
 def _others(axes: Value | None, count: Whole, rank: int) -> set[int]:
     """Return the axes that are not among some, which are the first ``count`` if none are given."""
     if axes is None or axes.data is None:

@@ -11,7 +11,8 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.shapes import range_taken, rest_of
 from tvmrt.ir import Value, broadcast
-from tvmrt.ir.assumptions import is_at_least
+from tvmrt.ir.assumptions import are_equal, is_at_least
+from tvmrt.ir.contract import Misfit
 from tvmrt.ir.extent import (
     Undecided,
     Whole,
@@ -176,8 +177,10 @@ def squeeze(ctx: NodeContext) -> Value:
     if axes is None:
         axes = [d for d, n in enumerate(x.shape) if n == 1]
     axes = [normalize_axis(a, len(x.shape)) for a in axes]
-    if any(x.shape[a] != 1 for a in axes):
-        raise ValueError(f"axes {axes} of {x.type} do not all have extent 1")
+    if ctx.builder.guard is not None:
+        x = run_places.held_to_one(ctx, x, axes)
+    if not all(are_equal(x.shape[a], 1) for a in axes):
+        raise Misfit(f"axes {axes} of {x.type} do not all have extent 1")
     return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
 
 
