@@ -176,6 +176,19 @@ def test_windows_fit_and_channels_are_those_of_the_weights():
     assert [check(net, model, images(rng, 1, h, 20)) for h in (4, 5, 6, 20)] == [False] + [True] * 3
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_pools_that_round_up_may_give_no_rows(op):
+    """A window of 3 by steps of 2: one row gives none, as in onnxruntime."""
+    d = Draft()
+    pooled = d.node(op, ["x"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    model = model_of(d, [1, 2, "H", "W"], d.node("Mul", [pooled, d.constant(2, np.float32)]))
+    net, remarks = load(model, {"H": (1, 9), "W": (1, 9)})
+    assert not remarks
+    rng = np.random.default_rng(0)
+    for size in [(1, 1), (1, 9), (2, 1), (2, 2), (3, 4), (9, 9)]:
+        assert check(net, model, {"x": rng.normal(size=(1, 2, *size)).astype(np.float32)})
+
+
 def test_sizes_that_never_fit_are_refused_when_compiling():
     dims = {"batch": (1, 2), "channels": (1, 2), "height": (5, 20), "width": (5, 20)}
     with pytest.raises(ValueError, match=r"operand w is float32\[4, 3, 5, 5\]"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tvmrt.ir import Value
 from tvmrt.ir.assumptions import is_at_least
+from tvmrt.ir.extent import largest, symbols_of
 from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -28,7 +30,8 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
         count = (ceil_div(room, s) if ceil else room // s) + 1
         if ceil and (count - 1) * s >= n + b:
             count -= 1
-        if not is_at_least(count, 1):
+        # rounded up, a window that is too large by less than a step gives no element
+        if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
         extents.append(count)
     return tuple(extents)
@@ -45,6 +48,17 @@ def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
     return x, {"kernel": kernel, **attrs}
 
 
+def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
+    """Return the results of a pool, which may have no elements at some sizes of a run."""
+    wanted = attrs["out_spatial"]
+    some = tuple(largest(n, 1) for n in wanted)
+    results = ctx.emit_many(op, [x], **more, **{**attrs, "out_spatial": some})
+    for axis, (n, m) in enumerate(zip(wanted, some), 2):
+        if n != m:
+            results = [ctx.slice_axis(y, axis, 0, n) for y in results]
+    return results
+
+
 def covers_all(x: Value, attrs: dict) -> bool:
     """Whether there is one window and it is the whole image."""
     return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
@@ -55,8 +69,8 @@ def max_pool(ctx: NodeContext) -> Value | list[Value]:
     x, attrs = pool_window(ctx, ctx.required(0))
     if len(ctx.node.output) > 1 and ctx.node.output[1]:
         columns_first = bool(ctx.attr("storage_order", 0))
-        return ctx.emit_many("max_pool_index", [x], columns_first=columns_first, **attrs)
-    return ctx.emit("max_pool", [x], **attrs)
+        return pooled(ctx, "max_pool_index", x, attrs, columns_first=columns_first)
+    return pooled(ctx, "max_pool", x, attrs)[0]
 
 
 @onnx_op("AveragePool")
@@ -66,14 +80,14 @@ def average_pool(ctx: NodeContext) -> Value:
     x, attrs = pool_window(ctx, x)
     if covers_all(x, attrs):
         return _over_image(ctx, "reduce_mean", x)
-    return ctx.emit("avg_pool", [x], count_pads=ctx.attr("count_include_pad", 0), **attrs)
+    return pooled(ctx, "avg_pool", x, attrs, count_pads=ctx.attr("count_include_pad", 0))[0]
 
 
 @onnx_op("LpPool")
 def lp_pool(ctx: NodeContext) -> Value:
     ctx.only_float32(ctx.required(0))
     x, attrs = pool_window(ctx, ctx.required(0))
-    return ctx.emit("lp_pool", [x], p=ctx.attr("p", 2), **attrs)
+    return pooled(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
 
 
 def _over_image(ctx: NodeContext, op: str, x: Value) -> Value:

@@ -7,7 +7,7 @@ from tvmrt.ir import Value
 from .. import quantize
 from ..context import NodeContext
 from ..convolution import convolution, cropped, window_attrs
-from ..pooling import pool_window
+from ..pooling import pool_window, pooled
 from .domain import ms_op
 from .products import activated
 
@@ -67,7 +67,7 @@ def nhwc_fused_conv(ctx: NodeContext) -> Value:
 @ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")
 def nhwc_max_pool(ctx: NodeContext) -> Value:
     x, attrs = pool_window(ctx, channels_first(ctx, ctx.required(0)))
-    return channels_last(ctx, ctx.emit("max_pool", [x], **attrs))
+    return channels_last(ctx, pooled(ctx, "max_pool", x, attrs)[0])
 
 
 @ms_op(

@@ -11,7 +11,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
 from ..context import NodeContext
-from ..pooling import covers_all, pool_window
+from ..pooling import covers_all, pool_window, pooled
 from ..quantize import (
     dequantize_linear,
     dequantized,
@@ -174,12 +174,12 @@ def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
     whole = covers_all(x, attrs)
     if numbers is not None and not whole:
         op = "qavg_pool_zero_first" if numbers["y_zero"] else "qavg_pool"
-        return ctx.emit(op, [x], **numbers, **attrs)
+        return pooled(ctx, op, x, attrs, **numbers)[0]
     x = dequantized(ctx, x, ctx.required(1), ctx.input(2))
     if whole:
         out = ctx.emit("reduce_mean", [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
     else:
-        out = ctx.emit("avg_pool", [x], **attrs)
+        (out,) = pooled(ctx, "avg_pool", x, attrs)
     return _result(ctx, out, 3)
 
 
