@@ -298,7 +298,10 @@ class Network:
         return measure(lambda: self(*inputs, **named), seconds)
 
     def profile(self, *inputs: Any, **named: Any) -> Any:
-        """Run once, and return the time of every operator: a tvmrt.runtime.profiling.Report."""
+        """Run once, and return the time of every operator: a tvmrt.runtime.profiling.Report.
+
+        Inputs are given as to a call; they are made up if there are none.
+        """
         return self.warm_executor(*inputs, **named).profile()
 
     def report(self, *inputs: Any, **named: Any) -> Report:
@@ -330,10 +333,13 @@ class Network:
         """An executor of one's own that has run once, on inputs that are made up if not given."""
         if not inputs and not named:
             named = self.example_inputs()
-        given = dict(zip(self._numbers, self._ordered(inputs, named)))
+        if len(inputs) == 1 and not named and isinstance(inputs[0], Mapping):
+            ordered = self._ordered((), dict(inputs[0]))
+        else:
+            ordered = self._ordered(inputs, named)
         executor = self.new_executor()
-        for number, value in given.items():
-            executor.set_input(number, value)
+        for number, value, info in zip(self._numbers, ordered, self._inputs):
+            executor.set_input(number, _converted(value, info))
         executor.run()
         return executor
 

@@ -264,6 +264,14 @@ def test_it_tells_what_it_is(net, batched):
     assert net.benchmark(seconds=0.01).calls >= 5
     assert batched.benchmark(**_inputs(2), seconds=0.01).median > 0
     assert len(net.profile().calls) >= 2
+    # inputs are given as to a call: by name, in a dictionary, in their order, as lists
+    inputs = _inputs(2)
+    lists = {name: value.tolist() for name, value in inputs.items()}
+    for report in (batched.profile(inputs), batched.profile(**inputs), batched.profile(lists)):
+        assert len(report.calls) >= 2
+    assert len(batched.profile(*inputs.values()).calls) >= 2
+    with pytest.raises(TypeError, match=r"input '.*' is missing"):
+        batched.profile({})
 
 
 def test_a_model_of_scikit_learn_predicts_as_it_does_there(folder):
