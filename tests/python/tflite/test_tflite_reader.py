@@ -171,7 +171,7 @@ def test_what_contradicts_itself_is_told(change, sentence):
         ([0.1, 0.2, 0.3], 0, "has 3 scales along axis 0"),
         ([np.nan], 0, "is no positive number"),
         ([0.1], 300, "zero point outside of int8"),
-        ([0.0], 0, "has no scale"),
+        ([-0.1], 0, "is no positive number"),
     ],
 )
 def test_impossible_quantisation_is_told(scale, zero, sentence):

@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
 from .context import QUANTIZED, OpContext
-from .multipliers import BOUNDS, activation_name, f32
+from .multipliers import BOUNDS, activation_name, f32, ratio
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import result_table, scale_array
@@ -38,10 +38,10 @@ def relu(ctx: OpContext) -> Value:
     if x.dtype.name not in QUANTIZED or ctx.tensor(0).quantization is None:
         return bounded(ctx, x, name)
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    m, e = multiplier(float(f32(x_scale / y_scale)))
+    m, e = multiplier(float(ratio(x_scale, y_scale)))
     if x.dtype.bits == 8:
         return result_table(ctx, lambda q: scale_array(q, m, e), name)
-    return clamped(ctx, scaled(ctx, centred(ctx, 0), float(f32(x_scale / y_scale))), zero, name)
+    return clamped(ctx, scaled(ctx, centred(ctx, 0), float(ratio(x_scale, y_scale))), zero, name)
 
 
 @tflite_op(LEAKY_RELU=2)
@@ -50,7 +50,7 @@ def leaky_relu(ctx: OpContext) -> Value:
     if x.dtype.name == "float32":
         return ctx.emit("prelu", [x, ctx.const(alpha)])
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    reals = [float(f32(x_scale / y_scale)), float(f32(f32(x_scale * alpha) / y_scale))]
+    reals = [float(ratio(x_scale, y_scale)), float(ratio(f32(x_scale * alpha), y_scale))]
     if x.dtype.bits == 8:
         (m, e), (n, f) = (multiplier(real) for real in reals)
 
@@ -74,7 +74,7 @@ def prelu(ctx: OpContext) -> Value:
     (x_scale, _), (a_scale, _) = (ctx.per_tensor(ctx.tensor(i)) for i in (0, 1))
     y_scale, zero = ctx.per_tensor(ctx.result())
     x, slope = centred(ctx, 0), centred(ctx, 1)
-    plain = scaled(ctx, x, float(f32(x_scale / y_scale)))
-    rest = scaled(ctx, ctx.emit("mul", [x, slope]), float(f32(f32(x_scale * a_scale) / y_scale)))
+    plain = scaled(ctx, x, float(ratio(x_scale, y_scale)))
+    rest = scaled(ctx, ctx.emit("mul", [x, slope]), float(ratio(f32(x_scale * a_scale), y_scale)))
     positive = ctx.emit("greater_equal", [x, ctx.const(0, np.int32)])
     return clamped(ctx, ctx.emit("where", [positive, plain, rest]), zero)

@@ -9,7 +9,7 @@ from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
 from .context import BYTES, QUANTIZED, OpContext
-from .multipliers import activation_name, f32, power_of_two, quantized_bounds
+from .multipliers import activation_name, f32, power_of_two, quantized_bounds, ratio
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 
@@ -50,8 +50,8 @@ def _sum(ctx: OpContext) -> Value:
             return _shifted_sum(ctx, powers, op, activation)
     bits = 15 if wide else 20
     twice = f32(2) * max(a, b)
-    parts = [multiplier(float(scale) / float(twice)) for scale in (a, b)]
-    real = float(twice) / float(f32(f32(1 << bits) * y))
+    parts = [multiplier(ratio(float(scale), float(twice))) for scale in (a, b)]
+    real = ratio(float(twice), float(f32(f32(1 << bits) * y)))
     op = "fixed_sum" if ctx.op.name == "ADD" else "fixed_difference"
     return _pair(ctx, op, parts, bits, real, activation)
 
@@ -91,7 +91,7 @@ def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Valu
 
 def _product(ctx: OpContext) -> Value:
     a, b, y, _ = _scales(ctx)
-    real = float(f32(f32(a * b) / y))
+    real = float(ratio(f32(a * b), y))
     activation = activation_name(ctx.options["act"])
     return _pair(ctx, "fixed_pair_product", [(0, 0), (0, 0)], 0, real, activation)
 
@@ -99,7 +99,7 @@ def _product(ctx: OpContext) -> Value:
 def _quotient(ctx: OpContext) -> Value:
     """By Newton's reciprocal of the divisor, brought between 1 and 2."""
     a, b, y, zero = _scales(ctx)
-    m, e = multiplier(float(f32(a / f32(b * y))))
+    m, e = multiplier(float(ratio(a, f32(b * y))))
     nothing = ctx.const(0, np.int32)
     p, q = centred(ctx, 0), centred(ctx, 1)
     negative = ctx.emit("less", [q, nothing])
@@ -129,11 +129,11 @@ def squared_difference(ctx: OpContext) -> Value:
     twice = f32(2) * max(a, b)
     terms = [
         scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
-               float(scale) / float(twice))
+               ratio(float(scale), float(twice)))
         for i, scale in enumerate((a, b))
     ]  # fmt: skip
     difference = ctx.emit("sub", terms)
-    real = float(f32(twice * twice)) / float(f32(f32(1 << 2 * bits) * y))
+    real = ratio(float(f32(twice * twice)), float(f32(f32(1 << 2 * bits) * y)))
     return clamped(ctx, scaled(ctx, ctx.emit("mul", [difference, difference]), real), zero)
 
 

@@ -154,9 +154,10 @@ class OpContext(OperatorContext):
     # Quantisation.
 
     def quantization(self, tensor: Tensor) -> Quantization:
-        """That of a tensor, which must have one with scales above 0."""
+        """That of a tensor, which must have one. A scale of 0 says that all elements are zero, as
+        converters write it for filters and states of zeros; divide by a scale with ``ratio``."""
         found = tensor.quantization
-        if found is None or not (found.scale > 0).all():
+        if found is None:
             raise ValueError(f"tensor {tensor.name} has no scale; quantise the model again")
         return found
 

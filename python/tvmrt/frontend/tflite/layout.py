@@ -16,7 +16,7 @@ from tvmrt.ir.op import normalize_axis
 from .activation import activated
 from .arithmetic import is_quantized
 from .context import QUANTIZED, OpContext
-from .multipliers import activation_name, f32
+from .multipliers import activation_name, f32, ratio
 from .registry import tflite_op
 
 
@@ -41,7 +41,7 @@ def _alike(ctx: OpContext, index: int, part: Value) -> Value:
         return part
     if part.dtype.name != "uint8":
         raise ValueError("its operands have other scales than its result; quantise the model again")
-    factor = f32(scale * (f32(1) / to))
+    factor = f32(scale * ratio(f32(1), to))
     q = np.arange(256).astype(np.float32)
     steps = np.rint(q * factor + f32(-zero) * factor) + to_zero
     entries = to_integers(steps, np.uint8)

@@ -11,7 +11,7 @@ from tvmrt.ir.multiplier import multiplier
 from .activation import activated
 from .context import OpContext
 from .hybrid import hybrid_matrices, hybrid_rows
-from .multipliers import f32
+from .multipliers import f32, ratio
 from .registry import tflite_op
 from .requantize import clamped, finish, scaled
 from .sums import bytes_of, integer_sums
@@ -59,7 +59,7 @@ def batch_matmul(ctx: OpContext) -> Value:
         return hybrid_matrices(ctx, a, b, bool(ctx.options["asymmetric"]))
     (a_scale, a_zero), (b_scale, b_zero) = (ctx.per_tensor(ctx.tensor(i)) for i in (0, 1))
     y_scale, zero = ctx.per_tensor(ctx.result())
-    real = float(f32(a_scale * b_scale)) / float(y_scale)
+    real = ratio(float(f32(a_scale * b_scale)), float(y_scale))
     if a.dtype.name == "int16":
         m, e = multiplier(real)
         total = _wide_product(ctx, a, b)

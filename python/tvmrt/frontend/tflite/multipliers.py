@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,12 @@ BOUNDS = {
 f32 = np.float32
 
 
+def ratio(number: Any, scale: Any) -> Any:
+    """A number over a scale, in the type of the two; 0 where the scale is 0, which says that the
+    whole tensor is zero. LiteRT's quotient is no number then, and its multiplier 0 as well."""
+    return number / scale if scale else number * 0
+
+
 def activation_name(code: int) -> str:
     """The activation of a number. Raises UnsupportedError for one that there is not."""
     if not 0 <= code < len(ACTIVATIONS):
@@ -37,14 +44,16 @@ def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) 
     low, high = storage_range(DTYPES[dtype])
     least, most = BOUNDS[activation]
     if least is not None:
-        low = max(low, zero + rounded(float(f32(least) / scale)))
+        low = max(low, zero + rounded(float(ratio(f32(least), scale))))
     if most is not None:
-        high = min(high, zero + rounded(float(f32(most) / scale)))
+        high = min(high, zero + rounded(float(ratio(f32(most), scale))))
     return low, high
 
 
 def power_of_two(scale: np.float32) -> int | None:
     """The exponent of a scale that is a power of two, else None."""
+    if not scale:
+        return None
     exponent = math.log2(float(scale))
     whole = rounded(exponent)
     return whole if abs(exponent - whole) < 1e-3 else None

@@ -11,6 +11,7 @@ from tvmrt.ir.quantized import storage_range
 
 from .context import QUANTIZED, OpContext
 from .model_file import Tensor
+from .multipliers import ratio
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import result_table, scale_array
@@ -30,11 +31,11 @@ def quantize(ctx: OpContext) -> Value:
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     if x_scale == y_scale and x_zero == zero and x.dtype.name == to:
         return x
-    m, e = multiplier(float(x_scale) / float(y_scale))
+    m, e = multiplier(ratio(float(x_scale), float(y_scale)))
     if x.dtype.bits == 8 and DTYPES[to].bits == 8:
         same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
         return result_table(ctx, lambda q: q if same else scale_array(q, m, e))
-    steps = scaled(ctx, centred(ctx, 0), float(x_scale) / float(y_scale))
+    steps = scaled(ctx, centred(ctx, 0), ratio(float(x_scale), float(y_scale)))
     if to == "int32":
         return ctx.emit("add", [steps, ctx.const(zero, np.int32)]) if zero else steps
     return clamped(ctx, steps, zero)
@@ -42,7 +43,8 @@ def quantize(ctx: OpContext) -> Value:
 
 def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
     scale, zero = _spread(ctx, ctx.result(), x)
-    steps = ctx.emit("div", [x, ctx.const(scale, np.float32)])
+    # what has the scale 0 is zero, whatever the number
+    steps = ctx.emit("div", [x, ctx.const(np.where(scale > 0, scale, np.inf), np.float32)])
     whole = ctx.emit("round_away", [steps])
     moved = ctx.emit("add", [whole, ctx.const(zero, np.float32)]) if zero.any() else whole
     return ctx.cast(ctx.clamp(moved, *storage_range(DTYPES[to])), to)

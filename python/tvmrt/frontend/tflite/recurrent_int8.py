@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
 from .context import OpContext
-from .multipliers import f32, power_of_two
+from .multipliers import f32, power_of_two, ratio
 from .requantize import scaled
 from .steps import step_by_step
 
@@ -109,7 +109,7 @@ class _Cell:
             c = ctx.clamp(c, -bound, bound)
         bent = ctx.emit("fixed_tanh16", [c, ctx.const(15 + self.cell, np.int32)])
         gate = ctx.emit("fixed_logistic16", [parts[OUTPUT]])
-        h = scaled(ctx, ctx.emit("mul", [gate, bent]), 2.0**-30 / float(self.out_scale))
+        h = scaled(ctx, ctx.emit("mul", [gate, bent]), ratio(2.0**-30, float(self.out_scale)))
         h = ctx.emit("add", [h, ctx.const(self.out_zero, np.int32)])
         return ctx.cast(ctx.clamp(h, -128, 127), "int8"), c
 

@@ -13,6 +13,7 @@ from tvmrt.ir.op import normalize_axis
 from .arithmetic import is_quantized
 from .context import QUANTIZED, OpContext
 from .model_file import element_type
+from .multipliers import ratio
 from .registry import tflite_op
 from .requantize import clamped
 
@@ -49,7 +50,7 @@ def reduce(ctx: OpContext) -> Value:
 def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
     """Sums of quantised elements, and means: the count is in the multiplier."""
     (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
-    m, e = multiplier(float(x_scale) / float(y_scale))
+    m, e = multiplier(ratio(float(x_scale), float(y_scale)))
     count = prod(x.shape[a] for a in axes)
     if ctx.op.name == "MEAN" and count:
         shift = min(count.bit_length() - 1, 32, 31 + e)

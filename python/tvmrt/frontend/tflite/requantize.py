@@ -11,7 +11,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier, multipliers
 
 from .context import QUANTIZED, OpContext
-from .multipliers import activation_name, quantized_bounds
+from .multipliers import activation_name, quantized_bounds, ratio
 
 
 class Sums(NamedTuple):
@@ -34,9 +34,10 @@ def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
     y_scale, zero = ctx.per_tensor(ctx.result())
     if sums.unsigned and not by_float and sums.w_scale.size == 1:
         # these multiply the scales in float32
-        real = np.float64(np.float32(sums.x_scale * sums.w_scale)) / np.float64(y_scale)
+        real = ratio(np.float64(np.float32(sums.x_scale * sums.w_scale)), np.float64(y_scale))
     else:
-        real = np.float64(sums.x_scale) * sums.w_scale.astype(np.float64) / np.float64(y_scale)
+        real = np.float64(sums.x_scale) * sums.w_scale.astype(np.float64)
+        real = ratio(real, np.float64(y_scale))
     spread = sums.spread if real.size > 1 else ()
     if by_float:
         scaled = ctx.emit("float_scale", [sums.value, ctx.const(real.reshape(spread))])

@@ -10,7 +10,7 @@ from tvmrt.ir import Value
 from .activation import activated
 from .context import OpContext
 from .hybrid import hybrid_product, real_operand
-from .multipliers import f32
+from .multipliers import f32, ratio
 from .registry import tflite_op
 from .requantize import clamped, scaled
 
@@ -68,7 +68,7 @@ def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
         raise UnsupportedError(f"weights of {w.dtype} and a memory of {past.dtype}")
     operands = [x, ctx.const(w.T), ctx.const(1.0, np.float32), None, None]
     sums = ctx.emit("qmatmul", operands, x_zero=x_zero, to="int32")
-    new = scaled(ctx, sums, float(f32(f32(x_scale * w_scale) / s_scale)))
+    new = scaled(ctx, sums, float(ratio(f32(x_scale * w_scale), s_scale)))
     bounds = np.iinfo(past.dtype.numpy)
     if s_zero:
         new = ctx.emit("add", [new, ctx.const(s_zero, np.int32)])
@@ -80,4 +80,4 @@ def _of_bytes(ctx: OpContext, x: Value, past: Value) -> Value:
     units = _filtered(ctx, now, over_time, ctx.options["rank"])
     units = ctx.added(units, ctx.input(3))
     y_scale, zero = ctx.per_tensor(ctx.result())
-    return clamped(ctx, scaled(ctx, units, float(f32(f32(s_scale * t_scale) / y_scale))), zero)
+    return clamped(ctx, scaled(ctx, units, float(ratio(f32(s_scale * t_scale), y_scale))), zero)

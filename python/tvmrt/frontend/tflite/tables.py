@@ -11,7 +11,7 @@ from tvmrt.ir.fixed_point import round_away, scale
 from tvmrt.ir.float_to_int import to_integers
 
 from .context import OpContext
-from .multipliers import f32, quantized_bounds
+from .multipliers import f32, quantized_bounds, ratio
 
 
 def scale_array(x: np.ndarray, m: int, e: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def real_table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
     def entries(q: np.ndarray) -> np.ndarray:
         real = f32(x_scale) * q.astype(np.float32)
         with np.errstate(all="ignore"):
-            value = fn(real.astype(np.float64)).astype(np.float32) * f32(f32(1) / y_scale)
+            value = fn(real.astype(np.float64)).astype(np.float32) * ratio(f32(1), y_scale)
         return to_integers(round_away(value.astype(np.float64)), np.int32).astype(np.int64)
 
     return result_table(ctx, entries)

@@ -17,7 +17,7 @@ from tvmrt.ir.multiplier import multiplier
 from .arithmetic import is_quantized
 from .context import BYTES, QUANTIZED, OpContext
 from .model_file import known_type
-from .multipliers import f32
+from .multipliers import f32, ratio
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import positive, real_table, result_table, scale_array, table
@@ -72,14 +72,14 @@ def unary(ctx: OpContext) -> Value:
         return real_table(ctx, _REAL[name])
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     if name == "ABS":
-        m, e = multiplier(float(f32(x_scale / y_scale)))
+        m, e = multiplier(float(ratio(x_scale, y_scale)))
         same = x_scale == y_scale
         return result_table(ctx, lambda q: np.abs(q) if same else scale_array(np.abs(q), m, e))
     if name == "SQRT":
 
         def root(q: np.ndarray) -> np.ndarray:
             real = np.sqrt(np.maximum(x_scale * q.astype(np.float32), f32(0)))
-            return np.floor(real / y_scale)
+            return np.floor(ratio(real, y_scale))
 
         return result_table(ctx, root)
     _check_one_scale(ctx)
@@ -97,7 +97,7 @@ def _of_int16(ctx: OpContext, name: str) -> Value:
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
     size = ctx.emit("abs", [centred(ctx, 0)])
     same = x_scale == y_scale
-    return clamped(ctx, size if same else scaled(ctx, size, float(f32(x_scale / y_scale))), zero)
+    return clamped(ctx, size if same else scaled(ctx, size, float(ratio(x_scale, y_scale))), zero)
 
 
 def _check_one_scale(ctx: OpContext) -> None:
@@ -154,7 +154,7 @@ def _inverse_root(ctx: OpContext, x: Value) -> Value:
         most = f32(32767) * ctx.per_tensor(ctx.result())[0]
         return function(ctx, positive(lambda v: f32(1) / np.sqrt(v.astype(np.float32)), most))
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
-    m, e = multiplier(float(f32(1) / f32(np.sqrt(x_scale) * y_scale)))
+    m, e = multiplier(float(ratio(f32(1), f32(np.sqrt(x_scale) * y_scale))))
 
     def entry(q: int) -> int:
         if q <= 0:
@@ -206,7 +206,7 @@ def _hard_swish_table(ctx: OpContext) -> Value:
     """In fixed point of 16 bits."""
     x_scale, y_scale = ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.result())[0]
     fine = f32(x_scale / f32(128))
-    m_out, e_out = multiplier(float(f32(fine / y_scale)))
+    m_out, e_out = multiplier(float(ratio(fine, y_scale)))
     m_bend, e_bend = multiplier(float(f32(fine / f32(f32(3) / f32(32768)))))
     m_out, m_bend = (min((m + (1 << 15)) >> 16, 32767) for m in (m_out, m_bend))
     if e_out > 0:
