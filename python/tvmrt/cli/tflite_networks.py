@@ -28,11 +28,13 @@ def inputs_of(
 
     Raises as ``networks.inputs_for``.
     """
-    from tvmrt.frontend.tflite import entry_of, load_model, names_of
+    from tvmrt.frontend.tflite import aliases_of, by_input, entry_of, load_model, names_of
 
     files.check_file(path)
-    model, shapes = load_model(path), _largest(choices)
+    model = load_model(path)
     entry = entry_of(model, choices["signature"])
+    aliases = aliases_of(model, entry)
+    shapes = by_input(_largest(choices), aliases)
     graph, names = model.subgraphs[entry[0]], names_of(model, entry)[0]
     tensors = [graph.tensors[i] for i in graph.inputs]
     infos = [
@@ -41,7 +43,7 @@ def inputs_of(
     ]
     if inputs_file is None:
         return networks.random_inputs(infos)
-    arrays = files.load_inputs(inputs_file)
+    arrays = by_input(files.load_inputs(inputs_file), aliases)
     networks.check_inputs(arrays, infos, str(inputs_file))
     return arrays
 

@@ -243,4 +243,5 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.op_types = dict(graph.op_types)
     fresh.labels = dict(graph.labels)
     fresh.bundles = dict(graph.bundles)
+    fresh.aliases = dict(graph.aliases)
     return fresh

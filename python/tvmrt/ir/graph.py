@@ -141,7 +141,7 @@ class Graph:
     names that its elements are places of, or its columns stand for; ``bundles`` what the network's
     inputs and outputs that are no tensors are made of, by their names. The last ``kept`` outputs
     are what a run leaves for the next one, see ``state.py``. ``licence`` is the network's own, ""
-    where it does not say.
+    where it does not say. ``aliases`` has further names of inputs, to their names.
     """
 
     def __init__(self, name: str) -> None:
@@ -154,6 +154,7 @@ class Graph:
         self.op_types: dict[str, str] = {}
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
+        self.aliases: dict[str, str] = {}
         self.kept = 0
         self.licence = ""
 

@@ -258,11 +258,10 @@ class Program:
 
     ``arena_bytes`` is what the plan takes of all pools of the host together,
     ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
-    needs less. ``labels`` and
-    ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
-    the first one. ``narrowed`` tells of weights in few bits, ``reduced`` of products in bfloat16,
-    ``winograd`` of convolutions by squares, ``row_plans`` of plans with less memory, from that of
-    whole steps on.
+    needs less. ``labels``, ``bundles`` and ``aliases`` are those of the graph. ``states`` outlive
+    a run: first the mark that is 0 before the first one. ``narrowed`` tells of weights in few bits,
+    ``reduced`` of products in bfloat16, ``winograd`` of convolutions by squares, ``row_plans`` of
+    plans with less memory, from that of whole steps on.
     """
 
     name: str
@@ -281,6 +280,7 @@ class Program:
     counts: dict[Symbol, Access] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
     narrowed: list[NarrowRow] = field(default_factory=list)
     reduced: list[ReducedRow] = field(default_factory=list)

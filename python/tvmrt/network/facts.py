@@ -61,6 +61,8 @@ class Facts:
         What the network takes.
     beside
         Digests of the files with weights that stand beside the network's own, by their names.
+    aliases
+        Further names of inputs, to their names.
     picture
         What lies where in memory and when, as SVG; empty where nothing drew it.
     """
@@ -71,6 +73,7 @@ class Facts:
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
     memory: Memory | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
 
     def write(self, folder: Path) -> None:
@@ -97,6 +100,7 @@ def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
         library.bundles,
         memory,
         beside,
+        dict(library.program.aliases),
         _picture(library),
     )
 
@@ -122,6 +126,7 @@ def read_facts(folder: Path) -> Facts:
             {name: _bundle(each) for name, each in found["bundles"].items()},
             Memory(**found["memory"]),
             dict(found["beside"]),
+            dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -89,6 +89,8 @@ class Network:
         self._places = {each.name: i for i, each in enumerate(self._inputs)}
         for i, own in enumerate(own_names):
             self._places.setdefault(own, i)
+        for alias, name in self._facts.aliases.items():
+            self._places.setdefault(alias, self._places[name])
         plain = all(map(_is_plain, (*self._inputs, *self._outputs)))
         more = self._lock is not None or facts.labels or facts.bundles
         self._ports: _Ports | None = None

@@ -89,7 +89,7 @@ def make_draft(model: Any, asked: Request) -> Draft:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
-        program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
+        _copy_names(program, graph)
         program.narrowed, program.reduced, program.winograd = narrowed, reduced, by_squares
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
@@ -109,6 +109,12 @@ def make_draft(model: Any, asked: Request) -> Draft:
     need = Need(program, machine, settled.print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _copy_names(program: Program, graph: Graph) -> None:
+    """Give the program what the graph says of the names of its inputs and outputs."""
+    program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
+    program.aliases = dict(graph.aliases)
 
 
 def _join(graph: Graph, machine: Target) -> None:

@@ -1,10 +1,13 @@
 """TensorFlow Lite files (``.tflite``) to graphs, one module an operator family."""
 
-from .importer import EveryTensor, entry_of, import_model, made_by_operators, names_of
+from .importer import EveryTensor, entry_of, import_model, made_by_operators
 from .model_file import is_tflite, load_model
+from .names import aliases_of, by_input, names_of
 
 __all__ = [
     "EveryTensor",
+    "aliases_of",
+    "by_input",
     "entry_of",
     "import_model",
     "is_tflite",

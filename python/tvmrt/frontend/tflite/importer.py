@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.frontend.dims import Dims, parse_dim, unused_name
+from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
 from . import custom, extents
@@ -19,6 +19,7 @@ from .complex_numbers import import_by
 from .context import OpContext
 from .element_types import check_types
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
+from .names import aliases_of, by_input, distinct, names_of
 from .options import BUILTIN
 from .registry import Row, find
 
@@ -106,6 +107,8 @@ class GraphImporter:
     def run(self, every: bool = False) -> Graph:
         main = self.model.subgraphs[self.entry[0]]
         inputs, outputs = names_of(self.model, self.entry)
+        self.graph.aliases = aliases_of(self.model, self.entry)
+        self.shapes = by_input(self.shapes, self.graph.aliases)
         unknown = set(self.shapes) - set(inputs)
         if unknown:
             raise KeyError(
@@ -125,9 +128,7 @@ class GraphImporter:
         indices = list(main.outputs)
         if every:
             indices += made_by_operators(main)
-            outputs = _distinct(
-                [*outputs, *(main.tensors[i].name for i in made_by_operators(main))]
-            )
+            outputs = distinct([*outputs, *(main.tensors[i].name for i in made_by_operators(main))])
         for index, name in zip(indices, outputs):
             self.graph.outputs.append(self.value(main, index, scope))
             self.graph.output_names.append(name)
@@ -346,27 +347,3 @@ def made_by_operators(subgraph: Subgraph) -> list[int]:
     made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
     shown = [i for i in made if subgraph.tensors[i].dtype not in NO_TENSORS]
     return [i for i in shown if i not in subgraph.outputs]
-
-
-def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[str], list[str]]:
-    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'.
-
-    ``entry`` as :func:`entry_of` gives it.
-    """
-    graph, found = model.subgraphs[entry[0]], entry[1]
-    named = [
-        {} if found is None else {i: n for n, i in table.items() if n}
-        for table in ((found and found.inputs) or {}, (found and found.outputs) or {})
-    ]
-    return (
-        _distinct([named[0].get(i, graph.tensors[i].name) for i in graph.inputs]),
-        _distinct([named[1].get(i, graph.tensors[i].name) for i in graph.outputs]),
-    )
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, a number behind those that come again."""
-    found: list[str] = []
-    for name in names:
-        found.append(unused_name(name, found.__contains__))
-    return found

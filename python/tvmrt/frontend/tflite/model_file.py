@@ -61,7 +61,8 @@ class Quantization:
 @dataclass
 class Tensor:
     """A tensor of a subgraph; ``data`` is set where it is constant. ``open`` has the shape with -1
-    where an extent is not known, where the file tells."""
+    where an extent is not known, where the file tells. ``own_name`` is that in the file, which may
+    be empty; ``name`` is not."""
 
     index: int
     name: str
@@ -71,6 +72,7 @@ class Tensor:
     quantization: Quantization | None
     is_variable: bool
     open: tuple[int, ...] = ()
+    own_name: str = ""
 
 
 @dataclass
@@ -250,7 +252,8 @@ class _Reader:
         )
 
     def _tensor(self, index: int, table: Table) -> Tensor:
-        name = table.text(3) or f"tensor_{index}"
+        own_name = table.text(3)
+        name = own_name or f"tensor_{index}"
         shape = self._shape(table, 0, name, 0)
         code = table.number(1, "b")
         if not 0 <= code < len(TYPES):
@@ -284,6 +287,7 @@ class _Reader:
             quantization,
             bool(table.number(5, "?")),
             self._shape(table, 7, name, -1),
+            own_name,
         )
 
     def _shape(self, table: Table, field: int, name: str, least: int) -> tuple[int, ...]:
