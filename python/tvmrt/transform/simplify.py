@@ -204,12 +204,19 @@ def _div(b: Builder, node: Node) -> Value | None:
     return b.emit("mul", [x, b.const(np.full(divisor.shape, inverse))], node.name)
 
 
+def _pad(b: Builder, node: Node) -> Value | None:
+    """Padding by nothing copies; its value would be read by nobody."""
+    nothing = all(n == 0 for side in ("before", "after") for n in node.attrs[side])
+    return node.inputs[0] if nothing else None
+
+
 _RULES = {
     "identity": lambda b, node: node.inputs[0],
     "reshape": _reshape,
     "transpose": _transpose,
     "expand": _expand,
     "slice": _slice,
+    "pad": _pad,
     "cast": _cast,
     "concat": _concat,
     "add": _neutral(0.0, True),

@@ -17,9 +17,8 @@ def _div(ctx: OpContext, a: Value, number: float) -> Value:
     return ctx.emit("div", [a, ctx.like(number, a)])
 
 
-def _symmetric(ctx: OpContext, x: Value) -> tuple[Value, Value]:
-    """int8 and the scale of each row of the last axis."""
-    axes = (x.type.rank - 1,)
+def _symmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """int8 and the scale of what ``axes`` fold."""
     most = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
     none = ctx.emit("equal", [most, ctx.like(0, most)])
     inverse = ctx.emit("div", [ctx.like(127, most), most])
@@ -56,9 +55,8 @@ def _quantized_rows(
     ctx: OpContext, x: Value, asymmetric: bool
 ) -> tuple[Value, Value, Value | None]:
     """The same for each row of the last axis; no zero point where it is 0."""
-    if asymmetric:
-        return _asymmetric(ctx, x, (x.type.rank - 1,))
-    return (*_symmetric(ctx, x), None)
+    axes = (x.type.rank - 1,)
+    return _asymmetric(ctx, x, axes) if asymmetric else (*_symmetric(ctx, x, axes), None)
 
 
 def _scaled(
@@ -138,16 +136,32 @@ def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Val
 
 
 def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
-    """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image."""
+    """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image.
+
+    As LiteRT, CONV_2D of one group quantises images around zero where all its weights have one
+    scale. With scales that differ, and in all other convolutions, images have a zero point.
+    """
+    plain = ctx.op.name == "CONV_2D" and groups == 1
+    if plain and np.unique(ctx.quantization(ctx.tensor(1)).scale).size == 1:
+        _check_bytes(w)
+        q, scale = _symmetric(ctx, x, (1, 2, 3))
+        given = [q, w, ctx.const(1.0, np.float32), None, None]
+        sums = ctx.emit("qconv", given, x_zero=0, to="int32", groups=groups, **attrs)
+        return _scaled(ctx, ctx.cast(sums, "float32"), scale, (-1, 1, 1))
     before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
-    plain = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}
+    unpadded = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}
 
     def padded(image: Value, value: Value) -> Value:
         if not any(before) and not any(after):
             return image
         return ctx.emit("pad", [image, value], before=before, after=after, mode="constant")
 
-    return hybrid_images(ctx, x, w, padded, plain)
+    return hybrid_images(ctx, x, w, padded, unpadded)
+
+
+def _check_bytes(w: Value) -> None:
+    if w.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {w.dtype} weights")
 
 
 def hybrid_images(
@@ -160,8 +174,7 @@ def hybrid_images(
 ) -> Value:
     """A convolution of images [N, C, H, W] in float32, which ``padded`` prepares one by one, given
     the integer that stands for zero; ``operands``: which are the weights and the bias."""
-    if w.dtype.name != "int8":
-        raise UnsupportedError(f"float activations with {w.dtype} weights")
+    _check_bytes(w)
     q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
     if isinstance(x.shape[0], Extent):
         together = _padded_at_once(ctx, q, point, padded)
