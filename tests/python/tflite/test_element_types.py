@@ -62,7 +62,7 @@ REFUSED = [
     ("HARD_SWISH", "quantised int16", "tensor t1 has elements of quantised int16"),
     ("ADD_N", "quantised int8", "tensor t0 has elements of quantised int8"),
     ("RELU", "int8", "tensor t1 has elements of int8 without a scale; RELU is compiled for"),
-    ("LOG_SOFTMAX", "quantised int8", "LOG_SOFTMAX is compiled for float32"),
+    ("LOG_SOFTMAX", "quantised int16", "tensor t1 has elements of quantised int16; LOG_SOFTMAX is"),
 ]  # fmt: skip
 
 

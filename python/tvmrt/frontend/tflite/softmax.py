@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.fixed_exp import exp_fraction
-from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
 from .context import OpContext
+from .log_softmax import exponentials, sum_of_powers
 from .multipliers import f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
-from .tables import scale_array
 from .tables16 import entries_of, lookup
 
 
@@ -64,17 +60,8 @@ def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
 def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:
     """By a table of the exponentials of all differences, and Newton's reciprocal of their sum."""
     scale = float(ctx.per_tensor(ctx.tensor(0))[0])
-    m, e = multiplier(min(beta * scale * 2.0**26, 2.0**31 - 1))
-    least = -math.floor(31 * 2.0**26 / 2.0**e)
-    below = -np.arange(256)
-    table = np.where(below < least, 0, exp_fraction(scale_array(below, m, e), 5)).astype(np.int32)
-    last = x.type.rank - 1
-    wide = ctx.cast(x, "int32")
-    largest = ctx.emit("reduce_max", [wide], axes=(last,), keepdims=True)
-    steps = ctx.emit("sub", [largest, wide])
-    powers = ctx.emit("gather", [ctx.const(table), steps], axis=0)
-    shifted = ctx.emit("fixed_shift", [powers, ctx.const(12, np.int32)])
-    total = ctx.emit("reduce_sum", [shifted], axes=(last,), keepdims=True)
+    _, powers, _ = exponentials(ctx, x, beta * scale)
+    total = sum_of_powers(ctx, powers)
     zeros = ctx.emit("leading_zeros", [total])
     # the sum as 2 ** 31 * (1 + fraction): its highest bit falls off
     aligned = ctx.emit("shift_left", [total, zeros])
@@ -86,14 +73,6 @@ def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:
     y = ctx.emit("fixed_shift", [product, by])
     to = {"int8": -128, "uint8": 0, "int16": -32768}
     return clamped(ctx, y, to.get(ctx.result().dtype, 0))
-
-
-@tflite_op(LOG_SOFTMAX=2)
-def log_softmax(ctx: OpContext) -> Value:
-    x = ctx.required(0)
-    if x.dtype.name != "float32":
-        raise UnsupportedError(f"a logarithm of a softmax of {x.dtype}")
-    return ctx.emit("softmax", [x], axis=x.type.rank - 1, log=True)
 
 
 @tflite_op(L2_NORMALIZATION=2)
