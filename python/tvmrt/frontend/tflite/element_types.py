@@ -54,7 +54,7 @@ TYPES: dict[str, tuple[str, ...]] = {
         ("BITWISE_XOR", (*_PLAIN, "bool", *_QUANTIZED)),
         ("RIGHT_SHIFT", (*_PLAIN, *_QUANTIZED)),
         ("LOGICAL_AND LOGICAL_OR LOGICAL_NOT REDUCE_ANY REDUCE_ALL", ("bool",)),
-        ("REDUCE_PROD", ("float32", *_PLAIN, "bool")),
+        ("REDUCE_PROD", ("float32", *_PLAIN, "bool", "quantised int8", "quantised int16")),
         ("REDUCE_MAX REDUCE_MIN ARG_MAX ARG_MIN", ("float32", *_PLAIN, "bool", *_QUANTIZED)),
         ("TOPK_V2", ("float32", *_PLAIN, *_QUANTIZED)),
         ("SCATTER_ND", ("float32", *_PLAIN, *_QUANTIZED)),

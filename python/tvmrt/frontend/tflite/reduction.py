@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 from tvmrt.ir.op import normalize_axis
@@ -16,6 +17,7 @@ from .model_file import element_type
 from .multipliers import ratio
 from .registry import tflite_op
 from .requantize import clamped
+from .steps import step_by_step
 
 
 def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:
@@ -41,6 +43,8 @@ def reduce(ctx: OpContext) -> Value:
         return ctx.cast(ctx.emit(_FOLDS[name], [bits], axes=axes, keepdims=keep), "bool")
     if is_quantized(ctx, *QUANTIZED) and name in ("MEAN", "SUM"):
         return _rescaled(ctx, x, axes, keep)
+    if is_quantized(ctx, "int8", "int16") and name == "REDUCE_PROD":
+        return _product(ctx, x, axes, keep)
     if name == "MEAN" and not x.dtype.is_float:
         total = ctx.emit("reduce_sum", [x], axes=axes, keepdims=keep)
         return ctx.emit("div", [total, ctx.like(prod(x.shape[a] for a in axes), total)])
@@ -59,6 +63,38 @@ def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Va
     total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
     y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
     return clamped(ctx, y, zero)
+
+
+def _product(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+    """Products of quantised elements, one after the other: each factor is rescaled, so that the
+    product fits in an int32."""
+    count = prod(x.shape[a] for a in axes)
+    if not isinstance(count, int) or count < 1:
+        raise UnsupportedError(f"a product of {count} quantised elements")
+    (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    m, e = multiplier(ratio(float(x_scale), float(y_scale) ** (1.0 / count)))
+    if e > 14:
+        raise UnsupportedError(f"factors of scale {x_scale:g} with a result of scale {y_scale:g}")
+
+    def rescaled(value: Value) -> Value:
+        return ctx.emit("fixed_scale_wide", [value, ctx.const(m, np.int32), ctx.const(e, np.int32)])
+
+    def step(now: Value, product: Value) -> tuple[Value, Value]:
+        factor = ctx.emit("sub", [ctx.cast(now, "int64"), ctx.const(x_zero, np.int64)])
+        product = rescaled(ctx.emit("mul", [ctx.cast(product, "int64"), factor]))
+        return product, product
+
+    others = [a for a in range(x.type.rank) if a not in axes]
+    rows = ctx.reshape(ctx.transpose(x, (*axes, *others)), (count, *(x.shape[a] for a in others)))
+    first = ctx.cast(ctx.element(rows, 0, 0), "int32")
+    product = ctx.emit("sub", [first, ctx.const(x_zero, np.int32)])
+    if count > 1:
+        _, (product,) = step_by_step(
+            ctx, ctx.slice_axis(rows, 0, 1, count - 1), [product], False, step
+        )
+    y = clamped(ctx, rescaled(ctx.cast(product, "int64")), zero)
+    kept = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    return ctx.reshape(y, kept) if keep else y
 
 
 @tflite_op(ARG_MAX=3, ARG_MIN=3)
