@@ -4,6 +4,8 @@
 - what is made of products in bfloat16, or by a DynamicQuantizeLSTM, whose state has 8 bits as well
   in onnxruntime: ``|error| <= 2**-6 max|right|`` behind one layer; behind a network, which may make
   it larger, half of max|right|: what that means for results, data tell
+- floats beside a judge that quantises activations to 8 bits, where tvmrt does not:
+  ``|error| <= 2**-4 max|right|``
 - 8-bit integers: at most 1 step, or the noise if that is more; so are a network's results that are
   dequantised of them
 - other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 # How far results of one layer, and of all of a network's, are allowed to be off in bfloat16.
 ROUNDED_LAYER, ROUNDED_NETWORK = 2.0**-6, 0.5
+BYTES_OF_FLOATS = 2.0**-4  # where the judge has activations of 8 bits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,6 +12,8 @@ from tvmrt.cli import tflite_networks, tolerance
 if TYPE_CHECKING:
     import numpy as np
 
+    from tvmrt.frontend.tflite.model_file import Subgraph
+
 
 def rows_of(
     path: Path,
@@ -37,11 +39,15 @@ def rows_of(
     entry = entry_of(model, choices["signature"])
     main = model.subgraphs[entry[0]]
     inputs, outputs = names_of(model, entry)
-    outputs_only = outputs_only or entry[0] != 0  # LiteRT shows tensors of the first graph
+    in_blocks = _types_of_blocks(main)
+    # LiteRT shows tensors of the first graph, XNNPACK none but the outputs
+    outputs_only = outputs_only or entry[0] != 0 or bool(in_blocks)
     indices = [*main.outputs, *([] if outputs_only else made_by_operators(main))]
     names = [*outputs, *(main.tensors[i].name for i in indices[len(outputs) :])]
     given = [feeds[name] for name in inputs]
-    if entry[0]:
+    if in_blocks:
+        judge, right = _by_xnnpack(path.read_bytes(), given, indices, in_blocks)
+    elif entry[0]:
         judge, right = _by_signature(path.read_bytes(), choices["signature"], feeds, outputs)
     else:
         judge, right = litert_tensors(path.read_bytes(), given, indices)
@@ -54,12 +60,40 @@ def rows_of(
         value = right[position]
         if value is None:  # one that LiteRT keeps in no memory of its own
             continue
-        verdict = tolerance.same(actual[position], value)
+        if in_blocks:
+            verdict = tolerance.judge(actual[position], value, rounded=tolerance.BYTES_OF_FLOATS)
+        else:
+            verdict = tolerance.same(actual[position], value)
         shape = tuple(value.shape)
         rows.append(
             tolerance.Row(part, name, makers.get(index, "input"), str(value.dtype), shape, verdict)
         )
     return rows, judge
+
+
+def _types_of_blocks(graph: Subgraph) -> set[str]:
+    """The types of weights that are quantised in blocks."""
+    return {tensor.dtype for tensor in graph.tensors if tensor.blocks is not None}
+
+
+def _by_xnnpack(
+    data: bytes, feeds: Sequence[np.ndarray], indices: Sequence[int], kinds: set[str]
+) -> tuple[str, list[np.ndarray | None]]:
+    """Who computed, and outputs. LiteRT's own kernels pass over the weights of blocks."""
+    if kinds != {"int4"}:
+        raise ValueError(
+            f"LiteRT has no kernel for weights of {', '.join(sorted(kinds - {'int4'}))} in blocks; "
+            "compare the network with its float32 original"
+        )
+    try:
+        interpreter = tflite_networks.interpreter(data, tflite_networks.FAST)
+        tflite_networks.allocate(interpreter, feeds)
+        tflite_networks.set_inputs(interpreter, feeds)
+        interpreter.invoke()
+    except (ValueError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise ValueError(f"LiteRT cannot run the network: {reason}") from None
+    return "XNNPACK, whose activations have 8 bits", [_tensor(interpreter, i) for i in indices]
 
 
 def _by_signature(

@@ -89,8 +89,8 @@ SHARES = {
         3,
     ),
     "python/tflite": Share(
-        "element_types tflite_arithmetic tflite_builds tflite_control tflite_hybrid tflite_names"
-        " tflite_products tflite_reader tflite_softmax tflite_state tflite_tables"
+        "element_types tflite_arithmetic tflite_blocks tflite_builds tflite_control tflite_hybrid"
+        " tflite_names tflite_products tflite_reader tflite_softmax tflite_state tflite_tables"
         " tflite_zero_scale",
         4,
     ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tvmrt.error import UnsupportedError
 
+from .blocks import check_blocks
 from .context import BYTES, QUANTIZED
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def kind_of(tensor: Tensor, types: tuple[str, ...]) -> str:
 
 def check_types(ctx: OpContext) -> None:
     """Raise UnsupportedError where an operator is not compiled for the type of an operand."""
+    check_blocks(ctx)
     name = ctx.op.name
     types = TYPES.get(name)
     if types is None:

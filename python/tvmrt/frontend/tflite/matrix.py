@@ -8,6 +8,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.multiplier import multiplier
 
+from . import blocks
 from .activation import activated
 from .context import OpContext
 from .hybrid import hybrid_matrices, hybrid_rows
@@ -28,6 +29,9 @@ def fully_connected(ctx: OpContext) -> Value:
     keep = ctx.options["keep_num_dims"]
     shape = (*x.shape[:-1], units) if keep else (x.type.size // depth, units)
     rows = ctx.reshape(x, (x.type.size // depth, depth))
+    if ctx.tensor(1).blocks is not None:
+        y = ctx.added(blocks.product(ctx, rows), ctx.input(2))
+        return ctx.reshape(activated(ctx, y), shape)
     columns = ctx.transpose(w, (1, 0))
     if x.dtype.name == "float32" and w.dtype.name == "float32":
         y = ctx.added(ctx.emit("matmul", [rows, columns]), ctx.input(2))

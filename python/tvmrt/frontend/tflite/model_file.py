@@ -21,6 +21,7 @@ from .sparse import densified
 IDENTIFIER = b"TFL3"
 VERSION = 3
 MAX_ELEMENTS = 1 << 31
+BLOCKWISE = 2  # of the union of quantisation details
 
 # The element types by their numbers: name, bits of an element, numpy's type as stored (or None).
 TYPES: tuple[tuple[str, int, str | None], ...] = (
@@ -58,6 +59,16 @@ class Quantization:
         return self.scale.size > 1
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Quantisation of a matrix in blocks of ``size`` along its rows: scales, and zero points where
+    there are some, [rows, blocks]."""
+
+    scale: np.ndarray
+    zero: np.ndarray | None
+    size: int
+
+
 @dataclass
 class Tensor:
     """A tensor of a subgraph; ``data`` is set where it is constant. ``open`` has the shape with -1
@@ -73,6 +84,7 @@ class Tensor:
     is_variable: bool
     open: tuple[int, ...] = ()
     own_name: str = ""
+    blocks: Blocks | None = None
 
 
 @dataclass
@@ -207,6 +219,8 @@ class _Reader:
 
     def _subgraph(self, table: Table) -> Subgraph:
         tensors = [self._tensor(i, t) for i, t in enumerate(table.tables(0))]
+        for tensor, part in zip(tensors, table.tables(0)):
+            tensor.blocks = self._blocks(part.table(4), tensor, tensors)
         subgraph = Subgraph(
             table.text(4),
             tensors,
@@ -325,10 +339,12 @@ class _Reader:
     ) -> Quantization | None:
         if table is None:
             return None
+        if table.number(4, "B") == BLOCKWISE:
+            return None
         if table.number(4, "B"):
             raise ValueError(
-                f"{self.file.what}: tensor {name} is quantised by blocks or custom rules, which "
-                "tvmrt does not know; quantise it a tensor or an axis at a time"
+                f"{self.file.what}: tensor {name} is quantised by custom rules or along several "
+                "axes, which tvmrt does not know; quantise it a tensor or an axis at a time"
             )
         scale, zero = table.numbers(2, "f"), table.numbers(3, "q")
         if scale is None or not scale.size:
@@ -349,6 +365,41 @@ class _Reader:
             )
         self._check_zero(name, zero, dtype)
         return Quantization(scale.astype(np.float32), zero.astype(np.int64), axis)
+
+    def _blocks(self, table: Table | None, tensor: Tensor, tensors: list[Tensor]) -> Blocks | None:
+        """The blocks of a constant matrix; their scales are another tensor's elements."""
+        if table is None or table.number(4, "B") != BLOCKWISE:
+            return None
+        details = table.table(5)
+        if details is None:
+            raise self.file.damaged(f"tensor {tensor.name} has no scales of its blocks")
+        size, shape = details.number(2, "i"), tensor.shape
+        whole = len(shape) == 2 and size > 0 and shape[1] > 0 and shape[1] % size == 0
+        if not whole or tensor.data is None or details.numbers(3, "i") is not None:
+            raise ValueError(
+                f"{self.file.what}: tensor {tensor.name} of shape {list(shape)} has blocks of "
+                f"{size}; tvmrt knows those of one size along the rows of a constant matrix"
+            )
+        grid = (shape[0], shape[1] // size)
+        scale = self._of_blocks(tensor, tensors, details.number(0, "i"), "scales", grid)
+        if not (np.isfinite(scale).all() and (scale >= 0).all()):
+            raise self.file.damaged(f"tensor {tensor.name} has a scale that is no positive number")
+        points = details.number(1, "i")  # 0, where the field is left out, is another's number
+        zero = self._of_blocks(tensor, tensors, points, "zero points", grid) if points > 0 else None
+        return Blocks(scale, None if zero is None or not zero.any() else zero, size)
+
+    def _of_blocks(
+        self, tensor: Tensor, tensors: list[Tensor], index: int, what: str, grid: tuple[int, int]
+    ) -> np.ndarray:
+        """A number for each block, in float32."""
+        found = tensors[index] if 0 <= index < len(tensors) else None
+        data = None if found is None else found.data
+        if data is None or data.size != grid[0] * grid[1] or data.dtype.kind not in "fi":
+            raise self.file.damaged(
+                f"the {what} of tensor {tensor.name} are no constants, one for each of "
+                f"{grid[0]} x {grid[1]} blocks"
+            )
+        return data.astype(np.float32).reshape(grid)
 
     def _check_zero(self, name: str, zero: np.ndarray, dtype: str) -> None:
         bits = {row[0]: row[1] for row in TYPES}[dtype]
