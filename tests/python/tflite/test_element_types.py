@@ -59,7 +59,12 @@ REFUSED = [
     ("POW", "quantised int16", "tensor t0 has elements of quantised int16; POW is compiled for "
      "float32, int32 and int64"),
     ("L2_NORMALIZATION", "quantised int16", "tensor t1 has elements of quantised int16"),
-    ("HARD_SWISH", "quantised int16", "tensor t1 has elements of quantised int16"),
+    ("HARD_SWISH", "quantised int16", "tensor t1 has elements of quantised int16; HARD_SWISH is "
+     "compiled for float32, quantised int8 and quantised uint8; leave this operator in float32 or "
+     "int8 when quantising the network"),
+    ("ELU", "quantised int16", "leave this operator in float32 or int8 when quantising"),
+    ("COS", "int32", "cast the tensor to float32 before it"),
+    ("RELU", "int16", "convert the network again with a scale for this tensor"),
     ("ADD_N", "quantised int8", "tensor t0 has elements of quantised int8"),
     ("RELU", "int8", "tensor t1 has elements of int8 without a scale; RELU is compiled for"),
     ("LOG_SOFTMAX", "quantised int16", "tensor t1 has elements of quantised int16; LOG_SOFTMAX is"),

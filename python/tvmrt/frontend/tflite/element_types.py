@@ -112,7 +112,7 @@ def check_types(ctx: OpContext) -> None:
             bare = " without a scale" if f"quantised {kind}" in types else ""
             raise UnsupportedError(
                 f"tensor {tensor.name} has elements of {kind}{bare}; {name} is compiled for "
-                f"{_listed(types)}"
+                f"{_listed(types)}; {_remedy(kind, types)}"
             )
     if len({tensor.dtype for tensor in tensors}) > 1:
         a, b = tensors
@@ -120,6 +120,18 @@ def check_types(ctx: OpContext) -> None:
             f"tensor {a.name} has elements of {a.dtype} and tensor {b.name} of {b.dtype}; {name} "
             "takes two tensors of one type"
         )
+
+
+def _remedy(kind: str, types: tuple[str, ...]) -> str:
+    """What to do with an operand of a type that an operator is not compiled for."""
+    if kind.startswith("quantised"):
+        others = [each for each in types if each == "float32" or each.startswith("quantised")]
+        if others:
+            names = " or ".join(each.rpartition(" ")[2] for each in others[:2])
+            return f"leave this operator in {names} when quantising the network"
+    if f"quantised {kind}" in types:
+        return "convert the network again with a scale for this tensor"
+    return f"cast the tensor to {types[0]} before it"
 
 
 def _listed(types: tuple[str, ...]) -> str:
