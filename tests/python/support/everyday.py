@@ -90,8 +90,8 @@ SHARES = {
     ),
     "python/tflite": Share(
         "element_types tflite_arithmetic tflite_blocks tflite_builds tflite_control tflite_hybrid"
-        " tflite_names tflite_products tflite_reader tflite_softmax tflite_state tflite_tables"
-        " tflite_zero_scale",
+        " tflite_lstm_micro tflite_names tflite_products tflite_reader tflite_softmax"
+        " tflite_state tflite_tables tflite_zero_scale",
         4,
     ),
     "python/transform": Share(cases=1),

@@ -39,6 +39,11 @@ class _Cell:
         if cell is None or not -15 <= cell <= -11:
             raise UnsupportedError("a cell state whose scale is no power of two from -15 to -11")
         self.cell = cell
+        # TensorFlow Lite Micro has no layer whose input gate is what the forget gate leaves
+        self.micro = ctx.micro and ctx.input(1) is not None
+        if self.micro:
+            self.out_scale, self.out_zero = self.h_scale, self.h_zero
+            return
         if len(ctx.op.intermediates) != 5 or ctx.op.intermediates[4] < 0:
             raise ValueError("it has no scale of its hidden state")
         hidden = ctx.subgraph.tensors[ctx.op.intermediates[4]]
@@ -79,6 +84,7 @@ class _Cell:
 
         def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
             own = self._shares(h, self.h_zero, recurrent, None)
+            own = self._saturated(own) if self.micro else own
             h, c = self._step(self._saturated(ctx.emit("add", [now, own])), c)
             return h, h, c
 
@@ -95,24 +101,48 @@ class _Cell:
         parts = {
             gate: ctx.slice_axis(sums, 1, i * units, units) for i, gate in enumerate(self.gates)
         }
-        forget = ctx.emit("fixed_logistic16", [parts[FORGET]])
+        forget = self._logistic(parts[FORGET])
         if INPUT in parts:
-            enter = ctx.emit("fixed_logistic16", [parts[INPUT]])
+            enter = self._logistic(parts[INPUT])
         else:
             enter = ctx.emit("sub", [ctx.const(32767, np.int32), forget])
-        new = ctx.emit("fixed_tanh16", [parts[CELL], ctx.const(3, np.int32)])
+        new = self._tanh(parts[CELL], -12)
         kept = self._product(forget, c, 15)
         c = self._saturated(ctx.emit("add", [kept, self._product(enter, new, 30 + self.cell)]))
         clip = ctx.options["cell_clip"]
         if clip > 0:
             bound = int(min(clip / 2.0**self.cell, 32767))
             c = ctx.clamp(c, -bound, bound)
-        bent = ctx.emit("fixed_tanh16", [c, ctx.const(15 + self.cell, np.int32)])
-        gate = ctx.emit("fixed_logistic16", [parts[OUTPUT]])
-        h = scaled(ctx, ctx.emit("mul", [gate, bent]), ratio(2.0**-30, float(self.out_scale)))
+        end = self._tanh(c, self.cell)
+        gate = self._logistic(parts[OUTPUT])
+        h = scaled(ctx, ctx.emit("mul", [gate, end]), ratio(2.0**-30, float(self.out_scale)))
         h = ctx.emit("add", [h, ctx.const(self.out_zero, np.int32)])
         return ctx.cast(ctx.clamp(h, -128, 127), "int8"), c
 
+    def _logistic(self, x: Value) -> Value:
+        """Of a gate with 12 bits of a fraction."""
+        if self.micro:
+            return self.ctx.emit("fixed_logistic_by_table", [self._in_places(x, 0)])
+        return self.ctx.emit("fixed_logistic16", [x])
+
+    def _tanh(self, x: Value, power: int) -> Value:
+        """Of int16 with the scale 2 ** power."""
+        if self.micro:
+            return self.ctx.emit("fixed_tanh_by_table", [self._in_places(x, 12 + power)])
+        return self.ctx.emit("fixed_tanh16", [x, self.ctx.const(15 + power, np.int32)])
+
+    def _in_places(self, x: Value, shift: int) -> Value:
+        """3 * x * 2 ** shift, the units of the table of the logistic function."""
+        ctx = self.ctx
+        y = ctx.emit("mul", [x, ctx.const(3 << max(shift, 0), np.int32)])
+        if shift >= 0:
+            return y
+        y = ctx.emit("add", [y, ctx.const(1 << (-shift - 1), np.int32)])
+        return ctx.emit("shift_right", [y, ctx.const(-shift, np.int32)])
+
     def _product(self, a: Value, b: Value, by: int) -> Value:
+        """a * b / 2 ** by; in TensorFlow Lite Micro by its multiplication in fixed point."""
         both = self.ctx.emit("mul", [a, b])
+        if self.micro:
+            return self._saturated(scaled(self.ctx, both, 2.0**-by))
         return self.ctx.emit("fixed_shift", [both, self.ctx.const(by, np.int32)])

@@ -7,28 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.ir import Value
+from tvmrt.ir.fixed_gates import logistic_entries
 from tvmrt.ir.float_to_int import to_integers
 
 from .context import OpContext
 from .multipliers import f32, power_of_two
 
-# Where the entries of the logistic's table are one more than the nearest.
-_ONE_MORE = (
-    4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41,
-    43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
-)  # fmt: skip
-
 
 def _away(x: np.ndarray) -> np.ndarray:
     return np.sign(x) * np.floor(np.abs(x) + 0.5)
-
-
-def logistic_entries() -> np.ndarray:
-    """256 numbers: the logistic function of i / 24 in units of 2 ** -16."""
-    i = np.arange(256)
-    entries = to_integers(_away(65536 / (1 + np.exp(-i / 24))), np.int64)
-    entries[list(_ONE_MORE)] += 1
-    return entries
 
 
 def entries_of(
