@@ -71,6 +71,33 @@ class Unique(Op):
         "axis: axis of x, sorted: bool",
         rules=[let("N", "the extent of axis", lambda S, axis: S[axis])],
     )
+    equal_nan = False
+
+    def evaluate(self, arrays, attrs):
+        x, axis = arrays[0], attrs["axis"]
+        slices = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+        # numpy.unique orders slices of float16 with NaN in another way than those of float32
+        order = np.lexsort(slices.T[::-1]) if slices.size else np.arange(len(slices))
+        before, after = slices[order[:-1]], slices[order[1:]]
+        equal = before == after
+        if self.equal_nan and x.dtype.kind == "f":
+            equal |= np.isnan(before) & np.isnan(after)
+        starts = np.append(True, ~equal.all(1))[: len(order)]
+        first, inverse = order[starts], np.empty_like(order)
+        inverse[order] = np.cumsum(starts) - 1
+        if not attrs["sorted"]:
+            moved = np.argsort(first)
+            first, inverse = first[moved], np.argsort(moved)[inverse]
+        counts = np.bincount(inverse, minlength=len(order))
+        return [np.resize(first, len(order)), inverse, counts, np.array(len(first))]
+
+
+@register("unique_equal_nan")
+class UniqueEqualNan(Unique):
+    """The different slices of x along ``axis`` as ``unique`` finds them, but slices with NaN in the
+    same places are equal."""
+
+    equal_nan = True
 
 
 @register("non_max_suppression")

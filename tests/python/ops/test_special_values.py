@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from harness import Batch, case
 
+from tvmrt.ir import get_op
+
 RNG = np.random.default_rng(29)
 NAN, INF = np.nan, np.inf
 ODD = {"nan": (NAN,), "inf": (INF,), "minus-inf": (-INF,), "both-infs": (INF, -INF)}
@@ -155,10 +157,49 @@ def flow_cases():
                 )
 
 
+def unique_cases(dtype, shapes, constants=()):
+    """numpy.unique: NaN as an element equals NaN, a slice of several axes with NaN equals none.
+
+    Slices of float16 are judged in float32: numpy takes NaN for their smallest number, against its
+    own documentation.
+    """
+    for shape in shapes:
+        for axis in (None, *range(len(shape))):
+            x = RNG.integers(0, 3, shape).astype(dtype)
+            x[RNG.random(shape) < 0.35] = NAN
+            for in_order in (1, 0):
+                wanted = unique_parts(x, axis, in_order)
+                name = "x".join(map(str, shape))
+                id = f"{np.dtype(dtype).name}-{name}-axis{axis}-sorted{in_order}-{len(constants)}"
+                attrs = {"sorted": in_order, **({} if axis is None else {"axis": axis})}
+                keywords = {"outputs": 4, "wanted": wanted, "rtol": 0, "atol": 0}
+                yield case(id, "Unique", [x], constants, **keywords, **attrs)
+
+
+def unique_parts(x, axis, in_order):
+    """Values, first indices, inverse indices and counts, sorted or in order of occurrence."""
+    _, first, inverse, counts = np.unique(x.astype("f4"), True, True, True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if not in_order:
+        order = np.argsort(first)
+        first, inverse, counts = first[order], np.argsort(order)[inverse], counts[order]
+    return [np.take(x, first, axis), first, inverse, counts]
+
+
 PICKED = Batch(20, [*extreme_cases(), *top_cases()])
 POOLED = Batch(20, pool_cases())
 PLACED = Batch(20, place_cases())
 FLOWING = Batch(20, flow_cases())
+DIFFERENT = Batch(20, unique_cases(np.float32, [(9,), (6, 2)]))
+DIFFERENT_ALL = Batch(
+    20,
+    [
+        each
+        for dtype in (np.float16, np.float32, np.float64)
+        for constants in ((), (0,))
+        for each in unique_cases(dtype, [(9,), (6, 2), (2, 3, 5)], constants)
+    ],
+)
 
 
 @pytest.mark.slow
@@ -176,3 +217,23 @@ def test_places_that_are_no_numbers(part):
 @pytest.mark.parametrize("part", [*FLOWING])
 def test_flow_as_in_onnxruntime(part):
     part.check()
+
+
+@pytest.mark.parametrize("part", [*DIFFERENT])
+def test_nan_among_different_elements(part):
+    part.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [*DIFFERENT_ALL])
+def test_nan_among_different_elements_of_every_type(part):
+    part.check()
+
+
+def test_operator_unique_keeps_every_nan():
+    """Regions and saved libraries of older versions hold it."""
+    x = np.array([3, NAN, 1, NAN, 1], np.float32)
+    attrs = {"axis": 0, "sorted": True}
+    kept, merged = (get_op(op).evaluate([x], attrs) for op in ("unique", "unique_equal_nan"))
+    assert (kept[3], merged[3]) == (4, 3)
+    assert kept[1].tolist() == [1, 2, 0, 3, 0] and merged[1].tolist() == [1, 2, 0, 2, 0]

@@ -63,7 +63,7 @@ class ChoiceLowering(Lowering):
             head = "else"
 
 
-@lowers("unique")
+@lowers("unique", "unique_equal_nan")
 class UniqueLowering(Lowering):
     """A sort of places by what lies there, and a pass over neighbours."""
 
@@ -73,16 +73,15 @@ class UniqueLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/unique.h")
         x, axis = self.node.inputs[0], self.node.attrs["axis"]
-        print_layer(
-            f,
-            "tvmrt_unique_layer",
-            {
-                "outer": prod(x.shape[:axis]),
-                "count": x.shape[axis],
-                "inner": prod(x.shape[axis + 1 :]),
-                "sorted": int(self.node.attrs["sorted"]),
-            },
-        )
+        fields = {
+            "outer": prod(x.shape[:axis]),
+            "count": x.shape[axis],
+            "inner": prod(x.shape[axis + 1 :]),
+            "sorted": int(self.node.attrs["sorted"]),
+        }
+        if self.node.op == "unique_equal_nan":
+            fields["equal_nan"] = 1
+        print_layer(f, "tvmrt_unique_layer", fields)
         pointer = self.pointer(step, f, 0, "x")
         first, inverse, counts, kept = (
             f.name_write(i, name) for i, name in enumerate(("first", "inverse", "counts", "kept"))

@@ -56,8 +56,11 @@ def unique(ctx: NodeContext) -> list[Value]:
 
 def unique_of(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[Value]:
     """The slices of x along an axis that differ; the first place of each, where each slice of x is
-    among them, and how often each occurs."""
-    first, inverse, counts, number = ctx.emit_many("unique", [x], axis=axis, sorted=sorted)
+    among them, and how often each occurs. As for numpy, NaN as an element equals NaN, and a slice
+    of several axes that has NaN equals none."""
+    are_elements = len(x.shape) == 1 and x.dtype.is_float
+    op = "unique_equal_nan" if are_elements else "unique"
+    first, inverse, counts, number = ctx.emit_many(op, [x], axis=axis, sorted=sorted)
     kept = ctx.found(number, min(1, least(x.shape[axis])), x.shape[axis], "count")
     first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
     values = ctx.alike(ctx.emit("gather", [x, first], axis=axis), x)

@@ -15,6 +15,9 @@ typedef struct tvmrt_unique_layer {
   int32_t inner;
   /*! \brief Ascending; else in the order in which they come. */
   int32_t sorted;
+  /*! \brief Whether slices are equal that have NaN in the same places; else a slice with NaN
+   * equals none. */
+  int32_t equal_nan;
 } tvmrt_unique_layer;
 
 /*
@@ -35,8 +38,10 @@ typedef struct tvmrt_unique_layer {
 /*
  * tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): of each different slice the place where
  * it is first and how often it is there, and of each slice the number of the one that it equals.
- * Returns how many there are. NaN is larger than every number and equals none, itself included.
- * scratch has room for 3 * count numbers, each result for count.
+ * Returns how many there are. NaN is larger than every number. scratch has room for 3 * count
+ * numbers, each result for count.
+ *
+ * compare_NAME() orders slices, NaN like NaN; nan_NAME() is whether a slice has NaN.
  */
 #define TVMRT_DEFINE_UNIQUE(NAME, TYPE)                                                         \
   static inline int tvmrt_unique_compare_##NAME(const tvmrt_unique_layer* p, const void* data,  \
@@ -47,7 +52,17 @@ typedef struct tvmrt_unique_layer {
       for (int32_t i = 0; i < p->inner; ++i) {                                                  \
         const TYPE va = row[(int64_t)a * p->inner + i], vb = row[(int64_t)b * p->inner + i];    \
         if (va < vb || (vb != vb && va == va)) return -1;                                       \
-        if (va > vb || va != va) return 1;                                                      \
+        if (va > vb || (va != va && vb == vb)) return 1;                                        \
+      }                                                                                         \
+    }                                                                                           \
+    return 0;                                                                                   \
+  }                                                                                             \
+  static inline int tvmrt_unique_nan_##NAME(const tvmrt_unique_layer* p, const TYPE* x,         \
+                                            int32_t a) {                                        \
+    for (int32_t o = 0; o < p->outer; ++o) {                                                    \
+      const TYPE* const slice = x + ((int64_t)o * p->count + a) * p->inner;                     \
+      for (int32_t i = 0; i < p->inner; ++i) {                                                  \
+        if (slice[i] != slice[i]) return 1;                                                     \
       }                                                                                         \
     }                                                                                           \
     return 0;                                                                                   \
@@ -68,7 +83,8 @@ typedef struct tvmrt_unique_layer {
       }                                                                                         \
     }                                                                                           \
     for (int32_t i = 0; i < p->count; ++i) {                                                    \
-      if (i == 0 || tvmrt_unique_compare_##NAME(p, x, order[i - 1], order[i]) != 0) {           \
+      if (i == 0 || tvmrt_unique_compare_##NAME(p, x, order[i - 1], order[i]) != 0 ||           \
+          (!p->equal_nan && tvmrt_unique_nan_##NAME(p, x, order[i]))) {                         \
         first[kept] = order[i];                                                                 \
         counts[kept] = 0;                                                                       \
         ++kept;                                                                                 \
