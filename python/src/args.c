@@ -280,12 +280,8 @@ static int pack_int(Args* args, int index, PyObject* value) {
   return args->values[index].v_int64 == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Borrowed from the string, which keeps its UTF-8 as long as it lives. */
-static int pack_string(Args* args, int index, PyObject* value) {
-  Py_ssize_t length;
-  const char* text = PyUnicode_AsUTF8AndSize(value, &length);
-  if (text == NULL) return -1;
-  /* C would see its beginning alone */
+/* C would see the beginning of a string with a NUL alone. */
+static inline int pack_text(Args* args, int index, const char* text, Py_ssize_t length) {
   if (strlen(text) != (size_t)length) {
     PyErr_SetString(PyExc_ValueError, "a string with a NUL inside cannot be passed; pass bytes");
     return -1;
@@ -295,9 +291,23 @@ static int pack_string(Args* args, int index, PyObject* value) {
   return 0;
 }
 
+/* Its local's address is taken, which costs a canary. */
+static TVMRT_NOINLINE int pack_other_string(Args* args, int index, PyObject* value) {
+  Py_ssize_t length;
+  const char* text = PyUnicode_AsUTF8AndSize(value, &length);
+  return text == NULL ? -1 : pack_text(args, index, text, length);
+}
+
+/* Borrowed from the string, which keeps its UTF-8 as long as it lives. That of ASCII is the string. */
+static inline int pack_string(Args* args, int index, PyObject* value) {
+  if (!PyUnicode_IS_COMPACT_ASCII(value)) return pack_other_string(args, index, value);
+  return pack_text(args, index, (const char*)PyUnicode_1BYTE_DATA(value),
+                   PyUnicode_GET_LENGTH(value));
+}
+
 /* Subclasses after exact types, and rare types after common ones: a comparison delays all that come
    after it. */
-static int pack_uncommon(Args* args, int index, PyObject* value) {
+static TVMRT_NOINLINE int pack_uncommon(Args* args, int index, PyObject* value) {
   if (PyObject_TypeCheck(value, &TensorType)) {
     return pack_tensor(args, index, (TensorObject*)value);
   }

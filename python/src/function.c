@@ -34,15 +34,23 @@ static inline PyObject* call_packed(const FunctionObject* function, TVMValue* va
   return code == kTVMNullptr ? Py_NewRef(Py_None) : value_to_python(value, code);
 }
 
-/* Apart from calls without arguments, whose frame then has no room for any. */
-static PyObject* call_with_arguments(const FunctionObject* function, PyObject* const* values,
-                                     Py_ssize_t n) {
+/* Apart from calls without arguments, whose frame then has no room for any. Functions with locals whose
+   addresses are taken have a canary: here it is one for each call. */
+static TVMRT_NOINLINE PyObject* call_with_arguments(const FunctionObject* function,
+                                                    PyObject* const* values, Py_ssize_t n) {
   PyObject* result;
   Args args;
   if (args_pack(&args, function->handle, values, n) != 0) return NULL;
   result = call_packed(function, args.values, args.codes, args.count);
   args_release(&args);
   return result;
+}
+
+/* Nothing to pack: arrays that are there, and empty. */
+static TVMRT_NOINLINE PyObject* call_without_arguments(const FunctionObject* function) {
+  TVMValue none;
+  int no_code;
+  return call_packed(function, &none, &no_code, 0);
 }
 
 /* The vectorcall slot: Python calls it without a tuple of arguments. */
@@ -54,11 +62,7 @@ static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, si
     PyErr_SetString(PyExc_TypeError, "a packed function takes no keyword arguments");
     return NULL;
   }
-  if (n == 0) { /* nothing to pack: arrays that are there, and empty */
-    TVMValue none;
-    int no_code;
-    return call_packed(function, &none, &no_code, 0);
-  }
+  if (n == 0) return call_without_arguments(function);
   return call_with_arguments(function, values, n);
 }
 

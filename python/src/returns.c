@@ -20,7 +20,7 @@ static PyObject* bytes_to_python(const TVMByteArray* bytes) {
 
 /* The class, or a function that makes something else of the object, is Python's to say: it knows
    types that were registered there. */
-static PyObject* object_to_python(void* handle) {
+static TVMRT_NOINLINE PyObject* object_to_python(void* handle) {
   unsigned type_index = 0;
   PyObject *index, *maker, *object, *result;
   if (TVMObjectGetTypeIndex(handle, &type_index) != 0) {

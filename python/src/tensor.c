@@ -131,7 +131,7 @@ static const char* dtype_base(DLDataType dtype) {
 }
 
 /* The text of one type; place_of() keeps those that are common. */
-PyObject* dtype_to_text(DLDataType dtype) {
+TVMRT_NOINLINE PyObject* dtype_to_text(DLDataType dtype) {
   const char* base = dtype_base(dtype);
   char lanes[8] = "";
   if (dtype.lanes > 1) (void)snprintf(lanes, sizeof(lanes), "x%u", (unsigned)dtype.lanes);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import re
 import shutil
 import subprocess
@@ -33,6 +34,21 @@ def test_a_shared_library_has_all_defences(path):
         pytest.skip("built with sanitizers or counters of lines")
     # in a build folder there is a place for the path of an installed one
     assert [each for each in weaknesses(path) if not re.search(r"libraries in X+$", each)] == []
+
+
+# A call from Python passes through these; the function between them has the canary of the call.
+HOT = ("function_vectorcall", "args_pack", "value_to_python")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads code of x86-64")
+@pytest.mark.parametrize("name", HOT)
+def test_a_call_checks_one_canary(name):
+    """Locals whose addresses are taken belong into the functions of rarer cases."""
+    command = ["objdump", "-d", f"--disassemble={name}", _core.__file__]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if f"<{name}>:" not in code:
+        pytest.skip("the symbols were stripped, or the compiler has inlined the function")
+    assert "%fs:0x28" not in code
 
 
 @pytest.mark.parametrize("name", ["libtvm_backend.a", "libtvm_firmware.a"])

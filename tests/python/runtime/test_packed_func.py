@@ -130,6 +130,7 @@ def test_in_place_work_on_numpy_arrays(toolbox):
 BAD_ARGUMENTS = {
     "too-large-int": (lambda: 2**63, OverflowError, "argument 1"),
     "nul-in-string": (lambda: "a\0b", ValueError, "argument 1: .*NUL"),
+    "nul-in-text": (lambda: "ä\0b", ValueError, "argument 1: .*NUL"),
     "strided-array": (lambda: np.zeros((4, 4))[:, ::2], ValueError, "argument 1: .*contiguous"),
     "big-endian-array": (lambda: np.zeros(3, ">f4"), TypeError, "argument 1: .*'>f'"),
     "object-array": (lambda: np.array([object()]), TypeError, "argument 1"),
