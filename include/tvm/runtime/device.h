@@ -220,7 +220,8 @@ typedef struct tvmrt_device_allocator {
   /*! Optional; NULL: takes every region. 0: the device can run this region; -1: it cannot, with the
    * reason as error text: the compiler leaves the region to the CPU; at load it is an error. Where
    * the slot sets region->failed_node, the compiler leaves that node alone to the CPU, and asks again
-   * about what is left. */
+   * about what is left. Where runs choose extents, the compiler asks about the largest, and after a
+   * refusal about smaller ones: with device_fallback the region is the device's up to those. */
   int (*evaluation)(tvmrt_device* device, const tvmrt_region* region);
   /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run, and note
    * it in region->reservation. Called once, at the shapes that the region begins with: the largest

@@ -176,7 +176,8 @@ class Device:
 
     def evaluate(self, region: Region) -> str | None:
         """None, or why the device does not want this region, which then returns to the CPU; of a
-        ``Refusal`` the one node alone."""
+        ``Refusal`` the one node alone. Of a region whose extents a run chooses, the question is
+        about the largest, then about smaller ones if these are refused."""
         return None
 
     def optimize(self, region: Region) -> Region:

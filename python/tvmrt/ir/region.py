@@ -165,7 +165,7 @@ class Region:
     module's function takes them behind the tensors, as one tensor of int64. ``memory`` is where
     its tensors may lie beside the host's memory. ``stands_for`` are the compiler's nodes
     of which the device has made those of ``graph``. ``settings`` are the options that the user gave
-    for the device.
+    for the device. ``note`` says what else people should know of it.
     """
 
     device: str
@@ -181,6 +181,7 @@ class Region:
     memory: DeviceMemory | None = None
     stands_for: tuple[Node, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def nodes(self) -> list[Node]:

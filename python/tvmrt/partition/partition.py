@@ -26,6 +26,7 @@ from .fallback import add_fallbacks
 from .merge import merge, single_results
 from .precision import Reducer, optimized
 from .report import Partition
+from .sizes import largest_accepted, listed_sizes, ways_to, with_sizes
 
 if TYPE_CHECKING:
     from tvmrt.devices import Context, Device
@@ -43,6 +44,8 @@ class _Candidate:
     reads: list[Value]
     writes: list[Value]
     inner: list[Node] = field(default_factory=list)  # what ``nodes`` are in the region
+    taken: tuple[Symbol, ...] = ()  # sizes with smaller bounds, where larger ones run on the CPU
+    note: str = ""
 
 
 def partition(
@@ -79,7 +82,7 @@ def partition(
     accepted = []
     for device in useful:  # all before the graph changes, which is cut anew where a node is refused
         own = [c for c in candidates if c.region.device == device.name]
-        accepted.append(_accept(own, device, cutter, reducer, result))
+        accepted.append(_accept(own, device, cutter, reducer, result, fallback))
     replaced: dict[Node, list[Node]] = {}
     for device, own in zip(useful, accepted):
         replaced |= _put_regions(graph, device, own, context, fallback, result)
@@ -121,6 +124,7 @@ def _put_regions(
         candidate.region.symbol = _symbol(context, device.name, number)
         candidate.region.reports_failure = fallback
         candidate.region.stands_for = tuple(candidate.nodes)
+        candidate.region.note = candidate.note
     replaced = {}
     for candidate in _generate(device, candidates, context, fallback, result):
         node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
@@ -178,7 +182,12 @@ def _sizes(reads: Sequence[Value]) -> tuple[Symbol, ...]:
 
 
 def _accept(
-    own: list[_Candidate], device: Device, cutter: _Cutter, reducer, result: Partition
+    own: list[_Candidate],
+    device: Device,
+    cutter: _Cutter,
+    reducer,
+    result: Partition,
+    fallback: bool,
 ) -> list[_Candidate]:
     """The candidates that the device accepts. Of one that it refuses for the sake of a node, what
     is left without that is offered again."""
@@ -186,7 +195,7 @@ def _accept(
     waiting = own[::-1]
     while waiting:
         candidate = waiting.pop()
-        reason = _refusal(device, candidate, reducer)
+        reason = _refusal(device, candidate, reducer, cutter if fallback else None)
         if reason is None:
             accepted.append(candidate)
             continue
@@ -195,7 +204,9 @@ def _accept(
             lost = candidate.nodes[candidate.inner.index(reason.node)]
             gone, rest = cutter.without(candidate.nodes, lost)
         result.refuse(gone, device.name, str(reason))
-        waiting += cutter.cut(rest)[::-1]
+        # what is too large at the largest sizes alone may be a region up to smaller ones
+        apart = gone if rest and candidate.taken else []
+        waiting += [*cutter.cut(apart), *cutter.cut(rest)][::-1]
     return accepted
 
 
@@ -204,15 +215,21 @@ def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value
     return device.layout_alone or device.layout if own else device.layout
 
 
-def _refusal(device: Device, candidate: _Candidate, reducer) -> str | None:
-    """Let the device judge the region and bring it into its own form; None if it takes it."""
+def _refusal(
+    device: Device, candidate: _Candidate, reducer, fallback: _Cutter | None
+) -> str | None:
+    """Let the device judge the region and bring it into its own form; None if it takes it.
+    ``fallback``: the cutter, where the CPU may compute what the device does not."""
+    bounds_region = reducer is None  # a precision is measured at the largest sizes
     region = candidate.region
     if not candidate.writes:
         return "nobody reads its results"
     candidate.inner = list(region.nodes)
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
-        reason = _of_sizes(region, ask(device, "evaluate", region))
+        reason = ask(device, "evaluate", region)
+        if reason is not None:
+            reason = _at_smaller_sizes(device, candidate, reason, fallback, bounds_region)
         if reason is None and reducer is not None:
             reducer.choose(device, region, candidate.reads, candidate.writes)
         if reason is None:
@@ -229,17 +246,49 @@ def _refusal(device: Device, candidate: _Candidate, reducer) -> str | None:
     return reason
 
 
-def _of_sizes(region: Region, reason: str | None) -> str | None:
-    """A refusal of a region whose extents a run chooses, with the sizes that it is about."""
-    if reason is None or not region.sizes:
+def _at_smaller_sizes(
+    device: Device,
+    candidate: _Candidate,
+    reason: str,
+    fallback: _Cutter | None,
+    bounds_region: bool,
+) -> str | None:
+    """Why the device refuses a region whose extents a run chooses, with sizes that it takes.
+
+    None where the region may be the device's up to these sizes: the CPU's code beside it computes
+    the larger ones. The runtime compares those of each run with the region's bounds.
+    """
+    region = candidate.region
+    sizes = region.sizes or _sizes(candidate.reads)
+    bounds_region = bounds_region and bool(region.sizes)
+    taken = largest_accepted(sizes, lambda smaller: _is_taken(device, region, smaller))
+    if taken is None:
         return reason
-    largest = ", ".join(f"{s.name} = {s.high}" for s in region.sizes)
-    smaller = ", ".join(f'"{s.name}": ({s.low}, {s.high - 1})' for s in region.sizes)
-    text = (
-        f"{reason} (asked about the largest sizes, {largest}; it may take smaller ones: compile "
-        f"with smaller bounds, as dims={{{smaller}}})"
-    )
+    if fallback is not None and bounds_region:
+        candidate.taken = taken
+        candidate.note = f"up to {listed_sizes(taken)}; larger ones run on the CPU: {reason}"
+        if not isinstance(reason, Refusal) or _is_all(candidate, reason, fallback):
+            return None
+    ways = ways_to(taken, sizes, bounds_region)
+    text = f"{reason} (asked about the largest sizes, {listed_sizes(sizes)}{ways})"
     return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
+
+
+def _is_all(candidate: _Candidate, reason: Refusal, cutter: _Cutter) -> bool:
+    """Whether without the node that is refused nothing is left of the region."""
+    if reason.node not in candidate.inner:
+        return True
+    lost = candidate.nodes[candidate.inner.index(reason.node)]
+    return not cutter.without(candidate.nodes, lost)[1]
+
+
+def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
+    try:
+        return ask(device, "evaluate", with_sizes(region, sizes)) is None
+    except DeviceAnswerError:
+        raise
+    except REFUSALS:
+        return False
 
 
 def _generate(
@@ -270,7 +319,8 @@ def _generate(
 
 def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:
     regions = [c.region for c in candidates]
-    code = ask(device, "codegen", regions, context)
+    bounded = [with_sizes(c.region, c.taken) if c.taken else c.region for c in candidates]
+    code = ask(device, "codegen", bounded, context)
     shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
     if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
         raise UnsupportedError(

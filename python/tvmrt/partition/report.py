@@ -23,8 +23,9 @@ def _by(device: str, reason: str) -> str:
 
 
 def _note(region: Region) -> str:
-    """What a device says of a region."""
-    return region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
+    """What a device says of a region, and up to which sizes it has it."""
+    told = region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
+    return "; ".join(filter(None, (told, region.note)))
 
 
 def _weights(regions: Iterable[Region]) -> list[np.ndarray]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ from onnx import helper
 
 import tvmrt
 from tvmrt import devices
+from tvmrt.cli.options import parse_dims
 from tvmrt.devices.ask import ANSWERS
 from tvmrt.error import UnsupportedError
+from tvmrt.ir.extent import most
 
 X = np.ones((2, 3), np.float32)
 PACKAGE = Path(tvmrt.__file__).parent
@@ -99,18 +103,56 @@ def test_reason_of_a_failing_optimize_reaches_the_user():
         tvmrt.compile(network(), devices=[device], mixed_precision="fp16")
 
 
-def test_refusal_of_the_largest_size_says_how_to_get_smaller_ones():
-    def evaluate(self, region):
-        return "it holds 16 rows"
+def of_rows(limit, **members):
+    """A device that takes so many elements, and a network of n rows of k elements."""
 
-    device = type("Small", (Sums,), {"name": "small", "evaluate": evaluate})()
-    device.prepares_sizes = lambda: True
+    def evaluate(self, region):
+        size = most(region.inputs[0].type.size)
+        return f"it holds {limit} elements" if size > limit else None
+
+    members = {"evaluate": evaluate, "prepares_sizes": lambda self: True, **members}
     model = network()
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
-    library = tvmrt.compile(model, devices=[device], dims={"n": (1, 40)})
+    for axis, name in enumerate("nk"):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    return type("Small", (Sums,), {"name": "small", **members})(), model
+
+
+@pytest.mark.parametrize("dims", [{"n": (1, 40), "k": (3, 3)}, {"n": (2, 40), "k": (1, 30)}])
+def test_refusal_of_the_largest_size_says_how_to_get_smaller_ones(dims):
+    device, model = of_rows(70)
+    library = tvmrt.compile(model, devices=[device], dims=dims)
     (row,) = [row for row in library.summary.nodes if row.name == "sum"]
-    assert "it holds 16 rows (asked about the largest sizes, n = 40" in row.reason
-    assert 'dims={"n": (1, 39)}' in row.reason
+    assert row.device == "cpu" and "it holds 70 elements (asked about the largest" in row.reason
+    named = ast.literal_eval(re.search(r"dims=(\{.*?\})", row.reason)[1])
+    command = re.search(r"on the command line ((--dim \S+ ?)+),", row.reason)[1]
+    assert parse_dims(command.split()[1::2]) == named
+    library = tvmrt.compile(model, devices=[device], dims={**dims, **named})
+    (row,) = [row for row in library.summary.nodes if row.name == "sum"]
+    assert row.device == "small"
+    sizes = {**dims, **named}
+    found = [sizes[name][1] for name in "nk"]
+    for i in (0, 1):  # no size could be larger
+        larger = [number + (i == j) for j, number in enumerate(found)]
+        assert prod(larger) > 70 or larger[i] > np.max(dims["nk"[i]])
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_refusal_of_every_size_names_none(limit):
+    device, model = of_rows(limit)
+    library = tvmrt.compile(model, devices=[device], dims={"n": (1, 40), "k": (3, 3)})
+    (row,) = [row for row in library.summary.nodes if row.name == "sum"]
+    assert row.reason == f"small: it holds {limit} elements"
+
+
+def test_refusal_by_a_device_of_any_size_names_bounds_alone():
+    """Its runs are not compared with bounds, so that the CPU's code has no part in it."""
+    device, model = of_rows(70, any_size=True, prepares_sizes=lambda self: False)
+    for fallback in (False, True):
+        library = tvmrt.compile(
+            model, devices=[device], dims={"n": (1, 40), "k": (3, 3)}, device_fallback=fallback
+        )
+        (row,) = [row for row in library.summary.nodes if row.name == "sum"]
+        assert 'dims={"n": (1, 23)}' in row.reason and "fallback" not in row.reason
 
 
 def test_compiler_asks_devices_in_one_place():

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from dynamic_networks import CASES, FLOAT, Draft
 from test_any_size import EXECUTORS, loaded, results
@@ -15,6 +19,7 @@ from test_sizes_on_devices import SOURCE, check
 
 import tvmrt
 from tvmrt import devices
+from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
 
 pytest.importorskip("onnxruntime")
@@ -165,6 +170,72 @@ def test_such_a_size_falls_back(plugin, tmp_path):
     for count in (5, 4, 5):
         (y,) = results(network, {"x": rows(count)})
         np.testing.assert_array_equal(y, np.maximum(-rows(count), 0))
+
+
+def run_sizes(plugin, network, *counts):
+    """The sizes of which the device ran something."""
+    before = len(plugin.journal_of_slots())
+    for count in counts:
+        (y,) = results(network, {"x": rows(count)})
+        np.testing.assert_array_equal(y, np.maximum(-rows(count), 0))
+    noted = plugin.journal_of_slots()[before:].decode().split()
+    return [int(word[1:]) for word in noted if word[0] == "r"]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_device_that_refuses_the_largest_size_computes_smaller_ones(
+    executor, plugin, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PREPARED_MOST", "6")
+    with pytest.raises(
+        UnsupportedError, match=r'too many rows.*dims=\{"rows": \(1, 6\)\}.*fallback'
+    ):
+        compiled(tmp_path)
+    library = tvmrt.compile(
+        rectified(), dims={"rows": (1, 8)}, devices=["prepared"], executor=executor,
+        device_fallback=True,
+    )  # fmt: skip
+    (region,) = library.summary.regions
+    assert "up to rows = 6; larger ones run on the CPU: there are too many rows" in region.note
+    network = loaded(library, tmp_path, executor)
+    assert run_sizes(plugin, network, 8, 6, 7, 5, 2, 8, 6) == [6, 5, 2, 6]
+
+
+def test_a_node_that_is_too_large_at_the_largest_size_is_a_region_of_its_own(
+    plugin, monkeypatch, tmp_path
+):
+    """What the device takes at all sizes is the device's at all sizes."""
+    monkeypatch.setenv("PREPARED_MOST", "6")
+    monkeypatch.setenv("PREPARED_OP", "relu")
+    alone = tvmrt.compile(rectified(), dims={"rows": (1, 8)}, devices=["prepared"])
+    assert [row.device for row in alone.summary.nodes] == ["prepared", "cpu"]
+    library = tvmrt.compile(
+        rectified(), dims={"rows": (1, 8)}, devices=["prepared"], device_fallback=True
+    )
+    assert [row.device for row in library.summary.nodes] == ["prepared", "prepared"]
+    network = loaded(library, tmp_path, "graph")
+    assert run_sizes(plugin, network, 8, 6, 7) == [8, 6, 6, 7]
+
+
+@pytest.mark.slow
+def test_the_ways_to_smaller_sizes_work_on_the_command_line(plugin, monkeypatch, tmp_path):
+    """As the reason has them."""
+    monkeypatch.setenv("PREPARED_MOST", "6")
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", str(Path(plugin._name).parent))
+    onnx.save(rectified(), tmp_path / "net.onnx")
+    command = [sys.executable, "-m", "tvmrt", "compile", "net.onnx", "-o", "net.so", "--device"]
+    command += ["prepared", "--require-device", "prepared"]
+
+    def run(*options):
+        done = [*command, *options]
+        return subprocess.run(done, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    said = run("--dim", "rows=1..8").stderr
+    ways = re.findall(r"on the command line (--\S[^,:]*)", said)
+    assert ways == ["--dim rows=1..6", "--device-fallback"]
+    for options in (ways[0].split(), [ways[1], "--dim", "rows=1..8"]):
+        done = run(*options)
+        assert done.returncode == 0, done.stderr
 
 
 def test_threads_of_different_sizes_get_their_own_results(plugin, tmp_path):
