@@ -292,41 +292,65 @@ def test_a_program_that_has_the_library_already_gets_the_network_alone(small, tm
     assert " T arm_convolve_wrapper_s8" not in symbols
 
 
-# Names of the main branch in 2026. Its build leaves out the first unless ARM_NN_ENABLE_F16 or
-# ARM_NN_ENABLE_F32 asks for them: a compiler without float16_t stops at them.
-FLOATS = """ActivationFunctions/arm_nn_activation_f16.c BasicMathFunctions/arm_maximum_f16.c
-BasicMathFunctions/arm_elementwise_add_f32.c ConvolutionFunctions/arm_convolve_1x1_f16.c
-ConvolutionFunctions/arm_transpose_conv_f32.c FullyConnectedFunctions/arm_batch_matmul_f16.c
-LSTMFunctions/arm_lstm_unidirectional_f16.c NNSupportFunctions/arm_nn_conv1d_k3_packed_f16.c
-NNSupportFunctions/arm_nn_mat_mult_nt_n_packed_f32.c NNSupportFunctions/arm_get_buffer_size_f16.c
-NNSupportFunctions/arm_nntables_flt.c""".split()
-BYTES = """ActivationFunctions/arm_relu6_s8.c BasicMathFunctions/arm_elementwise_mul_s16_s8.c
-ConvolutionFunctions/arm_convolve_wrapper_s8.c ConvolutionFunctions/arm_convolve_1x1_s8_fast.c
-ConvolutionFunctions/arm_depthwise_conv_s4_opt.c NNSupportFunctions/arm_q7_to_q15_with_offset.c
-NNSupportFunctions/arm_nn_mat_mult_nt_t_s8_s32.c""".split()
+NAMES = Path(__file__).with_name("cmsis_nn_main.txt").read_text(encoding="utf-8").splitlines()
+KERNELS = [name for name in NAMES if not name.startswith("#")]
+FLOATS = [name for name in KERNELS if re.search(r"_(f16|f32|flt)\.c$", name)]
 
 
-def test_main_branch_builds_without_its_kernels_of_floats(small, tmp_path, monkeypatch):
-    vendor = tmp_path / "vendor"
+@pytest.fixture(scope="module")
+def main_branch(tmp_path_factory) -> Path:
+    """A folder with all names of the main branch: the functions are the stand-in's, and a compiler
+    without float16 stops at each file of floats, as at their headers."""
+    vendor = tmp_path_factory.mktemp("main") / "CMSIS-NN"
     shutil.copytree(PATH, vendor)
-    for name in (*FLOATS, *BYTES):
-        (vendor / "Source" / name).parent.mkdir(exist_ok=True)
-        text = "#error no float16_t here" if name in FLOATS else f"int {Path(name).stem}_;"
-        (vendor / "Source" / name).write_text(text + "\n")
-    done = make(small[1], tmp_path, f"CMSIS_NN={vendor}")
+    (vendor / "Include" / "arm_nn_types_flt.h").write_text("typedef __no_such_type float16_t;\n")
+    for name in KERNELS:
+        file = vendor / "Source" / name
+        file.parent.mkdir(exist_ok=True)
+        include = '#include "arm_nn_types_flt.h"\n' if name in FLOATS else ""
+        file.write_text(f"{include}int file_{file.stem};\n")
+    return vendor
+
+
+def members(archive: Path) -> set[str]:
+    listed = subprocess.check_output(["ar", "t", archive], text=True).split()
+    return {name.split(".")[0] for name in listed}
+
+
+def stems(names) -> set[str]:
+    return {Path(name).stem for name in names}
+
+
+def test_main_branch_has_the_kernels_of_floats():
+    assert sum(name.endswith("_f16.c") for name in KERNELS) == 36
+    assert stems(KERNELS) - stems(FLOATS) >= {"arm_convolve_wrapper_s8", "arm_softmax_s8"}
+
+
+def test_main_branch_builds_without_its_kernels_of_floats(
+    small, main_branch, tmp_path, monkeypatch
+):
+    done = make(small[1], tmp_path, f"CMSIS_NN={main_branch}")
     assert done.returncode == 0, done.stderr
-    listed = subprocess.check_output(["ar", "t", tmp_path / "libnet.a"], text=True).split()
-    assert {Path(name).stem for name in BYTES} <= {Path(name).stem for name in listed}
-    monkeypatch.setenv("CMSIS_NN", str(vendor))  # as packages and commands find it
-    copied = {path.name for path in vendor_code([CMSIS_NN])}
-    assert {Path(name).name for name in BYTES} <= copied
-    assert not {Path(name).name for name in FLOATS} & copied
+    found = members(tmp_path / "libnet.a")
+    assert found >= stems(KERNELS) - stems(FLOATS) and not found & stems(FLOATS)
+    monkeypatch.setenv("CMSIS_NN", str(main_branch))  # as packages and commands find it
+    copied = stems(path.name for path in vendor_code([CMSIS_NN]))
+    assert copied >= stems(KERNELS) - stems(FLOATS) and not copied & stems(FLOATS)
+
+
+def test_kernels_of_floats_are_built_if_they_are_named(small, main_branch, tmp_path):
+    """The compiler stops at them, so that the test above would see one."""
+    sources = f"CMSIS_NN_SOURCES={main_branch}/Source/{FLOATS[0]}"
+    done = make(small[1], tmp_path, f"CMSIS_NN={main_branch}", sources)
+    assert done.returncode != 0 and "__no_such_type" in done.stderr
 
 
 @pytest.mark.slow
-def test_cmake_builds_it_as_the_page_says(small, tmp_path):
+@pytest.mark.parametrize("which", ["stand-in", "main branch"])
+def test_cmake_builds_it_as_the_page_says(which, small, main_branch, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
+    vendor = main_branch if which == "main branch" else PATH
     page = Path(__file__).parents[3] / "docs/how-to/cmsis-nn.md"
     (text,) = re.findall(r"```cmake\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "CMakeLists.txt").write_text(text)
@@ -338,10 +362,13 @@ def test_cmake_builds_it_as_the_page_says(small, tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert "CMSIS-NN is not in ''" in configure().stderr
-    done = configure(f"-DCMSIS_NN={PATH}")
+    done = configure(f"-DCMSIS_NN={vendor}")
     assert done.returncode == 0, done.stderr
     subprocess.run(["cmake", "--build", "build"], cwd=tmp_path, check=True, capture_output=True)
-    assert list((tmp_path / "build").glob("libnetwork.a"))
+    (library,) = (tmp_path / "build").glob("libnetwork.a")
+    if which == "main branch":
+        assert members(library) >= stems(KERNELS) - stems(FLOATS)
+        assert not members(library) & stems(FLOATS)
 
 
 def test_commands_find_it_by_the_environment(small, tmp_path, monkeypatch):
