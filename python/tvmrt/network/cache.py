@@ -4,8 +4,8 @@ An entry is written aside and renamed, so that a reader finds all of it or nothi
 of processes may use one cache. Entries that were not used for longest go when there are too many;
 what killed processes have left aside goes when it is old enough.
 
-An entry is code that is executed. So a folder that others own and may write to is refused, and
-entries of other users are not used.
+An entry is code that is executed. So a folder of another user is refused, the system's where others
+may write to it, and entries of other users are not used.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Cache:
     UnusableCacheError
         If no folder is named and the user has no home, or if it is refused.
     PermissionError
-        If a folder that was named is refused: it belongs to another user, and others may write to
-        it.
+        If a folder that was named is refused: it belongs to another user, or to the system and
+        others may write to it.
     """
 
     def __init__(
@@ -69,8 +69,7 @@ class Cache:
         named = folder or os.environ.get(FOLDER_VARIABLE)
         self.folder = Path(named) if named else _own_folder()
         self.max_bytes = _max_bytes() if max_bytes is None else max_bytes
-        refused, self._owner = _judge(self.folder)
-        if refused:
+        if refused := _judge(self.folder):
             raise PermissionError(refused) if named else UnusableCacheError(refused)
 
     def find(self, key: str) -> Path | None:
@@ -156,9 +155,9 @@ class Cache:
             os.rename(aside, entry)
 
     def _is_trusted(self, entry: Path) -> bool:
-        """Whether an entry is of this user, of the folder's owner or of the system's."""
+        """Whether an entry is of this user or of the system's."""
         try:
-            return _owner(entry) in (0, _user(), self._owner)
+            return _owner(entry) in (0, _user())
         except OSError:
             return False
 
@@ -227,22 +226,20 @@ def _owner(path: Path) -> int | None:
     return os.stat(path).st_uid if hasattr(os, "geteuid") else None
 
 
-def _judge(folder: Path) -> tuple[str, int | None]:
-    """Why a folder must not be used, "" where it may be, and its owner: others could have written
-    code there."""
+def _judge(folder: Path) -> str:
+    """Why a folder must not be used, "" where it may be: others could have written code there."""
     user = _user()
     try:
-        about = os.stat(folder)
+        owner, mode = _owner(folder), os.stat(folder).st_mode
     except OSError:  # it is still to be made, or cannot be used at all
-        return "", user
-    owner = about.st_uid
-    if user in (None, owner) or not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "", None if user is None else owner
-    sentence = (
-        f"the cache {folder} belongs to user {about.st_uid} and others may write to it, so what is "
-        f"in it could be anybody's code; name a folder of your own by cache= or {FOLDER_VARIABLE}"
+        return ""
+    if user == owner or (owner == 0 and not mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        return ""
+    why = "" if owner else " and others may write to it"
+    return (
+        f"the cache {folder} belongs to user {owner}{why}, so what is in it could be another "
+        f"user's code; name a folder of your own by cache= or {FOLDER_VARIABLE}"
     )
-    return sentence, owner
 
 
 def _own_folder() -> Path:

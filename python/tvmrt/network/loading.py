@@ -69,8 +69,8 @@ def load(
     Raises
     ------
     As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``;
-    PermissionError where the folder of ``cache`` or ``TVMRT_CACHE`` belongs to another user and
-    others may write to it.
+    PermissionError where the folder of ``cache`` or ``TVMRT_CACHE`` belongs to another user, or to
+    the system and others may write to it.
     """
     if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in NETWORKS:
         if request is not None or options:

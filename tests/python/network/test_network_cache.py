@@ -279,25 +279,42 @@ def test_what_is_no_entry_is_replaced(what, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-def test_a_folder_that_others_share_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "mode"), [(4242, 0o755), (4242, 0o777), (4242, 0o700), (0, 0o777)]
+)
+def test_a_folder_of_others_is_refused(owner, mode, tmp_path, monkeypatch):
+    """Where it is named; one that nobody has named is not used."""
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
     assert _one(tvmrt.load(path, cache=cache)) == 2
-    other = cache.stat().st_uid + 1
-    monkeypatch.setattr(os, "geteuid", lambda: other)
-    assert _one(tvmrt.load(path, cache=cache)) == 2  # nobody but its owner may write to it
-    cache.chmod(0o770)
-    sentence = r"the cache .*tvmrt belongs to user \d+ and others may write to it.* by cache= or"
+    cache.chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: 1717)
+    monkeypatch.setattr(cache_module, "_owner", lambda folder: owner)
+    why = "" if owner else " and others may write to it"
+    sentence = rf"the cache .*tvmrt belongs to user {owner}{why}, so .* by cache= or TVMRT_CACHE"
     with pytest.raises(PermissionError, match=sentence):
         tvmrt.load(path, cache=cache)
     monkeypatch.setenv("TVMRT_CACHE", str(cache))
     with pytest.raises(PermissionError, match=sentence):
         tvmrt.load(path)
     monkeypatch.delenv("TVMRT_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nobody has named it
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(loading, "_SAID", set())
     before = _libraries(cache)
     (said,) = _noted(lambda: _check_twice(lambda: tvmrt.load(path)))
-    assert "others may write to it" in said
+    assert f"belongs to user {owner}" in said
+    assert _libraries(cache) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_a_folder_of_the_system_is_used(tmp_path, monkeypatch):
+    """An administrator may have filled it."""
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "tvmrt"
+    assert _one(tvmrt.load(path, cache=cache)) == 2
+    before = _libraries(cache)
+    cache.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 1717)
+    monkeypatch.setattr(cache_module, "_owner", lambda folder: 0)
+    assert _one(tvmrt.load(path, cache=cache)) == 2
     assert _libraries(cache) == before
 
 
