@@ -49,6 +49,18 @@ class UnsupportedError(TVMError, NotImplementedError):
     """The network asks for something that the compiler does not do; the text lists it all."""
 
 
+class OpenDimensionsError(TVMError, ValueError):
+    """Dimensions of a network's inputs are open, and nobody has declared their bounds.
+
+    ``names`` has the dimensions that are to be declared; it is empty where the number of an input's
+    axes is open as well.
+    """
+
+    def __init__(self, text: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.names = names
+
+
 class UnforeseenError(TVMError, ValueError):
     """A network is refused because reading a node of it failed in a way that nobody has foreseen.
 

@@ -248,8 +248,10 @@ class Request:
         None,
         "Sizes between which a dimension of the inputs may change from run to run, by the name "
         "that the file has for it: batch=1..8; seq<=128, from 1 on; or total=past+seq. Memory is "
-        "planned for the largest.",
-        python="By name the most, or (least, most), or the text of a sum or product of others.",
+        "planned for the largest. Default: bounds that follow from how the network uses the "
+        "dimension; a remark says which. Not for boards, where they are to be declared.",
+        python="By name the most, or (least, most), or the text of a sum or product of others; an "
+        "axis without a name is called by its input and place, such as ``x_2``.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True,
     )
     sequences: Mapping[str, int | None] | None = _option(

@@ -18,6 +18,7 @@ import click
 
 from tvmrt import extras
 from tvmrt.error import Remark
+from tvmrt.frontend import wording
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
@@ -181,7 +182,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("always", category=Remark)
     warnings.showwarning = _remark
     try:
-        with _ended_in_order(sys.argv[1:] if arguments is None else arguments):
+        given = sys.argv[1:] if arguments is None else arguments
+        with _ended_in_order(given), wording.command_line():
             result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE

@@ -166,6 +166,7 @@ def _measure(
     else:
         read = networks.load_model(path)
         model, choices = bundles.with_tensors(read, choices)
+        model, choices = sizes.with_chosen_dims(model, choices)
         tried = sizes.trials(model, choices, inputs_file)
         judged = path if model is read else model  # with weights in other files, too
     results = []

@@ -33,6 +33,63 @@ class Trial:
         )
 
 
+# Bytes of tensors at chosen sizes where all tensors between nodes are kept, too.
+MAX_KEPT_BYTES = 1 << 28
+
+
+def with_chosen_dims(
+    model: onnx.ModelProto, choices: Mapping[str, Any], max_memory: int | None = None
+) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
+    """The model with a name for each open axis, and the options with bounds for those dimensions
+    that nobody has declared. Raises as ``tvmrt.pipeline.choose_dims``."""
+    from tvmrt.frontend.dims import Dims
+    from tvmrt.frontend.onnx.open_axes import name_open_axes
+    from tvmrt.pipeline import choose_dims
+    from tvmrt.request import make
+
+    shapes, dims = choices["shapes"], Dims(choices["dims"])
+    named = name_open_axes(model, shapes)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    names = [
+        dim.dim_param
+        for info in named.graph.input
+        if info.name not in shapes and info.name not in weights
+        for dim in info.type.tensor_type.shape.dim
+        if not dim.HasField("dim_value")
+    ]
+    if all(name in dims for name in names):
+        return model, choices
+    asked = {name: value for name, value in choices.items() if name not in ("place", "progress")}
+    if not asked.get("max_memory"):
+        asked["max_memory"] = max_memory
+    declared, types = choose_dims(named, make(asked))
+    return named, {**choices, "dims": {**declared, **_narrowed(named, declared, types)}}
+
+
+def _narrowed(
+    model: onnx.ModelProto, dims: Mapping[str, Any], types: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Declarations of the sizes at which the compiled network fits, of those within ``dims``."""
+    from tvmrt.ir.extent import linear_form
+
+    found: dict[str, Any] = {}
+    for info in model.graph.input:
+        if info.name not in types:
+            continue
+        for dim, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape):
+            form = linear_form(extent)
+            if dim.dim_param not in dims or isinstance(dims[dim.dim_param], str):
+                continue
+            if form is None:
+                found |= {dim.dim_param: (extent, extent)} if isinstance(extent, int) else {}
+                continue
+            symbol, factor, offset = form
+            if symbol.name != dim.dim_param:
+                found[dim.dim_param] = f"{factor}*{symbol.name} + {offset}"
+            found[symbol.name] = symbol.low, symbol.high
+    return found
+
+
 def trials(
     model: onnx.ModelProto, choices: Mapping[str, Any], inputs_file: Path | None
 ) -> list[Trial]:

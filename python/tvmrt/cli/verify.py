@@ -93,6 +93,7 @@ def compared(
         known = {name: value for name, value in choices.items() if name != "place"}
         return verify_tflite.rows_of(model, inputs_file, threads, outputs_only, known)
     network, choices = bundles.with_tensors(networks.load_model(model), choices)
+    network, choices = sizes.with_chosen_dims(network, choices, sizes.MAX_KEPT_BYTES)
     tried = sizes.trials(network, choices, inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
     rows, judge = _check_outputs(network, tried, threads, choices)

@@ -48,6 +48,10 @@ MAX_WRITTEN_NODES = 1 << 16
 MAX_SEPARATE_TAPS = 64
 
 
+class MemoryBoundError(UnsupportedError):
+    """A network takes more memory than it may."""
+
+
 def check_table(count: int, what: str, width: int = 1) -> None:
     """Raise ValueError naming ``what`` where so many rows of numbers cannot be written out."""
     most = MAX_TABLE // width
@@ -78,12 +82,12 @@ def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
     for value in values:
         size, nbytes = most(value.type.size), value.type.nbytes
         if size > MAX_ELEMENTS:
-            raise UnsupportedError(
+            raise MemoryBoundError(
                 f"{where}: a tensor of {size} elements is too large, the most is {MAX_ELEMENTS}; "
                 "use a smaller shape"
             )
         if nbytes > max_memory:
-            raise UnsupportedError(
+            raise MemoryBoundError(
                 f"{where}: {value.type} takes {nbytes} bytes; {_advice(max_memory)}"
             )
 
@@ -96,15 +100,20 @@ class RunBound:
     weights: int
 
     def check(self, program: Program) -> None:
-        """Raise UnsupportedError where a planned program takes more."""
-        buffers = {*program.inputs, *program.outputs}
-        tensors = sum(b.nbytes for b in buffers if b.kind != "arena")
+        """Raise MemoryBoundError where a planned program takes more."""
+        tensors = io_bytes(program)
         total = self.weights + tensors + program.arena_bytes
         if total > self.max_memory:
-            raise UnsupportedError(
+            raise MemoryBoundError(
                 f"the network takes {total} bytes: {self.weights} of weights, {tensors} of inputs "
                 f"and outputs, {program.arena_bytes} between them; {_advice(self.max_memory)}"
             )
+
+
+def io_bytes(program: Program) -> int:
+    """Bytes of the inputs and outputs that lie outside of the arena."""
+    buffers = {*program.inputs, *program.outputs}
+    return sum(b.nbytes for b in buffers if b.kind != "arena")
 
 
 def _advice(max_memory: int) -> str:

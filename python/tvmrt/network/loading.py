@@ -47,6 +47,8 @@ def load(
     machine, which takes half the time, unless a target, levels or ``TVMRT_TARGET`` say otherwise;
     one that is pickled for other machines wants ``target="x86-64"``.
 
+    Open dimensions get bounds by their use, which ``tvmrt.Network.dims`` has; ``dims`` sets others.
+
     Parameters
     ----------
     model

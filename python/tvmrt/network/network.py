@@ -16,6 +16,7 @@ from tvmrt.network import batches, values
 from tvmrt.network.facts import Facts, Memory
 from tvmrt.network.inputs import TensorInfo, largest, random_inputs
 from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
+from tvmrt.network.size_errors import declaration
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
@@ -196,7 +197,9 @@ class Network:
             context.executor.set_input(number, value)
         except (ValueError, TypeError) as error:
             expected = f"input {info.name} is {info.dtype} of {shown(info.shape)}"
-            raise type(error)(f"{expected}: {error}") from None
+            dims = declaration(np.shape(value), info, self._bounds)
+            remedy = f"; load it with {dims}, or wider bounds" if dims else ""
+            raise type(error)(f"{expected}: {str(error).rstrip('.')}{remedy}") from None
 
     def _results(self, context: _Context) -> list[np.ndarray]:
         return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]

@@ -6,8 +6,9 @@ export``; each stage is a function of its own, which ``draft.py`` calls in order
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,13 @@ from tvmrt.codegen.image_memory import plan_memory
 from tvmrt.codegen.options import SharedImage
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
+from tvmrt.ir import TensorType
+from tvmrt.ir.limits import io_bytes
 from tvmrt.request import Request, documented, make
 from tvmrt.symbols import prefix_of
 
 from .draft import STAGES, Draft, make_draft, on_board
+from .open_sizes import at_chosen_sizes, chosen_dims
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,9 +55,24 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler cannot do. Every text is one sentence.
     """
-    draft = make_draft(model, _request(request, options))
+    return at_chosen_sizes(model, _request(request, options), partial(_compiled, model))
+
+
+def choose_dims(model: Any, request: Request) -> tuple[dict[str, Any], dict[str, TensorType]]:
+    """The ``dims`` of a request, with bounds for the dimensions that the network leaves open, and
+    the types of its inputs at these, by name."""
+    dims, library = chosen_dims(model, request, partial(_compiled, model))
+    names = [each.name for each in library.summary.inputs]
+    return dims, dict(zip(names, library.program.input_types))
+
+
+def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:
+    """The library of a network; ``check`` is told the bytes of its tensors before its code is
+    made."""
+    draft = make_draft(model, request)
     with draft.clock.stage("plan"), on_board(draft):
         (planned,) = plan_memory([draft.need], draft.placement)
+    check(io_bytes(draft.need.program) + draft.need.program.arena_bytes)
     return draft.generate(planned)
 
 

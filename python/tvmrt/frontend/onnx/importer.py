@@ -31,6 +31,7 @@ from .held import Alternatives
 from .inputs import check_default, declared_shapes, element_name, input_types, overrides
 from .model_file import licence, load_lightly, opsets
 from .names import Names
+from .open_axes import name_open_axes
 from .registry import Importer, find
 from .rows import check_row
 from .sanitize_model import sanitize_model
@@ -63,8 +64,8 @@ def import_model(
     model, folder, kept = load_lightly(source)
     model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
     check_wiring(model)
-    model = upgrade_opset(model)
     given = shapes_of_parts(shapes or {}, bundles)
+    model = upgrade_opset(name_open_axes(model, given))
 
     refused: list[onnx.NodeProto] = []
     narrowed: Mapping[str, Narrowed] = {}

@@ -8,8 +8,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tvmrt.error import UnsupportedError
+from tvmrt.error import OpenDimensionsError, UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
+from tvmrt.frontend.wording import word_dims, word_shape
 from tvmrt.ir import DTYPES, HANDLE, TensorType, Value
 from tvmrt.ir.extent import Extent, linear_form, symbols_of
 
@@ -164,7 +165,7 @@ def _extents(
     ]
     if given is None:
         if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
-            raise ValueError(_unbound(info.name, declared if fixed else None, dims, others))
+            raise _unbound(info.name, declared if fixed else None, dims, others)
         given = declared
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
     if fixed and len(given) != len(declared):
@@ -179,42 +180,22 @@ def _extents(
 
 def _unbound(
     name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
-) -> str:
-    """What to do with an input of which extents are open; ``others``: what all inputs have open."""
-    text = ",".join(map(str, declared)) if declared is not None else "unknown"
-    ones = ",".join("1" if isinstance(d, str) else str(d) for d in declared or ()) or "1"
-    said = (
-        f"input {name} has symbolic shape [{text}]; bind it, for example with --shape {name}={ones}"
+) -> OpenDimensionsError:
+    """The error for an input with open dimensions; ``others``: what all inputs have open."""
+    if declared is None:
+        return OpenDimensionsError(
+            f"the file does not say how many axes input {name} has; give its shape, for example "
+            + word_shape(name, [1])
+        )
+    open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
+    names = dims.undeclared(dict.fromkeys([*open_, *others]))
+    text = ", ".join(map(str, declared))
+    return OpenDimensionsError(
+        f"input {name} has shape [{text}], of which {', '.join(open_)} "
+        f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
+        + word_dims({n: ("LOW", "HIGH") for n in names}),
+        tuple(names),
     )
-    open_ = [d for d in dict.fromkeys(declared or ()) if isinstance(d, str) and d not in dims]
-    named = [d for d in open_ if d != "?"]
-    if not open_:
-        return said
-    if len(named) == len(open_):
-        every = dims.undeclared([*named, *others])
-        bounds = " ".join(f"--dim {_quoted(d)}={_proposed(d)}" for d in every)
-        return f"{said}, or declare between which sizes it runs: {bounds}"
-    # behind batch and channels there are mostly the columns and rows of images
-    most = [8 if i == 0 else 640 if len(declared) == 4 else 128 for i in range(len(declared))]
-    bounds = ",".join(
-        f"N{i}<={most[i]}" if isinstance(d, str) else str(d) for i, d in enumerate(declared)
-    )
-    return f"{said}, or declare between which sizes it runs: --shape '{name}={bounds}'"
-
-
-# Bounds that are proposed, by words in a dimension's name: how large such dimensions mostly are.
-_PROPOSED = (
-    ("batch", "1..8"), ("past", "0..128"), ("seq", "1..128"), ("len", "1..128"),
-    ("height", "32..640"), ("width", "32..640"),
-)  # fmt: skip
-
-
-def _proposed(name: str) -> str:
-    return next((bounds for word, bounds in _PROPOSED if word in name.lower()), "1..8")
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() else f"'{name}'"
 
 
 def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> None:

@@ -1,0 +1,132 @@
+"""How products, sums and choices of elements use axes, for ``axis_uses.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+
+from .axis_uses import FIXED, Axis, AxisUses, axes_list, constant, operand, rule, set_axes
+
+
+@rule("Gather")
+def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    data, index = node.input[0], node.input[1]
+    values, chosen = state.elements(data), state.elements(index)
+    axes, places = state.of(data), state.of(index)
+    if values is not None and chosen and all(isinstance(n, int) for n in chosen):
+        state.values[node.output[0]] = [values[int(n)] for n in chosen]  # type: ignore[arg-type]
+    if axes is None or places is None:
+        return
+    at = attributes.get("axis", 0) % max(len(axes), 1)
+    table = axes[at]
+    if table.dims:
+        state.note([table], mixed=True)
+    elif table.size is not None and index in state.positions:
+        axis, first = state.positions[index]
+        state.note_limit(axis, table.size - first)
+    if not table.dims and len(places) > 1:
+        state.note(places[1:], sequence=True)
+    set_axes(state, node, axes[:at] + places + axes[at + 1 :])
+
+
+@rule("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+       "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")  # fmt: skip
+def _reduce(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes, places = state.of(node.input[0]), axes_list(state, node, attributes)
+    if axes is None or places is None:
+        return
+    gone = {place % len(axes) for place in places}
+    if not places and not attributes.get("noop_with_empty_axes", 0):
+        gone = set(range(len(axes)))
+    state.note([axes[i] for i in gone], mixed=True)
+    kept = attributes.get("keepdims", 1)
+    found = [constant(1) if i in gone else a for i, a in enumerate(axes) if kept or i not in gone]
+    set_axes(state, node, tuple(found))
+
+
+@rule("ArgMax", "ArgMin")
+def _arg(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    _reduce(state, node, {"keepdims": 1, **attributes, "axes": [attributes.get("axis", 0)]})
+
+
+@rule("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes:
+        state.note([axes[attributes.get("axis", -1) % len(axes)]], sequence=True)
+    set_axes(state, node, axes)
+
+
+@rule("CumSum")
+def _cumsum(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    axes, at = state.of(node.input[0]), state.elements(operand(node, 1))
+    if axes and at and isinstance(at[0], int):
+        state.note([axes[at[0] % len(axes)]], sequence=True)
+    set_axes(state, node, axes)
+
+
+@rule("TopK")
+def _topk(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes:
+        at = attributes.get("axis", -1) % len(axes)
+        state.note([axes[at]], mixed=True)
+        found = tuple(FIXED if i == at else a for i, a in enumerate(axes))
+        set_axes(state, node, found)
+        set_axes(state, node, found, 1)
+
+
+@rule("MatMul", "MatMulInteger", "FusedMatMul", "QLinearMatMul", "DynamicQuantizeMatMul")
+def _matmul(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    second = 3 if node.op_type == "QLinearMatMul" else 1
+    a, b = state.of(node.input[0]), state.of(node.input[second])
+    if not a or not b:
+        return
+    if attributes.get("transA"):
+        a = (*a[:-2], a[-1], a[-2])
+    if attributes.get("transB"):
+        b = (*b[:-2], b[-1], b[-2])
+    inner = [a[-1], b[-2] if len(b) > 1 else b[0]]
+    state.note(inner, sequence=True)
+    if inner[0].dims or inner[1].dims:
+        state.meet(*inner)
+    rank = max(len(a), len(b))
+    rows = (a[-2],) if len(a) > 1 else ()
+    columns = (b[-1],) if len(b) > 1 else ()
+    batches = []
+    for place in range(rank, 2, -1):
+        pair = [axes[-place] if len(axes) >= place else constant(1) for axes in (a, b)]
+        batches.append(state.meet(*pair))
+    set_axes(state, node, (*batches, *rows, *columns))
+
+
+@rule("MatMulNBits", "MatMulBnb4")
+def _matmul_packed(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    set_axes(state, node, axes and (*axes[:-1], constant(attributes.get("N"))))
+
+
+@rule("Gemm")
+def _gemm(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    a, b = state.of(node.input[0]), state.of(node.input[1])
+    if a and b and len(a) == len(b) == 2:
+        rows, inner = a[::-1] if attributes.get("transA") else a
+        other, columns = b[::-1] if attributes.get("transB") else b
+        state.note([inner, other], mixed=True)
+        set_axes(state, node, (rows, columns))
+
+
+@rule("Einsum")
+def _einsum(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    equation = attributes["equation"].decode().replace(" ", "")
+    operands, _, result = equation.partition("->")
+    if "." in equation or not result:
+        return
+    found: dict[str, Axis] = {}
+    for name, labels in zip(node.input, operands.split(",")):
+        axes = state.of(name)
+        for label, axis in zip(labels, axes or ()):
+            found[label] = state.meet(found[label], axis) if label in found else axis
+    state.note([axis for label, axis in found.items() if label not in result], sequence=True)
+    set_axes(state, node, tuple(found.get(label, FIXED) for label in result))

@@ -1,0 +1,384 @@
+"""How operators that move and rename axes use them, for ``axis_uses.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import onnx
+
+from .axis_uses import (
+    FIXED,
+    Axes,
+    Axis,
+    AxisUses,
+    Element,
+    axes_list,
+    constant,
+    operand,
+    rule,
+    set_axes,
+    union,
+)
+
+
+@rule("")
+def _same_axes(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    """Rule of operators that are not known: an operand of the result's rank passes its axes on."""
+    name = operand(node, 0)
+    rank = state.inferred.get(node.output[0]) if node.output else None
+    axes = state.of(name)
+    if axes is None or (rank is not None and len(rank) != len(axes)):
+        return
+    if rank is None and node.domain not in ("", "ai.onnx", "com.microsoft"):
+        return
+    known = rank or (None,) * len(axes)
+    kept = [
+        axis if not isinstance(n, int) else constant(n) for axis, n in zip(axes, known)
+    ]  # fmt: skip
+    set_axes(state, node, tuple(kept))
+
+
+_UNARY = (
+    "Identity", "Cast", "CastLike", "Dropout", "Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Not",
+    "Floor", "Ceil", "Round", "DequantizeLinear", "QuantizeLinear", "Clip", "Trilu", "Gelu",
+)  # fmt: skip
+
+
+@rule(*_UNARY)
+def _unary(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    name, out = node.input[0], node.output[0]
+    set_axes(state, node, state.of(name))
+    if node.op_type in ("Identity", "Cast", "Floor", "Ceil", "Round"):
+        values = state.elements(name)
+        if values is not None:
+            state.values[out] = list(values)
+        if name in state.positions:
+            state.positions[out] = state.positions[name]
+
+
+_ELEMENTWISE = (
+    "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Mean", "Sum", "Mod", "Where", "Equal",
+    "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "PRelu", "BitShift",
+    "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BiasGelu", "BiasSplitGelu", "FastGelu",
+)  # fmt: skip
+
+
+@rule(*_ELEMENTWISE)
+def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    set_axes(state, node, state.broadcast(node.input))
+    parts = [state.elements(name) for name in node.input]
+    known = [part for part in parts if part]
+    if known and len(known) == len(parts):
+        count = max(map(len, known))
+        rows = [part * count if len(part) == 1 else part for part in known]
+        state.values[node.output[0]] = [_combined(node.op_type, each) for each in zip(*rows)]
+    if node.op_type in ("Add", "Sub") and len(node.input) == 2:
+        for name, other in (node.input, reversed(node.input)):
+            added = state.read(other)
+            if name in state.positions and added is not None and added.size == 1:
+                axis, first = state.positions[name]
+                more = int(added.reshape(-1)[0]) * (1 if node.op_type == "Add" else -1)
+                state.positions[node.output[0]] = axis, first + more
+
+
+def _combined(op: str, numbers: Sequence[Element]) -> Element:
+    """An element of a shape that is computed of others."""
+    if op == "Where":
+        numbers = numbers[1:]
+    axes = [n for n in numbers if isinstance(n, Axis)]
+    if len(numbers) == 2 and all(isinstance(n, int) for n in numbers):
+        a, b = (int(n) for n in numbers)  # type: ignore[arg-type]
+        found = {"Add": a + b, "Sub": a - b, "Mul": a * b, "Max": max(a, b), "Min": min(a, b)}
+        return a // b if op == "Div" and b else found.get(op)
+    if len(axes) == 1 and len(numbers) == 2:
+        (axis,) = axes
+        other = next(n for n in numbers if n is not axis)
+        if isinstance(other, int) and other > 0 and op in ("Mul", "Div"):
+            by = Fraction(other) if op == "Div" else Fraction(1, other)
+            return replace(axis, step=axis.step * by)
+        return replace(axis, exact=op in ("Max", "Min") and axis.exact)
+    return replace(union(axes), exact=False) if axes else None
+
+
+@rule("QLinearAdd", "QLinearMul", "QLinearSub")
+def _elementwise_quantized(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    set_axes(state, node, state.broadcast([node.input[0], node.input[3]]))
+
+
+# ---- extents as numbers ----
+
+
+@rule("Shape")
+def _shape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes is None:
+        return
+    chosen = axes[attributes.get("start", 0) : attributes.get("end", len(axes))]
+    state.values[node.output[0]] = [a if a.dims else a.size for a in chosen]
+    state.axes[node.output[0]] = (constant(len(chosen)),)
+
+
+@rule("Size")
+def _size(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    state.axes[node.output[0]] = ()
+    if axes is not None:
+        state.values[node.output[0]] = [replace(union(axes), exact=False)]
+
+
+@rule("Range")
+def _range(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    start, end = state.elements(node.input[0]), state.elements(node.input[1])
+    last = end[0] if end else None
+    if isinstance(last, Axis):
+        exact = bool(start) and start == [0]
+        state.axes[node.output[0]] = (replace(last, exact=last.exact and exact),)
+        state.positions[node.output[0]] = last, 0
+    else:
+        state.axes[node.output[0]] = (FIXED,)
+
+
+@rule("ConstantOfShape")
+def _constant_of_shape(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    shape = state.elements(node.input[0])
+    if shape is not None:
+        set_axes(state, node, tuple(map(_axis_of, shape)))
+
+
+def _axis_of(element: Element) -> Axis:
+    return element if isinstance(element, Axis) else constant(element)
+
+
+@rule("Expand")
+def _expand(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    axes, shape = state.of(node.input[0]), state.elements(node.input[1])
+    if axes is None or shape is None:
+        return
+    rank = max(len(axes), len(shape))
+    ones = (constant(1),)
+    old = ones * (rank - len(axes)) + axes
+    new = ones * (rank - len(shape)) + tuple(map(_axis_of, shape))
+    set_axes(state, node, tuple(a if a.dims else b if b.dims or b.size != 1 else a
+                            for a, b in zip(old, new)))  # fmt: skip
+    if node.input[0] in state.positions:
+        state.positions[node.output[0]] = state.positions[node.input[0]]
+
+
+# ---- axes that move ----
+
+
+@rule("Transpose")
+def _transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes is not None:
+        order = attributes.get("perm") or range(len(axes) - 1, -1, -1)
+        set_axes(state, node, tuple(axes[i] for i in order))
+
+
+@rule("Unsqueeze")
+def _unsqueeze(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    name, out = node.input[0], node.output[0]
+    axes, places = state.of(name), axes_list(state, node, attributes)
+    if axes is not None and places is not None:
+        rank = len(axes) + len(places)
+        new = {place % rank for place in places}
+        rest = iter(axes)
+        set_axes(state, node, tuple(constant(1) if i in new else next(rest) for i in range(rank)))
+    _pass_numbers(state, name, out)
+
+
+@rule("Squeeze")
+def _squeeze(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    name, out = node.input[0], node.output[0]
+    axes, places = state.of(name), axes_list(state, node, attributes)
+    if axes is not None and places is not None:
+        gone = {p % len(axes) for p in places} if places else {
+            i for i, axis in enumerate(axes) if not axis.dims and axis.size == 1
+        }  # fmt: skip
+        set_axes(state, node, tuple(a for i, a in enumerate(axes) if i not in gone))
+    _pass_numbers(state, name, out)
+
+
+def _pass_numbers(state: AxisUses, name: str, out: str) -> None:
+    values = state.elements(name)
+    if values is not None:
+        state.values[out] = values
+    if name in state.positions:
+        state.positions[out] = state.positions[name]
+
+
+@rule("Flatten")
+def _flatten(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes is not None:
+        cut = attributes.get("axis", 1) % (len(axes) + 1)
+        set_axes(state, node, (_merged(axes[:cut]), _merged(axes[cut:])))
+
+
+def _merged(axes: Sequence[Axis]) -> Axis:
+    """One axis in place of several that lie next to each other."""
+    if not any(axis.dims for axis in axes):
+        sizes = [axis.size for axis in axes]
+        return constant(None if None in sizes else int(np.prod(sizes or [1])))  # type: ignore[arg-type]
+    if sum(1 for axis in axes if axis.dims or axis.size != 1) == 1:
+        return union(axes)
+    return replace(union(axes), exact=False)
+
+
+@rule("Reshape")
+def _reshape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    name, out = node.input[0], node.output[0]
+    axes = state.of(name)
+    shape: Sequence[Element] | None = attributes.get("shape") or state.elements(operand(node, 1))
+    _pass_numbers(state, name, out)
+    if axes is None or shape is None:
+        return
+    found: list[Axis | None] = []
+    copies = not attributes.get("allowzero", 0)
+    for place, element in enumerate(shape):
+        if element == 0 and copies and place < len(axes):
+            found.append(axes[place])
+        elif isinstance(element, int) and element != -1:
+            found.append(constant(element))
+        else:
+            found.append(element if isinstance(element, Axis) else None)
+    taken = {name for axis in found if axis for name in axis.dims}
+    left = [axis for axis in axes if axis.dims - taken]
+    rest = _left_over(axes, left, found)
+    set_axes(state, node, tuple(rest if axis is None else axis for axis in found))
+
+
+def _left_over(axes: Axes, left: Sequence[Axis], found: Sequence[Axis | None]) -> Axis:
+    """The axis that a Reshape computes, which has what the others leave."""
+    if len(left) != 1:
+        return replace(union(left), exact=False) if left else FIXED
+    before = [axis.size for axis in axes if not axis.dims]
+    after = [axis.size for axis in found if axis is not None and not axis.dims]
+    if None in before or None in after:
+        return replace(left[0], exact=False)
+    same = int(np.prod(before or [1])) == int(np.prod(after or [1]))  # type: ignore[arg-type]
+    return left[0] if same else replace(left[0], exact=False)
+
+
+@rule("Concat")
+def _concat(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    out = node.output[0]
+    parts = [state.elements(name) for name in node.input]
+    if all(part is not None for part in parts):
+        state.values[out] = [n for part in parts for n in part or ()]
+    known = [axes for axes in map(state.of, node.input) if axes is not None]
+    if not known:
+        return
+    rank = len(known[0])
+    at = attributes.get("axis", 1) % rank if rank else 0
+    known = [axes for axes in known if len(axes) == rank]
+    for name, axes in zip(node.input, map(state.of, node.input)):
+        if axes is not None and len(axes) == rank and name in state.inputs and len(parts) > 1:
+            state.note([axes[at]], joined=True)
+    found = []
+    for place in range(rank):
+        column = [axes[place] for axes in known]
+        if place != at:
+            met = column[0]
+            for axis in column[1:]:
+                met = state.meet(met, axis)
+            found.append(met)
+        else:
+            joined = union(column)
+            found.append(replace(joined, exact=joined.exact and len(node.input) == 1))
+    set_axes(state, node, tuple(found))
+
+
+@rule("Split")
+def _split(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    if axes is None:
+        return
+    at = attributes.get("axis", 0) % len(axes)
+    cut = tuple(replace(a, exact=False, size=None) if i == at else a for i, a in enumerate(axes))
+    for place in range(len(node.output)):
+        set_axes(state, node, cut, place)
+
+
+@rule("Slice")
+def _slice(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    name, out = node.input[0], node.output[0]
+    starts = attributes.get("starts") or state.elements(operand(node, 1))
+    ends = attributes.get("ends") or state.elements(operand(node, 2))
+    places = axes_list(state, node, attributes, 3)
+    steps = state.elements(operand(node, 4)) if operand(node, 4) else None
+    _slice_numbers(state, node, starts, ends, steps)
+    axes = state.of(name)
+    if axes is None:
+        return
+    if places is None:
+        return set_axes(state, node, tuple(replace(a, exact=False, size=None) for a in axes))
+    found = list(axes)
+    for i, place in enumerate(places or range(len(ends or ()))):
+        end = ends[i] if ends else None
+        start = starts[i] if starts else None
+        found[place % len(axes)] = _sliced(state, axes[place % len(axes)], start, end)
+    set_axes(state, node, tuple(found))
+    if name in state.positions:
+        state.positions[out] = state.positions[name]
+
+
+def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element) -> Axis:
+    if isinstance(end, Axis) and end.dims:
+        if not axis.dims and axis.size is not None:
+            state.note_limit(end, axis.size)
+        return end if start == 0 else replace(end, exact=False)
+    if not axis.dims:
+        known = isinstance(start, int) and isinstance(end, int) and axis.size is not None
+        size = len(range(axis.size or 0)[slice(start, end)]) if known else None  # type: ignore[misc]
+        return constant(size)
+    whole = start == 0 and isinstance(end, int) and end >= 1 << 30
+    return axis if whole else replace(axis, exact=False)
+
+
+def _slice_numbers(
+    state: AxisUses, node: onnx.NodeProto, starts: Any, ends: Any, steps: Any
+) -> None:
+    values = state.elements(node.input[0])
+    ints = [starts, ends, steps or [1]]
+    if values is not None and all(
+        n is not None and len(n) == 1 and isinstance(n[0], int) for n in ints
+    ):
+        state.values[node.output[0]] = values[slice(starts[0], ends[0], (steps or [1])[0])]
+
+
+@rule("Tile")
+def _tile(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+    axes, times = state.of(node.input[0]), state.elements(operand(node, 1))
+    if axes is None or times is None or len(times) != len(axes):
+        return
+    found = []
+    for axis, count in zip(axes, times):
+        if isinstance(count, Axis) and count.dims:
+            found.append(count if not axis.dims and axis.size == 1 else union([axis, count]))
+        elif count == 1:
+            found.append(axis)
+        else:
+            found.append(replace(axis, exact=False, size=None))
+    set_axes(state, node, tuple(found))
+
+
+@rule("Pad")
+def _pad(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes = state.of(node.input[0])
+    pads = attributes.get("pads") or state.elements(operand(node, 1))
+    if axes is None:
+        return
+    if pads is None or len(pads) != 2 * len(axes) or not all(isinstance(n, int) for n in pads):
+        return set_axes(state, node, tuple(replace(a, exact=False, size=None) for a in axes))
+    found = []
+    for axis, before, after in zip(axes, pads, pads[len(axes) :]):
+        more = before + after
+        size = None if axis.size is None else axis.size + more
+        moved = replace(axis, window=axis.window - axis.step * more, size=size)
+        found.append(moved if more else axis)
+    set_axes(state, node, tuple(found))

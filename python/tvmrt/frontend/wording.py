@@ -1,0 +1,51 @@
+"""Options in the words of the interface that was called: Python's, or the command line's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Union
+
+_ON_COMMAND_LINE: ContextVar[bool] = ContextVar("on_command_line", default=False)
+
+Bounds = Union[str, Sequence[Union[int, str]]]
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Word options as those of the command line meanwhile."""
+    token = _ON_COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.reset(token)
+
+
+def word_dims(dims: Mapping[str, Bounds]) -> str:
+    """How to declare dimensions: ``dims={"batch": (1, 8)}``, or ``--dim batch=1..8``."""
+    if _ON_COMMAND_LINE.get():
+        return " ".join(
+            "--dim "
+            + _quoted(f"{n}={b}" if isinstance(b, str) else f"{n}={b[0]}..{b[1]}")
+            for n, b in dims.items()
+        )  # fmt: skip
+    parts = (
+        f'"{n}": ' + (f'"{b}"' if isinstance(b, str) else f"({b[0]}, {b[1]})")
+        for n, b in dims.items()
+    )
+    return f"dims={{{', '.join(parts)}}}"
+
+
+def word_shape(name: str, shape: Sequence[int | str]) -> str:
+    """How to give an input's shape: ``shapes={"x": [1, 3]}``, or ``--shape x=1,3``."""
+    if _ON_COMMAND_LINE.get():
+        return "--shape " + _quoted(f"{name}={','.join(map(str, shape))}")
+    extents = ", ".join(f'"{n}"' if isinstance(n, str) else str(n) for n in shape)
+    return f'shapes={{"{name}": [{extents}]}}'
+
+
+def _quoted(text: str) -> str:
+    """The text as a shell reads it."""
+    return text if re.fullmatch(r"[\w=.,:/-]+", text) else f"'{text}'"

@@ -1,0 +1,46 @@
+"""What to declare for a size that a network was not compiled for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from tvmrt.frontend.wording import word_dims
+from tvmrt.network.inputs import TensorInfo
+
+_MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")
+
+
+def declaration(
+    shape: Sequence[int], info: TensorInfo, bounds: Mapping[str, Sequence[int]]
+) -> str | None:
+    """The ``dims`` with which a network takes an input of this shape; None where no bounds help."""
+    dims: dict[str, str | tuple[int, int]] = {}
+    if len(shape) != len(info.shape):
+        return None
+    for size, extent in zip(shape, info.shape):
+        match = _MULTIPLE.fullmatch(str(extent))
+        name, step = (match["name"], int(match["step"])) if match else (extent, 1)
+        if name not in bounds or not isinstance(name, str):
+            if isinstance(extent, int) and size != extent:
+                return None
+            continue
+        low, high = bounds[name]
+        if low * step <= size <= high * step:
+            continue
+        if size % step or size <= 0:
+            return None
+        whole = _narrowed(name, step)
+        if whole is not None:
+            name = f"{whole}_by_{step}"
+            dims[whole] = f"{step}*{name}"
+        dims[name] = min(low, size // step), max(high, size // step)
+    return word_dims(dims) if dims else None
+
+
+def _narrowed(name: str, step: int) -> str | None:
+    """The dimension of which one is a part, as ``height_by_4`` and ``height_by_2_by_2``."""
+    whole = re.sub(r"(_by_\d+)+$", "", name)
+    factors = map(int, re.findall(r"_by_(\d+)", name[len(whole) :]))
+    return whole if step > 1 and prod(factors) == step else None

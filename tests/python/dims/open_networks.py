@@ -1,0 +1,257 @@
+"""Small networks whose open dimensions have names that say nothing, or something wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+import onnx
+from dynamic_networks import FLOAT, INT64, Draft, attention
+from onnx import helper
+
+UP = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
+
+
+@dataclass(frozen=True)
+class OpenNetwork:
+    """A network with open dimensions, the bounds that they get, and sizes to run it at."""
+
+    make: Callable[[], onnx.ModelProto]
+    bounds: dict[str, tuple[int, int]]
+    sizes: list[dict[str, int]]
+    shapes: dict[str, list[Any]]
+    high: int = 1  # of made-up integers
+
+    def inputs(self, rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+        kinds = {i.name: i.type.tensor_type.elem_type for i in self.make().graph.input}
+        found = {}
+        for name, shape in self.shapes.items():
+            extents = [eval(n, {}, sizes) if isinstance(n, str) else n for n in shape]
+            if kinds[name] == INT64:
+                found[name] = rng.integers(0, self.high, extents, dtype=np.int64)
+            else:
+                found[name] = np.float32(0.1 * rng.normal(size=extents))
+        return found
+
+
+def picture() -> onnx.ModelProto:
+    """A classifier: its batch is called height."""
+    d = Draft(11)
+    x = d.node("Conv", ["x", d.weight(6, 3, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = d.node("MaxPool", [d.node("Relu", [x])], kernel_shape=[2, 2], strides=[2, 2])
+    x = d.node("Conv", [x, d.weight(8, 6, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = d.node("Flatten", [d.node("GlobalAveragePool", [x])])
+    y = d.node("Gemm", [x, d.weight(8, 5), d.weight(5)])
+    return d.model({"x": (FLOAT, ["height", 3, "s53", "seq"])}, {y: FLOAT})
+
+
+def skip() -> onnx.ModelProto:
+    """A U-Net whose axes have no names."""
+    d = Draft(12)
+    twice = d.constant([1, 1, 2, 2], np.float32)
+    one = d.node("Conv", ["x", d.weight(4, 2, 3, 3)], pads=[1, 1, 1, 1])
+    low = one
+    for _ in range(3):
+        low = d.node("MaxPool", [low], kernel_shape=[2, 2], strides=[2, 2])
+    for _ in range(3):
+        low = d.node("Resize", [low, "", twice], **UP)
+    y = d.node("Concat", [low, one], axis=1)
+    return d.model({"x": (FLOAT, [None, 2, None, None])}, {y: FLOAT})
+
+
+def enlarged() -> onnx.ModelProto:
+    """Super-resolution without a stride."""
+    d = Draft(13)
+    x = d.node("Conv", ["x", d.weight(12, 1, 5, 5)])
+    y = d.node("DepthToSpace", [x], blocksize=2)
+    return d.model({"x": (FLOAT, ["batch", 1, "n", "b"])}, {y: FLOAT})
+
+
+def words() -> onnx.ModelProto:
+    """An encoder with a table of 40 positions, called width."""
+    d = Draft(14)
+    x = d.node("Gather", [d.weight(50, 32), "ids"])
+    length = d.node("Squeeze", [d.extent("ids", 1), d.constant([0], np.int64)])
+    places = d.node("Range", [d.constant(0, np.int64), length, d.constant(1, np.int64)])
+    x = d.node("Add", [x, d.node("Gather", [d.weight(40, 32), places])])
+    mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
+    x, _, _ = attention(d, x, None, mask)
+    open_ = ["height", "width"]
+    return d.model({"ids": (INT64, open_), "mask": (FLOAT, open_)}, {x: FLOAT})
+
+
+def cached() -> onnx.ModelProto:
+    """A decoder step with a cache that may be empty."""
+    d = Draft(15)
+    x, k, v = attention(d, "x", ("k", "v"), "mask")
+    cache = ["s0", 4, "h", 8]
+    return d.model(
+        {
+            "x": (FLOAT, ["s0", "w", 32]),
+            "mask": (FLOAT, ["s0", 1, "w", "h + w"]),
+            "k": (FLOAT, cache),
+            "v": (FLOAT, cache),
+        },
+        {x: FLOAT, k: FLOAT, v: FLOAT},
+    )
+
+
+def recurrent() -> onnx.ModelProto:
+    """An LSTM over the first axis, which is called batch."""
+    d = Draft(16)
+    weights = [d.weight(1, 32, 6), d.weight(1, 32, 8), d.weight(1, 64)]
+    y, last, _ = d.node("LSTM", ["x", *weights], 3, hidden_size=8)
+    return d.model({"x": (FLOAT, ["batch", "seq", 6])}, {y: FLOAT, last: FLOAT})
+
+
+def sound() -> onnx.ModelProto:
+    """Four strided 1-D convolutions over samples."""
+    d = Draft(17)
+    x = d.node("Unsqueeze", ["x", d.constant([1], np.int64)])
+    x = d.node("Relu", [d.node("Conv", [x, d.weight(4, 1, 2)], strides=[2])])
+    for _ in range(3):
+        x = d.node("Conv", [x, d.weight(4, 4, 2)], strides=[2])
+    return d.model({"x": (FLOAT, ["b", "height"])}, {x: FLOAT})
+
+
+def frames() -> onnx.ModelProto:
+    """A 1-D convolution over spectra."""
+    d = Draft(18)
+    y = d.node("Conv", ["x", d.weight(4, 10, 3)], pads=[1, 1])
+    return d.model({"x": (FLOAT, ["c", 10, "samples"])}, {y: FLOAT})
+
+
+def points() -> onnx.ModelProto:
+    """A cloud of points, of which the largest features count."""
+    d = Draft(19)
+    x = d.node("Relu", [d.node("MatMul", ["x", d.weight(3, 16)])])
+    x = d.node("ReduceMax", [x], axes=[1], keepdims=0)
+    y = d.node("MatMul", [x, d.weight(16, 4)])
+    return d.model({"x": (FLOAT, ["width", "batch", 3])}, {y: FLOAT})
+
+
+def rows() -> onnx.ModelProto:
+    """A perceptron, whose batch is called sequence_length."""
+    d = Draft(20)
+    x = d.node("Relu", [d.node("Gemm", ["x", d.weight(6, 8), d.weight(8)])])
+    y = d.node("Softmax", [d.node("MatMul", [x, d.weight(8, 3)])], axis=-1)
+    return d.model({"x": (FLOAT, ["sequence_length", 6])}, {y: FLOAT})
+
+
+def volume() -> onnx.ModelProto:
+    d = Draft(21)
+    y = d.node("Conv", ["x", d.weight(3, 1, 3, 3, 3)], pads=[1] * 6, strides=[2, 2, 2])
+    return d.model({"x": (FLOAT, ["n", 1, "a", "b", "c"])}, {y: FLOAT})
+
+
+def multiples() -> onnx.ModelProto:
+    """A file that names an axis by an expression, as torch.export does."""
+    d = Draft(22)
+    x = d.node("MaxPool", ["x"], kernel_shape=[4, 4], strides=[4, 4])
+    return d.model({"x": (FLOAT, ["n", 2, "4*k", "4*m"])}, {x: FLOAT})
+
+
+def matching() -> onnx.ModelProto:
+    """Two inputs whose equal axes have different names."""
+    d = Draft(23)
+    y = d.node("MatMul", [d.node("Add", ["a", "b"]), d.weight(6, 3)])
+    shapes = {"a": ["s0", "s1", 6], "b": ["s7", "s9", 6]}
+    y = d.node("Softmax", [y], axis=1)
+    return d.model({name: (FLOAT, shape) for name, shape in shapes.items()}, {y: FLOAT})
+
+
+def fixed_rows() -> onnx.ModelProto:
+    """Positions that are added to all frames: one length alone."""
+    d = Draft(24)
+    x = d.node("Conv", ["x", d.weight(6, 4, 3)], pads=[1, 1], strides=[2])
+    x = d.node("Add", [d.node("Transpose", [x], perm=[0, 2, 1]), d.weight(20, 6)])
+    y = d.node("Softmax", [d.node("MatMul", [x, d.node("Transpose", [x], perm=[0, 2, 1])])])
+    return d.model({"x": (FLOAT, ["n", 4, "t"])}, {y: FLOAT})
+
+
+def branches() -> onnx.ModelProto:
+    """A choice between two bodies, in which the axes of a picture are used."""
+    d = Draft(25)
+    bodies = {}
+    for name, kernel in (("then_branch", 3), ("else_branch", 5)):
+        inner = Draft(26, prefix=name)
+        y = inner.node("Conv", ["x", inner.weight(2, 1, kernel, kernel)], pads=[kernel // 2] * 4)
+        result = helper.make_tensor_value_info(y, FLOAT, None)
+        bodies[name] = helper.make_graph(inner.nodes, name, [], [result], inner.weights)
+    y = d.node("If", ["large"], **bodies)
+    return d.model({"x": (FLOAT, ["q", 1, "r", "s"]), "large": (onnx.TensorProto.BOOL, [])},
+                   {y: FLOAT})  # fmt: skip
+
+
+def _sizes(**sizes: tuple[int, int, int]) -> list[dict[str, int]]:
+    return [dict(zip(sizes, each)) for each in zip(*sizes.values())]
+
+
+NETWORKS = {
+    "picture": OpenNetwork(
+        picture, {"height": (1, 8), "s53": (8, 640), "seq": (8, 640)},
+        _sizes(height=(1, 8, 3), s53=(8, 64, 237), seq=(640, 9, 51)),
+        {"x": ["height", 3, "s53", "seq"]},
+    ),
+    "skip": OpenNetwork(
+        skip, {"x_0": (1, 8), "x_2": (8, 640), "x_3": (8, 640)},
+        _sizes(n=(1, 8, 3), h=(8, 64, 320), w=(640, 8, 48)), {"x": ["n", 2, "h", "w"]},
+    ),
+    "enlarged": OpenNetwork(
+        enlarged, {"batch": (1, 8), "n": (5, 640), "b": (5, 640)},
+        _sizes(batch=(1, 8, 2), n=(5, 33, 640), b=(6, 50, 40)), {"x": ["batch", 1, "n", "b"]},
+    ),
+    "words": OpenNetwork(
+        words, {"height": (1, 8), "width": (1, 40)},
+        _sizes(height=(1, 8, 3), width=(1, 40, 17)),
+        {"ids": ["height", "width"], "mask": ["height", "width"]}, 50,
+    ),
+    "cached": OpenNetwork(
+        cached, {"s0": (1, 8), "w": (1, 512), "h": (0, 512)},
+        _sizes(s0=(1, 8, 2), w=(1, 5, 300), h=(0, 44, 512)),
+        {"x": ["s0", "w", 32], "mask": ["s0", 1, "w", "h + w"],
+         "k": ["s0", 4, "h", 8], "v": ["s0", 4, "h", 8]},
+    ),
+    "recurrent": OpenNetwork(
+        recurrent, {"batch": (1, 512), "seq": (1, 8)},
+        _sizes(batch=(1, 512, 33), seq=(1, 2, 8)), {"x": ["batch", "seq", 6]},
+    ),
+    "sound": OpenNetwork(
+        sound, {"b": (1, 8), "height": (16, 160_000)},
+        _sizes(b=(1, 8, 1), height=(16, 1600, 160_000)), {"x": ["b", "height"]},
+    ),
+    "frames": OpenNetwork(
+        frames, {"c": (1, 8), "samples": (1, 512)},
+        _sizes(c=(1, 8, 3), samples=(1, 512, 77)), {"x": ["c", 10, "samples"]},
+    ),
+    "points": OpenNetwork(
+        points, {"width": (1, 8), "batch": (1, 512)},
+        _sizes(width=(1, 8, 3), batch=(1, 512, 77)), {"x": ["width", "batch", 3]},
+    ),
+    "rows": OpenNetwork(
+        rows, {"sequence_length": (1, 8)},
+        _sizes(sequence_length=(1, 8, 5)), {"x": ["sequence_length", 6]},
+    ),
+    "volume": OpenNetwork(
+        volume, {"n": (1, 8), "a": (2, 128), "b": (2, 128), "c": (2, 128)},
+        _sizes(n=(1, 8, 2), a=(2, 9, 128), b=(3, 8, 2), c=(20, 11, 7)),
+        {"x": ["n", 1, "a", "b", "c"]},
+    ),
+    "multiples": OpenNetwork(
+        multiples, {"n": (1, 8), "k": (1, 160), "m": (1, 160)},
+        _sizes(n=(1, 8, 2), k=(1, 16, 160), m=(9, 160, 1)), {"x": ["n", 2, "4*k", "4*m"]},
+    ),
+    "matching": OpenNetwork(
+        matching, {"s0": (1, 8), "s1": (1, 512)},
+        _sizes(s0=(1, 8, 3), s1=(1, 512, 77)), {"a": ["s0", "s1", 6], "b": ["s0", "s1", 6]},
+    ),
+    "fixed_rows": OpenNetwork(
+        fixed_rows, {"n": (1, 8), "t": (39, 40)},
+        _sizes(n=(1, 8, 3), t=(39, 40, 40)), {"x": ["n", 4, "t"]},
+    ),
+}  # fmt: skip

@@ -1,0 +1,192 @@
+"""Networks that leave dimensions open and get bounds by how they use them, without arguments.
+
+The judge is onnxruntime without optimisations, at three sizes.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from dynamic_networks import FLOAT, INT64, Draft
+from open_networks import NETWORKS, OpenNetwork, branches, picture, rows, skip, words
+
+import tvmrt
+from tvmrt.error import OpenDimensionsError, Remark
+
+
+def bounds_of(library: Any) -> dict[str, tuple[int, int]]:
+    return {symbol.name: (symbol.low, symbol.high) for symbol in library.program.dims()}
+
+
+def remarks(call: Any) -> tuple[Any, list[str]]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = call()
+    return result, [str(each.message) for each in seen if issubclass(each.category, Remark)]
+
+
+def _in_numbers(declared: dict[str, Any], bounds: Any) -> tuple[int, int]:
+    """Bounds of a dimension, which may be declared as a multiple of another."""
+    if not isinstance(bounds, str):
+        return bounds
+    step, name = bounds.split("*")
+    low, high = declared[name]
+    return int(step) * low, int(step) * high
+
+
+def proposed(text: str) -> dict[str, Any]:
+    """The dictionary of a sentence, read as whoever pastes it."""
+    return eval(re.search(r"dims=(\{.*?\})", text)[1])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_bounds_follow_from_how_axes_are_used(name):
+    case = NETWORKS[name]
+    library, said = remarks(lambda: tvmrt.compile(case.make()))
+    declared = proposed(said[-1])
+    found = {n: _in_numbers(declared, b) for n, b in declared.items() if n in case.bounds}
+    assert found == case.bounds
+    total = library.summary.arena_bytes + sum(
+        each.nbytes for each in (*library.summary.inputs, *library.summary.outputs)
+    )
+    size, unit = re.search(r"up to ([\d.]+) (\w+) for tensors", said[-1]).groups()
+    bytes_said = float(size) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit]
+    assert bytes_said <= 1.01 * total
+    assert bytes_said >= 0.99 * library.summary.arena_bytes
+    # what the sentence proposes is what was chosen
+    assert bounds_of(tvmrt.compile(case.make(), dims=declared)) == bounds_of(library)
+
+
+def _check_runs(case: OpenNetwork) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = case.make()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    network, said = remarks(lambda: tvmrt.load(model, cache=False))
+    assert len([text for text in said if "leaves dimensions open" in text]) == 1
+    rng = np.random.default_rng(0)
+    for sizes in case.sizes:
+        inputs = case.inputs(rng, sizes)
+        expected = session.run(None, inputs)
+        found = network(inputs)
+        for value, right in zip(found.values(), expected):
+            assert value.shape == right.shape
+            scale = np.abs(right).max(initial=1e-6)
+            np.testing.assert_allclose(value, right, rtol=0, atol=2e-5 * scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_load_without_arguments_and_are_right(name):
+    _check_runs(NETWORKS[name])
+
+
+def test_a_classifier_loads_without_arguments():
+    _check_runs(NETWORKS["points"])
+
+
+def test_axes_in_branches_count():
+    library, _ = remarks(lambda: tvmrt.compile(branches()))
+    assert bounds_of(library) == {"q": (1, 8), "r": (1, 640), "s": (1, 640)}
+
+
+def test_multiples_are_chosen_where_a_kernel_asks_for_them():
+    """The question of a kernel, whether the last window ends at the edge, is the compiler's own."""
+    d = Draft(32)
+    y = d.node("Conv", ["x", d.weight(2, 3, 9)], strides=[7])
+    model = d.model({"x": (FLOAT, ["n", 3, "t"])}, {y: FLOAT})
+    network, said = remarks(lambda: tvmrt.load(model, cache=False))
+    assert proposed(said[-1])
+    for extent in (35, 490):
+        weights = onnx.numpy_helper.to_array(model.graph.initializer[0])
+        x = np.random.default_rng(0).normal(size=(2, 3, extent)).astype(np.float32)
+        starts = range(0, extent - 8, 7)
+        right = np.stack([np.einsum("nct,kct->nk", x[..., i : i + 9], weights) for i in starts], -1)
+        np.testing.assert_allclose(network(x), right, rtol=0, atol=1e-4)
+
+
+def test_declared_dimensions_stay_and_the_others_are_chosen():
+    library, said = remarks(lambda: tvmrt.compile(picture(), dims={"seq": (20, 30)}))
+    assert bounds_of(library) == {"height": (1, 8), "s53": (8, 640), "seq": (20, 30)}
+    assert set(proposed(said[-1])) == {"height", "s53"}
+
+
+def test_axes_without_names_are_declared_by_input_and_place():
+    library = tvmrt.compile(skip(), dims={"x_0": 2, "x_2": (8, 16), "x_3": (16, 16)})
+    assert library.program.input_types[0].shape[3] == 16
+    with pytest.raises(KeyError, match=r"x_1 is declared, .* the dimensions are x_0, x_2"):
+        tvmrt.compile(skip(), dims={"x_1": 2})
+
+
+def test_a_file_may_state_a_larger_picture():
+    model = picture()
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "imgsz", "[1024, 1280]"
+    library, _ = remarks(lambda: tvmrt.compile(model))
+    assert bounds_of(library)["s53"] == (8, 1280)
+
+
+def wide() -> onnx.ModelProto:
+    """So many channels that a batch of pictures takes gigabytes."""
+    d = Draft(30)
+    y = d.node("Relu", [d.node("Conv", ["x", d.weight(64, 3, 1, 1)])])
+    y = d.node(
+        "Conv",
+        [d.node("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 2]), d.weight(96, 64, 3, 3)],
+    )
+    return d.model({"x": (FLOAT, ["n", 3, "h", "w"])}, {y: FLOAT})
+
+
+def test_a_batch_is_as_large_as_memory_allows():
+    library, said = remarks(lambda: tvmrt.compile(wide(), max_memory=700 << 20))
+    (_, batch) = bounds_of(library)["n"]
+    assert 1 < batch < 8
+    assert f'"n": (1, {batch})' in said[-1]
+
+
+def test_what_takes_too_much_memory_asks_with_an_example_that_loads():
+    with pytest.raises(OpenDimensionsError) as failure:
+        tvmrt.compile(wide(), max_memory=32 << 20)
+    text = str(failure.value)
+    assert re.search(r"takes more than 32 MiB for tensors", text)
+    example = proposed(text[text.index("for example") :])
+    assert max(high for _, high in example.values()) >= 32
+    tvmrt.compile(wide(), dims=example, max_memory=48 << 20)
+
+
+def test_a_size_beyond_the_bounds_names_what_to_declare():
+    network, _ = remarks(lambda: tvmrt.load(words(), cache=False))
+    ids = np.zeros((2, 41), np.int64)
+    with pytest.raises(
+        ValueError, match=r'expected 1 to 40; load it with dims={"width": \(1, 41\)}'
+    ):
+        network(ids, np.zeros((2, 41), np.float32))
+    assert network.dims == {"height": (1, 8), "width": (1, 40)}
+
+
+def test_memory_of_a_board_is_declared():
+    with pytest.raises(OpenDimensionsError, match="memory of a board is planned") as failure:
+        tvmrt.compile(rows(), target="cortex-m4")
+    tvmrt.compile(rows(), target="cortex-m4", dims=proposed(str(failure.value)))
+
+
+def test_an_input_without_a_rank_asks_for_its_shape():
+    model = rows()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(ValueError, match=r'how many axes input x has; .* shapes={"x": \[1\]}'):
+        tvmrt.compile(model)
+
+
+def test_a_network_that_no_size_helps_is_refused_as_before():
+    d = Draft(31)
+    y = d.node("Unknown", ["x"])
+    model = d.model({"x": (INT64, ["n", 4])}, {y: INT64})
+    with pytest.raises(tvmrt.error.UnsupportedError, match=r"Unknown .* is not a known operator"):
+        tvmrt.compile(model)
