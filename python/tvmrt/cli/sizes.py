@@ -62,32 +62,7 @@ def with_chosen_dims(
     asked = {name: value for name, value in choices.items() if name not in ("place", "progress")}
     if not asked.get("max_memory"):
         asked["max_memory"] = max_memory
-    declared, types = choose_dims(named, make(asked))
-    return named, {**choices, "dims": {**declared, **_narrowed(named, declared, types)}}
-
-
-def _narrowed(
-    model: onnx.ModelProto, dims: Mapping[str, Any], types: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Declarations of the sizes at which the compiled network fits, of those within ``dims``."""
-    from tvmrt.ir.extent import linear_form
-
-    found: dict[str, Any] = {}
-    for info in model.graph.input:
-        if info.name not in types:
-            continue
-        for dim, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape):
-            form = linear_form(extent)
-            if dim.dim_param not in dims or isinstance(dims[dim.dim_param], str):
-                continue
-            if form is None:
-                found |= {dim.dim_param: (extent, extent)} if isinstance(extent, int) else {}
-                continue
-            symbol, factor, offset = form
-            if symbol.name != dim.dim_param:
-                found[dim.dim_param] = f"{factor}*{symbol.name} + {offset}"
-            found[symbol.name] = symbol.low, symbol.high
-    return found
+    return named, {**choices, "dims": choose_dims(named, make(asked))}
 
 
 def trials(

@@ -65,7 +65,7 @@ class Uses:
     Parameters
     ----------
     leading
-        Whether it is the first axis wherever an input has it.
+        Whether it is the first axis of an input.
     batch
         Whether an operator takes it for its batch, as the first axis of a convolution.
     window_ranks
@@ -104,7 +104,7 @@ class Uses:
     same: set[str] = field(default_factory=set)
 
     def role(self) -> Role | None:
-        """The role; None where nothing but its place tells one."""
+        """The role; None where it only passes through, and not as the first axis."""
         if self.window_ranks:
             if max(self.window_ranks) > 2:
                 return Role.VOLUME
@@ -147,13 +147,14 @@ def choose_sizes(
     ``MAX_PICTURE``. ``names``: dimensions to choose; all by default.
     """
     roles = {name: each.role() for name, each in uses.items()}
+    passing = Role.COUNT if Role.BATCH in roles.values() else Role.BATCH
     for name, each in uses.items():
         if roles[name] in (None, Role.BATCH):
             found = [roles[other] for other in sorted(each.same) if roles.get(other)]
             others = [role for role in found if role is not Role.BATCH]
             roles[name] = next(iter([*others, *found]), roles[name])
     wanted = list(names) or list(uses)
-    return {name: _chosen(uses[name], roles[name] or Role.COUNT, stated) for name in wanted}
+    return {name: _chosen(uses[name], roles[name] or passing, stated) for name in wanted}
 
 
 def _chosen(uses: Uses, role: Role, stated: int | None) -> ChosenSize:

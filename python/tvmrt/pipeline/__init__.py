@@ -17,13 +17,12 @@ from tvmrt.codegen.image_memory import plan_memory
 from tvmrt.codegen.options import SharedImage
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
-from tvmrt.ir import TensorType
 from tvmrt.ir.limits import io_bytes
 from tvmrt.request import Request, documented, make
 from tvmrt.symbols import prefix_of
 
 from .draft import STAGES, Draft, make_draft, on_board
-from .open_sizes import at_chosen_sizes, chosen_dims
+from .open_sizes import compile_at_chosen_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,15 +54,12 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler cannot do. Every text is one sentence.
     """
-    return at_chosen_sizes(model, _request(request, options), partial(_compiled, model))
+    return compile_at_chosen_sizes(model, _request(request, options), partial(_compiled, model))[0]
 
 
-def choose_dims(model: Any, request: Request) -> tuple[dict[str, Any], dict[str, TensorType]]:
-    """The ``dims`` of a request, with bounds for the dimensions that the network leaves open, and
-    the types of its inputs at these, by name."""
-    dims, library = chosen_dims(model, request, partial(_compiled, model))
-    names = [each.name for each in library.summary.inputs]
-    return dims, dict(zip(names, library.program.input_types))
+def choose_dims(model: Any, request: Request) -> dict[str, Any]:
+    """The ``dims`` of a request, with bounds for the dimensions that the network leaves open."""
+    return compile_at_chosen_sizes(model, request, partial(_compiled, model))[1]
 
 
 def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:

@@ -6,28 +6,29 @@ proposes only such as load.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tvmrt.codegen.target import FIRMWARE
 from tvmrt.error import OpenDimensionsError, Remark, UnsupportedError
+from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.dimension_roles import MAX_CHOSEN_BYTES, ChosenSize, Role
 from tvmrt.frontend.onnx.open_axes import OpenAxes, find_open_axes
 from tvmrt.frontend.wording import word_dims
 from tvmrt.ir.limits import MemoryBoundError
 from tvmrt.request import Request
 
-T = TypeVar("T")
 MAX_HALVINGS = 10
 _ONE_AT_A_TIME = threading.Lock()  # which warnings are shown is a matter of the whole process
 _PACKAGE = __name__.split(".", maxsplit=1)[0]
 
 
-Attempt = Callable[[Request, Callable[[int], None]], T]
+Attempt = Callable[[Request, Callable[[int], None]], CompiledLibrary]
 
 
 class _OverLimitError(MemoryBoundError):
@@ -39,25 +40,28 @@ class _OverLimitError(MemoryBoundError):
 
 
 @dataclass(frozen=True)
-class _Compiled(Generic[T]):
+class _Compiled:
     """A network that compiles at some sizes, with the remarks on it."""
 
-    result: T
+    result: CompiledLibrary
     nbytes: int
     dims: dict[str, Any]
     remarks: list[str]
 
 
-def at_chosen_sizes(model: Any, request: Request, attempt: Attempt[T]) -> T:
+def compile_at_chosen_sizes(
+    model: Any, request: Request, attempt: Attempt
+) -> tuple[CompiledLibrary, dict[str, Any]]:
     """Call ``attempt`` with the request, with bounds for the dimensions that it leaves open.
 
-    ``attempt`` calls its second argument with the bytes of the network's tensors. A Remark says
-    which bounds are chosen and what they take. Raises what ``attempt`` does where no bounds suit,
-    and OpenDimensionsError with bounds that do where their memory is more than
-    ``MAX_CHOSEN_BYTES`` or the request's ``max_memory``, and for a board.
+    The result is the library and the ``dims`` of the request with these bounds. ``attempt`` calls
+    its second argument with the bytes of the network's tensors. A Remark says which bounds are
+    chosen and what they take. Raises what ``attempt`` does where no bounds suit, and
+    OpenDimensionsError with bounds that do where their memory is more than ``MAX_CHOSEN_BYTES`` or
+    the request's ``max_memory``, and for a board.
     """
     try:
-        return attempt(request, lambda _: None)
+        return attempt(request, lambda _: None), dict(request.dims or {})
     except OpenDimensionsError as error:
         if not error.names:
             raise
@@ -67,41 +71,29 @@ def at_chosen_sizes(model: Any, request: Request, attempt: Attempt[T]) -> T:
         raise problem
     search = _Search(request, attempt, axes)
     with _ONE_AT_A_TIME:
-        found = search.on_board(problem) if _is_for_board(request) else search.run(str(model))
+        found = search.on_board(problem) if _is_for_board(request) else search.run(_name(model))
     for text in found.remarks:
         _remark(text)
-    chosen = {name: found.dims[name] for name in found.dims if name not in (request.dims or {})}
+    names = [each.name for each in found.result.summary.inputs]
+    chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
     _remark(
         f"the network leaves dimensions open; by their use they get {word_dims(chosen)}, with up "
         f"to {_size(found.nbytes)} for tensors; declare them to have others"
     )
-    return found.result
+    return found.result, {**(request.dims or {}), **chosen}
 
 
-def chosen_dims(model: Any, request: Request, attempt: Attempt[T]) -> tuple[dict[str, Any], T]:
-    """The ``dims`` of the request, with those that ``at_chosen_sizes`` chooses, and its result."""
-    asked = request
-
-    def note(trial: Request, check: Callable[[int], None]) -> T:
-        nonlocal asked
-        asked = trial
-        return attempt(trial, check)
-
-    result = at_chosen_sizes(model, request, note)
-    return dict(asked.dims or {}), result
-
-
-class _Search(Generic[T]):
+class _Search:
     """Bounds at which one network compiles."""
 
-    def __init__(self, request: Request, attempt: Attempt[T], axes: OpenAxes) -> None:
+    def __init__(self, request: Request, attempt: Attempt, axes: OpenAxes) -> None:
         self.request = request
         self.attempt = attempt
         self.axes = axes
         self.limit = request.max_memory or MAX_CHOSEN_BYTES
         self.nbytes = 0  # of the last attempt
 
-    def run(self, name: str) -> _Compiled[T]:
+    def run(self, name: str) -> _Compiled:
         """The network at the first bounds that suit and whose memory is within the limit."""
         sizes, same = dict(self.axes.sizes), dict[str, str]()
         try:
@@ -126,7 +118,7 @@ class _Search(Generic[T]):
         yield self.axes.usual(True), {}
         yield self.axes.usual(False), {}
 
-    def on_board(self, problem: OpenDimensionsError) -> _Compiled[T]:
+    def on_board(self, problem: OpenDimensionsError) -> _Compiled:
         """Nothing is chosen for a board, whose memory is its user's to spend: raise the error with
         sizes that compile."""
         for sizes in (self.axes.usual(False), self.axes.with_batch(self._least(), 1)):
@@ -145,7 +137,7 @@ class _Search(Generic[T]):
             for n, size in self.axes.sizes.items()
         }
 
-    def _within(self, sizes: dict[str, ChosenSize], same: dict[str, str]) -> _Compiled[T]:
+    def _within(self, sizes: dict[str, ChosenSize], same: dict[str, str]) -> _Compiled:
         """The network for as many rows of a batch as the limit allows. Raises MemoryBoundError
         where one row takes more."""
         batch = max((s.high for s in sizes.values() if s.role is Role.BATCH), default=1)
@@ -161,16 +153,14 @@ class _Search(Generic[T]):
                 batch = 1 << max(fits, 1).bit_length() - 1
             sizes = self.axes.with_batch(sizes, batch)
 
-    def _tried(
-        self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]
-    ) -> _Compiled[T] | None:
+    def _tried(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled | None:
         """The network at some sizes; None where it does not compile."""
         try:
             return self._compiled(sizes, same)
         except (ValueError, UnsupportedError):
             return None
 
-    def _compiled(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled[T]:
+    def _compiled(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled:
         dims = {**(self.request.dims or {}), **self.axes.declare(sizes, same)}
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -203,6 +193,10 @@ class _Search(Generic[T]):
             f"{text}; declare bounds that suit{', ' + example if example else ''}",
             tuple(sizes),
         )
+
+
+def _name(model: Any) -> str:
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the network"
 
 
 def _is_for_board(request: Request) -> bool:

@@ -72,9 +72,9 @@ def _contradictory(folder: Path, _digits: Path) -> Path:
     return _save_network(folder / "shapes.onnx", nodes, inputs=("x", "z"))
 
 
-def _symbolic(folder: Path, _digits: Path) -> Path:
+def _without_rank(folder: Path, _digits: Path) -> Path:
     nodes = [helper.make_node("Relu", ["x"], ["y"], name="relu")]
-    return _save_network(folder / "symbolic.onnx", nodes, dims=("batch", 4))
+    return _save_network(folder / "rank.onnx", nodes, dims=None)
 
 
 def _external(folder: Path, digits: Path) -> Path:
@@ -94,7 +94,7 @@ def _external(folder: Path, digits: Path) -> Path:
         pytest.param(_empty, ["empty.onnx"], id="empty"),
         pytest.param(_unknown, ["Frobnicate", "first", "Transmogrify", "second"], id="unknown"),
         pytest.param(_contradictory, ["product"], id="contradictory-shapes"),
-        pytest.param(_symbolic, ["batch", "--shape"], id="open-dimension"),
+        pytest.param(_without_rank, ["axes", "--shape x=1"], id="open-rank"),
         pytest.param(_external, ["w.bin"], id="missing-external-weights"),
     ],
 )

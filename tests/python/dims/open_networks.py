@@ -174,6 +174,78 @@ def fixed_rows() -> onnx.ModelProto:
     return d.model({"x": (FLOAT, ["n", 4, "t"])}, {y: FLOAT})
 
 
+def patches() -> onnx.ModelProto:
+    """A vision transformer with positions for a picture of 224 rows and columns."""
+    d = Draft(40)
+    x = d.node("Conv", ["x", d.weight(32, 3, 16, 16)], strides=[16, 16])
+    shape = d.node("Concat", [d.extent(x, 0), d.extent(x, 1), d.constant([-1], np.int64)], axis=0)
+    x = d.node("Transpose", [d.node("Reshape", [x, shape])], perm=[0, 2, 1])
+    x = d.node("Add", [x, d.weight(196, 32)])
+    x, _, _ = attention(d, x, None, d.constant(0.0, np.float32))
+    return d.model({"x": (FLOAT, ["a", 3, "b", "c"])}, {x: FLOAT})
+
+
+def length_first() -> onnx.ModelProto:
+    """Attention of torch without batch_first: the first axis is the length."""
+    d = Draft(41)
+    batch, length = d.extent("x", 1), d.extent("x", 0)
+    rows = d.node("Mul", [batch, d.constant([4], np.int64)])
+    apart = d.node("Concat", [length, rows, d.constant([8], np.int64)], axis=0)
+    q = d.node("Reshape", [d.node("MatMul", ["x", d.weight(32, 32)]), apart])
+    q = d.node("Transpose", [q], perm=[1, 0, 2])
+    scores = d.node("MatMul", [q, d.node("Transpose", [q], perm=[0, 2, 1])])
+    y = d.node("MatMul", [d.node("Softmax", [scores], axis=-1), q])
+    whole = d.node("Concat", [length, batch, d.constant([32], np.int64)], axis=0)
+    y = d.node("Reshape", [d.node("Transpose", [y], perm=[1, 0, 2]), whole])
+    return d.model({"x": (FLOAT, ["batch", "seq", 32])}, {y: FLOAT})
+
+
+def edges() -> onnx.ModelProto:
+    """A graph network: nodes get sums of messages along edges."""
+    d = Draft(42)
+    src, to = (d.node("Gather", ["e", d.constant(i, np.int64)], axis=0) for i in (0, 1))
+    message = d.node("Relu", [d.node("MatMul", [d.node("Gather", ["x", src]), d.weight(6, 6)])])
+    to = d.node("Unsqueeze", [to, d.constant([1], np.int64)])
+    to = d.node("Expand", [to, d.node("Shape", [message])])
+    zero = d.node("Mul", ["x", d.constant(0.0, np.float32)])
+    y = d.node("ScatterElements", [zero, to, message], axis=0, reduction="add")
+    return d.model({"x": (FLOAT, ["batch", 6]), "e": (INT64, [2, "h"])}, {y: FLOAT})
+
+
+def windows() -> onnx.ModelProto:
+    """Attention in windows of 7 x 7 patches."""
+    d = Draft(45)
+    x = d.node("Conv", ["x", d.weight(8, 3, 4, 4)], strides=[4, 4])
+    x = d.node("Transpose", [x], perm=[0, 2, 3, 1])
+    seven, eight = d.constant([7], np.int64), d.constant([8], np.int64)
+    rows, columns = (d.node("Div", [d.extent(x, axis), seven]) for axis in (1, 2))
+    apart = d.node("Concat", [d.extent(x, 0), rows, seven, columns, seven, eight], axis=0)
+    x = d.node("Transpose", [d.node("Reshape", [x, apart])], perm=[0, 1, 3, 2, 4, 5])
+    x = d.node("Reshape", [x, d.constant([-1, 49, 8], np.int64)])
+    scores = d.node("MatMul", [x, d.node("Transpose", [x], perm=[0, 2, 1])])
+    y = d.node("MatMul", [d.node("Softmax", [scores]), x])
+    return d.model({"x": (FLOAT, ["n", 3, "h", "w"])}, {y: FLOAT})
+
+
+def with_state() -> onnx.ModelProto:
+    """A GRU with its batch first, and a state from outside."""
+    d = Draft(47)
+    weights = [d.weight(1, 24, 6), d.weight(1, 24, 8), d.weight(1, 48)]
+    x = d.node("Transpose", ["x"], perm=[1, 0, 2])
+    y, last = d.node("GRU", [x, *weights, "", "h"], 2, hidden_size=8)
+    return d.model(
+        {"x": (FLOAT, ["a", "b", 6]), "h": (FLOAT, [1, "a", 8])}, {y: FLOAT, last: FLOAT}
+    )
+
+
+def masked() -> onnx.ModelProto:
+    """Words and their mask, whose axes torch names apart."""
+    d = Draft(48)
+    mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
+    x, _, _ = attention(d, d.node("Gather", [d.weight(20, 32), "ids"]), None, mask)
+    return d.model({"ids": (INT64, ["s10", "s21"]), "mask": (FLOAT, ["s12", "s86"])}, {x: FLOAT})
+
+
 def branches() -> onnx.ModelProto:
     """A choice between two bodies, in which the axes of a picture are used."""
     d = Draft(25)
@@ -253,5 +325,29 @@ NETWORKS = {
     "fixed_rows": OpenNetwork(
         fixed_rows, {"n": (1, 8), "t": (39, 40)},
         _sizes(n=(1, 8, 3), t=(39, 40, 40)), {"x": ["n", 4, "t"]},
+    ),
+    "patches": OpenNetwork(
+        patches, {"a": (1, 8), "b": (224, 224), "c": (224, 224)},
+        _sizes(a=(1, 8, 3)), {"x": ["a", 3, 224, 224]},
+    ),
+    "length_first": OpenNetwork(
+        length_first, {"batch": (1, 512), "seq": (1, 8)},
+        _sizes(batch=(1, 512, 77), seq=(1, 2, 8)), {"x": ["batch", "seq", 32]},
+    ),
+    "edges": OpenNetwork(
+        edges, {"batch": (1, 512), "h": (1, 512)},
+        _sizes(batch=(9, 512, 77), h=(1, 200, 512)), {"x": ["batch", 6], "e": [2, "h"]}, 9,
+    ),
+    "windows": OpenNetwork(
+        windows, {"n": (1, 8), "h": (28, 616), "w": (28, 616)},
+        _sizes(n=(1, 8, 3), h=(28, 56, 616), w=(616, 28, 84)), {"x": ["n", 3, "h", "w"]},
+    ),
+    "with_state": OpenNetwork(
+        with_state, {"a": (1, 8), "b": (1, 512)},
+        _sizes(a=(1, 8, 3), b=(1, 77, 512)), {"x": ["a", "b", 6], "h": [1, "a", 8]},
+    ),
+    "masked": OpenNetwork(
+        masked, {"s10": (1, 8), "s21": (1, 512)},
+        _sizes(s=(1, 8, 3), t=(1, 77, 512)), {"ids": ["s", "t"], "mask": ["s", "t"]}, 20,
     ),
 }  # fmt: skip

@@ -31,12 +31,12 @@ def remarks(call: Any) -> tuple[Any, list[str]]:
 
 
 def _in_numbers(declared: dict[str, Any], bounds: Any) -> tuple[int, int]:
-    """Bounds of a dimension, which may be declared as a multiple of another."""
+    """Bounds of a dimension, which may be declared as another or a multiple of another."""
     if not isinstance(bounds, str):
         return bounds
-    step, name = bounds.split("*")
-    low, high = declared[name]
-    return int(step) * low, int(step) * high
+    *step, name = bounds.split("*")
+    low, high = (int(step[0]) if step else 1) * np.array(declared[name])
+    return low, high
 
 
 def proposed(text: str) -> dict[str, Any]:

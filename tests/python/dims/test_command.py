@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
+from open_networks import NETWORKS
 
 
 def command(*arguments):
@@ -35,6 +37,44 @@ def test_the_command_says_what_is_wrong(arguments, expected, tmp_path):
     done = command("compile", path, "-o", tmp_path / "o.so", *arguments)
     assert done.returncode == 2
     assert expected in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["picture", "skip", "matching", "fixed_rows", "multiples"])
+def test_commands_choose_the_sizes_that_are_not_declared(name, tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(NETWORKS[name].make(), path)
+    for arguments in (["compile", path, "-o", tmp_path / "net.so"], ["verify", path],
+                      ["bench", path, "--seconds", "0.01"]):  # fmt: skip
+        done = command(*arguments)
+        assert done.returncode == 0, done.stderr
+        (note,) = (line for line in done.stderr.splitlines() if "leaves dimensions open" in line)
+        assert note.startswith("tvmrt: note: ")
+        assert "dims=" not in note
+    options = shlex.split(note)
+    chosen = [
+        word for word in options if word == "--dim" or options[options.index(word) - 1] == "--dim"
+    ]
+    chosen[-1] = chosen[-1].rstrip(",")
+    done = command("compile", path, "-o", tmp_path / "net.so", *chosen)
+    assert done.returncode == 0, done.stderr
+    assert "leaves dimensions open" not in done.stderr
+    done = command("inspect", path)
+    assert "can_be_imported  yes" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_network_that_takes_too_much_memory_asks_for_options(tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(NETWORKS["skip"].make(), path)
+    limit = ["--max-memory", str(8 << 20)]
+    done = command("compile", path, "-o", tmp_path / "net.so", *limit)
+    assert done.returncode == 2
+    example = re.search(r"for example ((--dim '?[^ ]+'? ?)+)", done.stderr.replace(", which", " "))[
+        1
+    ]
+    done = command("compile", path, "-o", tmp_path / "net.so", *limit, *shlex.split(example))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from tvmrt.cli import networks
 from tvmrt.cli.describe import Description, import_verdict
@@ -36,10 +37,24 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
+def _imported(path: Path, operators: Any) -> Any:
+    """The network's graph; open dimensions get the bounds of their roles."""
+    from tvmrt.error import OpenDimensionsError
+    from tvmrt.frontend.onnx import import_model
+    from tvmrt.frontend.onnx.open_axes import find_open_axes
+
+    try:
+        return import_model(path, operators=operators)
+    except OpenDimensionsError as error:
+        axes = find_open_axes(path, {}, {}, {}, error.names)
+        if not axes.sizes:
+            raise
+        return import_model(path, operators=operators, dims=axes.declare(axes.sizes, {}))
+
+
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
     from tvmrt.custom import gather
-    from tvmrt.frontend.onnx import import_model
 
     model = networks.load_model(path, with_weights=False)
     graph = model.graph
@@ -48,7 +63,7 @@ def describe(path: Path) -> Description:
     _count_operators(graph, counts)
     opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
     # gather: the operators of installed wheels
-    verdict, taken = import_verdict(lambda: import_model(path, operators=gather(())))
+    verdict, taken = import_verdict(lambda: _imported(path, gather(())))
     facts = {
         "format": "ONNX",
         "graph": graph.name,

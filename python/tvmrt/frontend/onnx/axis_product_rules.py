@@ -21,13 +21,29 @@ def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     at = attributes.get("axis", 0) % max(len(axes), 1)
     table = axes[at]
     if table.dims:
-        state.note([table], mixed=True)
+        state.note([table, *places], mixed=True)
     elif table.size is not None and index in state.positions:
         axis, first = state.positions[index]
         state.note_limit(axis, table.size - first)
     if not table.dims and len(places) > 1:
         state.note(places[1:], sequence=True)
     set_axes(state, node, axes[:at] + places + axes[at + 1 :])
+
+
+@rule("GatherElements", "GatherND", "ScatterElements", "ScatterND", "Scatter")
+def _chosen_elements(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
+    axes, places = state.of(node.input[0]), state.of(node.input[1])
+    if axes is None or places is None:
+        return
+    by_axis = not node.op_type.endswith("ND")
+    at = attributes.get("axis", 0) % max(len(axes), 1) if by_axis else 0
+    indices = places[at : at + 1] if by_axis else places[:-1]
+    if axes and axes[at].dims:
+        state.note([axes[at], *indices], mixed=True)
+    if node.op_type.startswith("Scatter"):
+        set_axes(state, node, axes)
+    elif by_axis:
+        set_axes(state, node, places)
 
 
 @rule("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",

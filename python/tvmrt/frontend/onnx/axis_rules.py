@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from .axis_uses import (
     FIXED,
@@ -23,6 +24,8 @@ from .axis_uses import (
     set_axes,
     union,
 )
+
+MAX_RANK = 64  # of a tensor whose shape is a constant
 
 
 @rule("")
@@ -70,7 +73,8 @@ _ELEMENTWISE = (
 @rule(*_ELEMENTWISE)
 def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     set_axes(state, node, state.broadcast(node.input))
-    parts = [state.elements(name) for name in node.input]
+    operands = node.input[1:] if node.op_type == "Where" else node.input
+    parts = [state.elements(name) for name in operands]
     known = [part for part in parts if part]
     if known and len(known) == len(parts):
         count = max(map(len, known))
@@ -87,12 +91,17 @@ def _elementwise(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> No
 
 def _combined(op: str, numbers: Sequence[Element]) -> Element:
     """An element of a shape that is computed of others."""
-    if op == "Where":
-        numbers = numbers[1:]
     axes = [n for n in numbers if isinstance(n, Axis)]
     if len(numbers) == 2 and all(isinstance(n, int) for n in numbers):
         a, b = (int(n) for n in numbers)  # type: ignore[arg-type]
-        found = {"Add": a + b, "Sub": a - b, "Mul": a * b, "Max": max(a, b), "Min": min(a, b)}
+        found = {
+            "Where": b,
+            "Add": a + b,
+            "Sub": a - b,
+            "Mul": a * b,
+            "Max": max(a, b),
+            "Min": min(a, b),
+        }
         return a // b if op == "Div" and b else found.get(op)
     if len(axes) == 1 and len(numbers) == 2:
         (axis,) = axes
@@ -143,10 +152,14 @@ def _range(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
 
 
 @rule("ConstantOfShape")
-def _constant_of_shape(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
+def _constant_of_shape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     shape = state.elements(node.input[0])
-    if shape is not None:
-        set_axes(state, node, tuple(map(_axis_of, shape)))
+    if shape is None:
+        return
+    set_axes(state, node, tuple(map(_axis_of, shape)))
+    value = numpy_helper.to_array(attributes["value"]) if "value" in attributes else np.zeros(1)
+    if len(shape) == 1 and isinstance(shape[0], int) and 0 <= shape[0] <= MAX_RANK:
+        state.values[node.output[0]] = [int(value.reshape(-1)[0])] * shape[0]
 
 
 def _axis_of(element: Element) -> Axis:
@@ -247,7 +260,7 @@ def _reshape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) 
         else:
             found.append(element if isinstance(element, Axis) else None)
     taken = {name for axis in found if axis for name in axis.dims}
-    left = [axis for axis in axes if axis.dims - taken]
+    left = [axis for axis in axes if axis.dims and not axis.dims & taken]
     rest = _left_over(axes, left, found)
     set_axes(state, node, tuple(rest if axis is None else axis for axis in found))
 
@@ -321,13 +334,14 @@ def _slice(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     for i, place in enumerate(places or range(len(ends or ()))):
         end = ends[i] if ends else None
         start = starts[i] if starts else None
-        found[place % len(axes)] = _sliced(state, axes[place % len(axes)], start, end)
+        step = steps[i] if steps else 1
+        found[place % len(axes)] = _sliced(state, axes[place % len(axes)], start, end, step)
     set_axes(state, node, tuple(found))
     if name in state.positions:
         state.positions[out] = state.positions[name]
 
 
-def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element) -> Axis:
+def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element, step: Element) -> Axis:
     if isinstance(end, Axis) and end.dims:
         if not axis.dims and axis.size is not None:
             state.note_limit(end, axis.size)
@@ -335,9 +349,12 @@ def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element) -> Axis:
     if not axis.dims:
         known = isinstance(start, int) and isinstance(end, int) and axis.size is not None
         size = len(range(axis.size or 0)[slice(start, end)]) if known else None  # type: ignore[misc]
-        return constant(size)
-    whole = start == 0 and isinstance(end, int) and end >= 1 << 30
-    return axis if whole else replace(axis, exact=False)
+        return constant(size if step == 1 else None)
+    if not isinstance(start, int) or not isinstance(end, int) or end < 1 << 30:
+        return replace(axis, exact=False)
+    if isinstance(step, int) and 0 <= start < step:  # each of so many elements
+        return axis.moved(start + 1, step) if step > 1 else axis
+    return replace(axis, exact=False)
 
 
 def _slice_numbers(

@@ -105,7 +105,7 @@ class AxisUses:
                 if isinstance(extent, str):
                     places.setdefault(extent, set()).add(place)
         for name, found in places.items():
-            self.uses[name] = Uses(leading=found == {0})
+            self.uses[name] = Uses(leading=0 in found)
 
     def _infer(self, model: onnx.ModelProto) -> None:
         try:
@@ -169,8 +169,9 @@ class AxisUses:
             for name in axis.dims:
                 uses = self.uses[name]
                 uses.window_ranks.add(rank)
-                if axis.exact:
+                if len(axis.dims) == 1:
                     uses.step = max(uses.step, axis.step)
+                if axis.exact:
                     uses.least = max(uses.least, axis.needed(1))
 
     def note_limit(self, axis: Axis, extent: int) -> None:
@@ -191,6 +192,8 @@ class AxisUses:
             if a.name and b.name and a.name != b.name and (a.step, a.window) == (b.step, b.window):
                 self.uses[a.name].same.add(b.name)
                 self.uses[b.name].same.add(a.name)
+            if a.name is not None and a.name == b.name and a.step == b.step:
+                return max(a, b, key=lambda axis: axis.window)
             return a if a == b else replace(union([a, b]), exact=False)
         return a if a.dims or (not b.dims and (a.size or 1) > 1) else b
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 import onnx
+from onnx.inliner import inline_local_functions
 
 from tvmrt.frontend.dimension_roles import ChosenSize, Role, Uses, choose_sizes
 from tvmrt.frontend.dims import Declaration, Dims, unused_name
-from tvmrt.ir.extent import linear_form
+from tvmrt.ir import TensorType
+from tvmrt.ir.extent import least, linear_form, most
 
 from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
@@ -68,11 +70,14 @@ class OpenAxes:
     forms
         Of a dimension that the file names by an expression of one other, such as ``32*h``: the
         other, the factor, and what is added.
+    inputs
+        The shapes of the inputs, with the names of their open dimensions.
     """
 
     uses: Mapping[str, Uses]
     sizes: Mapping[str, ChosenSize]
     forms: Mapping[str, tuple[str, int, int]]
+    inputs: Mapping[str, Sequence[int | str]]
 
     def declare(self, sizes: Sizes, same: Mapping[str, str]) -> dict[str, Bounds]:
         """The declarations of dimensions with these bounds; ``same``: those that equal others."""
@@ -87,6 +92,24 @@ class OpenAxes:
                 found[name] = f"{factor}*{inner}"
             low, high = -(-(size.low - offset) // factor), (size.high - offset) // factor
             found[inner] = max(low, 0), max(high, low, 1)
+        return found
+
+    def fitting(self, types: Mapping[str, TensorType]) -> dict[str, Bounds]:
+        """The declarations of the sizes at which a network fits that has inputs of these types."""
+        found: dict[str, Bounds] = {}
+        for name, shape in self.inputs.items():
+            for label, extent in zip(shape, types[name].shape if name in types else ()):
+                if not isinstance(label, str) or label not in self.sizes:
+                    continue
+                form = linear_form(extent)
+                if form is None:
+                    found[label] = least(extent), most(extent)
+                    continue
+                symbol, factor, offset = form
+                if symbol.name != label and label not in self.forms:
+                    more = f" + {offset}" if offset else ""
+                    found[label] = (f"{factor}*" if factor > 1 else "") + symbol.name + more
+                found[symbol.name] = symbol.low, symbol.high
         return found
 
     def with_batch(self, sizes: Sizes, batch: int) -> dict[str, ChosenSize]:
@@ -112,10 +135,10 @@ class OpenAxes:
         }
         yield from_two, same
         yield {n: replace(s, low=max(s.low, min(2, s.high))) for n, s in from_two.items()}, same
-        for most in (256, 128, 64, 32, 16):
+        for high in (256, 128, 64, 32, 16):
             yield (
                 {
-                    n: replace(s, high=max(min(s.high, most), s.low)) if _is_length(s) else s
+                    n: replace(s, high=max(min(s.high, high), s.low)) if _is_length(s) else s
                     for n, s in from_two.items()
                 },
                 same,
@@ -192,11 +215,13 @@ def find_open_axes(
         ]
         for info in model.graph.input if info.name not in weights
     }  # fmt: skip
+    if model.functions:
+        model = inline_local_functions(model)
     state = AxisUses(model, inputs)
     state.follow(model.graph.node)
     forms = {name: form for name in names if (form := _form(name, dims)) is not None}
     sizes = choose_sizes(state.uses, _stated(model), [n for n in names if n in state.uses])
-    return OpenAxes(state.uses, sizes, forms)
+    return OpenAxes(state.uses, sizes, forms, inputs)
 
 
 def _form(name: str, dims: Mapping[str, Declaration] | None) -> tuple[str, int, int] | None:
