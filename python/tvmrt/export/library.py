@@ -53,6 +53,8 @@ class CompiledLibrary:
         self._seconds = seconds
         self._cc = cc
         self.partition = partition
+        # dimensions whose elements are known to depend on each other, whatever their names
+        self.related_dims: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         summary = self.summary

@@ -63,6 +63,8 @@ class Facts:
         Digests of the files with weights that stand beside the network's own, by their names.
     aliases
         Further names of inputs, to their names.
+    related_dims
+        Dimensions whose elements depend on each other, so that no run is split along them.
     picture
         What lies where in memory and when, as SVG; empty where nothing drew it.
     """
@@ -75,6 +77,7 @@ class Facts:
     beside: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
+    related_dims: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write the file into a folder, and the picture beside it. Raises OSError."""
@@ -102,6 +105,7 @@ def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
         beside,
         dict(library.program.aliases),
         _picture(library),
+        library.related_dims,
     )
 
 
@@ -128,6 +132,7 @@ def read_facts(folder: Path) -> Facts:
             dict(found["beside"]),
             dict(found["aliases"]),
             (folder / PICTURE).read_text(encoding="utf-8"),
+            tuple(found["related_dims"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None

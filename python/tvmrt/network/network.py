@@ -100,7 +100,8 @@ class Network:
             self._ports = _ports(self._numbers, self._inputs), _ports(numbers, self._outputs)
         self._batch = None
         if self._lock is None and not facts.bundles:
-            self._batch = batches.find(self._inputs, self._outputs, self._bounds)
+            bounds = {n: b for n, b in self._bounds.items() if n not in facts.related_dims}
+            self._batch = batches.find(self._inputs, self._outputs, bounds)
 
     # ---- calls ----
 

@@ -80,6 +80,8 @@ def compile_at_chosen_sizes(
         f"the network leaves dimensions open; by their use they get {word_dims(chosen)}, with up "
         f"to {_size(found.nbytes)} for tensors; declare them to have others"
     )
+    related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
+    found.result.related_dims = tuple(related)
     return found.result, {**(request.dims or {}), **chosen}
 
 

@@ -171,6 +171,16 @@ def test_a_size_beyond_the_bounds_names_what_to_declare():
     assert network.dims == {"height": (1, 8), "width": (1, 40)}
 
 
+def test_rows_that_depend_on_each_other_are_not_run_in_parts():
+    """Although the file calls the axis a batch."""
+    d = Draft(33)
+    model = d.model({"x": (FLOAT, ["batch", 4])}, {d.node("Softmax", ["x"], axis=0): FLOAT})
+    network, _ = remarks(lambda: tvmrt.load(model, cache=False))
+    assert network.dims == {"batch": (1, 512)}
+    with pytest.raises(ValueError, match=r'load it with dims={"batch": \(1, 513\)}'):
+        network(np.zeros((513, 4), np.float32))
+
+
 def test_memory_of_a_board_is_declared():
     with pytest.raises(OpenDimensionsError, match="memory of a board is planned") as failure:
         tvmrt.compile(rows(), target="cortex-m4")
