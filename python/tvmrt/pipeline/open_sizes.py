@@ -24,7 +24,7 @@ from tvmrt.ir.limits import MemoryBoundError
 from tvmrt.request import Request
 
 MAX_HALVINGS = 10
-_ONE_AT_A_TIME = threading.Lock()  # which warnings are shown is a matter of the whole process
+_ONE_AT_A_TIME = threading.RLock()  # which warnings are shown is a matter of the process
 _PACKAGE = __name__.split(".", maxsplit=1)[0]
 
 

@@ -146,7 +146,7 @@ def _input_type(
         raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
     name = element_name(info.type.tensor_type.elem_type)
     if name == "object":
-        return TensorType(_extents(info, given, dims), HANDLE)  # strings
+        return TensorType(_extents(info, given, dims, others), HANDLE)  # strings
     if name not in DTYPES:
         raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
     return TensorType(_extents(info, given, dims, others), DTYPES[name])

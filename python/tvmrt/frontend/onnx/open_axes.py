@@ -102,7 +102,7 @@ class OpenAxes:
                 if not isinstance(label, str) or label not in self.sizes:
                     continue
                 form = linear_form(extent)
-                if form is None:
+                if form is None or not form[0].name.isidentifier():
                     found[label] = least(extent), most(extent)
                     continue
                 symbol, factor, offset = form
