@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,10 @@ from tvmrt.cli import files, networks, reshape_targets
 if TYPE_CHECKING:
     import numpy as np
     import onnx
+
+    from tvmrt.ir.extent import Symbol
+
+MAX_TRIED = 1 << 18  # sizes about the wanted ones that are tried
 
 
 @dataclass(frozen=True)
@@ -96,26 +100,75 @@ def _shapes(
     """Sizes in words, with the shapes of all inputs at them."""
     from tvmrt.frontend.dims import Dims
     from tvmrt.frontend.onnx.inputs import input_types
-    from tvmrt.ir.extent import symbols_of
+    from tvmrt.ir.extent import linear_form, symbols_of
 
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
     results = [*model.graph.output, *model.graph.value_info]
     types = input_types(infos, shapes, Dims(dims), results)
-    symbols = sorted(symbols_of(*(t.shape for t in types.values())), key=lambda s: s.name)
-    bindings = [
-        {s.name: s.high for s in symbols},
-        {s.name: s.low for s in symbols},
-        {s.name: (s.low + s.high) // 2 for s in symbols},
+    fitting = _fitting_types(model, shapes, dims, types)
+    found = {}
+    for sizes in _fitting_sizes(symbols_of(*(t.shape for t in fitting.values()))):
+        at = {name: tuple(_at(n, sizes) for n in type.shape) for name, type in fitting.items()}
+        named = {}
+        for name, type in types.items():
+            for extent, size in zip(type.shape, at[name]):
+                form = linear_form(extent)
+                if form is not None:
+                    symbol, step, first = form
+                    named[symbol.name] = (size - first) // step
+        found[", ".join(f"{name}={size}" for name, size in sorted(named.items()))] = at
+    return list(found.items())
+
+
+def _fitting_types(
+    model: onnx.ModelProto, shapes: Mapping, dims: Mapping, types: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Types of the inputs with the sizes at which the network fits; all declared ones where the
+    network cannot be read without its operators."""
+    import warnings
+
+    from tvmrt.error import TVMError
+    from tvmrt.frontend.onnx import import_model
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compiling says it, too
+            graph = import_model(model, shapes, dims=dims)
+    except (TVMError, ValueError, KeyError, OSError):
+        return types
+    found = {value.name: value.type for value in graph.inputs}
+    return found if found.keys() == types.keys() else types
+
+
+def _fitting_sizes(symbols: Collection[Symbol]) -> list[dict[str, int]]:
+    """Return the sizes that fit and are nearest to the largest, the least and the middle ones."""
+    import numpy as np
+
+    ordered = sorted(symbols, key=lambda s: s.name)
+    zeros = {zero for symbol in ordered for zero in symbol.zeros}
+    names = [s.name for s in ordered]
+    wanted = [
+        [s.high for s in ordered],
+        [s.low for s in ordered],
+        [(s.low + s.high) // 2 for s in ordered],
     ]
-    distinct = list({tuple(b.items()): b for b in bindings}.values())
-    return [
-        (
-            ", ".join(f"{name}={size}" for name, size in sizes.items()),
-            {name: tuple(_at(n, sizes) for n in type.shape) for name, type in types.items()},
-        )
-        for sizes in distinct
-    ]
+    if not zeros:
+        return [dict(zip(names, sizes)) for sizes in wanted]
+    reach, found = int(MAX_TRIED ** (1 / len(ordered))) // 2, []
+    for middle in wanted:
+        axes = [
+            np.arange(max(s.low, m - reach), min(s.high, m + reach) + 1)
+            for s, m in zip(ordered, middle)
+        ]
+        grid = np.meshgrid(*axes, indexing="ij")
+        sizes = dict(zip(names, grid))
+        fits = np.all([zero.at(sizes) == 0 for zero in zeros], axis=0)
+        if fits.any():
+            away = sum(abs(g - m) / (s.high - s.low + 1) for g, m, s in zip(grid, middle, ordered))
+            best = np.argmin(np.where(fits, away, np.inf))
+            found.append({name: int(g.flat[best]) for name, g in sizes.items()})
+    return found or [dict(zip(names, sizes)) for sizes in wanted]
 
 
 def _at(extent: Any, sizes: Mapping[str, int]) -> int:

@@ -83,16 +83,18 @@ class Dims:
     """The declared dimensions of a network by name, and the extents that they become.
 
     ``declared``: the most, or (least, most), of each, or how it is computed of others.
-    ``narrowed``: the sizes of some of them at which the network fits. Raises ValueError where
-    bounds are none.
+    ``narrowed``: the sizes of some of them at which the network fits. ``zeros``: extents that are 0
+    in each run. Raises ValueError where bounds are none.
     """
 
     def __init__(
         self,
         declared: Mapping[str, Declaration] | None = None,
         narrowed: Mapping[str, Narrowed] | None = None,
+        zeros: Sequence[Extent] = (),
     ) -> None:
         self._narrowed = dict(narrowed or {})
+        self._zeros = zeros
         self._bounds: dict[str, tuple[int, int]] = {}
         self._sums: dict[str, str] = {}
         self._open: list[str] = []  # sums that are being computed
@@ -198,7 +200,8 @@ class Dims:
 
     def _symbol(self, name: str, low: int, high: int) -> Symbol:
         if name not in self._symbols:
-            self._symbols[name] = Symbol(name, low, high, self._parameter(name))
+            zeros = tuple(z for z in self._zeros if any(s.name == name for s in symbols_of(z)))
+            self._symbols[name] = Symbol(name, low, high, self._parameter(name), zeros=zeros)
         return self._symbols[name]
 
     def counted(
@@ -214,9 +217,8 @@ class Dims:
         ``limit``: what it is never above in any run, where that is not ``high``."""
         if limit is None and not isinstance(high, int):
             limit = high
-        symbol = Symbol(
-            name, low, most(high), self._parameter(name), source, limit, product, source is None
-        )
+        c, local = self._parameter(name), source is None
+        symbol = Symbol(name, low, most(high), c, source, limit, product, local, zeros=[])
         self._symbols[name] = symbol
         return symbol.extent
 

@@ -7,7 +7,16 @@ from math import prod
 from typing import Any
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole, exact_quotient, largest, most, smallest, symbols_of
+from tvmrt.ir.extent import (
+    Extent,
+    Quotient,
+    Whole,
+    exact_quotient,
+    largest,
+    most,
+    smallest,
+    symbols_of,
+)
 from tvmrt.ir.rounding import ceil_div
 
 
@@ -19,17 +28,33 @@ def plain_window(rank: int, **others: Any) -> dict:
 
 
 def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
-    """The extent that makes up x's elements with the others; None where none does."""
+    """The extent that makes up x's elements with the others; None where none does. Where sizes of a
+    run may or may not be divisible, it is the quotient of those that are."""
     known = prod(others)
     if not symbols_of(known):
-        return None if known == 0 else exact_quotient(x.type.size, known)
+        return None if known == 0 else _divided(x.type.size, known)
     # an extent that is in both shapes may be none: what is left of each decides
     left = list(x.shape)
     for n in others:
         if n in left:
             left.remove(n)
             known = exact_quotient(known, n)
-    return exact_quotient(prod(left), known) if known else None
+    return _divided(prod(left), known) if known else None
+
+
+def _divided(number: Whole, divisor: Whole) -> Whole | None:
+    found = exact_quotient(number, divisor)
+    if found is not None or not isinstance(number, Extent):
+        return found
+    if isinstance(divisor, int):
+        return number // divisor if divisor > 0 else None
+    # a part of an axis that is divided into equal ones, and this many times it is the axis
+    parts = {a for atoms, _ in divisor.terms for a in atoms if isinstance(a, Quotient)}
+    for part in parts:
+        several = exact_quotient(divisor, Extent({(part,): 1}))
+        if several is not None:
+            return exact_quotient(number * part.divisor, part.number * several)
+    return None
 
 
 def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:

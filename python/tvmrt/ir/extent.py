@@ -54,7 +54,8 @@ class Symbol:
     that holds it, one int32, which whatever depends on the count reads; None for the others.
     ``limit``: an extent that it is never above, in each run. ``product``: names of counts, of which
     it is one, and what all of them multiplied are never above. ``local``: it is a size in the body
-    of a loop, which the loop has a value for.
+    of a loop, which the loop has a value for. ``zeros``: extents that are 0 in each run; importers
+    add those of counts.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Symbol:
     limit: Any = field(default=None, repr=False)
     product: Any = field(default=None, repr=False)
     local: bool = field(default=False, compare=False, repr=False)
+    zeros: Any = field(default=(), compare=False, repr=False)
     computed: ClassVar[bool] = False
 
     def at(self, values: Mapping[str, Any]) -> Any:

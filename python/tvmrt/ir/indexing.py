@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .assumptions import are_equal
 from .contract import Contract, holds, let
 from .dtype import DType
 from .graph import TensorType
@@ -188,7 +189,7 @@ class ReverseSequence(Op):
             ),
             holds(
                 "there is one length for each sample",
-                lambda x, lengths, batch_axis: lengths.shape[0] == x.shape[batch_axis],
+                lambda x, lengths, batch_axis: are_equal(lengths.shape[0], x.shape[batch_axis]),
             ),
         ],
         example={"A": 3, "B": 5, "L": 3, "batch_axis": 0, "time_axis": 1},

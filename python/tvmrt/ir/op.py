@@ -10,6 +10,7 @@ import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, Misfit
+from .extent import Extent, shown
 from .graph import TensorType, Value
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) place
@@ -116,6 +117,8 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         extents = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if not all(are_equal(a, b) for a, b in combinations(extents, 2)):
             raise Misfit(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+        if len(extents) > 1:  # a number, or the one that is written first
+            extents = {min(extents, key=lambda n: (isinstance(n, Extent), shown(n)))}
         out.append(extents.pop() if extents else 1)
     return tuple(out)
 

@@ -13,6 +13,8 @@ import onnx
 import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
 from open_networks import NETWORKS
+from test_checked_sizes import area_attention
+from test_size_conditions import encoder_decoder
 
 
 def command(*arguments):
@@ -160,3 +162,22 @@ def test_verify_says_that_inputs_must_be_given_where_none_that_are_made_up_suit(
     done = command("verify", path, "--dim", "n=6..6", "--dim", "a<=3", "--dim", "b<=3")
     assert done.returncode == 2
     assert "were made up: give some that suit by --inputs IN.npz" in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_sizes_that_fit_are_verified(tmp_path):
+    """The largest, the least and one between, of those at which the network fits."""
+    path = tmp_path / "net.onnx"
+    onnx.save(area_attention(False), path)
+    done = command("verify", path, "--dim", "n=1..2", "--dim", "h=2..15", "--dim", "w=3..15")
+    assert done.returncode == 0, done.stderr
+    assert "sizes at which (h * w) is a multiple of 4: node" in done.stderr
+    tried = set(re.findall(r"outputs at h=(\d+), n=(\d+), w=(\d+)", done.stdout))
+    assert len(tried) == 3
+    assert all(int(h) * int(w) % 4 == 0 for h, _, w in tried)
+    onnx.save(encoder_decoder(), path)
+    done = command(
+        "verify", path, "--dim", "batch=1..1", "--dim", "height=5..22", "--dim", "width=8..8"
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"8", "12", "20"} == set(re.findall(r"outputs at height=(\d+)", done.stdout))

@@ -50,9 +50,9 @@ SHARES = {
         "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
     ),
     "python/dims": Share(
-        "any_size bad_sizes branch_ranks chosen_sizes counts equal_counts"
+        "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts equal_counts"
         " loops_over_found_rows made_of_sizes nearest_resize run_sizes size_conditions"
-        " sizes_of_data zero_extents",
+        " sizes_of_data sizes_through_floats zero_extents",
         2,
     ),
     "python/docs": Share(),

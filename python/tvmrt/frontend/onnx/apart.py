@@ -54,9 +54,7 @@ def import_apart(
     counts: dict[Symbol, Symbol] = {}
     try:
         names = [info.name for info in proto.input]
-        given = [
-            _like(importer, v, n, t, v in numbers, counts) for n, (v, t) in zip(names, inputs)
-        ]
+        given = [_like(importer, v, n, t, v in numbers, counts) for n, (v, t) in zip(names, inputs)]
         read = [outer[name] for name in names_read(proto) if outer.get(name) is not None]
         captured = [v for v in dict.fromkeys(read) if v.data is None]
         inside = {v: _like(importer, v, v.name, v.type, True, counts) for v in captured}

@@ -103,8 +103,8 @@ class Numbers:
         return (self < 0).choose(self + extent, self)
 
 
-def require(found: Numbers, expected: Sequence, given: Value, operand: str, text: str) -> None:
-    """End runs in which the whole numbers ``found`` are not ``expected``.
+def require(found: Numbers, expected: Sequence, given: Value, operand: str, text: str) -> Value:
+    """End runs in which the whole numbers ``found`` are not ``expected``; return True for others.
 
     ``given`` is the node's operand for the error text, ``text`` what the library was compiled for.
     """
@@ -112,7 +112,7 @@ def require(found: Numbers, expected: Sequence, given: Value, operand: str, text
     name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."
     shown = ctx.cast(given, "int64")
     flat = ctx.reshape(shown, (given.type.size,))
-    ctx.emit(
+    return ctx.emit(
         "require",
         [ctx.cast(found.value, "int64"), flat],
         expected=tuple(expected),

@@ -32,7 +32,7 @@ from .context import NodeContext
 
 def follow(ctx: NodeContext) -> list[Value] | None:
     """What a node makes of extents; None for one that is no arithmetic of shapes."""
-    rule = _RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
+    rule = RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
     known = ctx.importer.extents
     if rule is None or not any(v in known for v in ctx.inputs):
         return None
@@ -141,7 +141,7 @@ def _clipped(
     return x
 
 
-_RULES: dict[str, Callable] = {
+RULES: dict[str, Callable] = {
     "Add": each(lambda a, b: a + b),
     "Cast": lambda ctx, x: x if ctx.attr("to") in (TensorProto.INT32, TensorProto.INT64) else None,
     "Clip": _clipped,

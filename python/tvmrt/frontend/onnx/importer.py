@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.frontend.dims import Dims, Narrowed
-from tvmrt.frontend.size_conditions import import_at_fitting_sizes
+from tvmrt.frontend.dims import Dims
+from tvmrt.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
 from tvmrt.ir import HANDLE, Builder, Graph, TensorType, Value, constant
-from tvmrt.ir.assumptions import enter_node
-from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.assumptions import Condition, enter_node
+from tvmrt.ir.extent import Whole, symbols_of
 from tvmrt.ir.value_ranges import Interval
 
-from . import alternatives, extents, fallback, sequences, told
+from . import alternatives, extents, fallback, float_sizes, sequences, told
 from .adoption import Adopter, adopt
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
@@ -68,10 +68,13 @@ def import_model(
     model = upgrade_opset(name_open_axes(model, given))
 
     refused: list[onnx.NodeProto] = []
-    narrowed: Mapping[str, Narrowed] = {}
+    fitting = Fitting()
 
     def attempt(known: told.Known) -> Graph:
-        importer = GraphImporter(model, folder, given, operators, Dims(dims, narrowed), known)
+        zeros = [condition.zero for condition in fitting.checked]
+        sizes = Dims(dims, fitting.narrowed, zeros)
+        importer = GraphImporter(model, folder, given, operators, sizes, known)
+        importer.checked = fitting.checked
         importer.kept = kept
         importer.graph.bundles.update(bundles)
         importer.refused = refused
@@ -84,9 +87,9 @@ def import_model(
             # until the garbage collector comes
             vars(importer).clear()
 
-    def attempt_at(sizes: Mapping[str, Narrowed]) -> Graph:
-        nonlocal narrowed
-        narrowed = sizes
+    def attempt_at(sizes: Fitting) -> Graph:
+        nonlocal fitting
+        fitting = sizes
         return attempt({})
 
     try:
@@ -121,6 +124,9 @@ class GraphImporter:
         self.extents: dict[Value, np.ndarray] = {}
         # of values in bodies of loops that are made outside
         self.intervals: dict[Value, Interval] = {}
+        # floats and truth values that are made of extents, and the counts that they became
+        self.size_numbers: dict[Value, np.ndarray] = {}
+        self.size_counts: dict[tuple, Whole] = {}
         self.opsets = opsets(self.model)
         self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in self.model.functions}
@@ -140,6 +146,7 @@ class GraphImporter:
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
         self.is_partial = False  # whether a branch is left out, as it does not fit these extents
+        self.checked: tuple[Condition, ...] = ()  # what a run's sizes are held to first
         self.tabled = 0  # elements of tables that importers wrote
 
     def packed(self, value: Value) -> str | None:
@@ -169,6 +176,7 @@ class GraphImporter:
         self.texts.reserve()
         self._add_initializers(proto, scope, self.kept)
         self._add_inputs(proto, scope)
+        check_sizes(self.builder, self.checked)
         self.import_nodes(proto.node, scope)
         self._raise_problems()
         for info in proto.output:
@@ -420,8 +428,10 @@ class GraphImporter:
             check_inputs(node, context.opset, inputs, self.packed)
             check_row(node, context.opset, inputs)
         try:
-            followed = extents.follow(context) if checked else None
+            followed = checked and (extents.follow(context) or float_sizes.follow(context))
             outputs = followed or self._made(context, record)
+            if checked and not followed:
+                outputs = float_sizes.note(context, outputs)
             self.texts.carry(node, context.opset, inputs, outputs or ())
         except UnsupportedError:
             del self.graph.nodes[count:]

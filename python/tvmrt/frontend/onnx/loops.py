@@ -296,8 +296,8 @@ def _emit(
     grows = growths(changing, body, ends.conditional)
     own = {*numbered.values(), *(each.symbol for each in grows)}
     shapes = [v.shape for v in made[len(carried) :]]
-    inside = {v for node in body.nodes for v in node.outputs}
-    if own & symbols_of(*shapes) or any(s.source in inside for s in counts_in(*shapes)):
+    found = {v for node in body.nodes for v in node.outputs}
+    if own & symbols_of(*shapes) or any(s.source in found for s in counts_in(*shapes)):
         raise UnsupportedError("it collects tensors that have another shape in each round")
     outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
     outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}

@@ -9,11 +9,12 @@ from math import floor
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.size_numbers import constant_value, leaf
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Whole, bounds, exact_quotient, least
+from tvmrt.ir.extent import Extent, Undecided, Whole, exact_quotient, least
 from tvmrt.ir.op import normalize_axis
 
-from . import run_places, run_resize
+from . import float_sizes, run_places, run_resize
 from .arithmetic import Numbers
 from .context import NodeContext
 from .registry import onnx_op
@@ -28,7 +29,6 @@ from .resize_coordinates import (
 )
 from .supposed import is_given
 
-MAX_DIVISOR, MAX_TRIED = 1024, 1 << 16  # of factors of open axes
 MAX_TAPS = 8  # of the tables by which an element is blended, about
 
 
@@ -47,6 +47,10 @@ def resize(ctx: NodeContext) -> Value:
         bool(ctx.attr("exclude_outside", 0)),
         bool(ctx.attr("antialias", 0)),
     )
+    if ctx.input(2) in ctx.importer.size_numbers and mode.coordinates != "tf_crop_and_resize":
+        found = _by_scales_of_sizes(ctx, x, axes, 2, mode)
+        if found is not None:
+            return found
     if _chosen_by_the_run(ctx, mode):
         return _by_the_run(ctx, x, axes, mode)
     # an empty tensor stands for a missing one
@@ -56,7 +60,7 @@ def resize(ctx: NodeContext) -> Value:
         extents, found = _by_sizes(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
         factors = np.asarray(scales, np.float32).reshape(-1)
-        extents = [_scaled(x.shape[a], f) for f, a in zip(factors, axes)]
+        extents = [_scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
         found = [_given(ctx, f) for f in factors]
     else:
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
@@ -77,6 +81,28 @@ def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
     kept = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
     crops = mode.coordinates == "tf_crop_and_resize"
     return is_given(ctx, 2) or (kept and is_given(ctx, 3)) or (crops and is_given(ctx, 1))
+
+
+def _by_scales_of_sizes(
+    ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: Mode
+) -> Value | None:
+    """Resize by factors that are computed from the sizes of the run; None where these do not give
+    the size of the result."""
+    given = Numbers(ctx, ctx.cast(ctx.required(index), "float32"))
+    factors = ctx.importer.size_numbers[ctx.required(index)].reshape(-1)
+    if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
+        return None
+    out = [float_sizes.scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+    if any(n is None for n in out):
+        return None
+    for i, (axis, factor) in enumerate(zip(axes, factors)):
+        fixed = constant_value(factor)
+        if fixed is None:
+            row = Axis(axis, x.shape[axis], out[i], Scale(given=given.at(i)))
+            x = run_resize.resized(ctx, x, [row], mode, 0.0)
+        else:
+            x = resized(ctx, x, [Axis(axis, x.shape[axis], out[i], _given(ctx, fixed))], mode, 0.0)
+    return x
 
 
 def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
@@ -119,13 +145,17 @@ def upsample(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     name = ctx.attr("mode", "nearest")
     mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
+    if ctx.input(1) in ctx.importer.size_numbers:
+        found = _by_scales_of_sizes(ctx, x, range(len(x.shape)), 1, mode)
+        if found is not None:
+            return found
     if is_given(ctx, 1) and ctx.required(1).type.size == len(x.shape):
         return _upsampled_by_the_run(ctx, x, mode)
     scales = ctx.attr("scales") or ctx.constant_of(1, "the scales")
     if scales is None or len(scales) != len(x.shape):
         raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
     rows = [
-        Axis(i, n, _scaled(n, np.float32(s)), _given(ctx, s))
+        Axis(i, n, _scaled(ctx, n, np.float32(s)), _given(ctx, s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
     return resized(ctx, x, rows, mode, 0.0)
@@ -138,21 +168,17 @@ def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
     return run_resize.resized(ctx, x, rows, mode, 0.0)
 
 
-def _scaled(extent: Whole, factor: np.float32) -> Whole:
-    """An extent times a factor, rounded down."""
+def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
+    """An extent times a factor in float32, as onnxruntime and onnx have it, rounded down."""
     if not isinstance(extent, Extent):
-        return floor(float(factor) * extent)
-    share = Fraction(float(factor)).limit_denominator(MAX_DIVISOR)
-    low, high = bounds(extent)
-    sizes = np.arange(low, high + 1)
-    if high - low > MAX_TRIED or np.any(
-        sizes * share.numerator // share.denominator != np.floor(float(factor) * sizes)
-    ):
+        return floor(float(np.float32(factor) * np.float32(extent)))
+    found = float_sizes.scaled(ctx, extent, leaf(float(factor), "float32"))
+    if found is None:
         raise UnsupportedError(
-            f"the extent {extent!r} is chosen when the network runs, and times {factor} it is no "
-            "whole quotient; resize by sizes, or by a factor that is a fraction of small numbers"
+            f"the extent {extent!r} is chosen when the network runs, and times {factor} it has no "
+            "bounds; resize by a finite factor above 0"
         )
-    return extent * share.numerator // share.denominator
+    return found
 
 
 def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None:
@@ -185,13 +211,29 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
         raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
     if any(least(n) == 0 for _, n in pairs):
         raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
-    size, extent = pairs[0]
-    for other, across in pairs[1:]:
-        ours, theirs = size * across, other * extent
-        if theirs < ours if policy == "not_larger" else theirs > ours:
-            size, extent = other, across
+    try:
+        size, extent = pairs[0]
+        for other, across in pairs[1:]:
+            ours, theirs = size * across, other * extent
+            if theirs < ours if policy == "not_larger" else theirs > ours:
+                size, extent = other, across
+    except Undecided:
+        return _by_sizes_of_the_run(ctx, pairs, policy)
     out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # half is rounded up
     return out, [Scale(size, extent)] * len(axes)
+
+
+def _by_sizes_of_the_run(
+    ctx: NodeContext, pairs: Sequence[tuple[Whole, Whole]], policy: str
+) -> tuple[list[Whole], list[Scale]]:
+    """The same where the sizes of a run decide which axis has the smallest, or largest, factor."""
+    sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
+    out = float_sizes.scaled_alike(
+        ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
+    )
+    given = ctx.whole_numbers(np.asarray([size for size, _ in pairs], object))
+    scale = run_resize.scale_of_sizes(ctx, given, [n for _, n in pairs], out, policy)
+    return out, [scale] * len(pairs)
 
 
 def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:

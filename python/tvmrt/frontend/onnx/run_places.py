@@ -217,6 +217,12 @@ def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
     whole = found.most(0).least(FAR).cast("int64").reshape(1)
     given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
     (count,) = settled(ctx, whole, [bound], given, "limit")
+    return steps(ctx, count)
+
+
+def steps(ctx: NodeContext, count: Whole) -> Value:
+    """So many elements of a Range."""
+    start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     places = ctx.cast(ctx.counted(count), start.dtype.name)
     return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
 

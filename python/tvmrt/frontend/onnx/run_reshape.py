@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import rest_of
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole, least, most, shown, symbols_of
+from tvmrt.ir.assumptions import primitive
+from tvmrt.ir.extent import Extent, Whole, bounds, counts_in, least, most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -46,6 +49,34 @@ def reshaped(ctx: NodeContext) -> Value:
     shape = _found(ctx, x, fits.choose(sizes, -1), named, told)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+
+
+def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None:
+    """x under a shape in which counts of the run stand for extents of x, as the two equal sides of
+    an image whose pixels are one axis of x; a run in which they are not these ends with an error.
+
+    None where the counts are extents of x themselves, or nothing tells what -1 is.
+    """
+    known = [n for n in wanted if n != -1]
+    if rest_of(x, known) is not None or set(counts_in(x.shape)) & set(counts_in(known)):
+        return None
+    fixed = prod(n for n in x.shape if isinstance(n, int))
+    named = prod(n for n in known if isinstance(n, int))
+    if -1 in wanted and (not named or fixed % named):
+        return None
+    shape = [fixed // named if n == -1 else n for n in wanted]
+    missing = prod(shape) - x.type.size
+    low, high = bounds(missing)
+    if not isinstance(missing, Extent) or not low <= 0 <= high:
+        return None
+    extents = ctx.whole_numbers(np.asarray(shape, object))
+    size = Numbers.whole(ctx, extents).fold("reduce_prod").reshape(1)
+    as_many = f"results of as many elements as {x.name} has"
+    fits = require(size, [x.type.size], extents, "shape", as_many)
+    if ctx.builder.guard is None:  # what follows reads the result, so its shapes are known to fit
+        for symbol in counts_in(shape):
+            symbol.zeros.append(primitive(missing))
+    return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
 
 
 def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:

@@ -18,6 +18,7 @@ from tvmrt.ir.extent import (
     Whole,
     bounds,
     certainly,
+    counts_in,
     largest,
     least,
     most,
@@ -27,7 +28,7 @@ from tvmrt.ir.extent import (
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
-from . import run_places, run_reshape
+from . import float_sizes, run_places, run_reshape
 from .context import NodeContext
 from .copied_zeros import copied_where_zero
 from .elementwise import element_type
@@ -77,7 +78,10 @@ def range_(ctx: NodeContext) -> Value:
         raise ValueError("start, limit or delta is missing")
     if any(value.data is None for value in ctx.inputs):
         ends = _whole_ends(ctx)
-        return run_places.ranged(ctx) if ends is None else _range_of_extents(ctx, *ends)
+        if ends is not None:
+            return _range_of_extents(ctx, *ends)
+        count = float_sizes.count_of_range(ctx)
+        return run_places.ranged(ctx) if count is None else run_places.steps(ctx, count)
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
@@ -150,6 +154,8 @@ def reshape(ctx: NodeContext) -> Value:
     if copies:
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     free = wanted.index(-1) if -1 in wanted else None
+    if counts_in(wanted) and (found := run_reshape.counted(ctx, x, wanted)) is not None:
+        return found
     if free is not None:
         rest = rest_of(x, [n for n in wanted if n != -1])
         if rest is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmrt.ir.assumptions import are_equal
 from tvmrt.ir.contract import Contract, holds
 
 from .rules import ALONG_AXIS, AXIS, one_number
@@ -113,7 +114,7 @@ ROWS = {
             ),
             holds(
                 "lengths has one number for each sample",
-                lambda x, lengths, batch_axis: lengths.shape[0] == x.shape[batch_axis],
+                lambda x, lengths, batch_axis: are_equal(lengths.shape[0], x.shape[batch_axis]),
             ),
             holds(
                 "lengths are from 0 to the number of steps",

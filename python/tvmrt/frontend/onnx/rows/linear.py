@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmrt.ir.assumptions import are_equal
 from tvmrt.ir.contract import Contract, holds
 
 from .rules import broadcasts, stretches
@@ -28,8 +29,8 @@ ROWS = {
         rules=[
             holds(
                 "a and b have one extent in common",
-                lambda a, b, transA, transB: (
-                    a.shape[0 if transA else 1] == b.shape[1 if transB else 0]
+                lambda a, b, transA, transB: are_equal(
+                    a.shape[0 if transA else 1], b.shape[1 if transB else 0]
                 ),
             ),
             holds("c broadcasts to the product", _fits_product),

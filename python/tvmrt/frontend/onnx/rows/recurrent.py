@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmrt.ir.assumptions import are_equal
 from tvmrt.ir.contract import Contract, Rule, holds
 
 _RULES = [
@@ -12,11 +13,13 @@ _RULES = [
     ),
     holds(
         "x has as many features as w reads",
-        lambda x, w: x.shape[2] == w.shape[2],
+        lambda x, w: are_equal(x.shape[2], w.shape[2]),
     ),
     holds(
         "lengths has one number for each sample",
-        lambda x, lengths, layout: lengths is None or lengths.shape[0] == x.shape[_batch(layout)],
+        lambda x, lengths, layout: (
+            lengths is None or are_equal(lengths.shape[0], x.shape[_batch(layout)])
+        ),
     ),
     holds(
         "lengths are from 0 to the number of steps",
