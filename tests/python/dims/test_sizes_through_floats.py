@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from boards import BOARDS
 from dynamic_networks import FLOAT, Draft
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from sized_call import results_on_board, sizes_of
 from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
@@ -366,3 +366,36 @@ def test_on_boards(target, tmp_path):
     library = tvmrt.compile(model, dims=dims, target=target, interface_api="c", module_name="net")
     sized = [(sizes_of(library, each), each) for each in runs]
     check_in_firmware(model, runs, results_on_board(library, sized, board, tmp_path, "-O2"))
+
+
+@pytest.mark.parametrize("use", ["Range", "Cast"])
+def test_a_counted_size_is_read_in_a_loop(use):
+    """What a run counts outside of a loop is a value in it, and an extent after it."""
+    d, body = Draft(), Draft(prefix="body_")
+    size = d.node("Squeeze", [diagonal(d), d.constant([0], np.int64)])
+    numbers = size
+    if use == "Range":
+        ends = [body.constant(n, np.int64) for n in (0, 1)]
+        numbers = body.node("Range", [ends[0], size, ends[1]])
+    total = body.node("ReduceSum", [body.node("Cast", [numbers], to=FLOAT)], keepdims=0)
+    total = body.node("Add", ["body_total", total])
+    kept = body.node("Identity", ["body_on"])
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        body.nodes,
+        "body",
+        [
+            info("body_i", INT64, []),
+            info("body_on", TensorProto.BOOL, []),
+            info("body_total", FLOAT, []),
+        ],
+        [info(kept, TensorProto.BOOL, []), info(total, FLOAT, [])],
+        body.weights,
+    )
+    start = [d.constant(20, np.int64), d.constant(True), d.constant(0, np.float32)]
+    total = d.node("Loop", start, body=graph)
+    vector = d.node("ConstantOfShape", [d.node("Unsqueeze", [size, d.constant([0], np.int64)])])
+    y = d.node("Add", [vector, total])
+    model = d.model({"x": (FLOAT, [1, "h", "w"])}, {y: FLOAT})
+    shapes = [(1, 3, 4), (1, 12, 5), (1, 15, 15)]
+    assert all(compare(model, {"h": (3, 15), "w": (3, 15)}, shapes))

@@ -159,7 +159,8 @@ def as_whole(ctx: NodeContext, number: SizeNumber) -> Whole | None:
     found = exact_extent(number)
     if found is not None:
         return found
-    counts, key = ctx.importer.size_counts, (number.key, ctx.builder.guard)
+    counts = ctx.importer.size_counts
+    key = (number.key, ctx.builder.guard, ctx.importer.graph)
     if key not in counts:
         ends = bounds(number)
         if ends is None or not 0 <= ends[0] <= ends[1] <= MAX_EXTENT:
