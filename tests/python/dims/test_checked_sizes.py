@@ -169,3 +169,19 @@ def test_in_graphs_of_firmware(firmware, tmp_path):  # noqa: F811
     for inputs, (code, _, results) in zip(runs, found):
         if code == 0:
             np.testing.assert_allclose(results[0], expected(model, inputs), 1e-5)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_last_window_that_may_begin_behind_the_data(op):
+    """A pool of what another leaves, both rounded up: at some sizes the last window would be of
+    padding alone, and is not there."""
+    d, rng = Draft(13), np.random.default_rng(14)
+    x = d.node("MaxPool", ["x"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    pads = {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1] * 4, "ceil_mode": 1}
+    model = d.model({"x": (FLOAT, ["n", 3, "h", "w"])}, {d.node(op, [x], **pads): FLOAT})
+    net, _ = load(model, {"n": (1, 2), "h": (4, 40), "w": (5, 33)})
+    for h in range(4, 41, 3):
+        inputs = {"x": rng.normal(size=(1, 3, h, 5 + h % 29)).astype(np.float32)}
+        (found,), right = net(inputs).values(), expected(model, inputs)
+        assert found.shape == right.shape
+        np.testing.assert_allclose(found, right, 1e-5, 1e-6)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmrt.ir import Value
 from tvmrt.ir.assumptions import is_at_least
-from tvmrt.ir.extent import largest, symbols_of
+from tvmrt.ir.extent import largest, smallest, symbols_of
 from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
@@ -28,8 +28,8 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
     ):
         room = n + b + a - d * (k - 1) - 1
         count = (ceil_div(room, s) if ceil else room // s) + 1
-        if ceil and (count - 1) * s >= n + b:
-            count -= 1
+        if ceil:  # less one that would begin behind the data
+            count = count - smallest(largest((count - 1) * s - (n + b) + 1, 0), 1)
         # rounded up, a window that is too large by less than a step gives no element
         if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
             raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
