@@ -172,10 +172,17 @@ def _key(*parts: object) -> bytes:
 # What they are at all sizes.
 
 
+def _sizes_of(number: SizeNumber) -> dict[str, np.ndarray] | None:
+    """Return all combinations of sizes; None if these are too many, for each operator has an array
+    of numbers for them."""
+    many = MAX_SIZES if number.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16
+    return all_sizes(sorted(number.symbols, key=lambda s: s.name), many)
+
+
 @lru_cache(maxsize=1024)
 def constant_value(number: SizeNumber) -> float | int | bool | None:
     """Return the number if it is one at all sizes."""
-    sizes = all_sizes(number.symbols, MAX_SIZES)
+    sizes = _sizes_of(number)
     if sizes is None:
         low, high = bounds(number) or (0, 1)
         return low if low == high else None
@@ -188,7 +195,7 @@ def constant_value(number: SizeNumber) -> float | int | bool | None:
 def bounds(number: SizeNumber) -> tuple[Any, Any] | None:
     """Return the least and the greatest value, or values beyond them; None if it has none."""
     source = number.operands[0] if number.op == "cast" else number
-    sizes = all_sizes(number.symbols, MAX_SIZES)
+    sizes = _sizes_of(number)
     if sizes is not None:
         found = np.asarray(source.at(sizes))
         low, high = found.min(), found.max()
@@ -221,7 +228,7 @@ def _steps(number: SizeNumber) -> tuple[int, ...] | None:
     """Return a number at the least sizes, and by how much it grows with each symbol, in the order
     of their names; None where it does not grow by the same steps everywhere."""
     symbols = sorted(number.symbols, key=lambda s: s.name)
-    sizes = all_sizes(symbols, MAX_SIZES)
+    sizes = _sizes_of(number)
     if sizes is None or not symbols or any(s.low == s.high for s in symbols):
         return None
     found = np.broadcast_to(number.at(sizes), sizes[symbols[0].name].shape)
@@ -241,7 +248,7 @@ def _is_ratio(number: SizeNumber) -> bool:
     ratio = number.ratio
     if ratio is None or ratio.divisor != 1:
         return False
-    sizes = all_sizes(number.symbols, MAX_SIZES)
+    sizes = _sizes_of(number)
     if ratio.is_exact or sizes is None:
         return ratio.is_exact
     extent = ratio.number
