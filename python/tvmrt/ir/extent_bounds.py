@@ -102,12 +102,12 @@ def _by_cases(extent: Any) -> tuple[int, int] | None:
         return None  # each doubles the number of cases
     for atoms, k in extent.terms:
         atom = atoms[0] if len(atoms) == 1 else None
-        if atom is None or not atom.computed or not hasattr(atom, "if_positive"):
+        if atom is None or not atom.computed or hasattr(atom, "divisor"):
             continue
         rest = extent - type(extent)({atoms: k})
         if hasattr(rest, "terms") and any(atom in others for others, _ in rest.terms):
             continue
-        (a, b), (c, d) = bounds(rest), bounds(rest + k * atom.if_positive)
+        (a, b), (c, d) = bounds(rest), bounds(rest + k * atom.number)
         # the sum is the larger one of both cases, or the smaller one where it is taken away
         return (max(a, c), max(b, d)) if k > 0 else (min(a, c), min(b, d))
     return None

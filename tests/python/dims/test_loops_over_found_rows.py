@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import TensorProto, helper
+from test_sizes_in_firmware_graphs import check as check_runs
+from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
 import tvmrt
 
@@ -125,14 +127,25 @@ def found_inside(d):
         row_of(rows),
         helper.make_node("Less", [rows, "row"], ["smaller"]),
         helper.make_node("Compress", [rows, "smaller"], ["lower"], axis=0),
-        helper.make_node("ReduceSum", ["lower", "axis0"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["lower", "axis0"], ["sum"], keepdims=1),
         helper.make_node("Add", ["total", "sum"], ["next"]),
     ]
-    carried = [("total", FLOAT, [], d.constant(0.0, "f"), "next")]
+    carried = [("total", FLOAT, [1], d.constant([0.0], "f"), "next")]
     return dict.fromkeys(loop(d, length(d, rows), nodes, carried, ["sum"], [ZERO]), FLOAT)
 
 
 CASES = [appended, collected, carried_rows, by_scan, found_inside]
+
+
+SCORES = ([1, 0, 1, 0, 0, 1], [1] * 6, [0, 1, 0, 0, 0, 0], [0] * 6, [0, 1, 1, 1, 1, 1])
+
+
+def inputs(scores):
+    rng = np.random.default_rng(sum(scores))
+    feed = {"s": np.float32(scores + rng.random(ROWS) * 0.4)}
+    feed["x"] = rng.normal(size=(ROWS, 4)).astype(np.float32)
+    feed["m"] = rng.normal(size=(ROWS, 3, 3)).astype(np.float32)
+    return feed
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot"])
@@ -144,12 +157,9 @@ def test_as_many_rounds_as_rows(make, executor):
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     session = runtime.InferenceSession(model.SerializeToString(), options)
-    rng, shapes = np.random.default_rng(3), set()
-    for scores in ([1, 0, 1, 0, 0, 1], [1] * 6, [0, 1, 0, 0, 0, 0], [0] * 6, [0, 1, 1, 1, 1, 1]):
-        noise = rng.random(ROWS) * 0.4
-        feed = {"s": np.float32(scores + noise)}
-        feed["x"] = rng.normal(size=(ROWS, 4)).astype(np.float32)
-        feed["m"] = rng.normal(size=(ROWS, 3, 3)).astype(np.float32)
+    shapes = set()
+    for scores in SCORES:
+        feed = inputs(scores)
         given = {each.name: feed[each.name] for each in session.get_inputs()}
         mine = net(given)
         if make is by_scan and not any(scores):  # which onnxruntime does not run
@@ -161,3 +171,13 @@ def test_as_many_rounds_as_rows(make, executor):
             np.testing.assert_allclose(mine[each.name], expected, 1e-4, 1e-5)
             shapes.add(expected.shape)
     assert len(shapes) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", CASES)
+def test_as_many_rounds_in_graphs_of_firmware(make, firmware, tmp_path):  # noqa: F811
+    """In just the memory that they take, under sanitizers."""
+    d = Draft()
+    model = d.model(KINDS, make(d))
+    runs = [inputs(scores) for scores in SCORES if any(scores)]
+    check_runs(model, runs, on_this_machine(compiled(model, {}), runs, tmp_path, firmware))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
 from onnx import TensorProto, helper
+from test_sizes_in_firmware_graphs import check as check_runs
+from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
 import tvmrt
 
@@ -105,6 +107,16 @@ def head():
     return d.model(inputs, {boxes: FLOAT, "y": FLOAT})
 
 
+def inputs(rng, share):
+    corner = rng.random((BOXES, 2)) * [WIDTH, HEIGHT] - 1
+    sides = rng.random((BOXES, 2)) * [WIDTH, HEIGHT]
+    return {
+        "scores": np.float32(rng.random(BOXES) * share + (share > 2)),
+        "boxes": np.float32(np.concatenate([corner, corner + sides], 1)),
+        "masks": rng.normal(size=(BOXES, SIDE, SIDE)).astype(np.float32),
+    }
+
+
 def test_masks_are_pasted_where_their_boxes_are():
     model = head()
     net = tvmrt.load(model, cache=False)
@@ -114,14 +126,16 @@ def test_masks_are_pasted_where_their_boxes_are():
     session = runtime.InferenceSession(model.SerializeToString(), options)
     rng = np.random.default_rng(3)
     for share in (1, 0.4, 9, 1.2, 1):
-        corner = rng.random((BOXES, 2)) * [WIDTH, HEIGHT] - 1
-        sides = rng.random((BOXES, 2)) * [WIDTH, HEIGHT]
-        feed = {
-            "scores": np.float32(rng.random(BOXES) * share + (share > 2)),
-            "boxes": np.float32(np.concatenate([corner, corner + sides], 1)),
-            "masks": rng.normal(size=(BOXES, SIDE, SIDE)).astype(np.float32),
-        }
+        feed = inputs(rng, share)
         found, expected = net(feed), session.run(None, feed)
         assert found["y"].shape == expected[1].shape == (len(expected[0]), HEIGHT, WIDTH)
         np.testing.assert_allclose(found["y"], expected[1], 1e-4, 1e-5)
         assert len(expected[0]) == (0 if share < 0.5 else BOXES if share > 2 else len(expected[0]))
+
+
+@pytest.mark.slow
+def test_masks_are_pasted_in_graphs_of_firmware(firmware, tmp_path):  # noqa: F811
+    """In just the memory that they take, under sanitizers."""
+    model, rng = head(), np.random.default_rng(4)
+    runs = [inputs(rng, share) for share in (1, 0.4, 9, 1.2)]
+    check_runs(model, runs, on_this_machine(compiled(model, {}), runs, tmp_path, firmware))
