@@ -53,13 +53,8 @@ class Symbol:
     A count is one that the run itself finds, as how many boxes are kept: ``source`` is the tensor
     that holds it, one int32, which whatever depends on the count reads; None for the others.
     ``limit``: an extent that it is never above, in each run. ``product``: names of counts, of which
-<<<<<<< ours
-    it is one, and what all of them multiplied are never above. ``local``: it is a size in the body
-    of a loop, which the loop has a value for. ``zeros``: extents that are 0 in each run; importers
-    add those of counts.
-=======
     it is one, and what all of them multiplied are never above. ``local``: a size in a loop's body.
->>>>>>> theirs
+    ``zeros``: extents that are 0 in each run; importers add those of counts.
     """
 
     name: str

@@ -52,7 +52,7 @@ SHARES = {
     "python/dims": Share(
         "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts equal_counts"
         " loops_over_found_rows made_of_sizes nearest_resize run_sizes size_conditions"
-        " sizes_of_data sizes_through_floats zero_extents",
+        " sizes_of_data sizes_through_floats suppression_in_networks zero_extents",
         2,
     ),
     "python/docs": Share(),
