@@ -353,6 +353,7 @@ class _ProgramBuilder:
                 and access.at.is_dense()
                 and access.at.size == access.buffer.size
                 and access.at.offset == 0
+                and self._know_counts(access.buffer, value)
             )
             if fits:
                 buffer = access.buffer
@@ -364,6 +365,13 @@ class _ProgramBuilder:
             bound.add(buffer)
             outputs.append(buffer)
         return outputs
+
+    def _know_counts(self, buffer: Buffer, value: Value) -> bool:
+        """Whether each step that touches a buffer depends on all sizes of the value that the run
+        itself finds: parts of a join are written before the other parts are known."""
+        counts = set(counts_in(value.shape))
+        touching = [s for s in self.steps if any(a.buffer is buffer for a in s.accesses())]
+        return not counts or all(counts <= step.symbols() for step in touching)
 
 
 def _nested(graph: Graph, target: Target) -> Program:

@@ -305,6 +305,22 @@ def test_as_many_as_there_are(name, executor, tmp_path):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
+def test_rows_of_several_conditions_are_one_result(executor):
+    """Each part is written when the sizes of the others may not be known yet."""
+    d = Draft()
+    limits = [d.constant(share, "f") for share in (0.2, 0.5, 0.9)]
+    parts = [d.node("Compress", ["x", d.node("Greater", ["s", limit])], axis=0) for limit in limits]
+    y = d.node("Concat", parts, axis=0)
+    model = d.model({"s": (FLOAT, [6]), "x": (FLOAT, [6, 4])}, {y: FLOAT})
+    net = tvmrt.load(model, executor=executor, cache=False)
+    rng = np.random.default_rng(6)
+    for share in (1, 0.1, 0.6, 7):
+        s, x = np.float32(rng.random(6) * share), np.float32(rng.normal(size=(6, 4)))
+        expected = np.concatenate([x[s > np.float32(limit)] for limit in (0.2, 0.5, 0.9)])
+        np.testing.assert_array_equal(net({"s": s, "x": x})[y], expected)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_count_beyond_its_bound_is_an_error(executor, tmp_path):
     """By the extent that this run has, not by the largest one; nothing is written."""
     library = tvmrt.compile(largest(), dims={"n": 9}, executor=executor)
