@@ -134,7 +134,29 @@ def found_inside(d):
     return dict.fromkeys(loop(d, length(d, rows), nodes, carried, ["sum"], [ZERO]), FLOAT)
 
 
-CASES = [appended, collected, carried_rows, by_scan, found_inside]
+def by_condition(d):
+    """While the number of the round is below that of the rows, as while loops are exported."""
+    rows = found(d, "x")
+    count = length(d, rows)
+    nodes = [
+        row_of(rows),
+        helper.make_node("Add", ["i", "one"], ["next"]),
+        helper.make_node("Less", ["next", count], ["on"]),
+    ]
+    body = helper.make_graph(
+        nodes,
+        "round",
+        [info("i", INT64, []), info("go", BOOL, [])],
+        [info("on", BOOL, []), info("row", FLOAT, [4])],
+        [helper.make_tensor("one", INT64, [], [1])],
+    )
+    first = d.node("Less", [d.constant(0, np.int64), count])
+    most = d.constant(np.iinfo(np.int64).max, np.int64)
+    d.nodes.append(helper.make_node("Loop", [most, first], ["y"], "loop", body=body))
+    return {"y": FLOAT}
+
+
+CASES = [by_condition, appended, collected, carried_rows, by_scan, found_inside]
 
 
 SCORES = ([1, 0, 1, 0, 0, 1], [1] * 6, [0, 1, 0, 0, 0, 0], [0] * 6, [0, 1, 1, 1, 1, 1])
@@ -181,3 +203,26 @@ def test_as_many_rounds_in_graphs_of_firmware(make, firmware, tmp_path):  # noqa
     model = d.model(KINDS, make(d))
     runs = [inputs(scores) for scores in SCORES if any(scores)]
     check_runs(model, runs, on_this_machine(compiled(model, {}), runs, tmp_path, firmware))
+
+
+def test_a_first_round_that_no_condition_guards():
+    """Which there is without rows, too: the number of rounds is not that of the rows."""
+    d = Draft()
+    rows = found(d, "x")
+    nodes = [
+        helper.make_node("Add", ["i", "one"], ["next"]),
+        helper.make_node("Less", ["next", length(d, rows)], ["on"]),
+        helper.make_node("Add", ["total", "one"], ["more"]),
+    ]
+    body = helper.make_graph(
+        nodes,
+        "round",
+        [info("i", INT64, []), info("go", BOOL, []), info("total", INT64, [])],
+        [info("on", BOOL, []), info("more", INT64, [])],
+        [helper.make_tensor("one", INT64, [], [1])],
+    )
+    zero = d.constant(0, np.int64)
+    node = helper.make_node("Loop", ["", d.constant(True, bool), zero], ["y"], "loop", body=body)
+    d.nodes.append(node)
+    net = tvmrt.load(d.model(KINDS, {"y": INT64}), cache=False)
+    assert [int(net(inputs(scores))["y"]) for scores in SCORES] == [3, 6, 1, 1, 5]

@@ -78,6 +78,8 @@ class _Printer:
     def print(self) -> None:
         f = self.f
         self.scratch = f.scratch()
+        if not (self.conditional or self.carried or self.program.arena_bytes):
+            f.line(f"(void){self.scratch};")
         for each in self.grows:
             f.line(f"int {each.symbol.c} = {each.first};")
         self.round = f.fresh("done")

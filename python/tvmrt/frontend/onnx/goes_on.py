@@ -40,14 +40,18 @@ def goes_on(ctx: NodeContext, body: onnx.GraphProto, rounds: Whole) -> bool:
 
 def counted_rounds(ctx: NodeContext, body: onnx.GraphProto) -> Whole | None:
     """Return how many rounds a loop has whose condition compares what grows by as much in each
-    round with a size, where that is one at least; None for any other."""
+    round with a size; None for any other."""
     lines = _Lines(ctx, body, 1)
     distance = lines.distance(body.output[0].name)
     if distance is None or distance.step >= 0:
         return None
     # it ends after the first round that makes the distance 0 or less
     rounds = ceil_div(distance.first, -distance.step) + 1
-    return rounds if least(rounds) >= 1 and lines.begins(ctx.input(1)) else None
+    if least(rounds) >= 1 and lines.begins(ctx.input(1)):
+        return rounds
+    # where there may be no round, the condition before the first one says so
+    is_guarded = distance.step == -1 and least(rounds) == 0
+    return rounds if is_guarded and lines.distance_before(ctx.input(1)) == rounds else None
 
 
 def induction_variables(
@@ -92,19 +96,26 @@ class _Lines:
         if condition is None or condition.data is not None:
             return condition is None or bool(condition.data.all())
         node = condition.producer
-        if node is None:
-            return False
-        if node.op in ("logical_and", "cast", "reshape", "identity"):
+        if node is not None and node.op in ("logical_and", "cast", "reshape", "identity"):
             return all(self.begins(each) for each in node.inputs)
-        if node.op not in ("less", "less_equal", "greater", "greater_equal"):
+        apart = self.distance_before(condition)
+        if apart is None:
             return False
+        # where there are rounds there is at least one
+        return least(apart + 1 - self.rounds) > 0 or least(apart) > 0
+
+    def distance_before(self, condition: Value | None) -> Whole | None:
+        """Return the number that is above 0 where a comparison before the loop holds."""
+        node = None if condition is None else condition.producer
+        while node is not None and node.op in ("cast", "reshape", "identity"):
+            node = node.inputs[0].producer
+        if node is None or node.op not in ("less", "less_equal", "greater", "greater_equal"):
+            return None
         pair = node.inputs[:: 1 if node.op.startswith("less") else -1]
         small, great = (self._known(v) for v in pair)
         if small is None or great is None:
-            return False
-        apart = great.first - small.first + node.op.endswith("_equal")
-        # where there are rounds there is at least one
-        return least(apart + 1 - self.rounds) > 0 or least(apart) > 0
+            return None
+        return great.first - small.first + node.op.endswith("_equal")
 
     def holds(self, name: str, depth: int = 16) -> bool:
         node = self.makers.get(name)
