@@ -156,7 +156,46 @@ def by_condition(d):
     return {"y": FLOAT}
 
 
-CASES = [by_condition, appended, collected, carried_rows, by_scan, found_inside]
+def grown_by_found(d):
+    """Each round appends the rows that its threshold finds."""
+    nodes = [
+        helper.make_node("Cast", ["i"], ["number"], to=FLOAT),
+        helper.make_node("Mul", ["number", "share"], ["limit"]),
+        helper.make_node("Greater", ["s", "limit"], ["mask"]),
+        helper.make_node("Compress", ["x", "mask"], ["some"], axis=0),
+        helper.make_node("Concat", ["have", "some"], ["more"], axis=0),
+    ]
+    none = d.node("ConstantOfShape", [d.constant([0, 4], np.int64)])
+    weights = [helper.make_tensor("share", FLOAT, [], [0.1])]
+    carried = [("have", FLOAT, ["n", 4], none, "more")]
+    (y,) = loop(d, d.constant(12, np.int64), nodes, carried, [], weights)
+    return {y: FLOAT}
+
+
+def shrunk(d):
+    """Each round takes the first row and leaves the others, as greedy selections do."""
+    rows = found(d, "x")
+    nodes = [
+        helper.make_node("ReduceSum", ["have", "axis0"], ["sum"], keepdims=0),
+        helper.make_node("Slice", ["have", "one", "far", "axis0"], ["rest"]),
+    ]
+    far = np.iinfo(np.int32).max
+    weights = [helper.make_tensor(n, INT64, [1], [v]) for n, v in (("one", 1), ("far", far))]
+    carried = [("have", FLOAT, ["n", 4], rows, "rest")]
+    names = loop(d, length(d, rows), nodes, carried, ["sum"], [ZERO, *weights])
+    return dict.fromkeys(names, FLOAT)
+
+
+CASES = [
+    grown_by_found,
+    shrunk,
+    by_condition,
+    appended,
+    collected,
+    carried_rows,
+    by_scan,
+    found_inside,
+]
 
 
 SCORES = ([1, 0, 1, 0, 0, 1], [1] * 6, [0, 1, 0, 0, 0, 0], [0] * 6, [0, 1, 1, 1, 1, 1])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tvmrt.ir import Graph, Value
-from tvmrt.ir.extent import most, symbols_of
+from tvmrt.ir.extent import Symbol, most, symbols_of
 from tvmrt.ir.loop import Growth
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.ir.rounding import round_up
@@ -72,6 +72,13 @@ class _Printer:
         self.backward = attrs["backward"]
         self.number = attrs["round"].c if "round" in attrs else ""
         self.grows: tuple[Growth, ...] = attrs.get("grows", ())
+        inside = symbols_of(*(each.after for each in self.grows))
+        self.counts = {
+            symbol: access
+            for step in self.program.steps
+            for symbol, access in step.counts.items()
+            if symbol in inside
+        }
         self.passed = {p.name for function in functions for p in function.parameters}
         self.places: dict[Buffer, str] = {}  # pointers by the body's inputs and outputs
 
@@ -89,10 +96,12 @@ class _Printer:
             self._print_limit()
             if self.number in self.passed or self.number in self._growing:
                 f.line(f"const int {self.number} = (int){self.round};")
-            self._print_growth()
+            known: set[Symbol] = set()
+            self._print_growth(known)
             self._print_pointers()
             for inner, function in zip(self.program.steps, self.functions):
                 self._print_call(inner, function)
+                self._print_counts(inner, known)
             self._print_turn()
             for each in self.grows:
                 f.line(f"{each.symbol.c} = {each.symbol.c}_after;")
@@ -116,10 +125,24 @@ class _Printer:
         """The parameters that the extents after a round depend on."""
         return {s.c for each in self.grows for s in symbols_of(each.after)}
 
-    def _print_growth(self) -> None:
-        """The extents after this round, of which none may have no room."""
+    def _print_counts(self, inner: Step, known: set[Symbol]) -> None:
+        """The sizes that a step of the body has found, of those that extents after it depend on."""
+        written = {access.buffer for access in inner.writes}
+        for symbol, access in self.counts.items():
+            if access.buffer in written:
+                place = self.expression(Parameter(symbol.c, access.buffer, access.at.offset, True))
+                self.f.line(f"const int {symbol.c} = *({place});")
+                self._print_growth(known, {symbol})
+
+    def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
+        """The extents after this round, of which none may have no room: those that depend on what
+        was just ``found`` and ``known`` before, which takes it in."""
         f = self.f
+        known.update(found)
         for each in self.grows:
+            needed = self.counts.keys() & symbols_of(each.after)
+            if not needed <= known or bool(needed) != bool(needed & set(found)):
+                continue
             f.include("op/count.h")
             where = place_text(self.node, f"axis {each.axis} of what it carries")
             after = f"{each.symbol.c}_after"

@@ -12,6 +12,8 @@ from tvmrt.ir.loop import Growth
 
 from .context import NodeContext
 
+MAX_ROOM = 1 << 20  # elements of an axis whose bound follows from what each round adds
+
 
 @dataclass(frozen=True)
 class Changing:
@@ -78,7 +80,9 @@ def _change(
         step, low = None, min(least(first), max(least(now), 0))
         high = room = max(most(first), most(now))
     else:
-        room = _declared(ctx, place, first, now, output)
+        room = _room(ctx, first, step, bound, output) if by_itself else None
+        if room is None:
+            room = _declared(ctx, place, first, now, output)
         low = least(before)
         step, low, high = None, low if least(now) >= low else 0, room
     if old is not None and (old.step, old.most) == (step, room):
@@ -86,6 +90,19 @@ def _change(
     name = ctx.importer.dims.fresh(f"{ctx.name}_extent")
     symbol = ctx.importer.dims.counted(name, low, high, None)
     return Changing(*place, symbol, first, step, room)
+
+
+def _room(
+    ctx: NodeContext, first: Whole, step: Whole, bound: Whole | None, output: str
+) -> int | None:
+    """The most that an axis can be to which no round adds more than ``step``; None where that is
+    unknown, or where the model declares the axis, which is closer."""
+    if most(step) <= 0:
+        return most(first)
+    if bound is None or ctx.importer.bounds_of(output) is not None:
+        return None
+    room = most(first) + most(step) * most(bound)
+    return room if room <= MAX_ROOM else None
 
 
 def _declared(
