@@ -207,6 +207,20 @@ def test_equal_sizes_under_two_names():
         net({"x": x, "z": z[:, :3]})
 
 
+def test_a_mask_that_is_reshaped_by_the_sizes_of_another_input():
+    """[c, d] to [a, -1], as GPT-2 has it: a and c are one size."""
+    d = Draft(8)
+    shape = d.node("Concat", [d.extent("x", 0), d.constant([-1], np.int64)], axis=0)
+    y = d.node("Add", ["x", d.node("Reshape", ["z", shape])])
+    model = d.model({"x": (FLOAT, ["a", "b"]), "z": (FLOAT, ["c", "d"])}, {y: FLOAT})
+    net, _ = load(model, dict.fromkeys("abcd", (1, 6)))
+    for size in [(1, 1), (2, 5), (6, 3)]:
+        x, z = np.random.default_rng(9).normal(size=(2, *size)).astype(np.float32)
+        np.testing.assert_array_equal(net({"x": x, "z": z})[y], x + z)
+    with pytest.raises(ValueError, match=r"axis 0"):
+        net({"x": x, "z": z[:3]})
+
+
 @pytest.mark.parametrize("kernel, stride, pads", [(11, 4, 2), (3, 3, 1), (4, 4, 0), (7, 5, 3)])
 def test_strides_above_two_at_open_sizes(kernel, stride, pads):
     model, rng = convolution(kernel, stride, pads), np.random.default_rng(10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from math import prod
 from operator import gt
 
@@ -157,7 +158,10 @@ def reshape(ctx: NodeContext) -> Value:
     if counts_in(wanted) and (found := run_reshape.counted(ctx, x, wanted)) is not None:
         return found
     if free is not None:
-        rest = rest_of(x, [n for n in wanted if n != -1])
+        others = [n for n in wanted if n != -1]
+        rest = rest_of(x, others)
+        if rest is None:
+            rest = rest_of(x, _with_sizes_of(x, wanted[:free]) + wanted[free + 1 :])
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
         wanted[free] = rest
@@ -166,6 +170,13 @@ def reshape(ctx: NodeContext) -> Value:
         return ctx.reshape(x, wanted)
     whole = ctx.const(np.asarray(True))
     return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
+
+
+def _with_sizes_of(x: Value, wanted: Sequence[Whole]) -> list[Whole]:
+    """Return extents with those of x where both are open: a run is held to sizes that are equal,
+    as exporters give a mask's batch another name than the batch of the words."""
+    pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
+    return [m if symbols_of(n) and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
 
 
 @onnx_op("Flatten")
