@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from math import prod
+from operator import gt
 from typing import Any
 
 import numpy as np
 
 from .assumptions import are_equal
 from .contract import Contract, holds, let
-from .extent import Extent, Whole
+from .extent import Extent, Whole, certainly, least, most, symbols_of
+from .extent_bounds import all_sizes
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
 
@@ -69,7 +71,21 @@ def _inside(extent: Whole, start: Whole, step: int, size: Whole) -> bool:
     last = start + (size - 1) * step
     if step > 0:
         return 0 <= start and last < extent  # where the size turns out 0, last is before start
+    if least(size) == 0 < most(size) and not certainly(gt, extent, start):
+        return _inside_where_any(extent, start, last, size)
     return 0 <= start < extent and 0 <= last
+
+
+def _inside_where_any(extent: Whole, start: Whole, last: Whole, size: Whole) -> bool:
+    """Whether the first and the last element are inside at all sizes at which there are some."""
+    sizes = all_sizes(symbols_of(extent, start, last, size))
+    if sizes is None:
+        return 0 <= start < extent and 0 <= last
+    extent, start, last, size = (
+        n.at(sizes) if isinstance(n, Extent) else n for n in (extent, start, last, size)
+    )
+    inside = np.logical_and(start >= 0, start < extent) & np.greater_equal(last, 0)
+    return bool(np.all(inside | np.equal(size, 0)))
 
 
 @register("slice")

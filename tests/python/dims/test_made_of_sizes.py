@@ -132,3 +132,16 @@ def test_frames_of_an_open_signal():
     weights = d.node("Reshape", [d.node("Sigmoid", [other]), d.constant([6], np.int64)])
     results = [d.node("STFT", [x, step, w], onesided=s) for w, s in ((window, 0), (weights, 1))]
     compare(d, results, sizes=[(1, 6), (3, 7), (2, 16)])
+
+
+def test_the_order_of_an_axis_that_may_be_empty():
+    d = Draft()
+    first, last, axis = (d.constant([n], np.int64) for n in (-1, -(2**62), 1))
+    names = [d.node("Slice", ["x", first, last, axis, d.constant([n], np.int64)]) for n in (-1, -2)]
+    model = d.model({"x": (FLOAT, ["n", "m"])}, dict.fromkeys(names, FLOAT))
+    net = tvmrt.load(model, dims={"n": (1, 4), "m": (0, 9)}, cache=False)
+    for size in [(2, 0), (1, 1), (3, 2), (4, 9)]:
+        x = np.random.default_rng(0).normal(size=size).astype(np.float32)
+        found = net({"x": x})
+        np.testing.assert_array_equal(found[names[0]], x[:, ::-1])
+        np.testing.assert_array_equal(found[names[1]], x[:, ::-2])
