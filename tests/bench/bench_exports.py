@@ -2,9 +2,9 @@
 
 ``python tests/bench/bench_exports.py --folder FOLDER --install`` makes a virtual environment in
 FOLDER with torch, timm, ultralytics, segmentation-models-pytorch and transformers (some GB),
-exports the networks of ``export_networks.py`` there, loads each without arguments, and compares it with
-onnxruntime without optimisations. Without ``--install`` it judges the ``.onnx`` files that FOLDER
-has. It takes hours, and no test runs it.
+exports the networks of ``export_networks.py`` there, loads each without arguments, and compares it
+with onnxruntime without optimisations. Without ``--install`` it judges the ``.onnx`` files that
+FOLDER has. It takes hours, and no test runs it.
 """
 
 from __future__ import annotations

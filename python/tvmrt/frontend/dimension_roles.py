@@ -21,6 +21,7 @@ MAX_LENGTH = 512  # words, frames or other elements that a network relates to ea
 # one second of 16 kHz, which is as much as most of them need, is well inside.
 MAX_SAMPLES = 160_000
 MAX_COUNT = 512
+MAX_SIZE = 1 << 28  # whatever windows in a file ask for
 # A 1-D network that steps over so many elements in all reads samples rather than frames: frames
 # come at 50 to 100 a second, and nobody computes fewer than 6 results a second of them.
 SAMPLES_PER_STEP = 16
@@ -174,4 +175,5 @@ def _chosen(uses: Uses, role: Role, stated: int | None) -> ChosenSize:
     for first, last in sorted(uses.equal):
         if max(low, first) <= last:
             low, high = max(low, first), last
+    low, high = min(low, MAX_SIZE), min(high, MAX_SIZE)
     return ChosenSize(role, min(low, high), max(high, low), step)

@@ -13,10 +13,12 @@ import numpy as np
 import onnx
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
+from onnx import helper
 from open_networks import NETWORKS, OpenNetwork, branches, picture, rows, skip, words
 
 import tvmrt
 from tvmrt.error import OpenDimensionsError, Remark
+from tvmrt.frontend.onnx.open_axes import find_open_axes
 
 
 def bounds_of(library: Any) -> dict[str, tuple[int, int]]:
@@ -179,6 +181,37 @@ def test_rows_that_depend_on_each_other_are_not_run_in_parts():
     assert network.dims == {"batch": (1, 512)}
     with pytest.raises(ValueError, match=r'load it with dims={"batch": \(1, 513\)}'):
         network(np.zeros((513, 4), np.float32))
+
+
+def test_no_file_makes_the_search_for_roles_grow_beyond_it():
+    """Integers that double at each node, and functions that call others twice."""
+    d = Draft(34)
+    y = d.node("Shape", ["x"])
+    for _ in range(60):
+        y = d.node("Concat", [y, y], axis=0)
+    doubled = d.model({"x": (FLOAT, ["n", 3])}, {y: INT64})
+    nested = rows()
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    for i in range(60):
+        op, domain = ("Relu", "") if i == 59 else (f"g{i + 1}", "f")
+        calls = [helper.make_node(op, [a], [b], domain=domain) for a, b in ("ac", "cb")]
+        function = helper.make_function("f", f"g{i}", ["a"], ["b"], calls, imports)
+        nested.functions.append(function)
+    nested.graph.node.append(helper.make_node("g0", ["x"], ["z"], domain="f"))
+    for model, name in ((doubled, "n"), (nested, "sequence_length")):
+        sizes = find_open_axes(model, {}, {}, {}, [name]).sizes
+        assert (sizes[name].low, sizes[name].high) == (1, 8)
+
+
+def test_functions_of_a_file_count():
+    model = picture()
+    imports = [helper.make_opsetid("", 17)]
+    body = [helper.make_node("Softmax", ["a"], ["b"], axis=0)]
+    model.functions.append(helper.make_function("f", "over", ["a"], ["b"], body, imports))
+    model.opset_import.append(helper.make_opsetid("f", 1))
+    model.graph.node.append(helper.make_node("over", ["x"], ["z"], domain="f"))
+    sizes = find_open_axes(model, {}, {}, {}, ["height"]).sizes
+    assert sizes["height"].high == 512
 
 
 def test_memory_of_a_board_is_declared():

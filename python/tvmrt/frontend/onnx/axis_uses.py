@@ -21,6 +21,7 @@ from onnx import helper, numpy_helper
 from tvmrt.frontend.dimension_roles import Uses
 
 MAX_READ = 1 << 14  # elements of a constant that is read
+MAX_NUMBERS = 256  # integers of a tensor that is followed
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class AxisUses:
         self.positions: dict[str, tuple[Axis, int]] = {}  # numbers 0, 1, ... along an axis
         self.tensors: dict[str, onnx.TensorProto] = {}
         self.inputs = frozenset(inputs)
+        self.failed = 0  # nodes of which nothing is known
         self.inferred: dict[str, tuple[int | str | None, ...]] = {}
         self._infer(model)
         self._add_initializers(model.graph)
@@ -108,8 +110,11 @@ class AxisUses:
             self.uses[name] = Uses(leading=0 in found)
 
     def _infer(self, model: onnx.ModelProto) -> None:
+        if model.functions:  # those that are left may call each other any number of times
+            return
         try:
-            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            # without data_prop, which takes memory for each element of a large vector
+            graph = onnx.shape_inference.infer_shapes(model).graph
         except Exception:  # of networks that it cannot read, the rules say enough
             graph = model.graph
         for info in (*graph.value_info, *graph.output):
@@ -142,6 +147,8 @@ class AxisUses:
             return self.values[name]
         array = self.read(name)
         if array is None or array.ndim > 1 or array.dtype.kind not in "iub":
+            return None
+        if array.size > MAX_NUMBERS:
             return None
         found: list[Element] = [int(n) for n in array.reshape(-1)]
         self.values[name] = found
@@ -220,8 +227,11 @@ class AxisUses:
                 continue
             try:
                 _apply_rule(self, node)
-            except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError):
-                pass  # a node that does not fit its schema: the importer reports it
+            except Exception:  # a node that does not fit its schema: the importer reports it
+                self.failed += 1
+            for name in node.output:
+                if len(self.values.get(name, ())) > MAX_NUMBERS:  # no shape
+                    del self.values[name]
             for name in node.output:
                 if name and name not in self.axes:
                     self._by_inference(name)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 import onnx
-from onnx.inliner import inline_local_functions
 
 from tvmrt.frontend.dimension_roles import ChosenSize, Role, Uses, choose_sizes
 from tvmrt.frontend.dims import Declaration, Dims, unused_name
@@ -19,6 +18,7 @@ from tvmrt.ir.extent import least, linear_form, most
 from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
 from .axis_uses import AxisUses
 from .border import shapes_of_parts, with_tensors
+from .inline_functions import inline_functions
 from .model_file import load_lightly
 from .sanitize_model import sanitize_model
 from .version_converter import upgrade_opset
@@ -215,8 +215,7 @@ def find_open_axes(
         ]
         for info in model.graph.input if info.name not in weights
     }  # fmt: skip
-    if model.functions:
-        model = inline_local_functions(model)
+    model = inline_functions(model)
     state = AxisUses(model, inputs)
     state.follow(model.graph.node)
     forms = {name: form for name in names if (form := _form(name, dims)) is not None}
