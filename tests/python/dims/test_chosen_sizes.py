@@ -5,8 +5,11 @@ The judge is onnxruntime without optimisations, at three sizes.
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,30 +67,81 @@ def test_bounds_follow_from_how_axes_are_used(name):
     assert bounds_of(tvmrt.compile(case.make(), dims=declared)) == bounds_of(library)
 
 
-def _check_runs(case: OpenNetwork) -> None:
+def judge(model: onnx.ModelProto) -> Any:
     onnxruntime = pytest.importorskip("onnxruntime")
-    model = case.make()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+
+def check_results(
+    found: Iterable[np.ndarray], expected: Iterable[np.ndarray], least: float = 1e-6
+) -> None:
+    """Compare outputs by their range, which counts as ``least`` where it is smaller."""
+    for value, right in zip(found, expected):
+        assert value.shape == right.shape
+        scale = np.abs(right).max(initial=least)
+        np.testing.assert_allclose(value, right, rtol=0, atol=2e-5 * scale)
+
+
+def _check_runs(case: OpenNetwork) -> None:
+    model = case.make()
+    session = judge(model)
     network, said = remarks(lambda: tvmrt.load(model, cache=False))
     assert len([text for text in said if "leaves dimensions open" in text]) == 1
     rng = np.random.default_rng(0)
     for sizes in case.sizes:
         inputs = case.inputs(rng, sizes)
-        expected = session.run(None, inputs)
-        found = network(inputs)
-        for value, right in zip(found.values(), expected):
-            assert value.shape == right.shape
-            scale = np.abs(right).max(initial=1e-6)
-            np.testing.assert_allclose(value, right, rtol=0, atol=2e-5 * scale)
+        check_results(network(inputs).values(), session.run(None, inputs))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_load_without_arguments_and_are_right(name):
     _check_runs(NETWORKS[name])
+
+
+# Models of the collection, the axes of their inputs that are opened, and sizes of these.
+SHARED = {
+    "resnet8_f32": ({0: "seq", 1: "u", 2: "v"}, [(1, 32, 32), (3, 64, 32), (8, 96, 160)]),
+    "yunet_n_320_f32": ({0: "h", 2: "u", 3: "v"}, [(1, 320, 320), (1, 64, 96)]),
+    "speech_embedding_f32": ({0: "length"}, [(1,), (5,), (8,)]),
+    "kws_dscnn_f32": ({0: "s1"}, [(1,), (3,), (8,)]),
+    "bert_dummy_f32": ({0: "batch"}, [(1,), (5,), (8,)]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHARED)
+def test_models_of_the_collection_with_open_axes(name):
+    folder = os.environ.get("TVMRT_MODELS")
+    if not folder:
+        pytest.skip("the variable TVMRT_MODELS names no folder of models")
+    model = onnx.load(Path(folder, f"{name}.onnx"))
+    axes, sizes = SHARED[name]
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in weights]
+    for info in inputs:
+        for place, label in axes.items():
+            info.type.tensor_type.shape.dim[place].dim_param = label
+    del model.graph.value_info[:]
+    for info in model.graph.output:
+        for dim in info.type.tensor_type.shape.dim:
+            dim.Clear()
+    session = judge(model)
+    network, _ = remarks(lambda: tvmrt.load(model, cache=False))
+    rng = np.random.default_rng(0)
+    for each in sizes:
+        feeds = {}
+        for info in inputs:
+            shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
+            for place, size in zip(axes, each):
+                shape[place] = size
+            kind = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            values = rng.normal(size=shape) if kind.kind == "f" else rng.integers(0, 2, shape)
+            feeds[info.name] = values.astype(kind)
+        check_results(network(feeds).values(), session.run(None, feeds), 0.05)
 
 
 def test_a_classifier_loads_without_arguments():
