@@ -43,7 +43,8 @@ def conv(g: TfliteGrowing, x: Value) -> None:
         extents = [
             _extent(*each, 1, fields["padding"]) for each in zip(x.shape[1:3], (1, 1), strides)
         ]
-    w = g.weights((units, *window, channels // groups), 0, per_channel=True)
+    shape = (units, *window, channels // groups)
+    w = g.weights(shape, 0, per_channel=not g.hybrid or g.chance(0.5))
     ins = [x.index, w, g.bias(x, w, units)]
     g.op("CONV_2D", ins, [g.made((x.shape[0], *extents, units))], 3, "Conv2DOptions",
          fusedActivationFunction=g.activation(), **fields)  # fmt: skip
@@ -187,6 +188,20 @@ def softmax(g: TfliteGrowing, x: Value) -> None:
         q = {"scale": 1 / 256, "zero": 0 if x.dtype == "uint8" else -128}
     g.op("SOFTMAX", [x.index], [g.made(x.shape, **q)], 3 if x.dtype == "int16" else 2,
          "SoftmaxOptions", beta=g.random.choice([1.0, 1.0, 0.3]))  # fmt: skip
+
+
+@family(("float32", "int8", "uint8"), weight=2)
+def log_softmax(g: TfliteGrowing, x: Value) -> None:
+    q = {"scale": 1 / 16, "zero": 255 if x.dtype == "uint8" else 127} if x.quantised else {}
+    g.op("LOG_SOFTMAX", [x.index], [g.made(x.shape, **q)], 2, "LogSoftmaxOptions")
+
+
+@family(("float32", "int8", "int16"), weight=2)
+def product(g: TfliteGrowing, x: Value) -> None:
+    axis = g.random.randrange(x.rank)
+    shape = [each for i, each in enumerate(x.shape) if i != axis]
+    g.op("REDUCE_PROD", [x.index, g.ints(axis)], [g.made(shape)], 2, "ReducerOptions",
+         keepDims=False)  # fmt: skip
 
 
 @family(weight=3)

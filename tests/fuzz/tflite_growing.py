@@ -159,6 +159,8 @@ class TfliteGrowing(Net):
             data = self.numbers.integers(0, 256, shape).astype(np.uint8)
             return self.const(data, scale=scale, zero=int(self.numbers.integers(100, 156)))
         data = self.numbers.integers(-127, 128, shape).astype(np.int8)
+        if count is not None and self.chance(0.1):  # a filter of zeros
+            scale[self.random.randrange(count)] = 0.0
         return self.const(data, scale=scale, axis=axis)
 
     def bias(self, x: Value, weights: int, count: int) -> int:
