@@ -1,5 +1,5 @@
-"""Runs that are started and waited for: within a limit of time or over it, and by the asynchronous
-executor. A caller that waits at once and without a limit calls ``run`` where there is one."""
+"""Runs that are started and waited for: within a limit of time or over it, and by networks compiled
+ahead. A caller that waits at once and without a limit calls ``run`` where there is one."""
 
 from __future__ import annotations
 
@@ -69,12 +69,10 @@ def _limited(device: Device, cases: list[Case], folder: Path, tolerance: float) 
 
 def _started(device: Device, cases: list[Case], folder: Path, tolerance: float) -> str:
     """Generated code starts each region as soon as it can, and waits where a result is needed."""
-    from tvmrt.contrib.graph_executor import GraphModule
+    from tvmrt.runtime.executor import AotModule
 
-    module = _module(device, joined(cases), folder, None, schedule="async")
-    executor = GraphModule(module["default"](tvmrt.cpu(0)))
-    executor.set_scheduler("async")
-    return _compared(module, cases, tolerance, executor)
+    module = _module(device, joined(cases), folder, None, schedule="async", executor="aot")
+    return _compared(module, cases, tolerance, AotModule(module["default"](tvmrt.cpu(0))))
 
 
 def _compared(module: Any, cases: list[Case], tolerance: float, executor: Any = None) -> str:

@@ -10,37 +10,9 @@ import onnx
 from onnx import helper
 
 from .case import Case
+from .maker import Maker
 from .quantized_cases import quantized_cases
-
-_RNG_SEED = 20
-
-
-class _Maker:
-    """Cases with numbers from one generator: the same every time."""
-
-    def __init__(self) -> None:
-        self._rng = np.random.default_rng(_RNG_SEED)
-
-    def normal(self, *shape: int) -> np.ndarray:
-        return self._rng.normal(size=shape).astype(np.float32)
-
-    def positive(self, *shape: int) -> np.ndarray:
-        return (np.abs(self.normal(*shape)) + 0.5).astype(np.float32)
-
-    def single(
-        self,
-        op: str,
-        how: str,
-        inputs: Sequence[np.ndarray],
-        weights: Sequence[np.ndarray] = (),
-        **attributes: Any,
-    ) -> Case:
-        """One node ``n`` over inputs x0, x1 ..., then weights w0, w1 ..."""
-        feeds = {f"x{i}": array for i, array in enumerate(inputs)}
-        stored = {f"w{i}": array for i, array in enumerate(weights)}
-        node = helper.make_node(op, [*feeds, *stored], ["y"], name="n", **attributes)
-        return Case(f"{op}: {how}", [node], feeds, stored)
-
+from .variant_cases import variant_cases
 
 # The largest extents that a run chooses.
 MOST = {"n": 13, "h": 21}
@@ -56,14 +28,14 @@ REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceL2".split()
 
 def all_cases() -> list[Case]:
     """Every case. Each call gives the same numbers."""
-    make = _Maker()
+    make = Maker()
     groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
     chains = (_image_chains, _row_chains, _forks)
     made = [case for group in (*groups, *chains, _large, _not_numbers) for case in group(make)]
-    return [*made, *quantized_cases()]
+    return [*made, *quantized_cases(), *variant_cases()]
 
 
-def _elementwise(make: _Maker) -> Iterator[Case]:
+def _elementwise(make: Maker) -> Iterator[Case]:
     for op in UNARY:
         yield make.single(op, "rank 4", [make.normal(1, 3, 5, 4)])
     for op in POSITIVE_UNARY:
@@ -89,7 +61,7 @@ def _elementwise(make: _Maker) -> Iterator[Case]:
         yield make.single(op, "rank 2", [make.normal(3, 4), make.normal(3, 4)])
 
 
-def _products(make: _Maker) -> Iterator[Case]:
+def _products(make: Maker) -> Iterator[Case]:
     yield make.single("MatMul", "constant weights", [make.normal(3, 8)], [make.normal(8, 5)])
     yield make.single("MatMul", "two inputs", [make.normal(3, 8), make.normal(8, 5)])
     yield make.single("MatMul", "batches", [make.normal(2, 3, 4), make.normal(2, 4, 5)])
@@ -101,7 +73,7 @@ def _products(make: _Maker) -> Iterator[Case]:
     yield make.single("Gemm", "one row", row, [make.normal(64, 10), make.normal(10)])
 
 
-def _convolutions(make: _Maker) -> Iterator[Case]:
+def _convolutions(make: Maker) -> Iterator[Case]:
     def conv(how: str, x: tuple, w: tuple, bias: bool = True, op: str = "Conv", **attributes: Any):
         count = w[1] * attributes.get("group", 1) if op == "ConvTranspose" else w[0]
         weights = [make.normal(*w), *([make.normal(count)] if bias else [])]
@@ -132,7 +104,7 @@ def _convolutions(make: _Maker) -> Iterator[Case]:
     yield make.single("InstanceNormalization", "planes", [make.normal(1, 3, 6, 6)], instance)
 
 
-def _pools(make: _Maker) -> Iterator[Case]:
+def _pools(make: Maker) -> Iterator[Case]:
     for op in ("MaxPool", "AveragePool"):
         x = [make.normal(1, 3, 9, 9)]
         yield make.single(op, "2x2", x, kernel_shape=[2, 2], strides=[2, 2])
@@ -147,7 +119,7 @@ def _pools(make: _Maker) -> Iterator[Case]:
     yield make.single("GlobalMaxPool", "planes", x)
 
 
-def _shapes(make: _Maker) -> Iterator[Case]:
+def _shapes(make: Maker) -> Iterator[Case]:
     x = [make.normal(2, 3, 4)]
     yield make.single("Transpose", "reversed", x, perm=[2, 1, 0])
     yield make.single("Reshape", "flat", x, [np.array([2, 12], np.int64)])
@@ -167,7 +139,7 @@ def _shapes(make: _Maker) -> Iterator[Case]:
     yield make.single("Cast", "from int8", [np.arange(-6, 6, dtype=np.int8)], to=1)
 
 
-def _reductions(make: _Maker) -> Iterator[Case]:
+def _reductions(make: Maker) -> Iterator[Case]:
     for op in REDUCTIONS:
         yield make.single(op, "last axis", [make.normal(3, 4, 5)], axes=[2], keepdims=0)
         yield make.single(op, "planes", [make.normal(1, 3, 4, 5)], axes=[2, 3], keepdims=1)
@@ -176,7 +148,7 @@ def _reductions(make: _Maker) -> Iterator[Case]:
     yield make.single("ArgMax", "last axis", [make.normal(3, 9)], axis=1, keepdims=0)
 
 
-def _quantized(make: _Maker) -> Iterator[Case]:
+def _quantized(make: Maker) -> Iterator[Case]:
     scale, zero = np.float32(0.05), np.int8(3)
     yield make.single("QuantizeLinear", "int8", [make.normal(2, 9)], [scale, zero])
     x = np.arange(-9, 9, dtype=np.int8).reshape(2, 9)
@@ -191,7 +163,7 @@ def _chain(how: str, steps: Sequence[tuple], feeds: Mapping, weights: Mapping) -
     return Case(how, nodes, dict(feeds), dict(weights))
 
 
-def _image_chains(make: _Maker) -> Iterator[Case]:
+def _image_chains(make: Maker) -> Iterator[Case]:
     """Convolutions with neighbours that devices compute in one go."""
     image = {"x": make.normal(1, 4, 8, 8)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6), "w2": make.normal(6, 6, 1, 1)}
@@ -212,7 +184,7 @@ def _image_chains(make: _Maker) -> Iterator[Case]:
     )
 
 
-def _row_chains(make: _Maker) -> Iterator[Case]:
+def _row_chains(make: Maker) -> Iterator[Case]:
     """Products with neighbours that devices compute in one go."""
     row = {"x": make.normal(3, 8)}
     dense = {"w": make.normal(8, 5), "b": make.normal(5), "w2": make.normal(5, 4)}
@@ -240,7 +212,7 @@ def _row_chains(make: _Maker) -> Iterator[Case]:
     )
 
 
-def _forks(make: _Maker) -> Iterator[Case]:
+def _forks(make: Maker) -> Iterator[Case]:
     """Regions of several results, and of tensors with several readers."""
     row = {"x": make.normal(3, 8)}
     several = _chain(
@@ -268,7 +240,7 @@ def _forks(make: _Maker) -> Iterator[Case]:
     )  # fmt: skip
 
 
-def _large(make: _Maker) -> Iterator[Case]:
+def _large(make: Maker) -> Iterator[Case]:
     """Extents beyond what tiles and buffers of devices hold, odd ones, and biases of all shapes."""
     for how, rows, inner, columns in (
         ("many rows", 131, 9, 6), ("many columns", 5, 9, 133), ("long sums", 6, 197, 11),
@@ -298,7 +270,7 @@ def _large(make: _Maker) -> Iterator[Case]:
         yield make.single(op, "many elements", large)
 
 
-def _not_numbers(make: _Maker) -> Iterator[Case]:
+def _not_numbers(make: Maker) -> Iterator[Case]:
     """NaN and infinities: what computes with NaN gives NaN. Products are not asked: libraries clamp
     their results by operations that lose it."""
 
@@ -314,7 +286,7 @@ def _not_numbers(make: _Maker) -> Iterator[Case]:
         yield make.single(op, "NaN", [spoiled(3, 12), make.positive(3, 12)])
 
 
-def _dense(how: str, make: _Maker, rows: int, sizes: Sequence[int]) -> Case:
+def _dense(how: str, make: Maker, rows: int, sizes: Sequence[int]) -> Case:
     """Products, each with bias and rectifier."""
     steps, weights, current = [], {}, "x"
     for i, (inner, columns) in enumerate(zip(sizes, sizes[1:])):
@@ -332,7 +304,7 @@ def _dense(how: str, make: _Maker, rows: int, sizes: Sequence[int]) -> Case:
 
 def resized_cases() -> list[tuple[Case, Case]]:
     """Networks of one input and one result, and the same with a larger input."""
-    make = _Maker()
+    make = Maker()
     dense = _dense("MatMul, Add, Relu: layers", make, 4, (8, 12))
     plain = make.single("Relu", "rows", [make.normal(3, 8)])
     product = make.single("MatMul", "rows", [make.normal(3, 8)], [make.normal(8, 5)])
@@ -355,7 +327,7 @@ def resized_cases() -> list[tuple[Case, Case]]:
 def open_cases() -> list[Case]:
     """Networks whose runs choose "n" rows or images, or "h" rows of pixels, with the largest
     inputs."""
-    make = _Maker()
+    make = Maker()
     rows, image = {"x": (MOST["n"], 12)}, {"x": (1, 4, MOST["h"], 9)}
     kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6)}
     pads = {"pads": [1, 1, 1, 1]}

@@ -11,6 +11,7 @@ from pathlib import Path
 import tvmrt
 from tvmrt.devices import Device
 
+from .asynchronous import LONG_MS, is_asynchronous
 from .finding import Finding
 from .subject import Network, claims, joined
 
@@ -21,7 +22,7 @@ HEAP_A_ROUND = 128  # caches that fill slowly take less
 
 
 def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
-    """Memory over rounds of load, run and free; and over rounds of runs alone."""
+    """Memory over rounds of load, run and free; and over rounds of runs alone, of both kinds."""
     claimed = [claim.case for claim in claims(device, only) if claim.regions][:8]
     if not claimed:
         return []
@@ -29,10 +30,15 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
         return [Finding(CHECK, "memory", True, "not measured: this system has no /proc")]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         network = Network(device, joined(claimed), Path(folder))
-        return [
+        found = [
             growth("runs", network.instance().run),
             growth("loads and runs", lambda: _load_and_run(network)),
         ]
+        if is_asynchronous(device):
+            limit = {device.name: {"timeout_ms": LONG_MS}}  # for which runs are started
+            started = Network(device, joined(claimed), Path(folder), device_options=limit)
+            found.append(growth("runs that are started", started.instance().run))
+        return found
 
 
 def _load_and_run(network: Network) -> None:

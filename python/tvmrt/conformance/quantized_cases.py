@@ -20,15 +20,15 @@ _RNG_SEED = 21
 
 @dataclass(frozen=True)
 class Quantity:
-    """Scale, or one for each channel, and zero point of a tensor of a type."""
+    """Scale and zero point of a tensor of a type, or one of each for each channel."""
 
     scale: Any
-    zero: int = 0
+    zero: Any = 0
     dtype: Any = np.int8
 
     def parameters(self) -> tuple[np.ndarray, np.ndarray]:
         scale = np.asarray(self.scale, np.float32)
-        return scale, np.full(scale.shape, self.zero, self.dtype)
+        return scale, np.broadcast_to(np.asarray(self.zero, self.dtype), scale.shape).copy()
 
 
 X = Quantity(1 / 16, 3)
@@ -127,6 +127,8 @@ def _convolutions(make: _Maker) -> Iterator[Case]:
     yield _layer("Conv", "pads that differ", image, Y, (w, W), pads=[0, 2, 1, 0])
     yield _layer("Conv", "a scale a channel", image, Y, (w, _per_channel(6)), make.bias(6), **pads)
     yield _layer("Conv", "strides", image, Y, (w, W), make.bias(6), strides=[2, 2], **pads)
+    differ = {"dilations": [1, 2], "strides": [2, 1]}
+    yield _layer("Conv", "axes that differ", image, Y, (w, W), make.bias(6), **differ)
     yield _layer("Conv", "dilated", image, Y, (w, W), make.bias(6), dilations=[2, 2], **pads)
     yield _layer("Conv", "1x1", image, Y, (make.weights(5, 4, 1, 1), W), make.bias(5))
     depth = {"x": (make.small(X, 1, 8, 7, 7), X)}
@@ -140,7 +142,9 @@ def _convolutions(make: _Maker) -> Iterator[Case]:
     yield _layer("Conv", "saturated", full, Y, (w, W), make.bias(6), **pads)
     yield _layer("Conv", "rectified", image, Y, (w, W), make.bias(6), then="Relu", **pads)
     deep = {"x": (make.small(X, 1, 70, 4, 4), X)}
-    yield _layer("Conv", "80 channels", deep, WIDE, (make.weights(80, 70, 1, 1), W), make.bias(80))
+    many = make.weights(80, 70, 1, 1)
+    yield _layer("Conv", "80 channels", deep, WIDE, (many, W), make.bias(80))
+    yield _layer("Conv", "80 scales", deep, WIDE, (many, _per_channel(80)), make.bias(80))
     unsigned, y = (
         {"x": (make.small(UNSIGNED, 1, 4, 6, 6), UNSIGNED)},
         Quantity(1 / 64, 121, np.uint8),
@@ -164,7 +168,9 @@ def _products(make: _Maker) -> Iterator[Case]:
     long = {"x": (make.small(X, 5, 300), X)}
     yield _layer("MatMul", "long sums", long, WIDE, (make.weights(300, 9), W))
     wide = {"x": (make.small(X, 2, 9), X)}
-    yield _layer("MatMul", "many columns", wide, Y, (make.weights(9, 133), W))
+    many = make.weights(9, 133)
+    yield _layer("MatMul", "many columns", wide, Y, (many, W))
+    yield _layer("MatMul", "many scales", wide, Y, (many, _per_channel(133)))
     unsigned = {"x": (make.small(UNSIGNED, 3, 20), UNSIGNED)}
     y = Quantity(1 / 64, 121, np.uint8)
     yield _layer("MatMul", "weights", unsigned, y, (w, W))
@@ -172,6 +178,11 @@ def _products(make: _Maker) -> Iterator[Case]:
     yield _layer(
         "MatMul", "zero point of weights", unsigned, y,
         ((make.weights(20, 7) + 126).astype(np.uint8), moved),
+    )  # fmt: skip
+    zeros = 126 + np.arange(7) % 5 - 2
+    yield _layer(
+        "MatMul", "a zero point a column", unsigned, y,
+        ((make.weights(20, 7) + zeros).astype(np.uint8), Quantity([1 / 8] * 7, zeros, np.uint8)),
     )  # fmt: skip
     yield _layer("Gemm", "bias", rows, Y, (w, W), make.bias(7))
 

@@ -146,9 +146,9 @@ def joined(cases: list[Case]) -> Case:
 class Network:
     """A network on the device, loaded."""
 
-    def __init__(self, device: Device, case: Case, folder: Path, schedule: str = "sync") -> None:
+    def __init__(self, device: Device, case: Case, folder: Path, **options: Any) -> None:
         self.case = case
-        self.library = tvmrt.compile(case.model(), devices=[device], schedule=schedule)
+        self.library = tvmrt.compile(case.model(), devices=[device], **options)
         self.path = folder / "network.so"
         self.library.export(self.path)
         self.module = tvmrt.runtime.load_module(str(self.path))

@@ -34,7 +34,7 @@ def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[
 
 def _compared(what: str, device: Device, cases: list, schedule: str, tolerance: float) -> Finding:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(cases), Path(folder), schedule)
+        network = Network(device, joined(cases), Path(folder), schedule=schedule)
         copy = shutil.copy(network.path, Path(folder, "copy.so"))
         modules = [network.module, tvmrt.runtime.load_module(str(copy))]
         feeds = [_scaled(network.case.feeds, 1 + i / 4) for i in range(THREADS)]

@@ -61,6 +61,13 @@ MUTANTS = {
     41: ("leaks what allocate reserved", "leaks", "MatMul: "),
     42: ("keeps eight bits of a sum of floats", "operators", "MatMul: "),
     43: ("fails in optimize_graph", "reduced", "MatMul: "),
+    44: ("takes one dilation for both axes", "operators", "Conv: "),
+    45: ("keeps an operand of its first run", "operators", "MatMul: "),
+    46: ("leaks memory in async_run", "leaks", "MatMul: "),
+    47: ("has kernels of five rows and columns at most", "operators", "Conv: "),
+    48: ("takes the first of the columns' zero points", "operators", "MatMul of uint8"),
+    49: ("has scales of 16 channels", "operators", CONV),
+    50: ("makes 0 of NaN times 0", "operators", "Mul"),
 }
 
 
