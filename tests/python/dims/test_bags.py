@@ -61,8 +61,8 @@ def bags(mode: str) -> onnx.ModelProto:
     of_one_bag(full, mode)
     place = body.node("Reshape", ["i", body.constant([-1], np.int64)])
     one, two = (body.constant([n], np.int64) for n in (1, 2))
-    after, behind = body.node("Add", [place, one]), body.node("Add", [place, two])
-    for name, ends in (("start", (place, after)), ("end", (after, behind))):
+    after, second = body.node("Add", [place, one]), body.node("Add", [place, two])
+    for name, ends in (("start", (place, after)), ("end", (after, second))):
         body.nodes.append(helper.make_node("Slice", ["ends", *ends], [name]))
     row = choice(body, body.node("Equal", ["start", "end"]), empty, full)
     longer = body.node("SequenceInsert", ["list", row])
