@@ -54,8 +54,7 @@ class Symbol:
     that holds it, one int32, which whatever depends on the count reads; None for the others.
     ``limit``: an extent that it is never above, in each run. ``product``: names of counts, of which
     it is one, and what all of them multiplied are never above. ``local``: a size in a loop's body.
-    ``zeros``: extents that are 0 in each run; importers add those of counts.
-    """
+    ``zeros``: extents that are 0 in each run; importers add those of counts."""
 
     name: str
     low: int

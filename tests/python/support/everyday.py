@@ -50,9 +50,8 @@ SHARES = {
         "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
     ),
     "python/dims": Share(
-        "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts equal_counts"
-        " loops_over_found_rows made_of_sizes nearest_resize run_sizes size_conditions"
-        " sizes_of_data sizes_through_floats suppression_in_networks zero_extents",
+        "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts"
+        " loops_over_found_rows nearest_resize run_sizes size_conditions zero_extents",
         2,
     ),
     "python/docs": Share(),
@@ -78,7 +77,7 @@ SHARES = {
         " small_types special_values",
         3,
     ),
-    "python/planner": Share(),
+    "python/planner": Share(cases=20),
     "python/platforms": Share(),
     "python/report": Share("memory_picture"),
     "python/rpc": Share("rpc_in_process rpc_values", 2),
@@ -89,9 +88,8 @@ SHARES = {
         3,
     ),
     "python/tflite": Share(
-        "element_types tflite_arithmetic tflite_blocks tflite_builds tflite_control tflite_hybrid"
-        " tflite_lstm_micro tflite_names tflite_products tflite_reader tflite_softmax"
-        " tflite_state tflite_tables tflite_zero_scale",
+        "element_types tflite_arithmetic tflite_builds tflite_control tflite_reader tflite_state"
+        " tflite_tables tflite_zero_scale",
         4,
     ),
     "python/transform": Share(cases=1),
