@@ -161,7 +161,10 @@ def call(command: Sequence[str], folder: Path) -> str:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"the C compiler takes more than {C_SECONDS} s"
-    return done.stderr[:2000] or f"exit code {done.returncode}" if done.returncode else ""
+    if not done.returncode:
+        return ""
+    errors = [line for line in done.stderr.splitlines() if "warning: " not in line]
+    return "\n".join(errors)[:2000] or f"exit code {done.returncode}"
 
 
 def _linked(
