@@ -246,6 +246,23 @@ def masked() -> onnx.ModelProto:
     return d.model({"ids": (INT64, ["s10", "s21"]), "mask": (FLOAT, ["s12", "s86"])}, {x: FLOAT})
 
 
+def indexed_mask() -> onnx.ModelProto:
+    """A mask that is read by the numbers of its rows and columns, as transformers exports it."""
+    d = Draft(49)
+    none, one = d.constant(0, np.int64), d.constant(1, np.int64)
+    numbers = []
+    for axis in (0, 1):
+        count = d.node("Squeeze", [d.extent("mask", axis)])
+        shape = [-1 if i == 3 * axis else 1 for i in range(4)]
+        number = d.node("Range", [none, count, one])
+        numbers.append(d.node("Reshape", [number, d.constant(shape, np.int64)]))
+    first = d.node("Mul", [numbers[0], d.extent("mask", 1)])
+    flat = d.node("Reshape", ["mask", d.constant([-1], np.int64)])
+    mask = d.node("Gather", [flat, d.node("Add", [first, numbers[1]])])
+    x, _, _ = attention(d, d.node("Gather", [d.weight(20, 32), "ids"]), None, mask)
+    return d.model({"ids": (INT64, ["a", "b"]), "mask": (FLOAT, ["a", "b"])}, {x: FLOAT})
+
+
 def branches() -> onnx.ModelProto:
     """A choice between two bodies, in which the axes of a picture are used."""
     d = Draft(25)
@@ -349,5 +366,9 @@ NETWORKS = {
     "masked": OpenNetwork(
         masked, {"s10": (1, 8), "s21": (1, 512)},
         _sizes(s=(1, 8, 3), t=(1, 77, 512)), {"ids": ["s", "t"], "mask": ["s", "t"]}, 20,
+    ),
+    "indexed_mask": OpenNetwork(
+        indexed_mask, {"a": (1, 8), "b": (1, 512)},
+        _sizes(a=(1, 8, 3), b=(1, 77, 512)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
     ),
 }  # fmt: skip

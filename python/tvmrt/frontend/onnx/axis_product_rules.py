@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from .axis_uses import FIXED, Axis, AxisUses, axes_list, constant, operand, rule, set_axes
+from .axis_uses import FIXED, Axes, Axis, AxisUses, axes_list, constant, operand, rule, set_axes
 
 
 @rule("Gather")
@@ -21,13 +21,22 @@ def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     at = attributes.get("axis", 0) % max(len(axes), 1)
     table = axes[at]
     if table.dims:
-        state.note([table, *places], mixed=True)
+        _note_choice(state, [table], places)
     elif table.size is not None and index in state.positions:
         axis, first = state.positions[index]
         state.note_limit(axis, table.size - first)
     if not table.dims and len(places) > 1:
         state.note(places[1:], sequence=True)
     set_axes(state, node, axes[:at] + places + axes[at + 1 :])
+
+
+def _note_choice(state: AxisUses, table: Axes, indices: Axes) -> None:
+    """Note that elements along some axes are chosen by indices. A mask of rows and columns is read
+    by indices that have an axis for each of the two, which mixes neither."""
+    dims = frozenset[str]().union(*(axis.dims for axis in table))
+    own = frozenset[str]().union(*(axis.dims for axis in indices if len(axis.dims) == 1))
+    if len(dims) < 2 or not dims <= own:
+        state.note([*table, *indices], mixed=True)
 
 
 @rule("GatherElements", "GatherND", "ScatterElements", "ScatterND", "Scatter")
@@ -39,7 +48,8 @@ def _chosen_elements(state: AxisUses, node: onnx.NodeProto, attributes: dict[str
     at = attributes.get("axis", 0) % max(len(axes), 1) if by_axis else 0
     indices = places[at : at + 1] if by_axis else places[:-1]
     if axes and axes[at].dims:
-        state.note([axes[at], *indices], mixed=True)
+        count = 1 if by_axis or not places else places[-1].size or 1
+        _note_choice(state, axes[at : at + count], indices)
     if node.op_type.startswith("Scatter"):
         set_axes(state, node, axes)
     elif by_axis:
