@@ -8,7 +8,6 @@ from dynamic_networks import FLOAT, Draft
 from test_any_size import assert_close, loaded, results
 
 import tvmrt
-from tvmrt.error import UnsupportedError
 
 runtime = pytest.importorskip("onnxruntime")
 
@@ -85,9 +84,8 @@ def test_to_the_size_of_another_image(name, tmp_path):
     check(draft.model(inputs, {y: FLOAT}), {"H": 8, "W": 9, "P": 16, "Q": 17}, runs, tmp_path)
 
 
-def test_a_factor_that_is_no_fraction_is_refused():
+def test_by_a_factor_that_is_no_fraction(tmp_path):
     draft = Draft()
     y = draft.node("Resize", ["x", "", draft.constant([1, 1, 1, np.pi], "f")], mode="linear")
     model = draft.model({"x": (FLOAT, [1, 2, 3, "W"])}, {y: FLOAT})
-    with pytest.raises(UnsupportedError, match=r"W is chosen .* times 3.14\d+ it is no whole"):
-        tvmrt.compile(model, dims={"W": 60000})
+    check(model, {"W": 60000}, [{"x": (1, 2, 3, w)} for w in (1, 7, 113, 59999, 60000)], tmp_path)
