@@ -73,6 +73,10 @@ class Remark(UserWarning):
     it."""
 
 
+class SizesRemark(Remark):
+    """A remark on a condition that several open dimensions of a network must satisfy together."""
+
+
 class CompileError(TVMError):
     """The C compiler is missing or refused the generated code; the text says what it said."""
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tvmrt.error import Remark, UnsupportedError
+from tvmrt.error import Remark, SizesRemark, UnsupportedError
 from tvmrt.ir import Builder
 from tvmrt.ir.assumptions import Assumptions, Condition, collecting, follows
 from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in, exact_quotient, most, symbols_of
@@ -76,12 +76,15 @@ def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
         for name, sizes in fitting.narrowed.items()
         if not sizes.node and name in reasons
     ]
-    said += [
-        f"a run needs sizes at which {words}: node {conditions[0].node} fits at no other"
-        for words, conditions in _by_words(fitting.checked).items()
-    ]
     for text in said:
         warnings.warn(text, Remark, stacklevel=3)
+    for words, conditions in _by_words(fitting.checked).items():
+        is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
+        warnings.warn(
+            f"a run needs sizes at which {words}: node {conditions[0].node} fits at no other",
+            SizesRemark if is_of_several else Remark,
+            stacklevel=3,
+        )
 
 
 def _satisfiable(conditions: Sequence[Condition]) -> tuple[Condition, ...]:

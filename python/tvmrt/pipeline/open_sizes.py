@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmrt.codegen.target import FIRMWARE
-from tvmrt.error import OpenDimensionsError, Remark, UnsupportedError
+from tvmrt.error import OpenDimensionsError, Remark, SizesRemark, UnsupportedError
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.dimension_roles import MAX_CHOSEN_BYTES, ChosenSize, Role
 from tvmrt.frontend.onnx.open_axes import OpenAxes, find_open_axes
@@ -41,12 +41,14 @@ class _OverLimitError(MemoryBoundError):
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A network that compiles at some sizes, with the remarks on it."""
+    """A network that compiles at some sizes, with the remarks on it. ``is_related``: it does not
+    fit at all combinations of them."""
 
     result: CompiledLibrary
     nbytes: int
     dims: dict[str, Any]
     remarks: list[str]
+    is_related: bool
 
 
 def compile_at_chosen_sizes(
@@ -99,7 +101,8 @@ class _Search:
         """The network at the first bounds that suit and whose memory is within the limit."""
         sizes, same = dict(self.axes.sizes), dict[str, str]()
         try:
-            return self._within(sizes, same)
+            found = self._within(sizes, same)
+            return self._simpler() or found if found.is_related else found
         except MemoryBoundError:
             raise self._too_much(name, sizes, same) from None
         except (ValueError, UnsupportedError) as error:
@@ -114,6 +117,14 @@ class _Search:
             except (ValueError, UnsupportedError):
                 continue
         raise problem
+
+    def _simpler(self) -> _Compiled | None:
+        """The network at bounds that all combinations of sizes within them fit."""
+        for sizes, same in self._others():
+            found = self._tried(sizes, same)
+            if found is not None and not found.is_related:
+                return found
+        return None
 
     def _others(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
         yield from self.axes.choices()
@@ -168,7 +179,8 @@ class _Search:
             warnings.simplefilter("always")
             result = self.attempt(replace(self.request, dims=dims), self._check)
         remarks = [str(each.message) for each in seen if issubclass(each.category, Remark)]
-        return _Compiled(result, self.nbytes, dims, remarks)
+        is_related = any(issubclass(each.category, SizesRemark) for each in seen)
+        return _Compiled(result, self.nbytes, dims, remarks, is_related)
 
     def _check(self, nbytes: int) -> None:
         self.nbytes = nbytes

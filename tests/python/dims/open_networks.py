@@ -175,7 +175,7 @@ def fixed_rows() -> onnx.ModelProto:
 
 
 def patches() -> onnx.ModelProto:
-    """A vision transformer with positions for 196 patches, as of 224 rows and columns."""
+    """A vision transformer with positions for a picture of 224 rows and columns."""
     d = Draft(40)
     x = d.node("Conv", ["x", d.weight(32, 3, 16, 16)], strides=[16, 16])
     shape = d.node("Concat", [d.extent(x, 0), d.extent(x, 1), d.constant([-1], np.int64)], axis=0)
@@ -344,7 +344,7 @@ NETWORKS = {
         _sizes(n=(1, 8, 3), t=(39, 40, 40)), {"x": ["n", 4, "t"]},
     ),
     "patches": OpenNetwork(
-        patches, {"a": (1, 8), "b": (16, 640), "c": (16, 640)},
+        patches, {"a": (1, 8), "b": (224, 224), "c": (224, 224)},
         _sizes(a=(1, 8, 3)), {"x": ["a", 3, 224, 224]},
     ),
     "length_first": OpenNetwork(
@@ -356,7 +356,7 @@ NETWORKS = {
         _sizes(batch=(9, 512, 77), h=(1, 200, 512)), {"x": ["batch", 6], "e": [2, "h"]}, 9,
     ),
     "windows": OpenNetwork(
-        windows, {"n": (1, 8), "h": (28, 619), "w": (28, 619)},
+        windows, {"n": (1, 8), "h": (28, 616), "w": (28, 616)},
         _sizes(n=(1, 8, 3), h=(28, 56, 616), w=(616, 28, 84)), {"x": ["n", 3, "h", "w"]},
     ),
     "with_state": OpenNetwork(
