@@ -264,6 +264,28 @@ def test_constant_indices_of_an_open_axis(op, index):
 
 
 @pytest.mark.slow
+def test_padding_to_a_multiple_as_torch_writes_it():
+    """The amounts are pairs from the last axis on, which are turned into ONNX's order."""
+    d = Draft(5)
+    eight, none = d.constant([8], np.int64), d.constant([0], np.int64)
+    amounts = []
+    for axis in (3, 2):
+        rest = d.node("Mod", [d.extent("x", axis), eight])
+        amounts += [none, d.node("Mod", [d.node("Sub", [eight, rest]), eight])]
+    pairs = d.node("Concat", [*amounts, d.constant([0] * 4, np.int64)], axis=0)
+    pairs = d.node("Reshape", [pairs, d.constant([-1, 2], np.int64)])
+    last, first = d.constant([-1], np.int64), d.constant([-(2**63) + 1], np.int64)
+    turned = d.node("Slice", [pairs, last, first, none, last])
+    pads = d.node("Reshape", [d.node("Transpose", [turned], perm=[1, 0]), last])
+    y = d.node("Pad", ["x", pads], mode="constant")
+    rows, columns = (d.node("Div", [d.extent(y, axis), eight]) for axis in (2, 3))
+    windows = d.node("Concat", [d.constant([2], np.int64), rows, eight, columns, eight], axis=0)
+    model = model_of(d, [1, 2, "h", "w"], d.node("Reshape", [y, windows]))
+    net, _ = load(model, {"h": (1, 20), "w": (3, 17)})
+    sizes = [(1, 3), (8, 16), (20, 17), (15, 9)]
+    assert all(check(net, model, {"x": np.ones((1, 2, *n), np.float32)}) for n in sizes)
+
+
 @pytest.mark.parametrize("limit", [[], [1]])
 def test_a_limit_of_a_size_counts_as_a_scalar(limit):
     d = Draft(3)

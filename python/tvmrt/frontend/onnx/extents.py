@@ -164,6 +164,7 @@ RULES: dict[str, Callable] = {
     "Split": _split,
     "Squeeze": _squeezed,
     "Sub": each(lambda a, b: a - b),
+    "Transpose": lambda ctx, x: x.transpose(ctx.attr("perm", range(x.ndim)[::-1])),
     "Unsqueeze": _unsqueezed,
     "Where": chosen,
 }
