@@ -28,7 +28,7 @@ from worker import FAILED
 
 import tvmrt
 from tvmrt.export.toolchain import find_compiler
-from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.extent import most, symbols_of
 from tvmrt.libinfo import find_include_path
 
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]
@@ -130,17 +130,17 @@ def fits(types: Sequence[Any], run: Run) -> bool:
 
 
 def made_feeds(library: Any, seed: int) -> dict[str, np.ndarray]:
-    """Inputs: floats about 0, small integers, so that most indices are within."""
+    """Inputs of the largest sizes: floats about 0, small integers, so that most indices fit."""
     source = np.random.default_rng(seed)
     feeds = {}
-    for each in library.summary.inputs:
+    for each, type in zip(library.summary.inputs, library.program.input_types):
         if not _is_of_numpy(each.dtype) or each.nbytes > MOST_BYTES:
             return {}
-        dtype = np.dtype(each.dtype)
+        dtype, shape = np.dtype(each.dtype), [most(extent) for extent in type.shape]
         if dtype.kind == "f":
-            feeds[each.name] = source.standard_normal(each.shape).astype(dtype)
+            feeds[each.name] = source.standard_normal(shape).astype(dtype)
         else:
-            feeds[each.name] = source.integers(0, 2 + (dtype.kind != "b"), each.shape).astype(dtype)
+            feeds[each.name] = source.integers(0, 2 + (dtype.kind != "b"), shape).astype(dtype)
     return feeds
 
 
