@@ -143,7 +143,7 @@ class Theirs:
         for i in range(judge.SHAKES):
             model_i, feeds_i = judges.shaken_model(model, i), judge.shaken_feeds(feeds, i)
             found += judges.right_outputs(model_i, feeds_i)
-        if not isinstance(model, bytes) and judges.is_left_to_the_standard(model, of_values=True):
+        if not isinstance(model, bytes) and judges.is_left_to_the_standard(model):
             found += judges.by_reference(model, feeds)
         return found
 

@@ -57,8 +57,8 @@ def parse_dim(text: str) -> tuple[str, Declaration]:
 @dataclass(frozen=True)
 class Narrowed:
     """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
-    ``high``, or those of another extent, ``same``. ``node``: of a size that a run
-    finds, the node that needs it; each run is held to it.
+    ``high``, or those of another extent, ``same``. ``node``: of a size that a run finds, the node
+    that needs it; each run checks it.
     """
 
     low: int = 0

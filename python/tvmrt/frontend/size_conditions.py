@@ -14,14 +14,13 @@ from tvmrt.error import Remark, SizesRemark, UnsupportedError
 from tvmrt.ir import Builder
 from tvmrt.ir.assumptions import Assumptions, Condition, collecting, follows
 from tvmrt.ir.extent import Extent, Symbol, Whole, counts_in, exact_quotient, most, symbols_of
-from tvmrt.ir.extent_bounds import all_sizes
+from tvmrt.ir.extent_bounds import MAX_SIZES, all_sizes
 
 from .dims import Narrowed
 
 MAX_IMPORTS = 12
 MAX_RANGES = 6  # of numbers in an error text
 MAX_PERIOD = 512  # of the sizes that fit
-MAX_SIZES = 1 << 20  # combinations of sizes, all of which are tried
 
 T = TypeVar("T")
 

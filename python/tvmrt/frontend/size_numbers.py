@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from tvmrt.ir.extent import Extent, Symbol, Undecided, Whole, symbols_of
-from tvmrt.ir.extent_bounds import all_sizes
+from tvmrt.ir.extent_bounds import MAX_SIZES, all_sizes
 
 from .size_intervals import INTERVALS, Interval, cells, extent_interval
 from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
 
-MAX_SIZES = 1 << 20  # combinations of sizes, all of which are tried
 MAX_EXTENT = 2**31 - 1
 MAX_DEPTH = 256  # operators that are nested
 FLOATS = ("float32", "float64")

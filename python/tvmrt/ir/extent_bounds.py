@@ -15,6 +15,8 @@ import numpy as np
 
 # Values of symbols that are all tried where nothing else tells the bounds of an extent.
 MOST_TRIED = 1 << 16
+# Combinations of sizes that are all tried where a condition on them, or a number, must be exact.
+MAX_SIZES = 1 << 20
 MAX_CASES = 4  # terms max(number, 0) of an extent, each of which is one of two
 
 

@@ -135,8 +135,8 @@ class _Printer:
                 self._print_growth(known, {symbol})
 
     def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
-        """The extents after this round, of which none may have no room: those that depend on what
-        was just ``found`` and ``known`` before, which takes it in."""
+        """Print the extents after this round and the check that there is memory for each: those
+        that depend on what was just ``found`` and on ``known``, which takes it in."""
         f = self.f
         known.update(found)
         for each in self.grows:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx
@@ -158,12 +159,13 @@ def _settled_body(
     importer = ctx.importer
     count, was_partial = len(importer.graph.nodes), importer.is_partial
     counting = _counting(ctx, body, carried, number, bound)
+    attempt = partial(_with_shapes, ctx, body, carried, outputs, number, bound)
     if counting == carried:
-        return _with_shapes(ctx, body, carried, outputs, number, bound, carried)
+        return attempt(carried)
     with warnings.catch_warnings(record=True) as remarks:
         warnings.simplefilter("always")
         try:
-            found = _with_shapes(ctx, body, carried, outputs, number, bound, carried)
+            found = attempt(carried)
             fits = importer.is_partial == was_partial
         except (UnsupportedError, ValueError):
             fits = False
@@ -173,7 +175,7 @@ def _settled_body(
         return found
     importer.is_partial = was_partial
     del importer.graph.nodes[count:]
-    return _with_shapes(ctx, body, carried, outputs, number, bound, counting)
+    return attempt(counting)
 
 
 def _counting(

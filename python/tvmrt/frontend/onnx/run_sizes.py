@@ -165,11 +165,11 @@ def _all(node: Node, find: Find) -> list[Elements] | None:
 
 
 def _pairwise(function: Callable) -> Rule:
-    pairs = np.frompyfunc(function, 2, 1)
+    pairs = each(function)
 
     def rule(node: Node, find: Find) -> Elements | None:
         operands = _all(node, find)
-        return None if operands is None else np.asarray(pairs(*operands), object)
+        return None if operands is None else pairs(None, *operands)
 
     return rule
 
@@ -191,19 +191,17 @@ def _chosen(node: Node, find: Find) -> Elements | None:
     where the comparison is decided."""
     condition = node.inputs[0]
     compared = None if condition is None else condition.producer
-    if compared is not None and compared.op == "equal":
-        pair = _all(compared, find)
-        both = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
-        if pair is None or both is None:
-            return None
+    if compared is None or compared.op not in ("equal", *_SMALLER):
+        return None
+    pair = _all(compared, find)
+    both = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
+    if pair is None or both is None:
+        return None
+    if compared.op == "equal":
         return np.where(each(equal)(None, *pair).astype(bool), *both[1:])
-    if compared is None or compared.op not in _SMALLER:
+    if any(part.size != 1 for part in (*both, *pair)):
         return None
-    operands = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
-    others = _all(compared, find)
-    if operands is None or others is None or any(p.size != 1 for p in (*operands, *others)):
-        return None
-    a, b, x, y = (as_extent(p.item()) for p in (*others, *operands[1:]))
+    a, b, x, y = (as_extent(part.item()) for part in (*pair, *both[1:]))
     if (x, y) == (a, b):
         return (smallest if _SMALLER[compared.op] else largest)(a, b)
     if (x, y) == (b, a):
