@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tvmrt.differences import TABLE, Difference, Judge
+from tvmrt.compiler.differences import TABLE, Difference, Judge
 
 PAGE = Path(__file__).parent / "reference" / "accuracy.md"
-START = "<!-- made by docs/generate_reference.py from python/tvmrt/differences -->"
+START = "<!-- made by docs/generate_reference.py from python/tvmrt/compiler/differences -->"
 END = "<!-- end of the table of differences -->"
 
 JUDGES = {

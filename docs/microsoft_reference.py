@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tvmrt.frontend.onnx import refused
-from tvmrt.frontend.onnx.microsoft import domain
+from tvmrt.compiler.frontend.onnx import refused
+from tvmrt.compiler.frontend.onnx.microsoft import domain
 
 HEAD = """# The operators of `com.microsoft`
 
 Made by `docs/generate_reference.py` from the contracts in
-`python/tvmrt/frontend/onnx/microsoft/`. onnxruntime writes these operators into networks: its
-transformer optimiser (`onnxruntime.transformers.optimizer`), its quantisers
+`python/tvmrt/compiler/frontend/onnx/microsoft/`. onnxruntime writes these operators into networks:
+its transformer optimiser (`onnxruntime.transformers.optimizer`), its quantisers
 (`onnxruntime.quantization`), and the session that saves what it has optimised
 (`optimized_model_filepath`, up to the level `ORT_ENABLE_EXTENDED`). An optimised file is as fast as
 the plain one: what they join, tvmrt joins by itself. They are tested beside onnxruntime, or beside

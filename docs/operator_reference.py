@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 
-from tvmrt.ir import IR_VERSION, OPS, Op
-from tvmrt.ir.contract import FAMILIES
-from tvmrt.ir.pointwise import PointwiseOp
-from tvmrt.ir.reduction import ArgReduce, ReduceOp
+from tvmrt.compiler.ir import IR_VERSION, OPS, Op
+from tvmrt.compiler.ir.contract import FAMILIES
+from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.reduction import ArgReduce, ReduceOp
 
 HEAD = """# The operators between ONNX and C
 
-Made by `docs/generate_reference.py` from the contracts in `python/tvmrt/ir/`, by which every node
-is checked when it is made and after each pass. Devices and code generators meet these operators;
-`tvmrt compile --explain` shows which of them a network's nodes become. They have a version, told
-by `ir_version` in the text of a region: it grows when an operator goes or changes its meaning, not
-when there are more. This is version VERSION.
+Made by `docs/generate_reference.py` from the contracts in `python/tvmrt/compiler/ir/`, by which
+every node is checked when it is made and after each pass. Devices and code generators meet these
+operators; `tvmrt compile --explain` shows which of them a network's nodes become. They have a
+version, told by `ir_version` in the text of a region: it grows when an operator goes or changes its
+meaning, not when there are more. This is version VERSION.
 
 How to read a line: `name: types[extents]`. `?` behind a name: may be left out; `+`: one or more;
 `*`: any number; `constant`: the elements are known when compiling.

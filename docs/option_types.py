@@ -1,14 +1,15 @@
 """The types of the options of ``tvmrt.compile`` and ``tvmrt.load``, for mypy, pyright and editors:
-``python docs/option_types.py`` writes ``python/tvmrt/option_types.pyi`` from ``tvmrt.Request``.
+``python docs/option_types.py`` writes ``python/tvmrt/compiler/option_types.pyi`` from
+``tvmrt.Request``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tvmrt import request
+from tvmrt.compiler import request
 
-STUB = Path(__file__).parent.parent / "python" / "tvmrt" / "option_types.pyi"
+STUB = Path(__file__).parent.parent / "python" / "tvmrt" / "compiler" / "option_types.pyi"
 
 HEAD = '''"""Made by docs/option_types.py from tvmrt.Request: its options by their names."""
 
@@ -16,8 +17,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from tvmrt.compiler.ir.tuned import Guide
 from tvmrt.devices import Device
-from tvmrt.ir.tuned import Guide
 
 class CompileOptions(TypedDict, total=False):
 '''

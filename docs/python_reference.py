@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt import choices, request
+from tvmrt.compiler import choices, request
 
 PACKAGE = Path(__file__).parent.parent / "python" / "tvmrt"
 
@@ -37,39 +37,49 @@ SECTIONS = {
         Entry("tvmrt.Network", "network/network.py", "Network"),
     ],
     "Compile": [
-        Entry("tvmrt.compile", "pipeline/__init__.py", "compile"),
-        Entry("tvmrt.Request", "request.py", "Request"),
-        Entry("tvmrt.compile_together", "pipeline/__init__.py", "compile_together"),
-        Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
-        Entry("tvmrt.export.summary.Summary", "export/summary.py", "Summary"),
-        Entry("tvmrt.export.image.CompiledImage", "export/image.py", "CompiledImage"),
+        Entry("tvmrt.compile", "compiler/pipeline/__init__.py", "compile"),
+        Entry("tvmrt.Request", "compiler/request.py", "Request"),
+        Entry("tvmrt.compile_together", "compiler/pipeline/__init__.py", "compile_together"),
+        Entry(
+            "tvmrt.compiler.export.library.CompiledLibrary",
+            "compiler/export/library.py",
+            "CompiledLibrary",
+        ),
+        Entry("tvmrt.compiler.export.summary.Summary", "compiler/export/summary.py", "Summary"),
+        Entry(
+            "tvmrt.compiler.export.image.CompiledImage", "compiler/export/image.py", "CompiledImage"
+        ),
     ],
     "Operators of one's own": [
-        Entry("tvmrt.custom.Kernel", "custom/kernel.py", "Kernel"),
-        Entry("tvmrt.custom.Tensor", "custom/operand.py", "Tensor"),
-        Entry("tvmrt.custom.C", "custom/bodies.py", "C"),
-        Entry("tvmrt.custom.OpenCL", "custom/bodies.py", "OpenCL"),
-        Entry("tvmrt.custom.composed", "custom/composed.py", "composed"),
-        Entry("tvmrt.custom.GraphBuilder", "custom/graph_builder.py", "GraphBuilder"),
-        Entry("tvmrt.custom.Instance", "custom/operator.py", "Instance"),
-        Entry("tvmrt.custom.load_operators", "custom/sources.py", "load_operators"),
-        Entry("tvmrt.custom.installed_operators", "custom/catalogue.py", "installed_operators"),
+        Entry("tvmrt.custom.Kernel", "compiler/custom/kernel.py", "Kernel"),
+        Entry("tvmrt.custom.Tensor", "compiler/custom/operand.py", "Tensor"),
+        Entry("tvmrt.custom.C", "compiler/custom/bodies.py", "C"),
+        Entry("tvmrt.custom.OpenCL", "compiler/custom/bodies.py", "OpenCL"),
+        Entry("tvmrt.custom.composed", "compiler/custom/composed.py", "composed"),
+        Entry("tvmrt.custom.GraphBuilder", "compiler/custom/graph_builder.py", "GraphBuilder"),
+        Entry("tvmrt.custom.Instance", "compiler/custom/operator.py", "Instance"),
+        Entry("tvmrt.custom.load_operators", "compiler/custom/sources.py", "load_operators"),
+        Entry(
+            "tvmrt.custom.installed_operators",
+            "compiler/custom/catalogue.py",
+            "installed_operators",
+        ),
     ],
     "Devices that run parts of a network": [
-        Entry("tvmrt.devices.Device", "devices/base.py", "Device"),
-        Entry("tvmrt.devices.PythonDevice", "devices/python_device.py", "PythonDevice"),
-        Entry("tvmrt.devices.Context", "devices/base.py", "Context"),
-        Entry("tvmrt.devices.Region", "ir/region.py", "Region"),
-        Entry("tvmrt.devices.CSource", "ir/region.py", "CSource"),
-        Entry("tvmrt.devices.Needs", "ir/region.py", "Needs"),
-        Entry("tvmrt.devices.Vendor", "ir/region.py", "Vendor"),
-        Entry("tvmrt.devices.ModuleBlob", "ir/region.py", "ModuleBlob"),
-        Entry("tvmrt.devices.ExprVisitor", "devices/expr_visitor.py", "ExprVisitor"),
-        Entry("tvmrt.devices.region_blob", "devices/region_json.py", "region_blob"),
-        Entry("tvmrt.devices.register", "devices/registry.py", "register"),
-        Entry("tvmrt.devices.unregister", "devices/registry.py", "unregister"),
-        Entry("tvmrt.devices.get", "devices/registry.py", "get"),
-        Entry("tvmrt.devices.names", "devices/registry.py", "names"),
+        Entry("tvmrt.devices.Device", "compiler/devices/base.py", "Device"),
+        Entry("tvmrt.devices.PythonDevice", "compiler/devices/python_device.py", "PythonDevice"),
+        Entry("tvmrt.devices.Context", "compiler/devices/base.py", "Context"),
+        Entry("tvmrt.devices.Region", "compiler/ir/region.py", "Region"),
+        Entry("tvmrt.devices.CSource", "compiler/ir/region.py", "CSource"),
+        Entry("tvmrt.devices.Needs", "compiler/ir/region.py", "Needs"),
+        Entry("tvmrt.devices.Vendor", "compiler/ir/region.py", "Vendor"),
+        Entry("tvmrt.devices.ModuleBlob", "compiler/ir/region.py", "ModuleBlob"),
+        Entry("tvmrt.devices.ExprVisitor", "compiler/devices/expr_visitor.py", "ExprVisitor"),
+        Entry("tvmrt.devices.region_blob", "compiler/devices/region_json.py", "region_blob"),
+        Entry("tvmrt.devices.register", "compiler/devices/registry.py", "register"),
+        Entry("tvmrt.devices.unregister", "compiler/devices/registry.py", "unregister"),
+        Entry("tvmrt.devices.get", "compiler/devices/registry.py", "get"),
+        Entry("tvmrt.devices.names", "compiler/devices/registry.py", "names"),
         Entry("tvmrt.load_device_plugin", "runtime/plugin.py", "load_device_plugin"),
         Entry("tvmrt.runtime.list_devices", "runtime/plugin.py", "list_devices"),
         Entry("tvmrt.runtime.set_device_options", "runtime/plugin.py", "set_device_options"),

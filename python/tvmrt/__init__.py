@@ -18,11 +18,11 @@ from tvmrt.libinfo import __version__
 if TYPE_CHECKING:
     from tvmrt import contrib, custom, devices, error, libinfo, nd, rpc, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
+    from tvmrt.compiler.pipeline import compile, compile_together
+    from tvmrt.compiler.request import Request
     from tvmrt.error import TVMError
     from tvmrt.network.loading import load
     from tvmrt.network.network import Network
-    from tvmrt.pipeline import compile, compile_together
-    from tvmrt.request import Request
     from tvmrt.runtime import (
         DataType,
         DataTypeCode,
@@ -103,11 +103,11 @@ _MODULES = (
     "support", "testing",
 )  # fmt: skip
 _OTHER_HOMES = {
-    "compile": "tvmrt.pipeline",
-    "compile_together": "tvmrt.pipeline",
+    "compile": "tvmrt.compiler.pipeline",
+    "compile_together": "tvmrt.compiler.pipeline",
     "load": "tvmrt.network.loading",
     "Network": "tvmrt.network.network",
-    "Request": "tvmrt.request",
+    "Request": "tvmrt.compiler.request",
     "TVMError": "tvmrt.error",
     "register_extension": "tvmrt._ffi",
 }

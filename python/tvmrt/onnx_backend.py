@@ -17,10 +17,10 @@ from onnx.backend.base import Backend as BaseBackend
 from onnx.backend.base import BackendRep, Device, DeviceType, namedtupledict
 
 import tvmrt
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.ir.bundle import Bundle, part_name, read_by_name
+from tvmrt.compiler.request import make
 from tvmrt.contrib.graph_executor import GraphModule
-from tvmrt.export.library import CompiledLibrary
-from tvmrt.ir.bundle import Bundle, part_name, read_by_name
-from tvmrt.request import make
 
 __all__ = ["Backend", "Network", "prepare", "run_model", "run_node", "supports_device"]
 

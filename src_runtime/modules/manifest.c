@@ -1,5 +1,5 @@
 /* The manifest of a library: JSON on one line, whose last member is a checksum of what stands before.
- * python/tvmrt/codegen/manifest.py writes it.
+ * python/tvmrt/compiler/codegen/manifest.py writes it.
  *
  * It is checked before code of the library is called: a file that was cut or changed on its way, or
  * is of a newer compiler, is refused with a sentence in place of a crash. Libraries of others have

@@ -81,7 +81,7 @@ class Watch:
 
 
 def measure(path: Path) -> None:
-    import tvmrt.pipeline  # its modules are no part of what is measured
+    import tvmrt.compiler.pipeline  # its modules are no part of what is measured
 
     rows: list[tuple[str, int]] = []
     running = ["before"]

@@ -21,7 +21,7 @@ import openvino
 from paired import HEAD, arguments, summary, told
 
 import tvmrt
-import tvmrt.devices.openvino
+import tvmrt.compiler.devices.openvino
 from tvmrt.runtime.executor import AotModule
 
 

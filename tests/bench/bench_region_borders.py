@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import tvmrt
 from tvmrt import devices
-from tvmrt.devices.skeleton import write_skeleton
+from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.runtime.executor import AotModule
 
 REGIONS = 100

@@ -34,7 +34,7 @@ from pathlib import Path
 from statistics import median
 
 import tvmrt
-from tvmrt.ir.tuned import Layer, parse_layer
+from tvmrt.compiler.ir.tuned import Layer, parse_layer
 from tvmrt.tuning import database, model
 from tvmrt.tuning.database import Entry, Measured
 from tvmrt.tuning.search import Effort, layers_of, missing

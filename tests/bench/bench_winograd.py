@@ -18,8 +18,8 @@ import onnxruntime
 from convolution_files import BUILDERS, Maker
 
 import tvmrt
+from tvmrt.compiler.transform import winograd
 from tvmrt.runtime.executor import AotModule
-from tvmrt.transform import winograd
 
 LAYERS = [
     (64, 64, 56), (128, 128, 28), (256, 256, 14), (512, 512, 7), (32, 32, 112), (16, 16, 160),

@@ -15,7 +15,7 @@ import layers_f32
 import layers_i8
 from layers import Layers, Random
 
-from tvmrt.codegen.target import LEVELS, Target, get_target
+from tvmrt.compiler.codegen.target import LEVELS, Target, get_target
 
 HEAD = """
 #define TVMRT_PARALLEL_MIN_MACS 0

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tvmrt.codegen.c.text import initializer, laid_out
-from tvmrt.codegen.target import Target
-from tvmrt.codegen.window.tile_definitions import merge_rests
+from tvmrt.compiler.codegen.c.text import initializer, laid_out
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.codegen.window.tile_definitions import merge_rests
 
 Pads = tuple[tuple[int, int], ...]
 NO_PADS: Pads = ((0, 0), (0, 0), (0, 0))

@@ -12,18 +12,18 @@ from layers import Layers, Shape, bounds, struct
 from layers_f32 import window_of
 from layers_i8 import Quantised, ck_range
 
-from tvmrt.codegen.c.text import initializer
-from tvmrt.codegen.c_source import operator_file
-from tvmrt.codegen.target import Target
-from tvmrt.codegen.window.boards.factors import all_fixed, factors
-from tvmrt.codegen.window.boards.float32 import KERNELS as FLOATS
-from tvmrt.codegen.window.boards.int8 import KERNELS
-from tvmrt.codegen.window.boards.kernel import MicroKernel
-from tvmrt.codegen.window.boards.layer_f32 import MicroLayer as FloatLayer
-from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
-from tvmrt.codegen.window.boards.shape import MicroShape
-from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.tiles_i8 import FORMATS
+from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.c_source import operator_file
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.codegen.window.boards.factors import all_fixed, factors
+from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS
+from tvmrt.compiler.codegen.window.boards.int8 import KERNELS
+from tvmrt.compiler.codegen.window.boards.kernel import MicroKernel
+from tvmrt.compiler.codegen.window.boards.layer_f32 import MicroLayer as FloatLayer
+from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayer, shape_of
+from tvmrt.compiler.codegen.window.boards.shape import MicroShape
+from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 TRIES = 400  # shapes that are drawn until one fits a kernel
 MOST_MACS = 2e5

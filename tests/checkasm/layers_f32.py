@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 from layers import Layers, Shape, bounds, spread, struct
 
-from tvmrt.codegen.c.text import initializer
-from tvmrt.codegen.window import packing_f32 as packing
-from tvmrt.codegen.window.layer_f32 import LayerF32
-from tvmrt.codegen.window.plan import Window
-from tvmrt.codegen.window.tile_kinds import KINDS
-from tvmrt.codegen.window.winograd import WinogradLayer
-from tvmrt.ir.tuned import Choice
+from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.window.layer_f32 import LayerF32
+from tvmrt.compiler.codegen.window.plan import Window
+from tvmrt.compiler.codegen.window.tile_kinds import KINDS
+from tvmrt.compiler.codegen.window.winograd import WinogradLayer
+from tvmrt.compiler.ir.tuned import Choice
 
 DATA = """  const tvmrt_data_f32 data = {
       t->x, t->w, t->bias, t->residual, t->y, t->epilogue, t->ctx};

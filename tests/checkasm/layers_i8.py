@@ -8,11 +8,11 @@ import numpy as np
 from layers import Layers, Random, Shape, spread, struct
 from layers_f32 import window_of
 
-from tvmrt.codegen.window import matrices_i8
-from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.packing_i8 import pack_conv, pad_channels
-from tvmrt.codegen.window.quantized_computed import packing_bytes
-from tvmrt.codegen.window.tiles_i8 import FORMATS, SHARED, Format
+from tvmrt.compiler.codegen.window import matrices_i8
+from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
+from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.compiler.codegen.window.quantized_computed import packing_bytes
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED, Format
 
 # fours of weights whose sums with the least or greatest inputs lie next to the limits of 16 bits
 LIMITS = np.array([

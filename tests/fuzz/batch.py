@@ -27,8 +27,8 @@ from judges import Model
 from worker import FAILED
 
 import tvmrt
-from tvmrt.export.toolchain import find_compiler
-from tvmrt.ir.extent import most, symbols_of
+from tvmrt.compiler.export.toolchain import find_compiler
+from tvmrt.compiler.ir.extent import most, symbols_of
 from tvmrt.libinfo import find_include_path
 
 __all__ = ["SANITISED", "Build", "Member", "Outcome", "Run", "compile_member", "run_batch"]

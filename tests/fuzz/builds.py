@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt import processor
-from tvmrt.codegen.target import Target, get_target
-from tvmrt.export import dialects
-from tvmrt.export.toolchain import COMMON, OPTIMISE, find_compiler
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export.toolchain import COMMON, OPTIMISE, find_compiler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/support"))
 

@@ -36,7 +36,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from tvmrt.differences import difference
+from tvmrt.compiler.differences import difference
 
 RELATIVE = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 8e-2}
 TERMS = 1 << 18

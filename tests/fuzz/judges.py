@@ -2,9 +2,9 @@
 
 onnxruntime without its optimiser judges ONNX networks. The onnx package's reference evaluator
 judges those that onnxruntime does not run, and those with a node for which the table of differences
-(tvmrt.differences) says that onnxruntime is not right; where that is exact arithmetic, of this node
-alone. LiteRT's reference kernels judge ``.tflite`` networks, its optimised ones those with an
-operator that has no reference kernel.
+(tvmrt.compiler.differences) says that onnxruntime is not right; where that is exact arithmetic, of
+this node alone. LiteRT's reference kernels judge ``.tflite`` networks, its optimised
+ones those with an operator that has no reference kernel.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 import onnx
 from ai_edge_litert import schema_py_generated as schema
 
-from tvmrt.differences import Judge, differences_of
-from tvmrt.differences.parts import nodes_to_evaluate, run_in_parts
+from tvmrt.compiler.differences import Judge, differences_of
+from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/tflite"))
 
@@ -74,7 +74,7 @@ def by_reference(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
     """The outputs by the onnx package's reference evaluator, coordinates of Resize in fractions."""
     from onnx.reference import ReferenceEvaluator
 
-    from tvmrt.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact import evaluators
 
     evaluator = ReferenceEvaluator(model, new_ops=evaluators())
     with np.errstate(all="ignore"):

@@ -19,7 +19,7 @@ import numpy as np
 from builds import Build, boards
 from wrappers import wrapper_text
 
-from tvmrt.export.firmware_build import ERRORS, SIZED_GRAPH, runtime_sources
+from tvmrt.compiler.export.firmware_build import ERRORS, SIZED_GRAPH, runtime_sources
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 GUARD = 32

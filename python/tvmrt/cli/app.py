@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from tvmrt import extras
+from tvmrt.compiler.frontend import wording
 from tvmrt.error import Remark
-from tvmrt.frontend import wording
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended

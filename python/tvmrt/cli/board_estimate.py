@@ -15,7 +15,7 @@ import click
 from tvmrt.cli import console, files
 
 if TYPE_CHECKING:
-    from tvmrt.codegen.target import Target
+    from tvmrt.compiler.codegen.target import Target
     from tvmrt.cycles.estimate import Layer
     from tvmrt.cycles.parts import Part
     from tvmrt.cycles.program import Input, Network, Run
@@ -100,8 +100,8 @@ def estimate(path: Path, asked: Asked) -> dict[str, Any]:
 
 def _board(asked: Asked) -> tuple[Target, Part]:
     """The processor of a family or of a target's name, and the row with what was asked in it."""
-    from tvmrt.codegen.families import FAMILIES, find_family
-    from tvmrt.codegen.target import FIRMWARE, get_target
+    from tvmrt.compiler.codegen.families import FAMILIES, find_family
+    from tvmrt.compiler.codegen.target import FIRMWARE, get_target
     from tvmrt.cycles.parts import part_of
 
     known = asked.board in FIRMWARE and asked.board not in FAMILIES
@@ -115,7 +115,7 @@ def _board(asked: Asked) -> tuple[Target, Part]:
 
 def _room(board: str) -> dict[str, int | None]:
     """Bytes of RAM, in all its regions, and of flash that a family has; of processors none."""
-    from tvmrt.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.families import FAMILIES
 
     family = FAMILIES.get(board)
     return {
@@ -130,8 +130,8 @@ def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
         raise ValueError(
             f"{path}: --board takes an archive for a board (.tar) or a network (.onnx, .tflite)"
         )
-    from tvmrt.codegen.families import FAMILIES
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.codegen.families import FAMILIES
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     where = "board" if asked.board in FAMILIES else "target"
     choices: dict[str, Any] = {where: asked.board, "interface_api": "c", "unpacked_api": True}
@@ -142,10 +142,10 @@ def _compiled(path: Path, asked: Asked, folder: Path) -> Path:
 
 def _networks(path: Path, machine: Target, asked: Asked, folder: Path) -> list[Network]:
     from tvmrt.cli.describe.archive import METADATA, unpack_code
+    from tvmrt.compiler.export.vendors import vendor_code, vendor_includes, vendors_of
+    from tvmrt.compiler.symbols import prefix_of
     from tvmrt.cycles.cores import core_of
     from tvmrt.cycles.program import Network
-    from tvmrt.export.vendors import vendor_code, vendor_includes, vendors_of
-    from tvmrt.symbols import prefix_of
 
     try:
         with tarfile.open(path) as archive:

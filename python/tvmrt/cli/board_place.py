@@ -46,7 +46,7 @@ class BoardPlace:
         ValueError
             If the file is no image, or the board has another one.
         """
-        from tvmrt.export.board_image import read_facts
+        from tvmrt.compiler.export.board_image import read_facts
         from tvmrt.rpc.board import BoardNetwork
 
         if path.suffix != IMAGE:
@@ -73,7 +73,7 @@ class BoardPlace:
             return BoardNetwork(session, facts)
 
     def _connect(self, path: Path, target: str) -> BoardSession:
-        from tvmrt.export.board_image import board_of
+        from tvmrt.compiler.export.board_image import board_of
         from tvmrt.rpc.board import connect_board
         from tvmrt.rpc.lines import start_emulator
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import onnx
 
-    from tvmrt.ir.bundle import Bundle
+    from tvmrt.compiler.ir.bundle import Bundle
 
 
 def with_tensors(
@@ -16,8 +16,8 @@ def with_tensors(
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """The model with a tensor for each element of its inputs, which any runtime takes, and the
     options with which that is compiled. Raises as ``border.with_tensors``."""
-    from tvmrt.frontend.dims import Dims
-    from tvmrt.frontend.onnx.border import shapes_of_parts, with_tensors
+    from tvmrt.compiler.frontend.dims import Dims
+    from tvmrt.compiler.frontend.onnx.border import shapes_of_parts, with_tensors
 
     found, bundles = with_tensors(model, choices["sequences"], Dims(choices["dims"]))
     shapes = shapes_of_parts(choices["shapes"], bundles)
@@ -29,7 +29,7 @@ def in_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     is not there."""
     import numpy as np
 
-    from tvmrt.ir.bundle import part_name
+    from tvmrt.compiler.ir.bundle import part_name
 
     found: dict[str, Any] = {}
     for name, value in values.items():

@@ -110,7 +110,7 @@ def command(
     groups = [options.parse_names([text]) for text in concurrent]
     together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
     if asked["target"] is None and asked["board"] is None and output.suffix not in LIBRARIES:
-        from tvmrt.codegen.target import default_target
+        from tvmrt.compiler.codegen.target import default_target
 
         asked["target"] = default_target(as_sources=True, levels=asked["levels"])
     with console.progress(not as_json) as report:
@@ -122,7 +122,7 @@ def command(
             **asked,
         )
         if report is not None:  # by far the longest, where there is a library to be made
-            from tvmrt.pipeline import STAGES
+            from tvmrt.compiler.pipeline import STAGES
 
             report("compile", STAGES - 1, STAGES)
         with files.writing(output):
@@ -193,7 +193,7 @@ def several(compiled: Any) -> bool:
 
 def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) -> Any:
     """One library, or an image of several."""
-    from tvmrt.pipeline import compile, compile_together
+    from tvmrt.compiler.pipeline import compile, compile_together
 
     if len(networks) == 1:
         if together["concurrent"]:
@@ -212,7 +212,7 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
 def measure_code(compiled: Any, cc: str | None) -> Any:
     """What the target's compiler says of the C files."""
     from tvmrt.cli import memory_report
-    from tvmrt.export.vendors import vendor_includes
+    from tvmrt.compiler.export.vendors import vendor_includes
     from tvmrt.libinfo import find_include_path
 
     libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
@@ -248,7 +248,7 @@ def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
 
 
 def _metadata(compiled: Any) -> dict[str, Any]:
-    from tvmrt.export.model_library_format import metadata
+    from tvmrt.compiler.export.model_library_format import metadata
 
     if several(compiled):
         return metadata(list(compiled.libraries.values()), compiled)

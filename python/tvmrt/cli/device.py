@@ -34,14 +34,14 @@ def list_devices(as_json: bool) -> None:
 
 def described() -> list[dict]:
     """Every device that the compiler finds."""
-    from tvmrt import devices
+    from tvmrt.compiler import devices
 
     return [_describe(name) for name in devices.names()]
 
 
 def _describe(name: str) -> dict:
     """``absent`` is why this machine cannot run what the device computes; None if it can."""
-    from tvmrt import devices
+    from tvmrt.compiler import devices
 
     row = {"name": name, "layout": "-", "precisions": [], "text": "", "absent": None}
     try:
@@ -73,7 +73,7 @@ def _shown(row: dict) -> str:
 @console.json_option
 def new(name: str, python: bool, output: Path, as_json: bool) -> None:
     """Write the folder of a new device NAME: source, build file, README and a test that passes."""
-    from tvmrt.devices.skeleton import write_skeleton
+    from tvmrt.compiler.devices.skeleton import write_skeleton
 
     _refuse_taken(name)
     written = write_skeleton(name, output, python)
@@ -85,7 +85,7 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
 
 
 def _refuse_taken(name: str) -> None:
-    from tvmrt import devices
+    from tvmrt.compiler import devices
 
     for taken in devices.names():
         if taken.replace("_", "-") == name.replace("_", "-"):  # files of cmsis-nn are cmsis_nn

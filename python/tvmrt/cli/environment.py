@@ -63,8 +63,8 @@ def _versions() -> Iterator[Check]:
 
 
 def _compiler() -> Check:
+    from tvmrt.compiler.export.toolchain import find_compiler
     from tvmrt.error import CompileError
-    from tvmrt.export.toolchain import find_compiler
 
     try:
         return Check("C compiler", "ok", _version_of(find_compiler()))
@@ -86,7 +86,7 @@ def _version_of(command: list[str]) -> str:
 
 
 def _processor() -> Check:
-    from tvmrt import processor
+    from tvmrt.compiler import processor
 
     flags = processor.flags()
     vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512vbmi", "amx_int8",
@@ -98,7 +98,7 @@ def _processor() -> Check:
 
 def _target() -> Check:
     """What networks are compiled for where nobody names a target."""
-    from tvmrt.codegen.target import default_target, get_target
+    from tvmrt.compiler.codegen.target import default_target, get_target
 
     try:
         target = get_target(default_target())
@@ -119,7 +119,7 @@ _SYSTEM_NAMES = {
 def _level(flags: frozenset[str], machine: str) -> str:
     """The highest of the levels that libraries have code for, by the system's names of
     instructions; nothing below the first one."""
-    from tvmrt.codegen.target import LEVELS
+    from tvmrt.compiler.codegen.target import LEVELS
 
     if machine == "aarch64":
         found = "neon"

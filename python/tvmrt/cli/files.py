@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvmrt.export import atomic
+from tvmrt.compiler.export import atomic
 
 if TYPE_CHECKING:
     import numpy as np

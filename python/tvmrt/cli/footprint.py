@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tvmrt.cli.call_graph import CallGraph, Depth
 from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, part_of
-from tvmrt.codegen.target import Target
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.export.firmware_build import CFLAGS, tools_of
 from tvmrt.error import CompileError
-from tvmrt.export.firmware_build import CFLAGS, tools_of
 
 _RUN_FILE = re.compile(r"_lib\d+$")
 SECONDS = 300  # for one file

@@ -86,7 +86,7 @@ def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, i
 def _scaled(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarray:
     import numpy as np
 
-    from tvmrt.ir.float_to_int import to_integers
+    from tvmrt.compiler.ir.float_to_int import to_integers
 
     if scale is None and info.dtype == "uint8":
         return pixels

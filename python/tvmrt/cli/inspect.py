@@ -104,8 +104,8 @@ def command(
 
 def complete_board(begun: str) -> list[str]:
     """Names of boards that begin so."""
-    from tvmrt.codegen.families import FAMILIES
-    from tvmrt.codegen.target import FIRMWARE
+    from tvmrt.compiler.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.target import FIRMWARE
 
     return [name for name in (*FAMILIES, *FIRMWARE) if name.startswith(begun)]
 

@@ -15,9 +15,9 @@ from tvmrt.cli import console
 from tvmrt.cli.call_graph import Depth
 from tvmrt.cli.footprint import Footprint, FunctionCost, measure
 from tvmrt.cli.table import Table
-from tvmrt.codegen.target import Target
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
 from tvmrt.error import CompileError
-from tvmrt.symbols import PACKED_ENDING, prefix_of
 
 MOST_PLANS = 6  # of memory, in one line
 MOST_NAMES = 6  # of functions whose stack is not known, in one line

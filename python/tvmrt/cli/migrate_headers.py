@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from tvmrt.cli import console, options
-from tvmrt.export.atomic import replacing
+from tvmrt.compiler.export.atomic import replacing
 
 # Names that the split headers gave up, and what takes their place; the old ones still compile.
 RENAMED = {

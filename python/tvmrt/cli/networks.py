@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmrt.cli.labels import Labels
-    from tvmrt.custom import Catalogue
+    from tvmrt.compiler.custom import Catalogue
 
 
 def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
@@ -26,8 +26,8 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
     """
     from onnx.external_data_helper import load_external_data_for_model
 
-    from tvmrt.frontend.onnx import model_file
-    from tvmrt.frontend.onnx.sanitize_model import sanitize_model
+    from tvmrt.compiler.frontend.onnx import model_file
+    from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model
 
     if path.suffix == ".tflite":
         raise ValueError(
@@ -130,7 +130,7 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -
     import onnx
     from onnx import helper
 
-    from tvmrt.frontend.onnx.microsoft.domain import MICROSOFT
+    from tvmrt.compiler.frontend.onnx.microsoft.domain import MICROSOFT
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -245,8 +245,8 @@ def expected_outputs(
 
     By onnxruntime where it is installed: literally, and once more with its optimisations to know
     the noise of the arithmetic. Nodes that it is known to compute in another way than the standard
-    are run by the reference evaluator of the onnx package (see tvmrt.differences). So are networks
-    with ``operators`` of one's own, and all where onnxruntime is not installed.
+    are run by the reference evaluator of the onnx package (see tvmrt.compiler.differences). So are
+    networks with ``operators`` of one's own, and all where onnxruntime is not installed.
     """
     from tvmrt.cli import verify_operators
     from tvmrt.cli.labels import in_numbers
@@ -274,7 +274,7 @@ def _by_onnxruntime(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
 ) -> tuple[dict[str, Any], str]:
     """Every output by name, and who computed: onnxruntime, but for nodes in which it is wrong."""
-    from tvmrt.differences.parts import nodes_to_evaluate, run_in_parts
+    from tvmrt.compiler.differences.parts import nodes_to_evaluate, run_in_parts
 
     def run(part: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
         return _run_onnxruntime(part, feeds, optimise)
@@ -307,7 +307,7 @@ def _evaluate_reference(
     from onnx.reference import ReferenceEvaluator
 
     from tvmrt.cli.labels import in_numbers
-    from tvmrt.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact import evaluators
 
     try:
         own = [*operators, *evaluators()]

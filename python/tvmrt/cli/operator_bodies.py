@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.custom import GraphBuilder, Kernel, Tensor
-from tvmrt.custom.operand import ANY_LAYOUT
-from tvmrt.custom.scalars import REQUIRED, Scalar, bind_scalars
+from tvmrt.compiler.custom import GraphBuilder, Kernel, Tensor
+from tvmrt.compiler.custom.operand import ANY_LAYOUT
+from tvmrt.compiler.custom.scalars import REQUIRED, Scalar, bind_scalars
+from tvmrt.compiler.ir import DTYPES
 from tvmrt.error import TVMError
-from tvmrt.ir import DTYPES
 
 CASES = 2  # of each combination of element types
 ATTEMPTS = 200  # at random operands that the declaration accepts
@@ -283,7 +283,7 @@ def _missing_device(device: str) -> str | None:
 
 
 def _refusal(operator: Kernel, case: Case) -> str | None:
-    from tvmrt.ir.custom import opencl_refusal
+    from tvmrt.compiler.ir.custom import opencl_refusal
 
     graph = _network(operator, case.arrays, case.scalars).graph()
     (node,) = (n for n in graph.nodes if n.op == "custom")
@@ -300,8 +300,8 @@ def run_body(
 
 def _run(network: GraphBuilder, arrays: Sequence[np.ndarray], outputs: int, device: str):
     from tvmrt import cpu, nd
+    from tvmrt.compiler.pipeline import compile as compile_network
     from tvmrt.contrib.graph_executor import GraphModule
-    from tvmrt.pipeline import compile as compile_network
     from tvmrt.runtime import load_module
 
     others = {} if device == "cpu" else {"devices": [device], "require_device": [device]}

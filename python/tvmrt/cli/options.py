@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import click
 
-from tvmrt import request
+from tvmrt.compiler import request
 
 PATH = click.Path(path_type=Path)
 
@@ -61,7 +61,7 @@ def _is_shape(text: str) -> bool:
 
 def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Turn ``["batch=1..8", "seq<=128"]`` into ``{"batch": (1, 8), "seq": (1, 128)}``."""
-    from tvmrt.frontend.dims import parse_dim
+    from tvmrt.compiler.frontend.dims import parse_dim
 
     dims = {}
     for text in texts:
@@ -157,7 +157,7 @@ def _plain(text: str) -> object:
 
 def load_operators(paths: Iterable[Path]) -> Any:
     """The operators of files and of installed wheels, a ``tvmrt.custom.Catalogue``."""
-    from tvmrt.custom import gather
+    from tvmrt.compiler.custom import gather
 
     return gather(paths)
 
@@ -177,25 +177,25 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _targets() -> list[str]:
-    from tvmrt.codegen.target import target_names
+    from tvmrt.compiler.codegen.target import target_names
 
     return target_names()
 
 
 def _boards() -> list[str]:
-    from tvmrt.codegen.families import FAMILIES
+    from tvmrt.compiler.codegen.families import FAMILIES
 
     return list(FAMILIES)
 
 
 def _levels() -> list[str]:
-    from tvmrt.codegen.target import LEVELS
+    from tvmrt.compiler.codegen.target import LEVELS
 
     return list(dict.fromkeys(level.name for each in LEVELS.values() for level in each))
 
 
 def _devices() -> list[str]:
-    from tvmrt.devices import names
+    from tvmrt.compiler.devices import names
 
     return names()
 

@@ -12,10 +12,10 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.groups import GroupedCommand
-from tvmrt.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
-    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.report.trace import Run
 
 
@@ -81,7 +81,7 @@ def _prepared(
 
     if model.suffix not in NETWORKS:
         return load(model).warm_executor(**inputs), {}
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     library = compile_network(str(model), progress=progress, **asked)
     return load(library).warm_executor(**inputs), _known(library, model.name)

@@ -95,8 +95,8 @@ def command(
 def _compile(model: Path, noted: Dump, **choices: Any):
     """The network as the board has it, but recording. Raises ValueError if it is another one."""
     from tvmrt.cli.replay_host import NAME
-    from tvmrt.codegen.firmware.trace import network_hash
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.codegen.firmware.trace import network_hash
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     traced = "profile" if choices["dims"] else "record"
     library = compile_network(
@@ -135,7 +135,7 @@ def _host_run(
 
 def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None) -> list[Row]:
     """The board's records and, where the host has run, those that only the host has, in order."""
-    from tvmrt.codegen.firmware.trace import traced_tensors
+    from tvmrt.compiler.codegen.firmware.trace import traced_tensors
 
     tensors = {(t.op, t.result): t for t in traced_tensors(library.program, True)}
     ours = {r.key: r for r in records}

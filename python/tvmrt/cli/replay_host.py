@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmrt.cli import trace_dump
-from tvmrt.codegen.target import get_target
-from tvmrt.export.toolchain import build_library
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.export.toolchain import build_library
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,11 @@ import click
 
 from tvmrt.cli import console, files, options
 from tvmrt.cli.groups import GroupedCommand
-from tvmrt.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.report import page
 
 if TYPE_CHECKING:
-    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.compiler.export.library import CompiledLibrary
 
 
 @click.command("report", cls=GroupedCommand)
@@ -75,10 +75,10 @@ def _data(
     """The data of the report, of boards with what their compiler says."""
     from tvmrt.cli import memory_report, roofline
     from tvmrt.cli.compile import measure_code
-    from tvmrt.export.model_library_format import metadata
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.export.model_library_format import metadata
+    from tvmrt.compiler.pipeline import compile as compile_network
+    from tvmrt.compiler.request import make
     from tvmrt.report.make import report
-    from tvmrt.request import make
 
     request = make({**asked, "progress": progress}).for_here()
     library = compile_network(str(model), request)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from tvmrt.frontend.dims import Dims
+    from tvmrt.compiler.frontend.dims import Dims
 
 _COPIES = ("Cast", "Identity", "Unsqueeze", "Squeeze")
 _REST = -1  # of ONNX: as many as are left
@@ -69,7 +69,7 @@ def _places(
 
 def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | None:
     """The least and the most of each extent of a result; None if one has no bound."""
-    from tvmrt.ir.extent import least, most
+    from tvmrt.compiler.ir.extent import least, most
 
     found = []
     for dim in value.type.tensor_type.shape.dim:

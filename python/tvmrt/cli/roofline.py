@@ -13,7 +13,7 @@ from tvmrt.cli import console
 
 if TYPE_CHECKING:
     from tvmrt.cli.session import Session
-    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.compiler.export.library import CompiledLibrary
 
 SIZE = 384  # rows, columns and depth of the product that is timed
 SECONDS = 0.1  # for about so long
@@ -94,9 +94,9 @@ def peaks_beside(library: CompiledLibrary) -> dict[str, float]:
 
 
 def _reached(precision: str) -> float:
-    from tvmrt.pipeline import compile
+    from tvmrt.compiler.pipeline import compile
+    from tvmrt.compiler.request import Request
     from tvmrt.report.timing import times_of
-    from tvmrt.request import Request
     from tvmrt.runtime import cpu, load_module
     from tvmrt.runtime.executor import AotModule
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from tvmrt.cli import console, files, images, networks, options, remote, sounds
 from tvmrt.cli.board_place import IMAGE
 from tvmrt.cli.console import format_shape
-from tvmrt.symbols import PACKED_ENDING, prefix_of
+from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
 
 if TYPE_CHECKING:
     import numpy as np

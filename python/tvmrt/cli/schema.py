@@ -24,7 +24,7 @@ def command(name: str | None) -> None:
             click.echo(f"{each:<17} {form['description'].splitlines()[0]}")
         click.echo(f"{REGIONS:<17} What devices get of `tvmrt compile --device`.")
     elif name == REGIONS:
-        from tvmrt.devices.region_schema import SCHEMA
+        from tvmrt.compiler.devices.region_schema import SCHEMA
 
         click.echo(json.dumps(SCHEMA, indent=2))
     else:

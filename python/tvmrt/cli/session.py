@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from tvmrt.export.library import CompiledLibrary
-    from tvmrt.ir.bundle import Bundle
+    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.ir.bundle import Bundle
     from tvmrt.rpc import RPCSession
 
 THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its threads
@@ -154,8 +154,8 @@ def compile_session(
 ) -> Session:
     """Compile a network, given as ONNX or by its file, into ``folder``, load it, and name its
     outputs as the network does."""
-    from tvmrt.codegen.target import target_here
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.codegen.target import target_here
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     choices = dict(choices)
     place = choices.pop("place", None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from tvmrt.ir.extent import Symbol
+    from tvmrt.compiler.ir.extent import Symbol
 
 MAX_TRIED = 1 << 18  # sizes about the wanted ones that are tried
 
@@ -45,11 +45,11 @@ def with_chosen_dims(
     model: onnx.ModelProto, choices: Mapping[str, Any], max_memory: int | None = None
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
     """The model with a name for each open axis, and the options with bounds for those dimensions
-    that nobody has declared. Raises as ``tvmrt.pipeline.choose_dims``."""
-    from tvmrt.frontend.dims import Dims
-    from tvmrt.frontend.onnx.open_axes import name_open_axes
-    from tvmrt.pipeline import choose_dims
-    from tvmrt.request import make
+    that nobody has declared. Raises as ``tvmrt.compiler.pipeline.choose_dims``."""
+    from tvmrt.compiler.frontend.dims import Dims
+    from tvmrt.compiler.frontend.onnx.open_axes import name_open_axes
+    from tvmrt.compiler.pipeline import choose_dims
+    from tvmrt.compiler.request import make
 
     shapes, dims = choices["shapes"], Dims(choices["dims"])
     named = name_open_axes(model, shapes)
@@ -74,7 +74,7 @@ def trials(
 ) -> list[Trial]:
     """Inputs from a file, or made up: where ``dims`` or ``shapes`` leave dimensions open, of
     several sizes. Raises as ``networks.inputs_for``."""
-    from tvmrt.frontend.dims import Dims
+    from tvmrt.compiler.frontend.dims import Dims
 
     shapes = choices["shapes"]
     if not choices["dims"] and all(isinstance(n, int) for s in shapes.values() for n in s):
@@ -98,9 +98,9 @@ def _shapes(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]], dims: Mapping[str, Any]
 ) -> list[tuple[str, dict[str, tuple[int, ...]]]]:
     """Sizes in words, with the shapes of all inputs at them."""
-    from tvmrt.frontend.dims import Dims
-    from tvmrt.frontend.onnx.inputs import input_types
-    from tvmrt.ir.extent import linear_form, symbols_of
+    from tvmrt.compiler.frontend.dims import Dims
+    from tvmrt.compiler.frontend.onnx.inputs import input_types
+    from tvmrt.compiler.ir.extent import linear_form, symbols_of
 
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
@@ -128,8 +128,8 @@ def _fitting_types(
     network cannot be read without its operators."""
     import warnings
 
+    from tvmrt.compiler.frontend.onnx import import_model
     from tvmrt.error import TVMError
-    from tvmrt.frontend.onnx import import_model
 
     try:
         with warnings.catch_warnings():

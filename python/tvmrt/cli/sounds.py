@@ -32,7 +32,7 @@ def load(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
     """
     import numpy as np
 
-    from tvmrt.ir.float_to_int import to_integers
+    from tvmrt.compiler.ir.float_to_int import to_integers
 
     if len(infos) != 1:
         names = ", ".join(info.name for info in infos)

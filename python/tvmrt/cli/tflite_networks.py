@@ -16,7 +16,7 @@ REFERENCE, PLAIN, FAST = "reference kernels", "kernels", "kernels and XNNPACK"
 
 def is_one(path: Path) -> bool:
     """Whether a file is a ``.tflite`` network."""
-    from tvmrt.frontend.tflite import is_tflite
+    from tvmrt.compiler.frontend.tflite import is_tflite
 
     return is_tflite(path)
 
@@ -28,7 +28,7 @@ def inputs_of(
 
     Raises as ``networks.inputs_for``.
     """
-    from tvmrt.frontend.tflite import aliases_of, by_input, entry_of, load_model, names_of
+    from tvmrt.compiler.frontend.tflite import aliases_of, by_input, entry_of, load_model, names_of
 
     files.check_file(path)
     model = load_model(path)
@@ -50,8 +50,8 @@ def inputs_of(
 
 def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shapes that a user gives, open dimensions as large as they may be."""
-    from tvmrt.frontend.dims import Dims, parse_dim
-    from tvmrt.ir.extent import most
+    from tvmrt.compiler.frontend.dims import Dims, parse_dim
+    from tvmrt.compiler.ir.extent import most
 
     dims, shapes = Dims(choices["dims"]), choices["shapes"] or {}
 

@@ -16,7 +16,7 @@ from tvmrt.cli import console, files, options
 from tvmrt.cli.groups import GroupedCommand
 
 if TYPE_CHECKING:
-    from tvmrt.ir.tuned import Layer
+    from tvmrt.compiler.ir.tuned import Layer
     from tvmrt.tuning.database import Entry
     from tvmrt.tuning.search import Effort
 
@@ -71,8 +71,8 @@ def command(
 ) -> None:  # fmt: skip
     """Search how each layer of the networks MODEL is computed fastest on this machine, and keep it
     in a database for 'compile --tuned'; with --threads, also how many threads should share one."""
-    from tvmrt.choices import takes_squares
     from tvmrt.cli.session import THREADS_VARIABLE
+    from tvmrt.compiler.choices import takes_squares
     from tvmrt.tuning import database
     from tvmrt.tuning.search import Effort, layers_of, missing
 
@@ -111,7 +111,7 @@ def command(
 
 
 def _compiled(model: Path, tuned: Path | None, asked: Mapping[str, Any]) -> Any:
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     return compile_network(str(model), target="native", tuned=tuned, **asked)
 
@@ -169,7 +169,7 @@ def _round(runs: Sequence[Any]) -> list[float]:
 
 def _rows(layers: Mapping[Layer, int], entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """What the database has of the networks' layers, on machines of this kind."""
-    from tvmrt import processor
+    from tvmrt.compiler import processor
 
     found = {each.layer: each for each in entries if each.processor == processor.name()}
     return [

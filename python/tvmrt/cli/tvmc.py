@@ -249,7 +249,7 @@ def _compile_package(line: Line, output: Path, executor: str) -> None:
 
 def _write_package(path: Path, library: Path) -> None:
     """The parameters are in the library: those beside it are none."""
-    from tvmrt.export import atomic
+    from tvmrt.compiler.export import atomic
     from tvmrt.runtime import load_module, save_param_dict
 
     graph = str(load_module(library)["get_graph_json"]())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmrt.cli.operator_bodies import Comparison
-    from tvmrt.custom import Catalogue, Operator
+    from tvmrt.compiler.custom import Catalogue, Operator
 
 SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
 
@@ -25,7 +25,7 @@ SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
 def check(path: Path, as_json: bool) -> int:
     """Check every kernel of a file on random operands; returns the exit code."""
     from tvmrt.cli.operator_bodies import check_operator
-    from tvmrt.custom import Kernel, load_operators
+    from tvmrt.compiler.custom import Kernel, load_operators
 
     found = load_operators(path)
     kernels = [o for o in found if isinstance(o, Kernel)]

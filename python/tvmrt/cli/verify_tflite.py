@@ -12,7 +12,7 @@ from tvmrt.cli import tflite_networks, tolerance
 if TYPE_CHECKING:
     import numpy as np
 
-    from tvmrt.frontend.tflite.model_file import Subgraph
+    from tvmrt.compiler.frontend.tflite.model_file import Subgraph
 
 
 def rows_of(
@@ -26,7 +26,7 @@ def rows_of(
 
     Raises ImportError where LiteRT is not installed, and ValueError where it refuses the network.
     """
-    from tvmrt.frontend.tflite import (
+    from tvmrt.compiler.frontend.tflite import (
         EveryTensor,
         entry_of,
         load_model,
@@ -113,7 +113,7 @@ def _run(
     source: Any, feeds: Mapping[str, np.ndarray], threads: int, choices: Mapping[str, Any]
 ) -> list[np.ndarray]:
     from tvmrt.cli.session import Session
-    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.compiler.pipeline import compile as compile_network
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         path = Path(folder) / "network.so"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import Device
+from tvmrt.compiler.devices import Device
 
 from .case import Case
 from .finding import Finding

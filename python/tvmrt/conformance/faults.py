@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import CSource, Device
-from tvmrt.devices.region_json import TYPE_KEY
+from tvmrt.compiler.devices import CSource, Device
+from tvmrt.compiler.devices.region_json import TYPE_KEY
 
 from .finding import Finding
 from .subject import Network, claims

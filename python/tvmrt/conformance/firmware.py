@@ -13,8 +13,8 @@ import numpy as np
 from onnx import helper
 
 import tvmrt
-from tvmrt.devices import Context, Device
-from tvmrt.devices.ask import ask
+from tvmrt.compiler.devices import Context, Device
+from tvmrt.compiler.devices.ask import ask
 from tvmrt.error import CompileError
 
 from .case import Case

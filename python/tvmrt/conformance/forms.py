@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import Context, Device, ModuleBlob
-from tvmrt.devices.ask import ask
-from tvmrt.devices.region_json import TYPE_KEY, region_text
+from tvmrt.compiler.devices import Context, Device, ModuleBlob
+from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.devices.region_json import TYPE_KEY, region_text
+from tvmrt.compiler.ir import DTYPES, Graph, Node, Region, TensorType, Value
+from tvmrt.compiler.partition.precision import optimized
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, Graph, Node, Region, TensorType, Value
-from tvmrt.partition.precision import optimized
 
 from .finding import Finding
 from .operators import difference

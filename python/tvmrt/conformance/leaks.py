@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import tvmrt
-from tvmrt.devices import Device
+from tvmrt.compiler.devices import Device
 
 from .asynchronous import LONG_MS, is_asynchronous
 from .finding import Finding

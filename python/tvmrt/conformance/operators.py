@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.devices import Device
+from tvmrt.compiler.devices import Device
 
 from .finding import Finding
 from .subject import Claim, Network, claims, joined, reference

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import Device
+from tvmrt.compiler.devices import Device
+from tvmrt.compiler.partition.precision import PRECISIONS
 from tvmrt.error import UnsupportedError
-from tvmrt.partition.precision import PRECISIONS
 
 from .finding import Finding
 from .leaks import growth

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 
 import tvmrt
-from tvmrt import devices
-from tvmrt.devices import Device, ModuleBlob
+from tvmrt.compiler import devices
+from tvmrt.compiler.devices import Device, ModuleBlob
 from tvmrt.error import TVMError
 
 from .case import OPSET, Case

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import Device
+from tvmrt.compiler.devices import Device
 
 from .finding import Finding
 from .subject import Network, claims, joined

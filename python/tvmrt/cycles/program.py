@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.codegen.target import Target
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.export.board_image import Board, boards, object_commands
+from tvmrt.compiler.export.firmware_build import CFLAGS
 from tvmrt.error import CompileError
-from tvmrt.export.board_image import Board, boards, object_commands
-from tvmrt.export.firmware_build import CFLAGS
 from tvmrt.libinfo import find_boards_path
 
 from . import code

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tvmrt.export.library import CompiledLibrary
-    from tvmrt.ir.bundle import Bundle
+    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.ir.bundle import Bundle
 
 FILE = "facts.json"
 PICTURE = "memory.svg"
@@ -139,6 +139,6 @@ def read_facts(folder: Path) -> Facts:
 
 
 def _bundle(found: Mapping[str, Any]) -> Bundle:
-    from tvmrt.ir.bundle import Bundle  # seldom needed
+    from tvmrt.compiler.ir.bundle import Bundle  # seldom needed
 
     return Bundle(**{**found, "parts": tuple(found["parts"]), "keys": tuple(found["keys"])})

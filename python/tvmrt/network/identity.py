@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tvmrt import processor
+from tvmrt.compiler import processor
+from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
-from tvmrt.request import Request
 
 PACKAGE = Path(__file__).parents[1]
 # what has no part in the result

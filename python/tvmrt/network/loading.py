@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import extras
+from tvmrt.compiler.request import Request, documented, make
 from tvmrt.error import CompileError, Remark
 from tvmrt.network import identity
 from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.facts import Facts, facts_of, read_facts
 from tvmrt.network.network import Network
 from tvmrt.network.opened import open_library
-from tvmrt.request import Request, documented, make
 from tvmrt.runtime.module import NETWORKS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tvmrt.export.library import CompiledLibrary
-    from tvmrt.option_types import CompileOptions
+    from tvmrt.compiler.export.library import CompiledLibrary
+    from tvmrt.compiler.option_types import CompileOptions
 
 LIBRARY = "network.so"
 FULL_BYTES = 64 << 20  # free on a file system: with less, a failing C compiler may have filled it
@@ -123,7 +123,7 @@ class _Source:
         """Digests of the files with its weights, by their names."""
         if self.file is None or self.file.suffix != ".onnx":
             return {}
-        from tvmrt.frontend.onnx import data_files
+        from tvmrt.compiler.frontend.onnx import data_files
 
         folder = self.file.parent
         return {name: identity.digest_of_file(folder / name) for name in data_files(self.file)}
@@ -215,7 +215,7 @@ def _opened_for_now(library: Any, beside: Mapping[str, str], name: str) -> Netwo
 
 def _library_of(source: _Source, asked: Request) -> CompiledLibrary:
     try:
-        from tvmrt.pipeline import compile as compile_network
+        from tvmrt.compiler.pipeline import compile as compile_network
     except ModuleNotFoundError as error:
         raise extras.told(error) from error
     return compile_network(source.model, asked)

@@ -23,7 +23,7 @@ from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
 
 if TYPE_CHECKING:
-    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.compiler.export.library import CompiledLibrary
     from tvmrt.network.measure import Timing
     from tvmrt.report.make import Report
 

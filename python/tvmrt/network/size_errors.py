@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tvmrt.frontend.wording import word_dims
+from tvmrt.compiler.frontend.wording import word_dims
 from tvmrt.network.inputs import TensorInfo
 
 _MULTIPLE = re.compile(r"\(?(?P<name>[\w.]+) \* (?P<step>\d+)\)?")

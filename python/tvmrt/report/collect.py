@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tvmrt.export.library import CompiledLibrary
-from tvmrt.export.summary import OperatorSummary, Summary
-from tvmrt.ir import Node
-from tvmrt.ir.extent import Extent, most, shown
-from tvmrt.ir.program import CONSTANT, Access, Buffer, Program, Step
-from tvmrt.ir.reduced import BFLOAT16, is_reduced
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.export.summary import OperatorSummary, Summary
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.extent import Extent, most, shown
+from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Program, Step
+from tvmrt.compiler.ir.reduced import BFLOAT16, is_reduced
 from tvmrt.libinfo import __version__
 from tvmrt.report import FORMAT, VERSION
 from tvmrt.report.kinds import kind_of

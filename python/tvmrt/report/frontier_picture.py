@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmrt.ir.program import RowPlan
+from tvmrt.compiler.ir.program import RowPlan
 
 HEIGHT = 270  # pixels of a picture
 TOP, RIGHT, BOTTOM = 34, 16, 46  # margins in pixels

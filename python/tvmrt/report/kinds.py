@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.ir import POINTWISE, REDUCE, VIEW, get_op
+from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, get_op
 
 CONVOLUTION, PRODUCT, ELEMENTWISE = "convolution", "product", "elementwise"
 MOVEMENT, REDUCTION, POOLING = "movement", "reduction", "pooling"

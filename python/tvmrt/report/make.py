@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tvmrt.export.library import CompiledLibrary
+from tvmrt.compiler.export.library import CompiledLibrary
 from tvmrt.report.collect import collect
 from tvmrt.report.page import html, write
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from tvmrt.export.summary import covered
-from tvmrt.ir.program import RowPlan
+from tvmrt.compiler.export.summary import covered
+from tvmrt.compiler.ir.program import RowPlan
 from tvmrt.report import frontier_picture
 from tvmrt.report.kinds import OTHER, kind_of
 from tvmrt.report.page import render

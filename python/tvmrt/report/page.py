@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tvmrt.export.atomic import replacing
+from tvmrt.compiler.export.atomic import replacing
 from tvmrt.report import FORMAT, VERSION
 from tvmrt.report.layout import place
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.symbols import PACKED_ENDING
+from tvmrt.compiler.symbols import PACKED_ENDING
 
 RUNS = 20  # of which the median is told, operator by operator
 SECONDS = 2.0  # of profiled runs, as soon as there are three

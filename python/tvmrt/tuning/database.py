@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvmrt.export.atomic import replacing
-from tvmrt.ir.tuned import Choice, Layer, parse_layer
+from tvmrt.compiler.export.atomic import replacing
+from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
 
 SCHEMA = "tvmrt/tuning/1"
 OWN, MODEL = "own", "model"  # in place of a file's name

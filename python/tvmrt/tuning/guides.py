@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import cast
 
-from tvmrt import processor
-from tvmrt.codegen.target import Target
-from tvmrt.ir.tuned import Guide
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.ir.tuned import Guide
 
 from .database import MODEL, Measured, path_of, read
 from .model import Model

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tvmrt.codegen import builder, c_source
-from tvmrt.codegen.entries import graph as graph_file
-from tvmrt.codegen.options import Options
-from tvmrt.codegen.target import Target
-from tvmrt.export.library import CompiledLibrary
-from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
-from tvmrt.ir.program import Program
-from tvmrt.ir.recurrent import ACTIVATIONS
-from tvmrt.ir.reduced import BFLOAT16, PRECISION
-from tvmrt.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
-from tvmrt.planner import plan_program
-from tvmrt.symbols import PACKED_ENDING
+from tvmrt.compiler.codegen import builder, c_source
+from tvmrt.compiler.codegen.entries import graph as graph_file
+from tvmrt.compiler.codegen.options import Options
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value, constant
+from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.recurrent import ACTIVATIONS
+from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION
+from tvmrt.compiler.ir.tuned import BYTES, CELLS, CONVOLUTIONS, Choice, Layer, Tuned
+from tvmrt.compiler.planner import plan_program
+from tvmrt.compiler.symbols import PACKED_ENDING
 
 if TYPE_CHECKING:
     from tvmrt.runtime.executor import GraphModule

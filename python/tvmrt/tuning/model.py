@@ -15,9 +15,9 @@ from math import log, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.codegen.window.tiles_f32 import row_cycles
-from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import BYTES, CELLS, LEAST_WORK, Choice, Layer
+from tvmrt.compiler.codegen.window.tiles_f32 import row_cycles
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.tuned import BYTES, CELLS, LEAST_WORK, Choice, Layer
 
 if TYPE_CHECKING:
     from .database import Entry

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import prod
 
-from tvmrt import processor
-from tvmrt.codegen.c.initializers import PARALLEL_WORK
-from tvmrt.codegen.target import Target, get_target, vectors_of
-from tvmrt.ir.program import Program
-from tvmrt.ir.rounding import ceil_div
-from tvmrt.ir.tuned import (
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.c.initializers import PARALLEL_WORK
+from tvmrt.compiler.codegen.target import Target, get_target, vectors_of
+from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.tuned import (
     BYTES,
     CELLS,
     LEAST_WORK,
@@ -22,7 +22,7 @@ from tvmrt.ir.tuned import (
     level_for,
     parse_layer,
 )
-from tvmrt.ir.winograd import SIZES, TAPS
+from tvmrt.compiler.ir.winograd import SIZES, TAPS
 from tvmrt.libinfo import __version__
 
 from .database import Entry, Tried

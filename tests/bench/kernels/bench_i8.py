@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "kernels"))
 from i8_case import FLAGS, Shape, int8_range, layer, random_bytes, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.window.packing_i8 import pack_conv, pad_channels
-from tvmrt.codegen.window.tiles_i8 import FORMATS
+from tvmrt.compiler.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 

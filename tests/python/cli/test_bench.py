@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt import processor
 from tvmrt.cli import bench, main, roofline
+from tvmrt.compiler import processor
 from tvmrt.report.roofline import enter
 
 

@@ -16,8 +16,8 @@ import pytest
 
 import tvmrt
 from tvmrt.cli import board_estimate, main
-from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import FIRMWARE
+from tvmrt.compiler.codegen.families import FAMILIES
+from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.cycles import code, cores, parts
 from tvmrt.cycles.estimate import block_cycles
 from tvmrt.error import CompileError

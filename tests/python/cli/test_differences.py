@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tvmrt.cli import app, networks
-from tvmrt.differences import TABLE, Judge, differences_of, intentional_differences
-from tvmrt.differences.exact import evaluators
-from tvmrt.differences.parts import nodes_to_evaluate
+from tvmrt.compiler.differences import TABLE, Judge, differences_of, intentional_differences
+from tvmrt.compiler.differences.exact import evaluators
+from tvmrt.compiler.differences.parts import nodes_to_evaluate
 
 pytest.importorskip("onnxruntime")
 

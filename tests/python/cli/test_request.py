@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt import choices
 from tvmrt.cli import main
 from tvmrt.cli.compile import command
-from tvmrt.request import Request, rows
+from tvmrt.compiler import choices
+from tvmrt.compiler.request import Request, rows
 
 BOARD = ("--target", "cortex-m4")
 C_INTERFACE = ("--interface-api", "c", "--unpacked-api")

@@ -14,9 +14,9 @@ from onnx import helper
 
 from tvmrt.cli import console, main, schemas
 from tvmrt.cli.schemas import FORMS
-from tvmrt.export.summary import PoolSummary, Summary
-from tvmrt.ir.narrow import NarrowRow
-from tvmrt.partition.report import RegionRow
+from tvmrt.compiler.export.summary import PoolSummary, Summary
+from tvmrt.compiler.ir.narrow import NarrowRow
+from tvmrt.compiler.partition.report import RegionRow
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]

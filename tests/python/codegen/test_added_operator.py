@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmrt.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.pointwise import PointwiseOp
 
 ROOT = Path(__file__).parents[3]
 EVERYDAY = [

@@ -7,10 +7,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tvmrt
+from tvmrt.compiler.frontend.onnx import fallback
+from tvmrt.compiler.ir import Builder
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.onnx import fallback
-from tvmrt.ir import Builder
 
 
 def cases():

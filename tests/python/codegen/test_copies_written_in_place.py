@@ -15,9 +15,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.codegen.concatenations import moved_access
-from tvmrt.ir import Strided
-from tvmrt.ir.strided import dense
+from tvmrt.compiler.codegen.concatenations import moved_access
+from tvmrt.compiler.ir import Strided
+from tvmrt.compiler.ir.strided import dense
 
 # shape of a tensor, as it is seen, the order of axes that a copy gives it, and how that is seen
 TURNED = {

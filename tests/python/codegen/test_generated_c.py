@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.codegen import c_source
-from tvmrt.codegen.builder import build_program
-from tvmrt.codegen.c.naming import identifier
-from tvmrt.codegen.c.writer import FunctionWriter
-from tvmrt.codegen.c_source import generate, print_function, print_functions
-from tvmrt.codegen.options import Options, SharedImage, WeightPlaces
-from tvmrt.codegen.pool_options import with_io_in_pools
-from tvmrt.codegen.target import get_target
-from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
-from tvmrt.ir.program import ARENA, MemoryPool
+from tvmrt.compiler.codegen import c_source
+from tvmrt.compiler.codegen.builder import build_program
+from tvmrt.compiler.codegen.c.naming import identifier
+from tvmrt.compiler.codegen.c.writer import FunctionWriter
+from tvmrt.compiler.codegen.c_source import generate, print_function, print_functions
+from tvmrt.compiler.codegen.options import Options, SharedImage, WeightPlaces
+from tvmrt.compiler.codegen.pool_options import with_io_in_pools
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir.program import ARENA, MemoryPool
+from tvmrt.compiler.planner import plan_program
 from tvmrt.libinfo import find_include_path
-from tvmrt.planner import plan_program
 
 FILES = Path(__file__).parents[2] / "data" / "tflite"
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]

@@ -14,13 +14,13 @@ from onnx import helper
 from onnx_graph import model as make_model
 
 import tvmrt
-from tvmrt.codegen.kernel_features import FEATURES, PARAMETERS, Feature, print_macros
-from tvmrt.codegen.operators import slab_chain
-from tvmrt.codegen.target import FIRMWARE, get_target
-from tvmrt.codegen.window import matmul
+from tvmrt.compiler.codegen.kernel_features import FEATURES, PARAMETERS, Feature, print_macros
+from tvmrt.compiler.codegen.operators import slab_chain
+from tvmrt.compiler.codegen.target import FIRMWARE, get_target
+from tvmrt.compiler.codegen.window import matmul
 from tvmrt.libinfo import find_include_path
 
-CODEGEN = Path(tvmrt.__file__).parent / "codegen"
+CODEGEN = Path(tvmrt.__file__).parent / "compiler" / "codegen"
 KERNELS = Path(find_include_path()[0]) / "tvm/runtime/kernels"
 TABLE = CODEGEN / "kernel_features.py"
 LACKING = {feature.lacking for feature in FEATURES if feature.lacking}

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from contract_samples import sample
 
-from tvmrt.codegen.loops.chain import expression
-from tvmrt.ir import DTYPES, OPS, Node, TensorType, Value
-from tvmrt.ir.conversion import Cast, PowWhole
-from tvmrt.ir.pointwise import PointwiseOp
+from tvmrt.compiler.codegen.loops.chain import expression
+from tvmrt.compiler.ir import DTYPES, OPS, Node, TensorType, Value
+from tvmrt.compiler.ir.conversion import Cast, PowWhole
+from tvmrt.compiler.ir.pointwise import PointwiseOp
 from tvmrt.libinfo import find_include_path
 
 HALVES = ("float16", "bfloat16")

@@ -9,7 +9,7 @@ from firmware_call import Network, build_shared
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.codegen import recovery
+from tvmrt.compiler.codegen import recovery
 
 OPTIONS = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
 CHANNELS, SIDE = 8, 12

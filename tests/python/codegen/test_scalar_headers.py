@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from contract_samples import sample
 
-from tvmrt.codegen.loops.chain import expression
-from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value
-from tvmrt.ir.conversion import BitCast, Cast, PowWhole
-from tvmrt.ir.op import OPS
-from tvmrt.ir.pointwise import PointwiseOp
-from tvmrt.ir.quantized import Dequantize, Quantize
+from tvmrt.compiler.codegen.loops.chain import expression
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, Node, TensorType, Value
+from tvmrt.compiler.ir.conversion import BitCast, Cast, PowWhole
+from tvmrt.compiler.ir.op import OPS
+from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.quantized import Dequantize, Quantize
 from tvmrt.libinfo import find_include_path
 
 

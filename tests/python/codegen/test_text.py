@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.codegen.c.text import GAP, LINE, call, laid_out, wrap
+from tvmrt.compiler.codegen.c.text import GAP, LINE, call, laid_out, wrap
 
 TERMS = ["*(y + i0 * 140)", "* edge_2[i2] * 5", "= f(a, b)", "&& x", '"a  b"', "z;", "/* q"]
 STATEMENTS = st.lists(st.sampled_from(TERMS), max_size=30).map(GAP.join)

@@ -8,10 +8,10 @@ from custom_case import compiled, example, onnx_model, run
 from onnx import TensorProto, helper
 
 import tvmrt
+from tvmrt.compiler.devices.region_json import describe_graph
+from tvmrt.compiler.ir import CSource
 from tvmrt.custom import GraphBuilder, composed
 from tvmrt.devices import Device
-from tvmrt.devices.region_json import describe_graph
-from tvmrt.ir import CSource
 
 RNG = np.random.default_rng(5)
 STEPS, BATCH, WIDE, HIDDEN = 4, 2, 3, 5

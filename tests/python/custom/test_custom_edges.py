@@ -12,8 +12,8 @@ from custom_case import compiled, example, onnx_model
 from onnx import TensorProto, helper
 
 from tvmrt.cli.operator_bodies import check_operator
+from tvmrt.compiler.custom.composed import MAX_DEPTH
 from tvmrt.custom import C, Declined, GraphBuilder, Kernel, OpenCL, Tensor, composed
-from tvmrt.custom.composed import MAX_DEPTH
 from tvmrt.error import TVMError
 
 TIMES = """

@@ -9,13 +9,13 @@ import pytest
 from custom_case import compiled, example, run
 
 import tvmrt
-from tvmrt.codegen.builder import build_program
-from tvmrt.codegen.target import get_target
+from tvmrt.compiler.codegen.builder import build_program
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.ir.custom import copy_graph
+from tvmrt.compiler.ir.layout import parse_layout
+from tvmrt.compiler.transform import layouts as inference
+from tvmrt.compiler.transform.blocked_layouts import write_blocks
 from tvmrt.custom import C, GraphBuilder, Kernel, Tensor, composed
-from tvmrt.ir.custom import copy_graph
-from tvmrt.ir.layout import parse_layout
-from tvmrt.transform import layouts as inference
-from tvmrt.transform.blocked_layouts import write_blocks
 
 # One channel after the other, one pixel after the other, blocks of four channels: each element is
 # multiplied by the number of its channel, so that every mistake about the layout shows.

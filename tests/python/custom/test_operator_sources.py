@@ -19,8 +19,8 @@ from tvmrt.cli import networks
 from tvmrt.cli.describe import describe
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
+from tvmrt.compiler.ir.custom import call_of
 from tvmrt.custom import GraphBuilder, composed, gather, load_operators
-from tvmrt.ir.custom import call_of
 
 ROOT = EXAMPLES.parents[1]
 SOURCE = EXAMPLES / "c_library" / "operators.c"
@@ -320,7 +320,7 @@ def installed(monkeypatch):
 
     def install(*targets):
         points = [EntryPoint(target) for target in targets]
-        monkeypatch.setattr("tvmrt.custom.catalogue.entry_points", lambda group: points)
+        monkeypatch.setattr("tvmrt.compiler.custom.catalogue.entry_points", lambda group: points)
         return gather([])
 
     return install

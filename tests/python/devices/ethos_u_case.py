@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tvmrt.devices.ethos_u import vela
+from tvmrt.compiler.devices.ethos_u import vela
 
 HERE = Path(__file__).parent
 SIGNATURE = ctypes.CFUNCTYPE(

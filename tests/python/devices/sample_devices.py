@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import tvmrt
+from tvmrt.compiler.ir import Node
 from tvmrt.devices import Context, CSource, Device, Region
-from tvmrt.ir import Node
 
 C_OPERATORS = {"add": "+", "sub": "-", "mul": "*"}
 

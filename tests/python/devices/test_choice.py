@@ -12,10 +12,10 @@ from test_conformance_kit import built
 
 import tvmrt
 from tvmrt import devices
+from tvmrt.compiler.devices.skeleton import write_skeleton
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.partition import partition
 from tvmrt.devices import Context, Device
-from tvmrt.devices.skeleton import write_skeleton
-from tvmrt.frontend.onnx import import_model
-from tvmrt.partition import partition
 
 X = np.random.default_rng(2).normal(size=(1, 4, 6, 6)).astype(np.float32)
 WEIGHTS = {

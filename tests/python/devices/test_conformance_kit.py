@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.conformance import CHECKS
-from tvmrt.devices.skeleton import write_skeleton
 
 TVMRT = [sys.executable, "-m", "tvmrt"]
 LINES = {"c": 60, "py": 40}  # a device of one operator in one file

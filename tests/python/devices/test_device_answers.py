@@ -15,9 +15,9 @@ from onnx import helper
 import tvmrt
 from tvmrt import devices
 from tvmrt.cli.options import parse_dims
-from tvmrt.devices.ask import ANSWERS
+from tvmrt.compiler.devices.ask import ANSWERS
+from tvmrt.compiler.ir.extent import most
 from tvmrt.error import UnsupportedError
-from tvmrt.ir.extent import most
 
 X = np.ones((2, 3), np.float32)
 PACKAGE = Path(tvmrt.__file__).parent

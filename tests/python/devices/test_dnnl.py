@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from sample_devices import run_library
 
 import tvmrt
+from tvmrt.compiler.devices.dnnl import nearest_places
+from tvmrt.compiler.devices.region_json import region_text
 from tvmrt.conformance import operators
-from tvmrt.devices.dnnl import nearest_places
-from tvmrt.devices.region_json import region_text
 
 pytestmark = pytest.mark.usefixtures("dnnl")
 

@@ -9,7 +9,7 @@ import pytest
 from dnnl_case import RNG, judge, network, region_ops, run
 from quantised_case import quantised_layers, step_by_step
 
-from tvmrt import processor
+from tvmrt.compiler import processor
 
 pytestmark = pytest.mark.usefixtures("dnnl")
 

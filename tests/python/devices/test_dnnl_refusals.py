@@ -12,8 +12,8 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt import devices
+from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.error import TVMError
-from tvmrt.frontend.onnx import import_model
 
 pytestmark = pytest.mark.usefixtures("dnnl")
 

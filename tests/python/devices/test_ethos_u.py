@@ -15,8 +15,8 @@ from ethos_u_case import HERE, Device, answers_text, places_in, record
 from firmware_call import Network, build_shared
 
 import tvmrt
-from tvmrt.devices.ethos_u import vela
-from tvmrt.devices.ethos_u.device import try_options
+from tvmrt.compiler.devices.ethos_u import vela
+from tvmrt.compiler.devices.ethos_u.device import try_options
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert")

@@ -10,9 +10,9 @@ from dnnl_case import network
 from test_ethos_u import layers, needs_vela
 
 import tvmrt
-from tvmrt.devices.ethos_u import vela
-from tvmrt.devices.ethos_u.device import try_options
-from tvmrt.devices.ethos_u.stream import Left, read_stream
+from tvmrt.compiler.devices.ethos_u import vela
+from tvmrt.compiler.devices.ethos_u.device import try_options
+from tvmrt.compiler.devices.ethos_u.stream import Left, read_stream
 from tvmrt.error import Remark, UnsupportedError
 
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
@@ -51,7 +51,7 @@ def test_it_is_for_firmware():
 def test_what_vela_says_is_the_reason(monkeypatch, answer):
     monkeypatch.setattr(vela, "absent", lambda: None)
     monkeypatch.setattr(vela, "_command", lambda: ["vela"])
-    monkeypatch.setattr("tvmrt.devices.ethos_u.device.try_options", lambda arguments: None)
+    monkeypatch.setattr("tvmrt.compiler.devices.ethos_u.device.try_options", lambda arguments: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     vela.answer_of.cache_clear()
     model, _ = layers()

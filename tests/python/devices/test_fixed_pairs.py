@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tvmrt.devices.fixed_pairs import with_plain_pairs
+from tvmrt.compiler.devices.fixed_pairs import with_plain_pairs
 
 
 def parts_of(real: float) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from sample_devices import run_library
 
 import tvmrt
 from tvmrt import devices
-from tvmrt.devices.ccompiler import CSourceCodegen
+from tvmrt.compiler.devices.ccompiler import CSourceCodegen
 
 RNG = np.random.default_rng(3)
 FEEDS = {f"input{i}": RNG.normal(size=(10, 10)).astype(np.float32) for i in range(4)}

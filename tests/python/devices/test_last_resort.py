@@ -12,7 +12,7 @@ from sample_devices import run_library
 from unary import executor_of
 
 import tvmrt
-from tvmrt.devices.onnxruntime import OnnxRuntime
+from tvmrt.compiler.devices.onnxruntime import OnnxRuntime
 from tvmrt.error import TVMError, UnsupportedError
 
 runtime = pytest.importorskip("onnxruntime")

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tvmrt
-from tvmrt.devices.skeleton import write_skeleton
+from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.libinfo import find_include_path
 
 find = tvmrt.get_global_func("tvmrt.device.find")

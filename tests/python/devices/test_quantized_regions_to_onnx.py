@@ -12,7 +12,7 @@ from sample_devices import run_library
 from test_region_to_onnx import EXECUTORS, by_onnxruntime, region, with_openvino
 
 import tvmrt
-from tvmrt.devices.to_onnx import region_to_onnx
+from tvmrt.compiler.devices.to_onnx import region_to_onnx
 from tvmrt.error import UnsupportedError
 
 __all__ = ["by_onnxruntime"]  # the fixture

@@ -12,12 +12,12 @@ from onnx.reference import ReferenceEvaluator
 from sample_devices import C_OPERATORS, SampleDevice, run_library
 
 import tvmrt
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.ir import Graph, regions_of
+from tvmrt.compiler.ir.verifier import verify
+from tvmrt.compiler.partition import partition
+from tvmrt.compiler.partition.merge import merge, single_results
 from tvmrt.devices import Context
-from tvmrt.frontend.onnx import import_model
-from tvmrt.ir import Graph, regions_of
-from tvmrt.ir.verifier import verify
-from tvmrt.partition import partition
-from tvmrt.partition.merge import merge, single_results
 
 ONNX = {"add": "Add", "sub": "Sub", "mul": "Mul", "neg": "Neg", "abs": "Abs"}
 OPERATORS = sorted(ONNX)

@@ -10,8 +10,8 @@ from unary import chain
 
 import tvmrt
 from tvmrt.cli import main
-from tvmrt.devices.region_json import region_text
-from tvmrt.ir import IR_VERSION
+from tvmrt.compiler.devices.region_json import region_text
+from tvmrt.compiler.ir import IR_VERSION
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]

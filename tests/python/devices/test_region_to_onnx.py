@@ -12,10 +12,10 @@ from dnnl_case import judge, network, normal
 from sample_devices import run_library
 
 import tvmrt
+from tvmrt.compiler.devices.onnx_writer import Writer
+from tvmrt.compiler.devices.openvino import OpenVino
+from tvmrt.compiler.devices.to_onnx import region_to_onnx
 from tvmrt.conformance import forms, operators, shapes, tensors, threads
-from tvmrt.devices.onnx_writer import Writer
-from tvmrt.devices.openvino import OpenVino
-from tvmrt.devices.to_onnx import region_to_onnx
 from tvmrt.error import UnsupportedError
 from tvmrt.runtime.executor import AotModule, GraphModule
 

@@ -16,10 +16,10 @@ from sample_devices import run_library
 from test_quantized_regions_to_onnx import movements
 
 import tvmrt
+from tvmrt.compiler.devices.base import Refusal
+from tvmrt.compiler.devices.region_json import region_text
+from tvmrt.compiler.devices.to_tflite import FORMS, region_to_tflite
 from tvmrt.conformance import operators
-from tvmrt.devices.base import Refusal
-from tvmrt.devices.region_json import region_text
-from tvmrt.devices.to_tflite import FORMS, region_to_tflite
 from tvmrt.error import UnsupportedError
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter")

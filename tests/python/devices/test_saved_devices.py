@@ -19,8 +19,8 @@ from test_regions import FEEDS, diamond, golden
 
 import tvmrt
 from tvmrt import devices
+from tvmrt.compiler.devices.skeleton import write_skeleton
 from tvmrt.contrib.graph_executor import GraphModule
-from tvmrt.devices.skeleton import write_skeleton
 from tvmrt.error import UnsupportedError
 
 INPUT = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)

@@ -15,9 +15,9 @@ from sample_devices import SampleDevice
 from test_random_partitions import FEEDS, networks, sample
 
 import tvmrt
-from tvmrt.codegen.dependencies import may_meet
-from tvmrt.ir import DTYPES, Strided
-from tvmrt.ir.program import ARENA, Access, Buffer
+from tvmrt.compiler.codegen.dependencies import may_meet
+from tvmrt.compiler.ir import DTYPES, Strided
+from tvmrt.compiler.ir.program import ARENA, Access, Buffer
 
 
 def operators(library) -> list[dict]:

@@ -145,7 +145,7 @@ BRANCHES = """g (float[1,8] x, float[8,8] v, float[8,8] w) => (float[1,8] y)
 
 @with_openvino
 def test_openvino_computes_branches_in_streams(tmp_path, monkeypatch):
-    import tvmrt.devices.openvino as device
+    import tvmrt.compiler.devices.openvino as device
 
     started, made = [], []
     plain, compiled = device._Request.start, device._Compiled.__init__

@@ -14,7 +14,7 @@ from sample_devices import run_library
 from written_regions import load
 
 import tvmrt
-from tvmrt.devices.xnnpack import Xnnpack
+from tvmrt.compiler.devices.xnnpack import Xnnpack
 from tvmrt.error import TVMError
 
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 
 import tvmrt
-from tvmrt.devices.region_json import Constants
+from tvmrt.compiler.devices.region_json import Constants
 from tvmrt.error import TVMError
 from tvmrt.runtime import _library
 

@@ -10,7 +10,7 @@ from dynamic_networks import CASES, FLOAT, INT64, Draft
 from onnx import helper
 
 import tvmrt
-from tvmrt.frontend.dims import _names_in
+from tvmrt.compiler.frontend.dims import _names_in
 from tvmrt.runtime.executor import AotModule, GraphModule
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}

@@ -20,8 +20,8 @@ from onnx import helper
 from open_networks import NETWORKS, OpenNetwork, branches, picture, rows, skip, words
 
 import tvmrt
+from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
 from tvmrt.error import OpenDimensionsError, Remark
-from tvmrt.frontend.onnx.open_axes import find_open_axes
 
 
 def bounds_of(library: Any) -> dict[str, tuple[int, int]]:

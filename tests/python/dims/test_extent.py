@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tvmrt.ir.extent import (
+from tvmrt.compiler.ir.extent import (
     Extent,
     Symbol,
     Undecided,
@@ -171,7 +171,7 @@ def test_large_products_are_long_in_c():
 def test_the_order_of_terms_does_not_depend_on_the_process():
     """Generated C is the same in each."""
     code = (
-        "from tvmrt.ir.extent import Symbol\n"
+        "from tvmrt.compiler.ir.extent import Symbol\n"
         "s = [Symbol(n, 1, 9, 'n_' + n).extent for n in 'wxyz']\n"
         "print((s[0] + s[1] * s[2]) * (s[3] + 1) // 3)"
     )

@@ -15,7 +15,7 @@ from sized_call import results_on_board, sizes_of
 from test_any_size import loaded, results
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model
 
 STRICT = "-Os -ffreestanding -Wall -Wextra -Werror -Wconversion"
 HALF = Fraction(1, 2)

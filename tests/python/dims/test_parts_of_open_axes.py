@@ -9,7 +9,7 @@ from onnx import helper
 from test_any_size import EXECUTORS, assert_close, loaded, results
 
 import tvmrt
-from tvmrt.ir.extent import Symbol, bounds, largest, smallest, symbols_of
+from tvmrt.compiler.ir.extent import Symbol, bounds, largest, smallest, symbols_of
 
 runtime = pytest.importorskip("onnxruntime")
 

@@ -14,9 +14,10 @@ from onnx import helper
 from sized_call import program_text, read_results, write_runs
 
 import tvmrt
-from tvmrt.custom import C, Kernel, Tensor, composed, load_operators, plugin_kernel
+from tvmrt.compiler.custom import plugin_kernel
+from tvmrt.compiler.ir import DTYPES, TensorType
+from tvmrt.custom import C, Kernel, Tensor, composed, load_operators
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, TensorType
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule, GraphModule
 

@@ -16,9 +16,9 @@ from sized_call import results_on_board, sizes_of
 from test_sizes_in_firmware_graphs import compiled, firmware, on_this_machine  # noqa: F401
 
 import tvmrt
+from tvmrt.compiler.frontend.size_numbers import bounds, cast_to, combined, exact_extent, leaf
+from tvmrt.compiler.ir.extent import Symbol
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.size_numbers import bounds, cast_to, combined, exact_extent, leaf
-from tvmrt.ir.extent import Symbol
 
 runtime = pytest.importorskip("onnxruntime")
 INT64, DOUBLE = TensorProto.INT64, TensorProto.DOUBLE

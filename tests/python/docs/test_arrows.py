@@ -11,47 +11,36 @@ PACKAGE = Path(__file__).parents[3] / "python" / "tvmrt"
 
 # What a room may import at module level besides itself; single files of the package go by name.
 MAY_IMPORT = {
-    "ir": {"error"},
-    "frontend": {"error", "ir"},
-    "differences": set(),
-    "custom": {"entry_points", "error", "ir", "frontend", "libinfo"},
-    "transform": {"error", "ir"},
-    "planner": {"error", "ir"},
-    "codegen": {"error", "ir", "planner", "libinfo", "processor", "symbols"},
-    "cycles": {"codegen", "error", "export", "libinfo"},
-    "devices": {"entry_points", "error", "ir", "runtime", "processor"},
-    "partition": {"error", "ir", "devices", "symbols"},
-    "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},
-    "tuning": {
-        "codegen",
-        "error",
-        "export",
-        "ir",
+    "compiler.ir": {"error"},
+    "compiler.frontend": {"error", "compiler.ir"},
+    "compiler.differences": set(),
+    "compiler.custom": {"entry_points", "error", "compiler.ir", "compiler.frontend", "libinfo"},
+    "compiler.transform": {"error", "compiler.ir"},
+    "compiler.planner": {"error", "compiler.ir"},
+    "compiler.codegen": {
+        "error", "compiler.ir", "compiler.planner", "libinfo", "compiler.processor",
+        "compiler.symbols",
+    },
+    "cycles": {"compiler.codegen", "error", "compiler.export", "libinfo"},
+    "compiler.devices": {"entry_points", "error", "compiler.ir", "runtime", "compiler.processor"},
+    "compiler.partition": {"error", "compiler.ir", "compiler.devices", "compiler.symbols"},
+    "compiler.export": {
+        "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
         "libinfo",
-        "planner",
-        "processor",
-        "runtime",
-        "symbols",
+    },
+    "tuning": {
+        "compiler.codegen", "error", "compiler.export", "compiler.ir", "libinfo",
+        "compiler.planner", "compiler.processor", "runtime", "compiler.symbols",
     },
     "network": {
-        "error",
-        "export",
-        "frontend",
-        "ir",
-        "libinfo",
-        "option_types",
-        "pipeline",
-        "processor",
-        "report",
-        "request",
-        "runtime",
-        "extras",
-        "tuning",
+        "error", "compiler.export", "compiler.frontend", "compiler.ir", "libinfo",
+        "compiler.option_types", "compiler.pipeline", "compiler.processor", "report",
+        "compiler.request", "runtime", "extras", "tuning",
     },
-    "report": {"export", "ir", "libinfo", "runtime", "symbols"},
+    "report": {"compiler.export", "compiler.ir", "libinfo", "runtime", "compiler.symbols"},
     "rpc": {"error", "runtime"},
     "runtime": {"absent", "entry_points", "error", "installed", "_ffi", "nd"},
-}
+}  # fmt: skip
 
 
 def _imported_names(file: Path, types_too: bool = True) -> set[str]:
@@ -77,8 +66,14 @@ def _imported_names(file: Path, types_too: bool = True) -> set[str]:
     return {name for name in names if name.startswith("tvmrt.")}
 
 
+def _package_of(name: str) -> str:
+    """A module's package below ``tvmrt``; those of the compiler are packages of their own."""
+    parts = name.split(".")
+    return ".".join(parts[1:3] if parts[1] == "compiler" else parts[1:2])
+
+
 def _imported_rooms(file: Path) -> set[str]:
-    return {name.split(".")[1] for name in _imported_names(file)}
+    return {_package_of(name) for name in _imported_names(file)}
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
@@ -86,13 +81,14 @@ def test_room_imports_only_what_the_arrows_allow(room):
     allowed = MAY_IMPORT[room] | {room, "__version__"}
     wrong = {
         str(file.relative_to(PACKAGE)): rooms - allowed
-        for file in (PACKAGE / room).rglob("*.py")
+        for file in (PACKAGE / room.replace(".", "/")).rglob("*.py")
         if (rooms := _imported_rooms(file)) - allowed
     }
     assert not wrong
 
 
 # The rooms of codegen, each may import those before it; a file that lies in none goes by its name.
+FOLDER = PACKAGE / "compiler" / "codegen"
 CODEGEN = (
     {
         "c",
@@ -118,16 +114,16 @@ CODEGEN = (
 def test_rooms_of_codegen_import_what_lies_below():
     floor = {room: i for i, rooms in enumerate(CODEGEN) for room in rooms}
     wrong = []
-    for file in (PACKAGE / "codegen").rglob("*.py"):
-        room = file.relative_to(PACKAGE / "codegen").with_suffix("").parts[0]
+    for file in FOLDER.rglob("*.py"):
+        room = file.relative_to(FOLDER).with_suffix("").parts[0]
         for name in _imported_names(file, types_too=False):
             parts = name.split(".")
-            if parts[1] != "codegen" or parts[2] not in floor:
+            if parts[1:3] != ["compiler", "codegen"] or parts[3] not in floor:
                 continue
-            if parts[2] != room and floor[parts[2]] >= floor[room]:
+            if parts[3] != room and floor[parts[3]] >= floor[room]:
                 wrong.append(f"{room} imports {name}")
     assert not wrong
-    found = {f.stem for f in (PACKAGE / "codegen").iterdir()} - {"__pycache__", "__init__"}
+    found = {f.stem for f in FOLDER.iterdir()} - {"__pycache__", "__init__"}
     assert found == floor.keys()
 
 
@@ -161,6 +157,12 @@ def _circles(imports: dict[str, set[str]]) -> dict[str, set[str]]:
     return {name: needed & left.keys() for name, needed in left.items()}
 
 
+def _cut(module: str, parts: int) -> str:
+    """The first parts of a module's name, without that of the folder ``compiler``."""
+    names = [name for name in module.split(".") if name != "compiler"]
+    return ".".join(names[:parts])
+
+
 @pytest.mark.slow
 def test_no_file_imports_itself_by_way_of_others():
     assert not _circles(_imports_of_files())
@@ -173,6 +175,6 @@ def test_no_room_imports_itself_by_way_of_others(parts):
     says what users call it."""
     rooms: dict[str, set[str]] = {}
     for module, needed in _imports_of_files().items():
-        room, *others = (".".join(name.split(".")[:parts]) for name in (module, *sorted(needed)))
+        room, *others = (_cut(name, parts) for name in (module, *sorted(needed)))
         rooms.setdefault(room, set()).update(set(others) - {room, "tvmrt"})
     assert not _circles(rooms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvmrt.export.atomic import filling, replacing
+from tvmrt.compiler.export.atomic import filling, replacing
 
 
 def test_replaces_the_file_at_the_end(tmp_path):

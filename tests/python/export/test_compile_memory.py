@@ -12,13 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.export import dialects
+from tvmrt.compiler import processor
+from tvmrt.compiler.export import dialects
 
 LAYERS, WIDTH = 12, 1024
 MEASURE = """
 import resource, sys
-import tvmrt, tvmrt.pipeline, onnx
+import tvmrt, tvmrt.compiler.pipeline, onnx
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 tvmrt.compile(sys.argv[1]).export_sources(sys.argv[2])
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.export import library as export_library
+from tvmrt.compiler.export import library as export_library
 
 DIGITS = Path(__file__).parents[3] / "examples/digits/digits_f32.onnx"
 EXECUTORS = {

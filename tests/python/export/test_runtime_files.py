@@ -14,8 +14,8 @@ from small_network import small_network
 
 import tvmrt
 from tvmrt import libinfo
+from tvmrt.compiler.export.firmware_build import SERVER, SIZED_GRAPH, runtime_sources
 from tvmrt.devices import CSource, Device
-from tvmrt.export.firmware_build import SERVER, SIZED_GRAPH, runtime_sources
 
 ROOT = Path(libinfo.find_firmware_path())
 ROOMS = [ROOT / "src_backend", ROOT / "src_runtime" / "firmware"]

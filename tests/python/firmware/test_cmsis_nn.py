@@ -18,11 +18,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
 from tvmrt.cli.board_estimate import Asked, estimate
-from tvmrt.devices.cmsis_nn.device import CMSIS_NN
-from tvmrt.devices.cmsis_nn.layers import Convolution, Requantisation, Window
-from tvmrt.devices.cmsis_nn.scratch import scratch_bytes
+from tvmrt.compiler.devices.cmsis_nn.device import CMSIS_NN
+from tvmrt.compiler.devices.cmsis_nn.layers import Convolution, Requantisation, Window
+from tvmrt.compiler.devices.cmsis_nn.scratch import scratch_bytes
+from tvmrt.compiler.export.vendors import vendor_code
 from tvmrt.error import CompileError, UnsupportedError
-from tvmrt.export.vendors import vendor_code
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(5)

@@ -80,7 +80,7 @@ def test_conditions_behind_counted_loops_hold(level, tmp_path):
 
 def _code(path: Path, archive: Path, *options: str) -> str:
     """The instructions of a file, as the archive's Makefile has it compiled."""
-    flags = ["-std=c99", *tvmrt.codegen.target.FIRMWARE["cortex-m55"], "-Os", *options]
+    flags = ["-std=c99", *tvmrt.compiler.codegen.target.FIRMWARE["cortex-m55"], "-Os", *options]
     includes = [f"-I{archive / part}" for part in ("codegen/host/include", "runtime/include")]
     command = [BOARD.compiler, "--specs=picolibc.specs", *flags, *includes, "-S", "-o", "-", path]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -12,9 +12,9 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import FIRMWARE
-from tvmrt.export.firmware_build import tools_of
+from tvmrt.compiler.codegen.families import FAMILIES
+from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.export.firmware_build import tools_of
 
 EVERYDAY = ("cortex-m33",)
 # Espressif's compilers are in no registry; test_xtensa.py runs what is compiled for another core.

@@ -13,8 +13,8 @@ import pytest
 from firmware_program import DIGITS, STRICT
 
 import tvmrt
-from tvmrt.export.firmware_graph import place_params
-from tvmrt.export.model_library_format import metadata
+from tvmrt.compiler.export.firmware_graph import place_params
+from tvmrt.compiler.export.model_library_format import metadata
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 ROOT = Path(find_firmware_path())

@@ -12,7 +12,7 @@ import pytest
 from firmware_program import CALL_C, CALL_PACKED, DIGITS, build, program_text, run
 
 import tvmrt
-from tvmrt.export.firmware_build import runtime_sources
+from tvmrt.compiler.export.firmware_build import runtime_sources
 
 F32, INT8 = DIGITS / "digits_f32.onnx", DIGITS / "digits_int8.onnx"
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}

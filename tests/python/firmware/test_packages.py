@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tvmrt
-from tvmrt.export.packages import FORMATS
+from tvmrt.compiler.export.packages import FORMATS
 
 NETWORK = Path(__file__).parents[3] / "examples/digits/digits_int8.onnx"
 GCC = "arm-none-eabi-gcc"

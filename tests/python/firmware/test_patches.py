@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 from test_layers_by_rows import compile_within, network
 
-from tvmrt.codegen.operators.patches import Columns, ColumnWindow, find_columns
-from tvmrt.planner import live_bytes_of_steps
-from tvmrt.planner.row_chains import RowSources
-from tvmrt.planner.row_plans import CORTEX_M, Chain, frontier, live_bytes
+from tvmrt.compiler.codegen.operators.patches import Columns, ColumnWindow, find_columns
+from tvmrt.compiler.planner import live_bytes_of_steps
+from tvmrt.compiler.planner.row_chains import RowSources
+from tvmrt.compiler.planner.row_plans import CORTEX_M, Chain, frontier, live_bytes
 
 ALIGN = 16
 

@@ -17,8 +17,8 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt.cli import main, trace_dump
-from tvmrt.codegen.firmware.trace import merged_axes
-from tvmrt.ir.strided import Strided
+from tvmrt.compiler.codegen.firmware.trace import merged_axes
+from tvmrt.compiler.ir.strided import Strided
 
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
 

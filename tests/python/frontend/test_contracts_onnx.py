@@ -11,8 +11,8 @@ import pytest
 from onnx import helper
 from onnx_graph import model
 
-from tvmrt.frontend.onnx import import_model
-from tvmrt.frontend.onnx.rows import check_row, contract_of, rows
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx.rows import check_row, contract_of, rows
 
 onnxruntime.set_default_logger_severity(4)
 

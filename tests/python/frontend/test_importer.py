@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graph import model
 from small_network import small_network
 
+from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.onnx import import_model
 
 X = {"x": np.zeros((2, 3), np.float32)}
 
@@ -241,7 +241,7 @@ def test_constant_work_is_done_at_import():
 
 def test_operator_that_is_entered_first_stands_beside_the_built_in_ones():
     program = (
-        "from tvmrt.frontend.onnx.registry import find, onnx_op\n"
+        "from tvmrt.compiler.frontend.onnx.registry import find, onnx_op\n"
         "mine = onnx_op('Mul', 'Own')(lambda ctx: None)\n"
         "assert find('', 'Relu') is not None\n"
         "assert find('', 'Mul') is mine and find('', 'Own') is mine\n"

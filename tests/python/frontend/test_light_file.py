@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmrt.frontend.onnx import import_model
-from tvmrt.frontend.onnx.light_file import read_light
-from tvmrt.ir import stowed
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx.light_file import read_light
+from tvmrt.compiler.ir import stowed
 
 ROWS, COLUMNS = 160, 128  # 80 KiB of float32
 

@@ -14,8 +14,8 @@ import pytest
 from onnx import helper
 
 import tvmrt
+from tvmrt.compiler.ir import limits
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import limits
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from test_wiring import branch, conditional, info, network, node
 
 import tvmrt
-from tvmrt.frontend.onnx.sanitize_model import sanitize_model
+from tvmrt.compiler.frontend.onnx.sanitize_model import sanitize_model
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

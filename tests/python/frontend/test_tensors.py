@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model
 
 X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
 Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
-from tvmrt.frontend.onnx.version_converter import _UPGRADES
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx.version_converter import _UPGRADES
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)

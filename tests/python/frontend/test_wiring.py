@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tvmrt.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model
 
 
 def info(name: str, shape=(4,), kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmrt.ir import DTYPES, TensorType
-from tvmrt.ir.contract import LIMIT, Contract, Misfit, holds, let
+from tvmrt.compiler.ir import DTYPES, TensorType
+from tvmrt.compiler.ir.contract import LIMIT, Contract, Misfit, holds, let
 
 
 def typed(text: str) -> TensorType:

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper
 
 from tvmrt.cli import networks
+from tvmrt.compiler.ir import windows
 from tvmrt.custom import composed, gather
-from tvmrt.ir import windows
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(2, 6, 9, 8)).astype(np.float32)

@@ -8,7 +8,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from tvmrt.ir import IR_VERSION, OPS
+from tvmrt.compiler.ir import IR_VERSION, OPS
 
 KEPT = Path(__file__).parent / f"operators_{IR_VERSION}.json"
 
@@ -31,7 +31,10 @@ def test_operators_of_this_version_are_as_they_were():
 
 def test_new_operators_are_written_down():
     """In a process of its own: other tests of this one add operators, as users do."""
-    code = "import json, tvmrt.frontend; from tvmrt.ir import OPS; print(json.dumps(sorted(OPS)))"
+    code = (
+        "import json, tvmrt.compiler.frontend; from tvmrt.compiler.ir import OPS; "
+        "print(json.dumps(sorted(OPS)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == sorted(json.loads(KEPT.read_text(encoding="utf-8")))
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from contract_samples import BY_RECORD, TABLED, mutants, sample
 
-from tvmrt.ir import DTYPES, Builder, Graph, get_op
-from tvmrt.ir.contract import LIMIT, Contract
-from tvmrt.ir.op import OPS, POINTWISE
-from tvmrt.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, get_op
+from tvmrt.compiler.ir.contract import LIMIT, Contract
+from tvmrt.compiler.ir.op import OPS, POINTWISE
+from tvmrt.compiler.ir.pointwise import PointwiseOp
 
 
 @pytest.mark.parametrize("op", TABLED)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.ir.strided import Strided, dense
+from tvmrt.compiler.ir.strided import Strided, dense
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 

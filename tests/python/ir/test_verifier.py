@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from contract_samples import sample
 
-from tvmrt.ir import DTYPES, OPS, Builder, Graph, Node, TensorType, Value, constant
-from tvmrt.ir.verifier import verify
+from tvmrt.compiler.ir import DTYPES, OPS, Builder, Graph, Node, TensorType, Value, constant
+from tvmrt.compiler.ir.verifier import verify
 
 F32, BOOL = DTYPES["float32"], DTYPES["bool"]
 

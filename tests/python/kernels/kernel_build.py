@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.codegen.c.text import laid_out
-from tvmrt.codegen.window import packing_f32 as packing
+from tvmrt.compiler.codegen.c.text import laid_out
+from tvmrt.compiler.codegen.window import packing_f32 as packing
 
 ROOT = Path(__file__).resolve().parents[3]
 

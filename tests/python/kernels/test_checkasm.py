@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from boards import BOARDS, link_image, run_image
 
-from tvmrt import processor
-from tvmrt.codegen.target import LEVELS, Target, own_family
-from tvmrt.export.toolchain import OPTIMISE
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import LEVELS, Target, own_family
+from tvmrt.compiler.export.toolchain import OPTIMISE
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKS = ROOT / "tests" / "checkasm"

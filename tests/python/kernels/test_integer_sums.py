@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.codegen.window.boards.sums import integer_sum
+from tvmrt.compiler.codegen.window.boards.sums import integer_sum
 
 
 def side(scale, zero, low=-128, high=127):

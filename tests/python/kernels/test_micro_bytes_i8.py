@@ -8,8 +8,8 @@ from boards import BOARDS, link_image, run_image
 from i8_case import requantise
 from kernel_build import CHECKED, ROOT, build, pointer
 
-from tvmrt.codegen.c.text import laid_out
-from tvmrt.codegen.window.boards.factors import factors, fixed_factors
+from tvmrt.compiler.codegen.c.text import laid_out
+from tvmrt.compiler.codegen.window.boards.factors import factors, fixed_factors
 
 BYTES = """
 #define TVMRT_MICRO_HAS_FPU {fpu}

@@ -9,11 +9,11 @@ import pytest
 from i8_case import Shape, layer
 from kernel_build import ROOT
 
-from tvmrt.codegen.target import get_target
-from tvmrt.codegen.window.boards.float32 import KERNELS as FLOATS
-from tvmrt.codegen.window.boards.int8 import KERNELS
-from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
-from tvmrt.codegen.window.tiles_i8 import FORMATS
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.codegen.window.boards.float32 import KERNELS as FLOATS
+from tvmrt.compiler.codegen.window.boards.int8 import KERNELS
+from tvmrt.compiler.codegen.window.boards.layer_i8 import MicroLayer, shape_of
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
 
 SHAPES = {
     "3x3": Shape(in_c=5, out_c=7),
@@ -81,7 +81,7 @@ def test_every_layer_has_a_kernel_on_every_board(target):
 
 def test_nothing_but_its_record_knows_a_kernel_by_its_name():
     folder = ROOT / "python" / "tvmrt"
-    records = [folder / "codegen/window/boards" / kind for kind in ("int8", "float32")]
+    records = [folder / "compiler/codegen/window/boards" / kind for kind in ("int8", "float32")]
     others = [p for p in folder.rglob("*.py") if p.parent not in records]
     texts = {path: path.read_text(encoding="utf-8") for path in others}
     for kernel in (*KERNELS.values(), *FLOATS.values()):

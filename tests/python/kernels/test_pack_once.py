@@ -9,11 +9,11 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
-from tvmrt.codegen.c.text import initializer
-from tvmrt.codegen.window import packing_f32, packing_i8, tiles_f32
-from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.plan import Window
-from tvmrt.codegen.window.tiles_i8 import FORMATS, SHARED
+from tvmrt.compiler.codegen.c.text import initializer
+from tvmrt.compiler.codegen.window import packing_f32, packing_i8, tiles_f32
+from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
+from tvmrt.compiler.codegen.window.plan import Window
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, SHARED
 
 RNG = np.random.default_rng(4)
 HEAD = "#include <tvm/runtime/kernels/pack_f32.h>\n#include <tvm/runtime/kernels/pack_i8.h>\n"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from tvmrt.codegen.window.tile_kinds import AMX
+from tvmrt.compiler.codegen.window.tile_kinds import AMX
 
 packing = kb.packing
 

@@ -6,9 +6,9 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
-from tvmrt.codegen.target import get_target
-from tvmrt.codegen.window.plan import Window
-from tvmrt.ir.extent import Symbol
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.codegen.window.plan import Window
+from tvmrt.compiler.ir.extent import Symbol
 
 packing = kb.packing
 

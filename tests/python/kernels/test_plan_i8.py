@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from i8_case import Shape, layer
 
-from tvmrt.codegen.window.layer_i8 import ConvI8
-from tvmrt.codegen.window.matrices_i8 import FETCHED_AHEAD, bytes_ahead, looks_ahead, suited
-from tvmrt.codegen.window.tiles_i8 import FORMATS, choose_tile
+from tvmrt.compiler.codegen.window.layer_i8 import ConvI8
+from tvmrt.compiler.codegen.window.matrices_i8 import (
+    FETCHED_AHEAD,
+    bytes_ahead,
+    looks_ahead,
+    suited,
+)
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS, choose_tile
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 THREE = ((3, 3), (3, 3))

@@ -10,7 +10,7 @@ import pytest
 from i8_case import FLAGS, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.window.quick_sums import found
+from tvmrt.compiler.codegen.window.quick_sums import found
 
 SOURCE = """
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI

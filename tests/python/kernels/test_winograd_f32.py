@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvmrt.ir.winograd import SIZES, matrices
+from tvmrt.compiler.ir.winograd import SIZES, matrices
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -21,9 +21,9 @@ from level_runs import check, load
 from onnx import helper
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.codegen import target
-from tvmrt.codegen.entries import levels
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen import target
+from tvmrt.compiler.codegen.entries import levels
 
 AMX = "amx_bf16" in processor.flags()
 pytestmark = pytest.mark.skipif(

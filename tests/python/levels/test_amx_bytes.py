@@ -10,8 +10,8 @@ from level_runs import check, load_at
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.codegen import target
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen import target
 
 AMX = target._AMX <= processor.flags()
 FLAGS = frozenset({*target._AMX, "cx16", "popcnt", "sse4_2"})

@@ -11,8 +11,8 @@ from level_runs import check, load_at
 from onnx import helper, numpy_helper
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.codegen import target
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen import target
 
 AMX = target._AMX <= processor.flags()
 pytestmark = pytest.mark.skipif(

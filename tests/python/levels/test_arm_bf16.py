@@ -14,9 +14,9 @@ import pytest
 from onnx import helper
 
 import tvmrt
-from tvmrt import processor
 from tvmrt.cli import app
-from tvmrt.codegen.target import get_target
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import get_target
 from tvmrt.runtime.executor import AotModule
 
 PROCESSORS = {"bf16": "max", "neon": "neoverse-n1"}  # the level that each takes

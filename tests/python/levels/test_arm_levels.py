@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.codegen.target import ARM_LEVELS
+from tvmrt.compiler.codegen.target import ARM_LEVELS
 from tvmrt.contrib.graph_executor import GraphModule
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_int8.onnx"

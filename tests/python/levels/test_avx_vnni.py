@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.codegen import target
-from tvmrt.codegen.entries import levels
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen import target
+from tvmrt.compiler.codegen.entries import levels
 from tvmrt.contrib.graph_executor import GraphModule
 
 pytestmark = pytest.mark.skipif(

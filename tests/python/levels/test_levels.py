@@ -19,11 +19,11 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt import processor
-from tvmrt.codegen.c.writer import Function, Parameter
-from tvmrt.codegen.entries.levels import Levels, declarations, head
-from tvmrt.codegen.target import _AMX as AMX
-from tvmrt.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.c.writer import Function, Parameter
+from tvmrt.compiler.codegen.entries.levels import Levels, declarations, head
+from tvmrt.compiler.codegen.target import _AMX as AMX
+from tvmrt.compiler.codegen.target import LEVELS, X86_LEVELS, default_target, get_target
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule

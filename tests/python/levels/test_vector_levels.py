@@ -15,8 +15,8 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
+from tvmrt.compiler.export import dialects
 from tvmrt.contrib.graph_executor import GraphModule
-from tvmrt.export import dialects
 
 # target: its levels, and processors that have no more; what multiplies in each inner loop of bytes,
 # and the products of one such instruction

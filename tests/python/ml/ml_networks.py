@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import compose, helper
 
 import tvmrt
-from tvmrt.export import toolchain
+from tvmrt.compiler.export import toolchain
 
 
 def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:

@@ -11,11 +11,11 @@ from pathlib import Path
 import onnx
 
 import tvmrt
+from tvmrt.compiler.export.blob import included_bytes
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.export.toolchain import COMMON, find_compiler
 from tvmrt.contrib import graph_executor
 from tvmrt.contrib.graph_executor import GraphModule
-from tvmrt.export.blob import included_bytes
-from tvmrt.export.library import CompiledLibrary
-from tvmrt.export.toolchain import COMMON, find_compiler
 from tvmrt.libinfo import find_include_path
 
 # What a network's entry file has for itself alone, and is called alike in all of them.

@@ -23,9 +23,10 @@ from onnx.backend.test import loader
 
 import tvmrt
 from tvmrt import devices
-from tvmrt.frontend.onnx import import_model
-from tvmrt.frontend.onnx.refused import refuse
-from tvmrt.frontend.onnx.registry import find
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx.refused import refuse
+from tvmrt.compiler.frontend.onnx.registry import find
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[2] / "docs" / "reference"
@@ -177,7 +178,7 @@ def _in_families(names: Iterable[str]) -> Iterator[str]:
     return iter(sorted(left))
 
 
-def _compiles(case: Case, **options: object) -> tvmrt.export.library.CompiledLibrary | None:
+def _compiles(case: Case, **options: object) -> CompiledLibrary | None:
     try:
         return tvmrt.compile(case.model, **options)
     except Exception:

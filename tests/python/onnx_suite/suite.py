@@ -6,7 +6,7 @@
 
 ``not_passing.json`` has what does not pass, each with its reason; it only shrinks. The reason of a
 case that is "wrong" begins with the row of the table of intentional differences
-(``tvmrt.differences``) that is about its network. The exit code
+(``tvmrt.compiler.differences``) that is about its network. The exit code
 is 1 where something passes that is listed, or does not and is not.
 """
 

@@ -14,7 +14,7 @@ import operator_table
 import pytest
 from onnx.backend.test.case import node
 
-from tvmrt.differences import differences_of
+from tvmrt.compiler.differences import differences_of
 
 SUITE = Path(__file__).with_name("suite.py")
 LIST = SUITE.with_name("not_passing.json")

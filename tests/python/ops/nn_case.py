@@ -11,7 +11,7 @@ import onnx
 from evaluator_gaps import GAPS
 from onnx import helper, numpy_helper
 
-from tvmrt.differences import Judge, differences_of
+from tvmrt.compiler.differences import Judge, differences_of
 
 IR_VERSION = 10
 
@@ -86,7 +86,7 @@ def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
         return session.run(None, feeds)
     from onnx.reference import ReferenceEvaluator
 
-    from tvmrt.differences.exact import evaluators
+    from tvmrt.compiler.differences.exact import evaluators
 
     return ReferenceEvaluator(model, new_ops=evaluators()).run(None, feeds)
 
@@ -127,7 +127,8 @@ def _settled(each: Case, opset: int, found: list, standard: list) -> list[np.nda
         return standard
     assert rows or each.op in GAPS, (
         f"onnxruntime and the reference evaluator of onnx disagree about {each.op} {each.id}: the "
-        "table of tvmrt.differences says who is right, evaluator_gaps.py what the evaluator lacks"
+        "table of tvmrt.compiler.differences says who is right, evaluator_gaps.py what the "
+        "evaluator lacks"
     )
     return found
 
@@ -153,7 +154,8 @@ def run_compiled(
     model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path
 ) -> dict[str, np.ndarray]:
     """The network's outputs by name, through the library that tvmrt makes of it."""
-    from tvmrt import pipeline, runtime
+    from tvmrt import runtime
+    from tvmrt.compiler import pipeline
 
     library = pipeline.compile(model, executor="aot")
     path = Path(folder) / "cases.so"

@@ -13,7 +13,7 @@ import pytest
 from nn_case import IR_VERSION
 from onnx import helper, numpy_helper
 
-from tvmrt import processor
+from tvmrt.compiler import processor
 
 # Operators that onnxruntime computes by products of bytes.
 BYTE_PRODUCTS = (
@@ -171,7 +171,8 @@ def bytes_overflow() -> bool:
 
 def run_for(target: str, model: onnx.ModelProto, feeds: dict, folder: Path, **options) -> dict:
     """Outputs by name of the network compiled for a target that this machine can run."""
-    from tvmrt import pipeline, runtime
+    from tvmrt import runtime
+    from tvmrt.compiler import pipeline
 
     library = pipeline.compile(model, executor="aot", target=target, **options)
     path = str(Path(folder) / "quantised.so")

@@ -13,8 +13,8 @@ from bf16_network import FEEDS, OUTPUTS, WEIGHTS, model_of
 from onnx import helper
 
 import tvmrt
-from tvmrt import processor
 from tvmrt.cli import main
+from tvmrt.compiler import processor
 from tvmrt.error import Remark
 from tvmrt.runtime.executor import AotModule
 

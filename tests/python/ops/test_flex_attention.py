@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_graph import model
 
+from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.onnx import import_model
 
 HEADS = np.ones((1, 4, 3, 2), np.float32)
 

@@ -12,9 +12,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_graph import model as graph_of
 
 import tvmrt
-from tvmrt import pipeline
-from tvmrt.frontend.onnx import import_model
-from tvmrt.transform.dead_code import remove_dead_code
+from tvmrt.compiler import pipeline
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform.dead_code import remove_dead_code
 
 RNG = np.random.default_rng(14)
 

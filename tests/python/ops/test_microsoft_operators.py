@@ -10,8 +10,8 @@ import pytest
 from harness import Batch
 from nn_case import build_model, case
 
+from tvmrt.compiler.frontend.onnx import import_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.onnx import import_model
 
 OPSET = 17
 

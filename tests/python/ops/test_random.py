@@ -10,7 +10,8 @@ import pytest
 from nn_case import IR_VERSION
 from onnx import TensorProto, helper
 
-from tvmrt import pipeline, runtime
+from tvmrt import runtime
+from tvmrt.compiler import pipeline
 
 COUNT = 100_000
 ODDS = np.array([0.1, 0.25, 0.6, 0.05])

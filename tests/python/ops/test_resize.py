@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from nn_case import build_model, case, check
 
-from tvmrt.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model
 
 RNG = np.random.default_rng(13)
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")

@@ -16,7 +16,7 @@ from nn_case import Case, build_model, case
 from test_same_bits import check as same_bits
 
 import tvmrt
-from tvmrt import processor
+from tvmrt.compiler import processor
 from tvmrt.runtime.executor import AotModule
 
 OPSET = 17

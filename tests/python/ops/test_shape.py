@@ -8,7 +8,7 @@ from harness import Batch, case
 from onnx import helper
 from onnx_graph import model as graph_of
 
-from tvmrt import pipeline
+from tvmrt.compiler import pipeline
 from tvmrt.error import UnsupportedError
 
 RNG = np.random.default_rng(12)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from harness import Batch, case
 
-from tvmrt.ir import get_op
+from tvmrt.compiler.ir import get_op
 
 RNG = np.random.default_rng(29)
 NAN, INF = np.nan, np.inf

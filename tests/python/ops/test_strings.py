@@ -9,7 +9,8 @@ import pytest
 from nn_case import IR_VERSION
 from onnx import TensorProto, helper
 
-from tvmrt import onnx_backend, pipeline
+from tvmrt import onnx_backend
+from tvmrt.compiler import pipeline
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.error import UnsupportedError
 from tvmrt.runtime import cpu, load_module

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from quant_case import LAYERS, Net, scalar
 
-from tvmrt import pipeline
-from tvmrt.codegen.c.text import LINE
-from tvmrt.codegen.loops.pair_factors import pair_factors
-from tvmrt.ir import DTYPES
+from tvmrt.compiler import pipeline
+from tvmrt.compiler.codegen.c.text import LINE
+from tvmrt.compiler.codegen.loops.pair_factors import pair_factors
+from tvmrt.compiler.ir import DTYPES
 
 # the layer, its channels, type of bytes, whether it is the second summand, whether a bound follows
 SUMS = {

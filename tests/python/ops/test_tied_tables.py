@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from transformer_files import gpt2
 
 import tvmrt
-from tvmrt import processor
+from tvmrt.compiler import processor
 from tvmrt.contrib.graph_executor import GraphModule
 from tvmrt.runtime.executor import AotModule
 

@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt import processor
 from tvmrt.cli import main
+from tvmrt.compiler import processor
 from tvmrt.runtime.executor import AotModule
 
 LEVELS = ("v2", "v3", "v4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.planner.arena import Interval, liveness_bound, place
+from tvmrt.compiler.planner.arena import Interval, liveness_bound, place
 
 intervals = st.lists(
     st.builds(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.planner.arena import Interval, liveness_bound
-from tvmrt.planner.pools import place_in_pools
+from tvmrt.compiler.planner.arena import Interval, liveness_bound
+from tvmrt.compiler.planner.pools import place_in_pools
 
 UNIT = 16
 rows = st.lists(

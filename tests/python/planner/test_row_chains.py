@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tvmrt.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
+from tvmrt.compiler.planner.row_chains import OUTSIDE, ChainPlan, RowLayer, RowSources, plan_chain
 
 ALIGN = 16
 

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt import processor, rpc
-from tvmrt.codegen.target import WINDOWS_LEVELS
+from tvmrt import rpc
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import WINDOWS_LEVELS
+from tvmrt.compiler.export import dialects
+from tvmrt.compiler.export import library as export_library
 from tvmrt.contrib import graph_executor
 from tvmrt.error import TVMError
-from tvmrt.export import dialects
-from tvmrt.export import library as export_library
 
 ort = pytest.importorskip("onnxruntime")
 

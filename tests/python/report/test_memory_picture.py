@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import tvmrt
-from tvmrt.ir.program import RowPlan
+from tvmrt.compiler.ir.program import RowPlan
 from tvmrt.report.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

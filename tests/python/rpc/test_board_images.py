@@ -11,9 +11,9 @@ import pytest
 
 import tvmrt
 from tvmrt.cli import main
+from tvmrt.compiler.export import board_image
+from tvmrt.compiler.export.board_image import board_of, boards
 from tvmrt.error import CompileError
-from tvmrt.export import board_image
-from tvmrt.export.board_image import board_of, boards
 from tvmrt.libinfo import find_boards_path
 from tvmrt.rpc.board import BoardNetwork, connect_board
 from tvmrt.rpc.lines import start_emulator

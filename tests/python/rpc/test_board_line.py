@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import tvmrt
+from tvmrt.compiler.export.firmware_build import SERVER, runtime_sources
 from tvmrt.error import TVMError
-from tvmrt.export.firmware_build import SERVER, runtime_sources
 from tvmrt.libinfo import find_firmware_path, find_include_path
 from tvmrt.rpc.board import connect_board
 from tvmrt.rpc.lines import Line, open_line

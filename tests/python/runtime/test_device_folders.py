@@ -12,7 +12,7 @@ import libraries
 import pytest
 
 from tvmrt import libinfo
-from tvmrt.devices.skeleton import write_skeleton
+from tvmrt.compiler.devices.skeleton import write_skeleton
 
 ROOT = Path(__file__).parents[3]
 TPU = ROOT / "src_runtime" / "devices" / "tpu"

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, HANDLE, OPS, TensorType
-from tvmrt.ir.contract import FAMILIES, LIMIT, Contract
+from tvmrt.compiler.ir import DTYPES, HANDLE, OPS, TensorType
+from tvmrt.compiler.ir.contract import FAMILIES, LIMIT, Contract
 
 # Their contract is a record or a graph that the node carries.
 BY_RECORD = {"begin_state", "custom", "custom_opencl", "composed", "loop", "onnx_node", "region"}

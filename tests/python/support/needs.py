@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvmrt import processor
+from tvmrt.compiler import processor
 
 
 def one_of(*flags: str, why: str) -> None:

@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 import onnx.parser
 
-from tvmrt import pipeline, runtime
+from tvmrt import runtime
+from tvmrt.compiler import pipeline
 
 COUNT = 1 << 16  # elements of one run
 OPSET = 20

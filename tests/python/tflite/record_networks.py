@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take the places of LiteRT's interpreter and of the C compiler before tests are imported."""
     from ai_edge_litert import interpreter
 
-    from tvmrt.export import library
+    from tvmrt.compiler.export import library
 
     interpreter.Interpreter = _recording(interpreter.Interpreter)
     library.build_library = _compiled_elsewhere

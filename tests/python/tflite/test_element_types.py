@@ -9,9 +9,9 @@ from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 from typed_judges import accepted, all_judged, inputs_of
 from typed_operators import NETS, TYPES, typed_net, typed_nets
 
+from tvmrt.compiler.frontend.tflite import element_types, import_model, registry
+from tvmrt.compiler.frontend.tflite.options import BUILTIN
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import element_types, import_model, registry
-from tvmrt.frontend.tflite.options import BUILTIN
 
 pytest.importorskip("ai_edge_litert")
 
@@ -78,7 +78,7 @@ def test_a_type_that_an_operator_does_not_have_is_named(operator, kind, sentence
 
 
 def test_whether_an_operator_is_quantised_is_asked_with_the_types():
-    from tvmrt.frontend.tflite.arithmetic import is_quantized
+    from tvmrt.compiler.frontend.tflite.arithmetic import is_quantized
 
     with pytest.raises(TypeError):
         is_quantized(None)

@@ -7,10 +7,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from tvmrt.frontend.tflite.tables16 import entries_of, logistic_entries
-from tvmrt.ir import fixed_point
-from tvmrt.ir.fixed_exp import exp_fraction, logistic_fraction, tanh_fraction
-from tvmrt.ir.multiplier import multiplier
+from tvmrt.compiler.frontend.tflite.tables16 import entries_of, logistic_entries
+from tvmrt.compiler.ir import fixed_point
+from tvmrt.compiler.ir.fixed_exp import exp_fraction, logistic_fraction, tanh_fraction
+from tvmrt.compiler.ir.multiplier import multiplier
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from compilers import Build
 from many_networks import STRICT, ManyNetworks
 from tflite_case import Net, feeds_for, litert_runs, ours
 
+from tvmrt.compiler.frontend.tflite import import_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import import_model
 
 pytest.importorskip("ai_edge_litert")
 

@@ -13,7 +13,7 @@ from tflite_case import FILES, Net, ours
 import tvmrt
 from tvmrt.cli import verify_tflite
 from tvmrt.cli.session import Session
-from tvmrt.frontend.tflite import load_model
+from tvmrt.compiler.frontend.tflite import load_model
 
 NETWORK = FILES / "residual_int8.tflite"
 

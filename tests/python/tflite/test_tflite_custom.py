@@ -7,9 +7,9 @@ import pytest
 from tflite_case import Net, assert_like, litert_runs, ours
 
 import tvmrt
+from tvmrt.compiler.frontend.tflite.flexbuffer import read_map
 from tvmrt.custom import C, Kernel, Tensor, composed
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite.flexbuffer import read_map
 
 pytest.importorskip("ai_edge_litert")
 

@@ -8,8 +8,8 @@ from compilers import Build
 from many_networks import STRICT, ManyNetworks
 from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 
-from tvmrt.frontend.tflite import import_model
-from tvmrt.transform import optimize
+from tvmrt.compiler.frontend.tflite import import_model
+from tvmrt.compiler.transform import optimize
 
 pytest.importorskip("ai_edge_litert")
 

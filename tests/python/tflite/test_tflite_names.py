@@ -8,7 +8,7 @@ from tflite_case import Net
 
 import tvmrt
 from tvmrt.cli import tflite_networks
-from tvmrt.frontend.tflite import import_model
+from tvmrt.compiler.frontend.tflite import import_model
 
 pytest.importorskip("ai_edge_litert")
 

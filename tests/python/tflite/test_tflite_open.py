@@ -153,7 +153,7 @@ def test_a_batch_that_the_file_has_written_down_is_told(name, axis):
     data = (FILES / f"{name}.tflite").read_bytes()
     with pytest.raises((RuntimeError, ValueError), match=axis):
         _resized(data, 3)
-    model = tvmrt.frontend.tflite.load_model(data)
+    model = tvmrt.compiler.frontend.tflite.load_model(data)
     shape = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shape
     with pytest.raises(UnsupportedError, match=f"{axis}.* one size alone"):
         tvmrt.compile(data, shapes={"x": ("N<=8", *shape[1:])})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tflite_case import Net, litert_runs, ours
 
+from tvmrt.compiler.frontend.tflite import import_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import import_model
 
 pytest.importorskip("ai_edge_litert")
 

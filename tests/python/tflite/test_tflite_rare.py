@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tflite_case import Net, assert_like, litert_runs, ours
 
-from tvmrt.frontend.tflite.options import BUILTIN
-from tvmrt.frontend.tflite.registry import find
+from tvmrt.compiler.frontend.tflite.options import BUILTIN
+from tvmrt.compiler.frontend.tflite.registry import find
 
 rng = np.random.default_rng(31)
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tflite.md"

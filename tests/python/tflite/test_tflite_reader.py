@@ -10,9 +10,9 @@ import pytest
 from tflite_case import FILES, Net
 
 import tvmrt
+from tvmrt.compiler.frontend.tflite import import_model, load_model
+from tvmrt.compiler.ir import stowed
 from tvmrt.error import TVMError, UnforeseenError, UnsupportedError
-from tvmrt.frontend.tflite import import_model, load_model
-from tvmrt.ir import stowed
 
 FILE = FILES / "separable_int8.tflite"
 

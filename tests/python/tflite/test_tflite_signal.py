@@ -11,8 +11,8 @@ from tflite_case import FILES, Net, assert_like, litert_runs, ours
 
 import tvmrt
 from tvmrt.cli.session import Session
+from tvmrt.compiler.frontend.tflite import import_model, load_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import import_model, load_model
 
 pytest.importorskip("ai_edge_litert")
 

@@ -13,8 +13,8 @@ from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 
 import tvmrt
 from tvmrt.cli.session import Session
+from tvmrt.compiler.frontend.tflite import steps
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import steps
 from tvmrt.network.network import Network
 
 pytest.importorskip("ai_edge_litert")

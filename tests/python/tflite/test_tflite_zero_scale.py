@@ -13,7 +13,7 @@ from tflite_case import Net, feeds_for, litert_runs, ours
 from typed_judges import accepted
 from typed_operators import NETS, TypedNet
 
-from tvmrt.frontend.tflite import load_model
+from tvmrt.compiler.frontend.tflite import load_model
 
 pytest.importorskip("ai_edge_litert")
 

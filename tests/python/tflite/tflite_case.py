@@ -9,8 +9,8 @@ import numpy as np
 
 from tvmrt.cli import verify_tflite
 from tvmrt.cli.session import Session
-from tvmrt.frontend.tflite import EveryTensor, load_model, made_by_operators
-from tvmrt.pipeline import compile as compile_network
+from tvmrt.compiler.frontend.tflite import EveryTensor, load_model, made_by_operators
+from tvmrt.compiler.pipeline import compile as compile_network
 
 FILES = Path(__file__).parents[2] / "data" / "tflite"
 

@@ -8,8 +8,8 @@ import numpy as np
 from tflite_case import assert_like, feeds_for, litert_runs
 from typed_operators import NETS, QUANTIZED, typed_net
 
+from tvmrt.compiler.frontend.tflite import element_types, import_model, load_model
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import element_types, import_model, load_model
 
 # Where LiteRT's reference kernels err, and its optimised ones do not.
 OPTIMIZED = {

@@ -16,10 +16,10 @@ from boards import BOARDS, run_network
 from onnx import helper, numpy_helper
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
-from tvmrt.transform import optimize
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform import optimize
 
-optimize_module = importlib.import_module("tvmrt.transform.optimize")
+optimize_module = importlib.import_module("tvmrt.compiler.transform.optimize")
 REWRITES = ("drop-channels", "fold-pad", "fold-pad-again", "crop-windows")
 STEP, ZERO = 0.05, 3  # of what is between layers; the input has the same
 

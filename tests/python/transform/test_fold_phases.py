@@ -9,9 +9,9 @@ from onnx import helper
 from onnx_graph import model as make_model
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform import optimize
 from tvmrt.runtime.executor import AotModule
-from tvmrt.transform import optimize
 
 FOCUS = [(0, 0), (1, 0), (0, 1), (1, 1)]
 TURNED = [(1, 1), (0, 1), (1, 0), (0, 0)]

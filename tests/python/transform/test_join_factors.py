@@ -9,8 +9,8 @@ from onnx import helper
 from onnx_graph import model
 
 import tvmrt
-from tvmrt.frontend.onnx import import_model
-from tvmrt.transform import optimize
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform import optimize
 
 F32 = np.float32
 RNG = np.random.default_rng(5)

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 from onnx_graph import model
 
-from tvmrt.frontend.onnx import import_model
-from tvmrt.transform import optimize
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform import optimize
 
 F32 = np.float32
 

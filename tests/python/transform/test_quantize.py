@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvmrt.frontend.onnx import import_model
-from tvmrt.transform import optimize
+from tvmrt.compiler.frontend.onnx import import_model
+from tvmrt.compiler.transform import optimize
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
 from quant_case import Net

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tvmrt.cli import main
-from tvmrt.ir.tuned import Choice, parse_layer
+from tvmrt.compiler.ir.tuned import Choice, parse_layer
 from tvmrt.tuning import database
 from tvmrt.tuning.database import Entry, Measured, Tried
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tvmrt
-from tvmrt.codegen.target import get_target
-from tvmrt.ir.tuned import Choice, Layer, parse_layer
+from tvmrt.compiler.codegen.target import get_target
+from tvmrt.compiler.ir.tuned import Choice, Layer, parse_layer
 from tvmrt.tuning import model
 from tvmrt.tuning.database import Entry, Tried
 from tvmrt.tuning.measure import options_of

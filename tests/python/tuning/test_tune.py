@@ -14,11 +14,11 @@ import onnxruntime
 import pytest
 
 import tvmrt
-from tvmrt import processor
 from tvmrt.cli import main
-from tvmrt.codegen.target import get_target, vectors_of
-from tvmrt.codegen.window.tiles_i8 import FORMATS
-from tvmrt.ir.tuned import Choice
+from tvmrt.compiler import processor
+from tvmrt.compiler.codegen.target import get_target, vectors_of
+from tvmrt.compiler.codegen.window.tiles_i8 import FORMATS
+from tvmrt.compiler.ir.tuned import Choice
 from tvmrt.tuning import database, measure
 from tvmrt.tuning.database import Entry, Tried
 from tvmrt.tuning.search import Effort, layers_of, search

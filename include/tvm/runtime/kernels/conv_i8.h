@@ -26,7 +26,7 @@
 
 /*!
  * \brief A layer and how it is cut into tiles, all of it computed by the compiler
- * (tvmrt.codegen.window.layer_i8).
+ * (tvmrt.compiler.codegen.window.layer_i8).
  */
 typedef struct tvmrt_conv_i8 {
   tvmrt_window window; /*!< In rows as long as can be; its elements are bytes. */

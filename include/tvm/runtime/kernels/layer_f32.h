@@ -14,7 +14,7 @@
 #include "tile/f32.h"
 #include "window.h"
 
-/*! \brief A layer, all of it computed by the compiler (tvmrt.codegen.window.conv). */
+/*! \brief A layer, all of it computed by the compiler (tvmrt.compiler.codegen.window.conv). */
 typedef struct tvmrt_layer_f32 {
   tvmrt_window window;
   tvmrt_rows rows;

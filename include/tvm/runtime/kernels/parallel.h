@@ -17,7 +17,7 @@
  *
  * A member of a struct that belongs to a feature is missing in a build without it, so that code which
  * needs the feature does not compile. Generated code defines these macros before it includes anything
- * of this folder, by one table that its generator asks, too: tvmrt.codegen.kernel_features.
+ * of this folder, by one table that its generator asks, too: tvmrt.compiler.codegen.kernel_features.
  */
 #ifndef TVM_RUNTIME_KERNELS_PARALLEL_H_
 #define TVM_RUNTIME_KERNELS_PARALLEL_H_
@@ -32,7 +32,7 @@
  *
  * A launch takes 0.6 microseconds where the worker is awake, and what steps of one thread and of two
  * hand to each other 10 nanoseconds a line: layers shared one after the other win from some 2
- * microseconds on. python/tvmrt/codegen/c/initializers.py has the same number.
+ * microseconds on. python/tvmrt/compiler/codegen/c/initializers.py has the same number.
  */
 #define TVMRT_PARALLEL_MIN_NS 2000
 

@@ -4,7 +4,7 @@
  *
  * Images are [batch][depth][height][width] pixels; 1-D and 2-D layers have the missing extents 1.
  * Everything that follows from a layer's shape is computed once by the compiler
- * (tvmrt.codegen.window.plan) and printed as constants of tvmrt_window and tvmrt_rows: kernels
+ * (tvmrt.compiler.codegen.window.plan) and printed as constants of tvmrt_window and tvmrt_rows: kernels
  * derive nothing of it again.
  *
  * A window is read as segments, runs of neighbouring elements:

@@ -11,7 +11,7 @@
  *
  * Along an axis a square of 4 evaluates at 0, +-sqrt(1/2), +-sqrt(2) and infinity, which loses half a
  * digit less than whole numbers do; a square of 2 at 0, +-1 and infinity. The compiler transforms and
- * packs the weights: [position][block][ic][packed], tvmrt.codegen.window.winograd.
+ * packs the weights: [position][block][ic][packed], tvmrt.compiler.codegen.window.winograd.
  */
 #ifndef TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_
 #define TVM_RUNTIME_KERNELS_WINOGRAD_F32_H_

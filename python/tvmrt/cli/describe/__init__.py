@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.cli.table import Table
 
 if TYPE_CHECKING:
-    from tvmrt.ir import Graph
+    from tvmrt.compiler.ir import Graph
 
 FORMATS = {
     ".onnx": "tvmrt.cli.describe.onnx_model",

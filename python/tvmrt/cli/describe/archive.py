@@ -80,8 +80,8 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
     Their C files are compiled for the target that is named, by its compiler, and not run.
     """
     from tvmrt.cli import memory_report
-    from tvmrt.codegen.target import get_target
-    from tvmrt.export.vendors import vendor_includes, vendors_of
+    from tvmrt.compiler.codegen.target import get_target
+    from tvmrt.compiler.export.vendors import vendor_includes, vendors_of
 
     ours = {n: m for n, m in modules.items() if "pools" in m.get("memory", {})}
     if not ours or not _has_member(archive, "Makefile"):

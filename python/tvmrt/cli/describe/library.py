@@ -10,7 +10,7 @@ from tvmrt.cli.describe import Description, dims, graph_json, manifest, params
 from tvmrt.cli.describe.stream import Stream
 from tvmrt.cli.elf import UNDEFINED, ElfFile
 from tvmrt.cli.table import Table
-from tvmrt.codegen.manifest import SYMBOL as MANIFEST
+from tvmrt.compiler.codegen.manifest import SYMBOL as MANIFEST
 
 BLOB = "__tvm_dev_mblob"
 EXECUTORS = {

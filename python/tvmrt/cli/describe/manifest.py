@@ -9,8 +9,8 @@ from typing import Any
 
 from tvmrt.cli.describe import Description
 from tvmrt.cli.elf import TYPE_SYMBOLS, ElfFile, Symbol
-from tvmrt.codegen import manifest
-from tvmrt.symbols import prefix_of
+from tvmrt.compiler.codegen import manifest
+from tvmrt.compiler.symbols import prefix_of
 
 AGAIN = "copy the file again, or compile the network again"
 

@@ -39,9 +39,9 @@ def _weight_bytes(tensor) -> int:
 
 def _imported(path: Path, operators: Any) -> Any:
     """The network's graph; open dimensions get the bounds of their roles."""
+    from tvmrt.compiler.frontend.onnx import import_model
+    from tvmrt.compiler.frontend.onnx.open_axes import find_open_axes
     from tvmrt.error import OpenDimensionsError
-    from tvmrt.frontend.onnx import import_model
-    from tvmrt.frontend.onnx.open_axes import find_open_axes
 
     try:
         return import_model(path, operators=operators)
@@ -54,7 +54,7 @@ def _imported(path: Path, operators: Any) -> Any:
 
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
-    from tvmrt.custom import gather
+    from tvmrt.compiler.custom import gather
 
     model = networks.load_model(path, with_weights=False)
     graph = model.graph

@@ -11,7 +11,7 @@ from tvmrt.cli.table import Table
 
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
-    from tvmrt.frontend.tflite import entry_of, import_model, load_model, names_of
+    from tvmrt.compiler.frontend.tflite import entry_of, import_model, load_model, names_of
 
     model = load_model(path)
     main = model.subgraphs[0]

@@ -26,7 +26,7 @@
 #define TVMRT_AMX_I8_FLOAT 8388608
 
 /*! \brief tvmrt_i8_plus() in fewer operations, for two factors, a range and zero points; a compiler
- * has tried all pairs of bytes (tvmrt.codegen.window.quick_sum).
+ * has tried all pairs of bytes (tvmrt.compiler.codegen.window.quick_sum).
  *
  *     u = (q + round) * fa - fa_round    q is rounded by the sum; kept in +-most
  *     v = (b + high) * fb - fb_high      b is a byte as uint8, 128 higher where it is int8

@@ -33,7 +33,7 @@
  * tiles of several widths of vectors read the same weights.
  *
  * The bias is filled up with zeros likewise: 3 channels take 4 floats.
- * tvmrt.codegen.window writes both: tiles_f32, packing_f32.
+ * tvmrt.compiler.codegen.window writes both: tiles_f32, packing_f32.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_
@@ -279,7 +279,7 @@ typedef struct tvmrt_pairs_f32 {
 
 /*!
  * \brief The tiles with which a layer covers its rows, picked by
- * tvmrt.codegen.window.tiles_f32.choose_tiles.
+ * tvmrt.compiler.codegen.window.tiles_f32.choose_tiles.
  */
 typedef struct tvmrt_tiles_f32 {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */

@@ -11,7 +11,7 @@
  * of which has sums of its own. A product of one row waits for its weights alone, and one place that
  * is read in order gets fewer lines at a time from far memory than several do: the processor fetches
  * ahead within each page by itself, and begins anew at its end.
- * tvmrt.codegen.window.tiles_f32 chooses it: Tiles.in_parts().
+ * tvmrt.compiler.codegen.window.tiles_f32 chooses it: Tiles.in_parts().
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_FAR_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_FAR_F32_H_

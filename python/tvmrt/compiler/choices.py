@@ -1,0 +1,235 @@
+"""Which options of ``tvmrt.compile`` go together: a row for each combination that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.compiler.codegen.target import LEVELS
+from tvmrt.compiler.request import Request, rows
+from tvmrt.error import UnsupportedError
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.devices import Device
+    from tvmrt.compiler.ir import Region
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``refused``: whether a request, its defaults chosen, is one of these; ``sentence`` says what
+    to choose instead and may name options in braces."""
+
+    sentence: str
+    refused: Callable[[Request], Any]
+    error: type[Exception] = ValueError
+
+
+RULES = (
+    Rule(
+        "the host runtime calls networks by packed functions only; "
+        "choose runtime crt for interface-api c or unpacked-api",
+        lambda r: r.runtime == "host" and (r.interface_api != "packed" or r.unpacked_api),
+    ),
+    Rule(
+        "interface-api c passes raw pointers; it needs unpacked-api",
+        lambda r: r.runtime == "crt" and r.interface_api == "c" and not r.unpacked_api,
+    ),
+    Rule(
+        "the graph executor calls operators by packed functions; "
+        "choose executor aot for interface-api c or unpacked-api",
+        lambda r: _graph_of_board(r) and (r.interface_api != "packed" or r.unpacked_api),
+    ),
+    Rule(
+        "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
+        "choose params flash, or executor graph",
+        lambda r: r.runtime == "crt" and r.executor == "aot" and r.params == "file",
+        UnsupportedError,
+    ),
+    Rule(
+        "a function of tvm-ffi is one call of the whole network, on this machine's CPU, with its "
+        "weights; choose executor aot, runtime host, params embed and no device for abi tvm-ffi",
+        lambda r: (
+            r.abi == "tvm-ffi"
+            and (r.executor != "aot" or r.runtime != "host" or r.params == "file" or r.devices)
+        ),
+    ),
+    Rule(
+        "schedule async is for hosts; choose runtime host",
+        lambda r: r.schedule == "async" and r.runtime != "host",
+    ),
+    Rule(
+        "trace-records counts what profile or record note; choose one of them",
+        lambda r: r.trace_records is not None and not (r.profile or r.record),
+    ),
+    Rule(
+        "profile and record are for networks of the crt runtime; "
+        "on this machine, tvmrt run --profile times operators and tvmrt verify checks them",
+        lambda r: (r.profile or r.record) and r.runtime != "crt",
+    ),
+    Rule(
+        "levels of processors are chosen where an operating system loads the library; target "
+        "{target} needs runtime host",
+        lambda r: r.target in LEVELS and r.runtime == "crt",
+    ),
+    Rule(
+        "profile and record note what plain calls are passed; use unpacked-api",
+        lambda r: (r.profile or r.record) and not r.unpacked_api,
+    ),
+    Rule(
+        "trace-records is {trace_records}; choose 1 to 16777216",
+        lambda r: r.trace_records is not None and r.trace_records > 1 << 24,
+    ),
+    Rule(
+        "the graph executor has one memory, which the program gives it; "
+        "choose executor aot for pools",
+        lambda r: _graph_of_board(r) and (r.pools or r.place),
+        UnsupportedError,
+    ),
+    Rule(
+        "memory pools are for networks without an operating system; they need runtime crt",
+        lambda r: r.pools and r.runtime != "crt",
+    ),
+    Rule(
+        "ram limits the memory of a board's network that is compiled ahead; it needs runtime crt "
+        "with executor aot",
+        lambda r: r.ram is not None and (r.runtime != "crt" or r.executor != "aot"),
+    ),
+    Rule(
+        "place chooses among memories of a board; it needs runtime crt",
+        lambda r: r.place and r.runtime != "crt",
+    ),
+    Rule(
+        "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
+        "interface-api c",
+        lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
+    ),
+    Rule(
+        "dimensions that runs choose are read once a run on boards; choose executor aot with "
+        "unpacked-api or executor graph, or fix them with shapes",
+        lambda r: (
+            r.runtime == "crt" and r.executor == "aot" and not r.unpacked_api and _is_sized(r)
+        ),
+        UnsupportedError,
+    ),
+    Rule(
+        "record compares runs of one size; fix the dimensions with shapes, or choose profile",
+        lambda r: r.record and _is_sized(r),
+        UnsupportedError,
+    ),
+    Rule(
+        "max-error and calibration are for mixed-precision and precision bf16, max-error alone "
+        "also for weights and winograd; choose one",
+        lambda r: (
+            r.mixed_precision is None
+            and r.precision == "float32"
+            and (r.calibration or (r.max_error is not None and not _judges_layers(r)))
+        ),
+    ),
+    Rule(
+        "max-error is {max_error}; it must be a number above 0",
+        lambda r: (
+            (_judges_layers(r) or r.precision != "float32")
+            and r.max_error is not None
+            and not r.max_error > 0
+        ),
+    ),
+    Rule(
+        "max-error would be for mixed-precision, for precision or for weights or winograd at once; "
+        "compile with one of them",
+        lambda r: (
+            r.max_error is not None
+            and sum([_judges_layers(r), bool(r.mixed_precision), r.precision != "float32"]) > 1
+        ),
+    ),
+    Rule(
+        "max-error of precision {precision} is measured on inputs of the network; give calibration",
+        lambda r: r.precision != "float32" and r.max_error is not None and not r.calibration,
+    ),
+    Rule(
+        "precision {precision} is for machines with an operating system; choose runtime host, or "
+        "quantise the network for a board",
+        lambda r: r.precision != "float32" and r.runtime == "crt",
+        UnsupportedError,
+    ),
+    Rule(
+        "tuned is for hosts, where tvmrt tune measures; leave it out, or choose runtime host",
+        lambda r: r.tuned is not None and r.runtime == "crt",
+        UnsupportedError,
+    ),
+    Rule(
+        "winograd is for hosts, since it takes scratch memory and larger weights; leave it out, or "
+        "choose runtime host",
+        lambda r: bool(r.winograd) and r.runtime == "crt",
+        UnsupportedError,
+    ),
+    Rule(
+        "row-chains is for hosts; leave it out and give ram, or choose runtime host",
+        lambda r: r.row_chains is not None and r.runtime == "crt",
+        UnsupportedError,
+    ),
+)
+
+
+def takes_squares(winograd: bool | None, precision: str) -> bool:
+    """Whether hosts compute convolutions by squares: as was asked, and unasked in float32."""
+    return precision == "float32" if winograd is None else winograd
+
+
+def _judges_layers(request: Request) -> bool:
+    """Whether layers are judged one by one, and stay as they are beyond an error."""
+    return request.weights is not None or bool(request.winograd)
+
+
+def _is_sized(request: Request) -> bool:
+    """Whether runs choose dimensions."""
+    shapes = (request.shapes or {}).values()
+    return bool(request.dims) or any(isinstance(n, str) for shape in shapes for n in shape)
+
+
+def _graph_of_board(request: Request) -> bool:
+    return request.runtime == "crt" and request.executor == "graph"
+
+
+def check(request: Request) -> None:
+    """Raise ValueError, or UnsupportedError, with a sentence that names what to choose.
+
+    What the request leaves open must have been chosen.
+    """
+    for name, (_, row) in rows().items():
+        value = getattr(request, name)
+        if row.values and value is not None and value not in row.values:
+            known = " or ".join(row.values)
+            raise ValueError(f"{name.replace('_', '-')} {value} is not known; choose {known}")
+    for rule in RULES:
+        if rule.refused(request):
+            raise rule.error(rule.sentence.format(**vars(request)))
+
+
+def check_required(rules: Sequence[str], devices: Sequence[Device], here: bool) -> None:
+    """Hold rules of what devices must take against the devices that there are: where it is for
+    this machine, ``here``, those that can run on it."""
+    known = {"cpu", *(device.name for device in devices)}
+    for rule in rules:
+        name = rule.partition(":")[0]
+        if name not in known:
+            raise ValueError(
+                f"require-device {rule}: {name} is none of the devices "
+                f"({', '.join(sorted(known))}); name it with --device, too"
+            )
+        absent = [d.absent() for d in devices if d.name == name and here]
+        if any(absent):
+            raise UnsupportedError(
+                f"require-device {rule}: device {name} is absent on this machine: {absent[0]}; for "
+                "another machine of its kind choose target host"
+            )
+
+
+def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
+    """Hold hooks of devices against the interface."""
+    for region in regions:
+        if region.hooks and interface_api != "c":
+            raise UnsupportedError(
+                f"device {region.device} has hooks, whose pointers are members of a C struct; "
+                "choose interface-api c with unpacked-api"
+            )

@@ -1,0 +1,408 @@
+"""Graph to program: where each tensor lies in memory, and which function makes it.
+
+Contract: the program computes the graph's outputs into the caller's buffers, row-major. Views
+cost nothing where strides can express them; a copy is inserted where a step's demand on its
+operands' memory is not met.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tvmrt.compiler.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
+from tvmrt.compiler.ir.custom import c_refusal
+from tvmrt.compiler.ir.extent import Symbol, counts_in, most, named, symbols_of
+from tvmrt.compiler.ir.limits import MAX_ELEMENTS
+from tvmrt.compiler.ir.program import (
+    ALIGN_BYTES,
+    ARENA,
+    CHANNELS_LAST,
+    CONSTANT,
+    DENSE,
+    INPUT,
+    OUTPUT,
+    Access,
+    Buffer,
+    Group,
+    Program,
+    Step,
+    channels_last_order,
+    satisfies,
+    whole,
+)
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.planner import plan_program
+from tvmrt.error import UnsupportedError
+
+from . import operators, window  # noqa: F401  (fill the table of lowerings)
+from .c.naming import Namer
+from .concatenations import join_concatenations
+from .copied_operands import copy_operands
+from .kernel_features import BOARD_KERNELS
+from .loops import reductions  # noqa: F401  (the same)
+from .loops.chain import measures_angle
+from .loops.fusion import form_groups
+from .loops.nest import PointwiseLowering
+from .lowering import Lowering, has_lowering, lowering_for
+from .target import Target
+from .tied_tables import tie_tables
+from .window.tile_sums import PRODUCTS, other_summand
+
+KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
+
+
+def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
+    """The steps that compute ``graph``; ``concurrent``: those on different devices may run at the
+    same time. Raises UnsupportedError listing every operator that has
+    no kernel, with the names of its nodes."""
+    return _ProgramBuilder(graph, target).build(concurrent)
+
+
+def _lowering_class(op: str) -> type[Lowering]:
+    return PointwiseLowering if get_op(op).kind == POINTWISE else lowering_for(op)
+
+
+def _kernel_lowering(node: Node) -> type[Lowering] | None:
+    """That of a node that is computed; None for views and joins, which are places in memory."""
+    view = get_op(node.op).kind == VIEW or node.op == "concat"
+    return None if view else _lowering_class(node.op)
+
+
+def _takes_epilogue(node: Node) -> bool:
+    return node.op != "concat" and _lowering_class(node.op).takes_epilogue
+
+
+class _ProgramBuilder:
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph = graph
+        self.target = target
+        self.names = Namer()
+        self.access: dict[Value, Access] = {}
+        self.copies: dict[tuple[Value, tuple[int, ...]], Access] = {}
+        self.steps: list[Step] = []
+
+    def build(self, concurrent: bool) -> Program:
+        self._check_operators()
+        inputs = []
+        for value in self.graph.inputs:
+            access = whole(value.name, value.dtype, value.shape, kind=INPUT)
+            self.access[value] = access
+            inputs.append(access.buffer)
+        copy_operands(self.graph, _kernel_lowering)
+        groups = form_groups(self.graph, _takes_epilogue, self._follows, self._apart)
+        for group in groups:
+            with named(group.root.sources):
+                self._group(group)
+        graph = self.graph
+        shown = len(graph.outputs) - graph.kept
+        states = self._states()
+        outputs = self._outputs(shown, states)
+        self._leave(states)
+        program = Program(
+            graph.name,
+            inputs,
+            outputs,
+            [v.type for v in graph.outputs[:shown]],
+            [v.type for v in graph.inputs],
+            [v.name for v in graph.inputs],
+            graph.output_names[:shown],
+            self.steps,
+            concurrent=concurrent,
+            states=states,
+        )
+        _check_sizes(program)
+        self._find_counts(program)
+        join_concatenations(program, self.target.hosted)
+        tie_tables(program)
+        for step in program.steps:
+            step.in_place = step.lowering.in_place(step)
+            if not self.target.hosted:
+                reserve_kernel_scratch(step)
+        return program
+
+    def _find_counts(self, program: Program) -> None:
+        """What steps and outputs read of the sizes that the run itself finds."""
+        for step in program.steps:
+            step.counts = self._counts(*step.symbols())
+        program.counts = self._counts(*symbols_of(*(t.shape for t in program.output_types)))
+
+    def _counts(self, *symbols: Symbol) -> dict[Symbol, Access]:
+        return {s: self._place(s.source) for s in counts_in(*(s.extent for s in symbols))}
+
+    def _group(self, group: Group) -> None:
+        if get_op(group.root.op).kind == VIEW:
+            self._view(group.root)
+        elif group.root.op == "concat":
+            self._concat(group.root)
+        else:
+            self._step(group)
+
+    def _check_operators(self) -> None:
+        problems = []
+        for node in self.graph.nodes:
+            refused = get_op(node.op).host_only
+            if refused and not self.target.hosted:
+                problems.append(f"{', '.join(node.sources)} ({refused})")
+                continue
+            if get_op(node.op).kind in (VIEW, POINTWISE) or node.op == "concat":
+                continue
+            if node.op == "custom":
+                reason = c_refusal(node)
+            else:
+                reason = None if has_lowering(node.op) else f"{node.op} has no kernel"
+            if reason is not None:
+                problems.append(f"{', '.join(node.sources)} ({reason})")
+        if problems:
+            raise UnsupportedError(
+                f"the network {self.graph.name} cannot be compiled: {'; '.join(problems)}"
+            )
+
+    def _follows(self, node: Node, inside: list[Node]) -> bool:
+        """Beside pointwise nodes, the sum of a residual layer is made where the layer's result is:
+        by functions of rows on microcontrollers, by tiles, which end with it, on hosts."""
+        pointwise, root = get_op(node.op).kind == POINTWISE, inside[0]
+        if BOARD_KERNELS.of(self.target):
+            return pointwise or (root.op in PRODUCTS and node.op in ("qadd", "qmul"))
+        if pointwise:
+            return inside[-1] is root or inside[-1].op != "qadd"
+        return inside[-1] is root and other_summand(root, node) is not None
+
+    def _apart(self, node: Node) -> bool:
+        """Loops in vectors over near angles are followed by loops over all, see loops/nest.py."""
+        return self.target.lanes > 1 and measures_angle(node)
+
+    # Operands.
+
+    def _place(self, value: Value) -> Access:
+        """Where a value lies; constants get a buffer of their own when somebody needs one."""
+        if value not in self.access:
+            buffer = Buffer(value.name, value.dtype, value.type.size, CONSTANT)
+            buffer.data = value.data.reshape(-1)
+            self.access[value] = Access(buffer, dense(value.shape))
+        return self.access[value]
+
+    def _meet(self, value: Value, demand: str | tuple[int, ...]) -> Access:
+        """An access to the value that meets the demand, through a copy if need be."""
+        access = self._place(value)
+        if satisfies(access.at, demand):
+            return access
+        if isinstance(demand, tuple):
+            return self._copy(value, demand)
+        rank = value.type.rank
+        order = channels_last_order(rank) if demand == CHANNELS_LAST else tuple(range(rank))
+        return self._copy(value, order)
+
+    def _copy(self, value: Value, order: tuple[int, ...]) -> Access:
+        """The value laid out anew; asked for twice, it is made once."""
+        key = (value, order)
+        if key not in self.copies:
+            self.copies[key] = self._emit_copy(value, order, f"{value.name}_copy")
+        return self.copies[key]
+
+    def _emit_copy(
+        self,
+        value: Value,
+        order: tuple[int, ...],
+        name: str,
+        target: Access | None = None,
+        cause: Node | None = None,
+    ) -> Access:
+        source = self._place(value)
+        sources = _sources(value) if cause is None else cause.sources
+        node = Node("identity", [value], {}, name, sources)
+        node.outputs = [Value(name, value.type, node)]
+        group = Group(node)
+        out = target or whole(name, value.dtype, value.shape, order)
+        reads = [] if value.is_constant else [value]
+        self.steps.append(
+            Step(
+                self.names.take(name),
+                group,
+                PointwiseLowering(group, self.target),
+                reads,
+                [source] * len(reads),
+                [out],
+                ["any"] * (len(reads) + 1),
+                levels=self._levels(PointwiseLowering, group),
+            )
+        )
+        return out
+
+    # Groups.
+
+    def _view(self, node: Node) -> None:
+        rule = get_op(node.op)
+        value = node.inputs[0]
+        if value.is_constant:
+            # one that was too large to unfold: steps read constants through the weights alone
+            self.access[value] = self._copy(value, tuple(range(value.type.rank)))
+        source = self._place(value)
+        at = rule.access(source.at, node.attrs)
+        if at is None:
+            source = self._meet(value, DENSE)
+            at = rule.access(source.at, node.attrs)
+        self.access[node.output] = Access(source.buffer, at)
+
+    def _step(self, group: Group) -> None:
+        lowering = _lowering_class(group.root.op)(group, self.target)
+        lowering.nest(partial(_nested, target=self.target))
+        levels = self._levels(type(lowering), group)
+        if group.after:
+            accesses = {v: self._place(v) for v in group.inputs() if not v.is_constant}
+            if not lowering.accepts_epilogue(accesses):
+                self._split(group)
+                return
+        operands = lowering.operands()
+        reads = [self._meet(v, lowering.demand(v)) for v in operands]
+        accesses = dict(zip(operands, reads))
+        name = self.names.take(group.root.name)
+        writes = []
+        several = len(group.outputs) > 1
+        for i, value in enumerate(group.outputs):
+            order = lowering.result_order(i, accesses)
+            label = f"{name}_{i}" if several else name
+            access = whole(label, value.dtype, value.shape, order)
+            self.access[value] = access
+            writes.append(access)
+        demands = [
+            *(lowering.demand(v) for v in operands),
+            *(lowering.result_demand(i) for i in range(len(writes))),
+        ]
+        step = Step(name, group, lowering, operands, reads, writes, demands, levels=levels)
+        needs = [each.scratch_bytes() for each in (lowering, *levels.values())]
+        step.scratch_bytes = max(map(most, needs))
+        if step.scratch_bytes:
+            step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
+        if group.root.guard is not None:
+            condition, wanted = group.root.guard
+            step.guard = (self._place(condition), wanted)
+        self.steps.append(step)
+
+    def _levels(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
+        """The lowering for each level of the target's processors; they differ in tiles and scratch
+        memory, not in where tensors lie."""
+        if group.root.op == "region":
+            return {}  # a device's function, for all processors of the family
+        found = {}
+        for level in self.target.levels:
+            found[level.name] = lowering = kind(group, level)
+            lowering.nest(partial(_nested, target=level))
+        return found
+
+    def _concat(self, node: Node) -> None:
+        """One copy a part, each into its slice; see join_concatenations for what becomes of
+        them."""
+        orders: dict[tuple[int, ...], int] = {}
+        for value in node.inputs:
+            order = self._place(value).at.order()
+            orders[order] = orders.get(order, 0) + value.type.nbytes
+        order = max(orders, key=lambda o: orders[o])
+        out = whole(node.output.name, node.output.dtype, node.output.shape, order)
+        self.access[node.output] = out
+        axis, start = node.attrs["axis"], 0
+        for i, value in enumerate(node.inputs):
+            rank = value.type.rank
+            starts = [start if d == axis else 0 for d in range(rank)]
+            at = out.at.slice(starts, [1] * rank, value.shape)
+            name = f"{node.sources[-1]}_part{i}"
+            self._emit_copy(value, order, name, Access(out.buffer, at), node)
+            start += value.shape[axis]
+
+    def _split(self, group: Group) -> None:
+        """The kernel alone, then the rest as a pointwise group."""
+        self._step(Group(group.root, group.before))
+        rest = group.after
+        self._step(Group(rest[-1], rest[:-1]))
+
+    # Results.
+
+    def _states(self) -> list[Buffer]:
+        """The buffers that outlive a run."""
+        begun = [n for n in self.graph.nodes if n.op == "begin_state"]
+        return [self.access[v].buffer for n in begun for v in n.outputs]
+
+    def _leave(self, states: list[Buffer]) -> None:
+        """Behind all else, copy what a run leaves to where the next one finds it; a value that is
+        another state's is saved first."""
+        if not self.graph.kept:
+            return
+        pairs = []
+        for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.kept :]):
+            source = self._place(value)
+            if source.buffer is buffer and source.at.is_dense():
+                continue  # it stays as it is
+            if source.buffer in states:
+                name = f"{buffer.name}_saved"
+                order = tuple(range(value.type.rank))
+                self.access[value] = self._emit_copy(value, order, name)
+            pairs.append((buffer, value))
+        for buffer, value in pairs:
+            target = Access(buffer, dense(value.shape))
+            order = tuple(range(value.type.rank))
+            self._emit_copy(value, order, f"{buffer.name}_left", target)
+
+    def _outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
+        """Bind each output to a buffer of the caller: the producer's own where that fits."""
+        bound: set[Buffer] = set(states)
+        outputs = []
+        for name, value in zip(self.graph.output_names[:count], self.graph.outputs):
+            access = self._place(value)
+            fits = (
+                access.buffer.kind == ARENA
+                and access.buffer not in bound
+                and access.at.is_dense()
+                and access.at.size == access.buffer.size
+                and access.at.offset == 0
+                and self._know_counts(access.buffer, value)
+            )
+            if fits:
+                buffer = access.buffer
+                buffer.kind, buffer.name = OUTPUT, name
+            else:
+                target = whole(name, value.dtype, value.shape, kind=OUTPUT)
+                buffer = target.buffer
+                self._emit_copy(value, tuple(range(value.type.rank)), name, target)
+            bound.add(buffer)
+            outputs.append(buffer)
+        return outputs
+
+    def _know_counts(self, buffer: Buffer, value: Value) -> bool:
+        """Whether each step that touches a buffer depends on all sizes of the value that the run
+        itself finds: parts of a join are written before the other parts are known."""
+        counts = set(counts_in(value.shape))
+        touching = [s for s in self.steps if any(a.buffer is buffer for a in s.accesses())]
+        return not counts or all(counts <= step.symbols() for step in touching)
+
+
+def _nested(graph: Graph, target: Target) -> Program:
+    """A graph inside of a node, in memory that the node's step has as its scratch."""
+    program = build_program(graph, target)
+    plan_program(program)
+    return program
+
+
+def reserve_kernel_scratch(step: Step) -> None:
+    """Make the step's scratch hold what its kernels would ask of a runtime."""
+    blocks = step.lowering.kernel_blocks(step)
+    step.kernel_bytes = sum(round_up(most(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
+    if step.kernel_bytes:
+        begin = round_up(step.scratch_bytes, ALIGN_BYTES)
+        step.scratch_bytes = begin + step.kernel_bytes
+        name = f"{step.name}_scratch"
+        step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
+
+
+def _check_sizes(program: Program) -> None:
+    """Loops count in int: a tensor of more elements than that is refused by name."""
+    for step in program.steps:
+        for access in step.accesses():
+            size = most(access.buffer.size)
+            if size > MAX_ELEMENTS:
+                raise UnsupportedError(
+                    f"{', '.join(step.sources)}: a tensor of {size} elements is "
+                    f"too large, the most is {MAX_ELEMENTS}; use a smaller shape"
+                )
+
+
+def _sources(value: Value) -> tuple[str, ...]:
+    return value.producer.sources if value.producer is not None else (value.name,)

@@ -1,0 +1,99 @@
+"""A step as a C function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.custom import shown_op
+from tvmrt.compiler.ir.extent import named, printed_symbols
+from tvmrt.compiler.ir.program import Step
+
+from .text import GAP, call, comment_lines, plus, print_fields, wrap
+from .writer import Common, Function, FunctionWriter, Parameter, access_note, comment_text
+
+
+def signature(
+    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t", depth: int = 0
+) -> list[str]:
+    """The lines of a function's head."""
+    declared = [p.declare() for p in parameters] or ["void"]
+    return wrap(f"{result} {symbol}", declared, end, depth)
+
+
+def print_function(symbol: str, step: Step, common: Common, result: str = "int32_t") -> Function:
+    """One operator function as text."""
+    return finish_function(write_function(symbol, step, common), result)
+
+
+def write_function(symbol: str, step: Step, common: Common) -> FunctionWriter:
+    """One operator function whose head is not printed yet."""
+    f = FunctionWriter(symbol, step, common)
+    with named(step.sources), printed_symbols() as f.printed:
+        step.lowering.emit(step, f)
+    return f
+
+
+def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
+    """The text of a function that is written."""
+    f.close()
+    symbol, step, parameters = f.symbol, f.step, f.parameters()
+    if step.kernel_bytes:
+        begin = step.scratch_bytes - step.kernel_bytes
+        block = plus(f.scratch(), str(begin))
+        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
+    f.lines[:0] = f.bound_lines()
+    lines = [*f.helpers, *_comment(step, f)]
+    if f.parallel_extent is None:
+        head = signature(symbol, parameters, " {", result)
+        lines += [*head, *f.count_lines(), *f.lines, "}"]
+    else:
+        lines += _parallel_function(symbol, parameters, f, result)
+    rest = f.definitions, f.includes, f.macros, f.asks, f.statics
+    return Function(symbol, step, parameters, "\n".join(lines), *rest)
+
+
+def _comment(step, f: FunctionWriter) -> list[str]:
+    """An operator a line with its layers, of joined names the first; then the tensors."""
+    lines = ["/*"]
+    for node in step.group.nodes:
+        layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
+        lines += comment_lines(comment_text(f"{shown_op(node)}: {', '.join(layers)}"))
+    lines.append(" *")
+    for parameter, access in zip(f.reads, step.reads):
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}")
+    for parameter, access in zip(f.writes, step.writes):
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}, the result")
+    return [*lines, " */"]
+
+
+_TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
+
+
+def _parallel_function(
+    symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
+) -> list[str]:
+    """A task over a part of the outermost loop, its arguments, and the launch on threads."""
+    extent, task, kind = f.parallel_extent, f.own("_task"), f.own("_args")
+    plain = [p.declare().aliased() for p in parameters]
+    launch = call("TVMBackendParallelLaunch", task, "&args", f.parallel_most)
+    behind = [f"  if ({launch} != 0) return -1;", *f.lines_behind]
+    return [
+        "typedef struct {",
+        *(f"  {text};" for text in plain),
+        f"}} {kind};",
+        "",
+        *wrap(f"static int {task}", _TASK_PARAMETERS, " {"),
+        f"  const {kind} *args ={GAP}(const {kind} *)cdata;",
+        *(f"  {p.declare()} = args->{p.name};" for p in parameters),
+        *(f"  (void){name};" for name in f.names_behind),
+        *f.count_lines(),
+        f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
+        f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
+        *f.lines,
+        "}",
+        "",
+        *signature(symbol, parameters, " {", result),
+        *print_fields(f"  {kind} args", {p.name: p.name for p in parameters}, 1),
+        *(behind if f.lines_behind else [f"  return {launch};"]),
+        "}",
+    ]

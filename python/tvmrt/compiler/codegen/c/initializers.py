@@ -1,0 +1,135 @@
+"""C text of the structs that kernels take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir.extent import Extent, Whole, as_extent, most, symbols_of
+
+from .text import members
+from .writer import FunctionWriter, literal
+
+
+def triple(values: Sequence[Whole], missing: int) -> tuple[Whole, Whole, Whole]:
+    """Depth, height, width of 1 to 3 spatial numbers."""
+    return (*[missing] * (3 - len(values)), *map(as_extent, values))
+
+
+def number(value: float) -> str:
+    """A float literal."""
+    return literal(np.float32(value), DTYPES["float32"])
+
+
+def print_struct(
+    f: FunctionWriter, head: str, fields: Mapping[str, object] | Iterable[str]
+) -> None:
+    """A variable with its initialiser, a member a line; ``head`` ends with its name."""
+    f.line(f"{head} = {{")
+    for member in members(fields) if isinstance(fields, Mapping) else fields:
+        f.line(f"    {member},")
+    f.line("};")
+
+
+# Members that no run changes, from which on a copy of them is less code than writing each.
+COPIED_MEMBERS = 12
+
+# Multiply-adds of floats that two threads share, of the widest vectors: TVMRT_PARALLEL_MIN_MACS. A
+# kernel that never does more is inlined, its struct's numbers with it.
+PARALLEL_WORK = 2000 * 4 * 16
+
+
+def print_layer(
+    f: FunctionWriter,
+    kind: str,
+    fields: Mapping[str, object],
+    name: str = "layer",
+    work: Whole | None = None,
+) -> None:
+    """A struct of a step's extents, by its type and name.
+
+    One that no run changes is static. Of the others a static one has all that stays; the sizes of
+    the run are put into a copy. Where the kernel is inlined, for all ``work`` that there can be is
+    little, the struct needs no memory.
+    """
+    open_ = dict(_open_members(fields))
+    work = fields.get("work") if work is None else work
+    inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < PARALLEL_WORK
+    if not open_:
+        print_struct(f, f"static const {kind} {name}", fields)
+    elif inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
+        print_struct(f, f"const {kind} {name}", fields)
+    else:
+        fixed = f.fresh(f"fixed_{name}")
+        print_struct(f, f"static const {kind} {fixed}", _closed(fields))
+        f.include("parallel.h")
+        f.line(f"{kind} {name};")
+        f.line(f"tvmrt_copy_struct(&{name}, &{fixed}, sizeof({name}));")
+        for path, value in open_.items():
+            f.line(f"{name}.{path} = {value};")
+
+
+def share_layer(f: FunctionWriter, kind: str, fields: Mapping[str, object], of_run: bool) -> str:
+    """:func:`print_layer` of what many steps have alike: equal ones stand once in front of all
+    functions, which are then equal, too, and one for the compiler. The struct's address in C.
+    ``of_run``: members depend on a size of the run."""
+    if of_run:
+        print_struct(f, f"const {kind} layer", fields)
+        return "&layer"
+    lines = [f"    {member}," for member in members(fields)]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    name = f"tvmrt_layer_{digest}"
+    f.define("\n".join([f"static const {kind} {name} = {{", *lines, "};"]))
+    return f"&{name}"
+
+
+def _open_members(fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """(path, value) of members that depend on a size of the run, which are extents: texts among the
+    members name constants of C."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{path}", each) for path, each in _open_members(value))
+        elif isinstance(value, tuple):
+            yield from ((f"{name}[{i}]", v) for i, v in enumerate(value) if symbols_of(v))
+        elif symbols_of(value):
+            yield name, value
+
+
+def _leaves(value: object) -> int:
+    """Members of a struct, of all structs and arrays in it."""
+    if isinstance(value, Mapping):
+        return sum(map(_leaves, value.values()))
+    return len(value) if isinstance(value, tuple) else 1
+
+
+def _closed(fields: Mapping[str, object]) -> dict[str, object]:
+    """The members that no run changes; in arrays 0 stands for the others."""
+    kept: dict[str, object] = {}
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            kept[name] = _closed(value)
+        elif isinstance(value, tuple):
+            kept[name] = tuple(0 if symbols_of(v) else v for v in value)
+        elif not symbols_of(value):
+            kept[name] = value
+    return kept
+
+
+def print_tiles(f: FunctionWriter, tiles, name: str = "tiles") -> None:
+    """The register tiles of a kernel in float32, and the functions that they name."""
+    f.include(*tiles.headers)
+    f.asks.update(tiles.asks)
+    f.line(f"static const {tiles.c_type} {name} = {tiles.initializer()};")
+    for line in tiles.definitions():
+        f.define(line)
+
+
+def range_initializer(attrs: dict) -> str:
+    """A ``tvmrt_i8_range`` of a node with a quantised result."""
+    return (
+        f"{{.zero = {attrs['y_zero']}, .lo = {attrs['low']}, .hi = {attrs['high']}, "
+        f".is_signed = {int(attrs['to'] == 'int8')}}}"
+    )

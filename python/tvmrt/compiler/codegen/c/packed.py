@@ -1,0 +1,56 @@
+"""Packed functions in generated C: their prototypes, and how they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import PACKED_NAMES, PACKED_PARAMETERS
+
+from .text import wrap
+
+# In front of a definition, for names that each of several networks in one program has.
+WEAK = ["#if defined(__GNUC__) && !defined(_WIN32)", "__attribute__((weak))", "#endif"]
+
+
+def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:
+    """Declaration of a packed function, or the head of its definition."""
+    return wrap(f"{result} {symbol}", PACKED_PARAMETERS, end)
+
+
+def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -> list[str]:
+    """Declaration and head of an exported packed function that leaves some parameters unused."""
+    return [
+        *packed_prototype(symbol, result=f"TVM_DLL {result}"),
+        *packed_prototype(symbol, " {", result),
+        *(f"  (void){name};" for name in unused),
+    ]
+
+
+def shared_name(name: str, own: str) -> list[str]:
+    """Lines of C: a packed function by the name that whoever loads the library knows, which calls
+    the network's own."""
+    return [
+        "/* By the name that executors ask for; weak, as each of several networks in one program",
+        " * has it. */",
+        *packed_prototype(name, result="TVM_DLL int32_t"),
+        *WEAK,
+        *packed_prototype(name, " {"),
+        *wrap(f"return {own}", PACKED_NAMES, ";", 1),
+        "}",
+        "",
+    ]
+
+
+def exported_call_head(
+    symbol: str, count: int, refusal: Sequence[str], result: str = "int32_t"
+) -> list[str]:
+    """The same of one that takes ``count`` tensors and returns nothing but a code."""
+    unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
+    if not count:
+        unused.append("args")
+    return [
+        *exported_head(symbol, unused, result),
+        f"  if (num_args != {count}) {{",
+        *refusal,
+        "  }",
+    ]

@@ -1,0 +1,410 @@
+"""Writing C text: a file's parts, and one function with its parameters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvmrt.compiler.ir import DType, Node, dtype_of
+from tvmrt.compiler.ir.extent import Symbol, Whole, counts_in, printed_symbols, shown, symbols_of
+from tvmrt.compiler.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
+from tvmrt.compiler.ir.small import codes_of, in_memory
+from tvmrt.compiler.ir.stowed import stowed
+
+from .naming import Symbols
+from .text import Declaration
+
+
+def literal(value: object, dtype: DType) -> str:
+    """A C literal that reads back as exactly this number."""
+    if dtype.is_float:
+        return _float_literal(float(value), dtype.bits)
+    if dtype.is_half:
+        return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # C keeps their bits
+    if dtype.is_small:
+        is_code = isinstance(value, (int, np.integer))
+        return str(int(value if is_code else codes_of(np.asarray(value))))
+    number = int(value)
+    if dtype.bits == 64:
+        if number == -(1 << 63):
+            return "INT64_MIN"
+        suffix = "" if abs(number) < 1 << 31 else ("LL" if dtype.is_signed else "ULL")
+        return f"{number}{suffix}"
+    if number == -(1 << 31):
+        return "INT32_MIN"
+    return f"{number}u" if number >= 1 << 31 else str(number)
+
+
+def _float_literal(number: float, bits: int) -> str:
+    if np.isnan(number):
+        return "NAN"
+    if number in (float("inf"), float("-inf")):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    text = str(np.float32(number)) if bits == 32 else repr(number)
+    if "." not in text and "e" not in text:
+        text += ".0"
+    return text + ("f" if bits == 32 else "")
+
+
+def comment_text(text: str) -> str:
+    """A name from the network inside a C comment: nothing may end the comment or the line."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
+
+
+def place_text(node: Node, operand: str) -> str:
+    """A C string that tells people where a run-time fault is: operator, node, operand."""
+    name = comment_text(node.name)
+    short = name if len(name) <= 60 else f"{name[:57]}..."
+    return c_string(f"{node.op} '{short}', {operand}")
+
+
+def c_string(text: str) -> str:
+    """A C string of this text; what is no printable ASCII is escaped."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+    plain = (c if c.isascii() and c.isprintable() else _octal(c) for c in quoted)
+    return '"' + "".join(plain) + '"'
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "replace"))
+
+
+class Weights:
+    """All constant arrays of a program, equal ones stored once."""
+
+    def __init__(self) -> None:
+        self._by_content: dict[tuple, Buffer] = {}
+
+    def add(self, array: np.ndarray, name: str) -> Buffer:
+        """The buffer of an array's elements in memory order."""
+        data = np.ascontiguousarray(array).reshape(-1)
+        # the bytes themselves as a key would be kept beside the array
+        key = (data.dtype.str, data.size, hashlib.sha256(data.view(np.uint8)).digest())
+        if key not in self._by_content:
+            data = stowed(data)
+            self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
+        return self._by_content[key]
+
+    def buffers(self) -> list[Buffer]:
+        return list(self._by_content.values())
+
+
+@dataclass
+class Parameter:
+    """One parameter of a function and what the caller passes for it: the place in a buffer, or
+    where there is none the size of a dimension; or the device that ``device_of`` lies on,
+    or the place of the ``ticket`` of a run that is started."""
+
+    name: str
+    buffer: Buffer | None
+    offset: Whole = 0
+    const: bool = True
+    restrict: bool = True
+    device_of: Buffer | None = None
+    ticket: Step | None = None
+
+    def declare(self) -> Declaration:
+        if self.ticket is not None:
+            return Declaration("void", f"*{self.name}", True)
+        if self.device_of is not None:
+            return Declaration("DLDevice", self.name)
+        if self.buffer is None:
+            return Declaration("int", self.name)
+        return Declaration(self.buffer.dtype.c, self.name, True, self.const, self.restrict)
+
+
+@dataclass
+class Function:
+    """A printed function: its parameters in order and its text."""
+
+    symbol: str
+    step: Step
+    parameters: list[Parameter]
+    text: str
+    definitions: list[object] = field(default_factory=list)
+    includes: set[str] = field(default_factory=set)
+    macros: dict[str, str] = field(default_factory=dict)
+    asks: set[str] = field(default_factory=set)
+    statics: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the functions of a network have in common: constants, symbols, whether threads may share
+    their work."""
+
+    weights: Weights
+    symbols: Symbols
+    threads: bool
+
+
+class FunctionWriter:
+    """Text of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
+
+    def __init__(self, symbol: str, step: Step, common: Common) -> None:
+        self.symbol = symbol
+        self.step = step
+        self.common = common
+        self.threads = common.threads
+        self.statics: list[str] = []  # symbols that it brings besides its own
+        self.includes: set[str] = set()
+        self.macros: dict[str, str] = {}
+        self.definitions: list[object] = []
+        self.asks = {"lanes"}  # fields of Target by which its text is as fast as it is
+        self.helpers: list[str] = []
+        self.lines: list[str] = []
+        self.printed: set[Symbol] = set()  # whose names its text has
+        # set when the body is a task over [begin, end) of this extent, for so many threads at most
+        self.parallel_extent: Whole | None = None
+        self.parallel_most = 0  # 0: all
+        # what the caller of such tasks does when all have ended, and operands that it alone reads
+        self.lines_behind: list[str] = []
+        self.names_behind: list[str] = []
+        self._ended: list[list[str]] = []  # lines that end by a result of their own
+        self._depth = 1
+        self._constants: dict[Buffer, Parameter] = {}
+        self._names: set[str] = set()
+        self._named_reads: set[int] = set()
+        self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
+        self._names.update(symbol.c for symbol in self.symbols)
+        self._moved: list[tuple[Parameter, Whole]] = []
+        self._devices: dict[Buffer, Parameter] = {}
+        self._tickets: list[Parameter] = []
+        self._numbers: list[Parameter] = []
+        self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
+        aliased_reads = {r for r, _ in step.in_place}
+        aliased_writes = {w for _, w in step.in_place}
+        self.reads = self._operands("x", step.reads, True, aliased_reads)
+        self.writes = self._operands("y", step.writes, False, aliased_writes)
+        self.scratch_parameter: Parameter | None = None
+        if step.scratch is not None:
+            self.scratch_parameter = Parameter(self.fresh("scratch"), step.scratch, 0, False)
+
+    def _operands(
+        self, stem: str, accesses: Sequence[Access], const: bool, aliased: set[int]
+    ) -> list[Parameter]:
+        names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
+        found = []
+        for i, (name, a) in enumerate(zip(names, accesses)):
+            # a place that the run itself finds is known to who gets the count
+            late = bool(counts_in(a.at.offset))
+            offset = 0 if late else a.at.offset
+            parameter = Parameter(self.fresh(name), a.buffer, offset, const, i not in aliased)
+            found.append(parameter)
+            if late:
+                self._moved.append((parameter, a.at.offset))
+        return found
+
+    def fresh(self, name: str) -> str:
+        """A name for a parameter or variable that nothing else in the function has."""
+        stem, count = name.rstrip("0123456789"), 1
+        candidate = name
+        while candidate in self._names:
+            count += 1
+            candidate = f"{stem}{count}"
+        self._names.add(candidate)
+        return candidate
+
+    def read(self, index: int) -> str:
+        return self.reads[index].name
+
+    def write(self, index: int = 0) -> str:
+        return self.writes[index].name
+
+    def name_read(self, index: int, name: str) -> str:
+        """Give an operand's pointer the name that its role has in the literature.
+
+        An operand of two roles keeps the first name.
+        """
+        if index not in self._named_reads:
+            self._named_reads.add(index)
+            self.reads[index].name = self.fresh(name)
+        return self.reads[index].name
+
+    def name_write(self, index: int, name: str) -> str:
+        self.writes[index].name = self.fresh(name)
+        return self.writes[index].name
+
+    def scratch(self) -> str:
+        """The pointer to the step's scratch bytes (uint8_t)."""
+        if self.scratch_parameter is None:
+            raise ValueError(f"{self.symbol} asked for no scratch memory")
+        return self.scratch_parameter.name
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        """The pointer to a constant array, which becomes part of the weights."""
+        buffer = self.common.weights.add(in_memory(array), f"{self.step.name}_{name}")
+        if buffer not in self._constants:
+            self._constants[buffer] = Parameter(self.fresh(name), buffer)
+        return self._constants[buffer].name
+
+    def own(self, ending: str) -> str:
+        """The symbol of something static that this function alone uses."""
+        self.statics.append(self.common.symbols.derived(self.symbol, ending))
+        return self.statics[-1]
+
+    def adopt(self, function: Function) -> None:
+        """Print a function that this one alone calls in front of it, with all that it needs; the
+        constants that it reads become this one's, too."""
+        self.helper(function.text + "\n")
+        self.statics += [function.symbol, *function.statics]
+        self.includes |= function.includes
+        self.asks |= function.asks
+        self.macros.update(function.macros)
+        for definition in function.definitions:
+            self.define(definition)
+        for parameter in function.parameters:
+            buffer = parameter.buffer
+            if buffer is not None and buffer.kind == CONSTANT and buffer not in self._constants:
+                self._constants[buffer] = Parameter(self.fresh(parameter.name), buffer)
+
+    @property
+    def constants(self) -> list[Buffer]:
+        """The constant arrays that it reads, in the order of their parameters."""
+        return list(self._constants)
+
+    def take_constants(self, buffers: Sequence[Buffer]) -> None:
+        """Have these as the constants among the parameters, its own and what others read that are
+        called like it."""
+        own = self._constants
+        spare = (b for b in buffers if b not in own)
+        others = {b: Parameter(self.fresh("unused"), b) for b in spare}
+        self.lines[:0] = [f"  (void){parameter.name};" for parameter in others.values()]
+        self._constants = {b: own.get(b) or others[b] for b in buffers}
+
+    def passed_constant(self, buffer: Buffer) -> str:
+        """The pointer to a constant of an adopted function."""
+        return self._constants[buffer].name
+
+    def include(self, *headers: str) -> None:
+        """Kernel headers that the file needs, by their name in ``kernels/``; "" is none."""
+        self.includes.update(filter(None, headers))
+
+    def macro(self, name: str, value: str) -> None:
+        """A macro that the file's kernel headers must see; one value a program."""
+        self.macros[name] = value
+
+    def define(self, definition: object) -> None:
+        """Text at file scope in front of the function, or what prints it; equal ones stand there
+        once a file."""
+        if definition not in self.definitions:
+            self.definitions.append(definition)
+
+    def helper(self, text: str) -> None:
+        """A static function or type that only this function uses, printed in front of it."""
+        self.helpers.append(text)
+
+    def line(self, text: str = "") -> None:
+        for part in text.split("\n"):
+            self.lines.append(("  " * self._depth + part) if part else "")
+
+    def result(self, code: str) -> None:
+        """Return a code, an expression (int32_t); outside of blocks nothing comes behind it."""
+        self.line(f"return {code};")
+        if self._depth == 1:
+            self._ended.append(self.lines)
+
+    def close(self) -> None:
+        """Have the body, and what comes behind its tasks, return 0 where they end otherwise."""
+        for lines in filter(None, (self.lines, self.lines_behind)):
+            if not any(lines is ended for ended in self._ended):
+                lines.append("  return 0;")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """``head {`` ... ``}`` with the lines between indented."""
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def loop(self, name: str, last: object, first: object = 0) -> AbstractContextManager[None]:
+        """A block for each ``name`` from ``first`` up to ``last``, which is none."""
+        return self.block(f"for (int {name} = {first}; {name} < {last}; ++{name})")
+
+    @contextmanager
+    def behind_tasks(self, names: Iterable[str]) -> Iterator[None]:
+        """What is printed comes behind the tasks that the lines before are, on the caller alone, as
+        do the operands of these ``names``."""
+        self.names_behind.extend(names)
+        task, self.lines = self.lines, self.lines_behind
+        with printed_symbols():  # the tasks do not name them by it
+            yield
+        self.lines = task
+
+    def parameters(self) -> list[Parameter]:
+        scratch = [self.scratch_parameter] if self.scratch_parameter else []
+        sizes = [Parameter(symbol.c, None) for symbol in self.symbols if symbol.source is None]
+        operands = [*self.reads, *self.writes, *self._constants.values()]
+        return [
+            *operands,
+            *scratch,
+            *self._counts.values(),
+            *sizes,
+            *self._devices.values(),
+            *self._tickets,
+            *self._numbers,
+        ]
+
+    def ticket(self) -> str:
+        """A pointer to where the function leaves what its run is waited for by."""
+        self._tickets = [Parameter(self.fresh("ticket"), None, ticket=self.step)]
+        return self._tickets[0].name
+
+    def number(self, name: str) -> str:
+        """An int that the caller passes, who is the compiler's own."""
+        self._numbers.append(Parameter(self.fresh(name), None))
+        return self._numbers[-1].name
+
+    def device_of(self, parameter: Parameter) -> str:
+        """The DLDevice in whose memory an operand lies, which the caller passes."""
+        name = self.fresh(f"{parameter.name}_device")
+        made = Parameter(name, None, device_of=parameter.buffer)
+        return self._devices.setdefault(parameter.buffer, made).name
+
+    def _count_parameter(self, symbol: Symbol, access: Access) -> Parameter:
+        # it may become a result in place
+        name = self.fresh(f"{symbol.c}_found")
+        return Parameter(name, access.buffer, access.at.offset, restrict=False)
+
+    def count_lines(self) -> list[str]:
+        """Lines that come first in the body: the sizes that the run itself has found, and a mention
+        of sizes that the other lines do not name."""
+        counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]
+        moves = [f"  {p.name} += {offset};" for p, offset in self._moved]
+        named = self.printed | symbols_of(*(offset for _, offset in self._moved))
+        unused = [f"  (void){s.c};" for s in self.symbols if s not in named]
+        return [*counts, *moves, *unused]
+
+    def bound_lines(self) -> list[str]:
+        """Lines behind those: what sizes there are, by which kernels know whether threads pay."""
+        if not self.threads or not self.includes:
+            return []
+        given = [s for s in self.symbols if s.source is None]
+        if given:
+            self.include("parallel.h")
+        self.printed.update(given)
+        return [f"  TVMRT_WITHIN({s.c}, {s.low}, {s.high});" for s in given]
+
+    @property
+    def storage(self) -> str:
+        """How a struct of the step's extents is declared: one that no run changes is static."""
+        return "const" if self.symbols else "static const"
+
+
+def access_note(access: Access) -> str:
+    """``float32[1, 8, 6, 6]`` and, where memory is not in that order, the order."""
+    order = access.at.order()
+    shape = ", ".join(map(shown, access.shape))
+    text = f"{access.dtype}[{shape}]"
+    if order == tuple(range(len(order))):
+        return text
+    if order == channels_last_order(len(order)) and len(order) > 2:
+        return f"{text}, channels last"
+    return f"{text}, in memory by axes {', '.join(map(str, order))}"

@@ -1,0 +1,345 @@
+"""The C files of a network: operator functions, the main function, packed entries, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvmrt.compiler.ir import digest_of
+from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+from tvmrt.compiler.symbols import PACKED_ENDING, prefix_of
+from tvmrt.libinfo import __version__
+
+from . import manifest
+from .c import cplusplus
+from .c.function import print_function, signature
+from .c.naming import Symbols
+from .c.text import LINE, comment_lines, guarded, laid_out
+from .c.writer import Common, Function, Weights, comment_text, literal
+from .device_files import add_device_files, device_modules
+from .entries import aot, dims, graph, levels, placement, tvm_ffi
+from .entries.arguments import Arguments
+from .entries.metadata import INCLUDES as METADATA_INCLUDES
+from .entries.metadata import print_getter, print_metadata
+from .firmware.files import add_firmware_files
+from .kernel_features import HELIUM, print_macros
+from .operators.custom_files import add_custom_files, split_functions
+from .options import HeldConstant, Options, Sources, WeightPlaces, content_key
+from .target import Target
+from .weight_bytes import lay_out
+from .window.tile_definitions import merge_rests
+
+OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
+
+
+def print_functions(program: Program, target: Target, options: Options) -> Sources:
+    """The operators as C functions, and the constants that they read; no places are needed.
+
+    The program stays as it is: the constants get buffers that are the sources' own.
+    """
+    prefix = prefix_of(options.module_name)
+    sources = Sources(prefix=prefix)
+    reserved = (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ()))
+    symbols = Symbols(prefix, reserved, PACKED_ENDING if options.packs_operators else "")
+    common = Common(Weights(), symbols, target.threads)
+    named = [symbols.function(step.name) for step in program.steps]
+    if target.levels:
+        sources.levels = levels.Levels([level.name for level in target.levels])
+    for symbol, step in zip(named, program.steps):
+        if step.levels and sources.levels is not None:
+            names = [symbols.function(f"{step.name}_{level}") for level in step.levels]
+            function, own = levels.print_levels(prefix, symbol, names, step, common, target)
+            sources.levels.add(function, own)
+        else:
+            function = print_function(symbol, step, common)
+        sources.functions.append(function)
+    if sources.levels is not None and not sources.levels.by_level:
+        sources.levels = None  # nothing of it is compiled for a level
+    buffers = [b for b in common.weights.buffers() if b.size]
+    for buffer in buffers:
+        buffer.name = symbols.constant(buffer.name)
+    sources.held = _held(program, buffers)
+    sources.weight_buffers = [b for b in buffers if b not in sources.held]
+    return sources
+
+
+def _held(program: Program, buffers: Sequence[Buffer]) -> dict[Buffer, HeldConstant]:
+    """The constants that modules of devices hold as they are."""
+    found = {}
+    for module in device_modules(program):
+        for buffer in buffers if module.constants else ():
+            place = module.constants.get(digest_of(buffer.data))
+            if place is not None:
+                found[buffer] = HeldConstant(module, place)
+                buffer.held = True
+    return found
+
+
+def generate(
+    program: Program,
+    target: Target,
+    options: Options,
+    places: WeightPlaces | None = None,
+    printed: Sources | None = None,
+) -> Sources:
+    """All files of the network. The same program, options and places give the same bytes, and they
+    are only read. ``printed`` is what :func:`print_functions` gave of them, if it was asked before;
+    it is completed."""
+    places = places or WeightPlaces()
+    sources = printed or print_functions(program, target, options)
+    prefix = sources.prefix
+    sources.weights = lay_out(sources.weight_buffers)
+    sources.manifest = manifest.describe(program, target, options, sources)
+    _move_to_pools(sources, places)
+    if options.image is not None:
+        sources.shared = _shared(sources, options.image.weights)
+    head = _head(program, options)
+    sources.files[f"{prefix}_ops.h"] = _ops_header(prefix, sources, options)
+    if sources.held:
+        sources.files[f"{prefix}_held.h"] = _held_header(sources)
+    # firmware in one file, so that no kernel is in the image twice
+    most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
+    for i, chunk in enumerate(split_functions(sources.functions, most)):
+        sources.files[f"{prefix}_lib{i + 1}.c"] = operator_file([prefix], chunk, target)
+    if sources.levels is not None:
+        _add_level_files(prefix, sources, target)
+    if options.firmware:
+        add_firmware_files(program, prefix, sources, options, target, head)
+    else:
+        sources.files[f"{prefix}_lib0.c"] = _entry_file(program, prefix, sources, options)
+    sources.files.update({name: laid_out(text) for name, text in sources.files.items()})
+    add_device_files(program, prefix, sources)
+    if options.params == "flash":
+        sources.files[f"{prefix}_weights.c"] = _weight_arrays(prefix, sources, options, places)
+    for name, text in sources.files.items():
+        sources.files[name] = head + counted_loops(name, target) + text
+    add_custom_files(program, sources.files)
+    return sources
+
+
+def counted_loops(name: str, target: Target) -> str:
+    """What keeps GCC from counting the loops of a file, where the target can."""
+    counts = HELIUM.of(target) and name.endswith(".c")
+    return "#include <tvm/runtime/kernels/scalar/counted_loops.h>\n" if counts else ""
+
+
+def _add_level_files(prefix: str, sources: Sources, target: Target) -> None:
+    """The functions of each level, compiled for it, and the choice among the levels."""
+    for level in target.levels:
+        for i, chunk in enumerate(
+            split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
+        ):
+            name = f"{prefix}_{level.name}_lib{i + 1}.c"
+            sources.files[name] = levels.head(level) + operator_file([prefix], chunk, level)
+            sources.flags[name] = level.flags
+    sources.files[f"{prefix}_levels.c"] = levels.print_choice(prefix, sources.levels)
+
+
+# What follows the prefix in symbols that are no operators.
+_ENTRY_NAMES = (
+    "run", "network", "steps", "weights", "workspace", "profile_slot", "get_c_metadata",
+    "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
+    "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
+    "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
+    "reset_state", "state_begun", "get_dims", "get_state", "get_placement",
+)  # fmt: skip
+
+
+def _head(program: Program, options: Options) -> str:
+    origin = f", {options.origin}" if options.origin else ""
+    lines = [
+        "/*",
+        *comment_lines(comment_text(f"Network {program.name}{origin}")),
+        f" * Generated by tvmrt {__version__}; change the network and compile it again",
+        " * instead of editing.",
+        " */",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
+    """Let constants that are copied to pools be read there."""
+    for buffer in sources.weight_buffers:
+        if buffer.name in places.resident:
+            buffer.kind = ARENA
+            buffer.pool, buffer.address = places.resident[buffer.name]
+            sources.resident.append(buffer)
+
+
+def _shared(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
+    """The constants that other networks have, with their symbols."""
+    keys = {buffer: content_key(buffer) for buffer in sources.weight_buffers}
+    return {buffer: known[key] for buffer, key in keys.items() if key in known}
+
+
+def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
+    lines = [
+        "#include <stdint.h>",
+        "",
+        *(DEVICES if any(p.device_of for fn in sources.functions for p in fn.parameters) else []),
+        *LOCAL,
+        *([*PLACEMENT, *cplusplus.WORDS, *cplusplus.BEGIN_C] if options.firmware else []),
+    ]
+    if options.params == "embed" and sources.weight_buffers:
+        lines += [
+            "/* All weights, one after the other; see the offsets where they are passed. */",
+            f"extern const unsigned char TVMGEN_LOCAL {prefix}_weights[];",
+            "",
+        ]
+    if options.params == "flash":
+        lines += [
+            f"extern const {b.dtype.c} TVMGEN_LOCAL {sources.symbol_of(b)}[{b.size}];"
+            for b in sources.weight_buffers
+        ]
+        lines.append("")
+    if sources.held:
+        lines += [f'#include "{prefix}_held.h"', ""]
+    for function in sources.functions:
+        lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
+    if sources.levels is not None:
+        lines += ["", *levels.declarations(prefix, sources.levels)]
+    lines += cplusplus.END_C if options.firmware else []
+    return guarded(f"{prefix.upper()}_OPS_H_", lines)
+
+
+def _held_header(sources: Sources) -> str:
+    lines = [
+        "/* Weights that lie among those of devices' regions. */",
+        *(f"extern const unsigned char TVMGEN_LOCAL {s}[];" for s in sources.held_symbols()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+DEVICES = ["#include <dlpack/dlpack.h>", ""]
+
+LOCAL = [
+    "#if defined(__GNUC__) && !defined(_WIN32)",
+    '#define TVMGEN_LOCAL __attribute__((visibility("hidden")))',
+    "#else",
+    "#define TVMGEN_LOCAL",
+    "#endif",
+    "",
+]
+
+PLACEMENT = [
+    "/* Sections by which a linker script places weights and workspace. */",
+    "#if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)",
+    '#define TVMGEN_RODATA __attribute__((section(".rodata.tvm"), aligned(16)))',
+    '#define TVMGEN_NOINIT __attribute__((section(".bss.noinit.tvm"), aligned(16)))',
+    "#define TVMGEN_SECTION(name) __attribute__((section(name), aligned(16)))",
+    "#elif defined(__GNUC__)",
+    "#define TVMGEN_RODATA __attribute__((aligned(16)))",
+    "#define TVMGEN_NOINIT __attribute__((aligned(16)))",
+    "#define TVMGEN_SECTION(name) __attribute__((aligned(16)))",
+    "#else",
+    "#define TVMGEN_RODATA",
+    "#define TVMGEN_NOINIT",
+    "#define TVMGEN_SECTION(name)",
+    "#endif",
+    "",
+]
+
+
+def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target: Target) -> str:
+    """The operators of one network or several, with one copy of each kernel."""
+    headers = sorted({h for fn in functions for h in fn.includes})
+    macros = sorted({item for fn in functions for item in fn.macros.items()})
+    macros += print_macros(target, headers)
+    definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    lines = [
+        "#include <math.h>",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "#include <string.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "",
+        *(f"#define {name} {value}" for name, value in macros),
+        *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
+        *([""] if macros or headers else []),
+        *(f'#include "{prefix}_ops.h"' for prefix in prefixes),
+        "",
+    ]
+    for definition in definitions:
+        lines += [definition, ""] if "\n" in definition else [definition]
+    if lines[-1]:
+        lines.append("")
+    for function in functions:
+        lines += [function.text, ""]
+    return "\n".join(lines)
+
+
+def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:
+    place = " TVMGEN_RODATA" if options.firmware else ""
+    lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
+    for buffer in sources.weight_buffers:
+        if buffer in sources.shared:
+            continue
+        name, section = sources.symbol_of(buffer), places.sections.get(buffer.name)
+        where = place if section is None else f' TVMGEN_SECTION("{section}")'
+        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{where} = {{")
+        row = "  "
+        for value in buffer.data:
+            text = literal(value, buffer.dtype) + ", "
+            if len(row) + len(text.rstrip()) > LINE:
+                lines.append(row.rstrip())
+                row = "  "
+            row += text
+        lines += [row.rstrip(), "};", ""]
+    return "\n".join(lines)
+
+
+NEEDS_HEADER = "#include <tvm/runtime/kernels/needs.h>"
+NEEDS = [
+    "#if defined(__GNUC__)",
+    "/* The level of processors that this code needs, for who loads the library; weak, as each of",
+    " * several networks in one program has it. */",
+    "TVM_DLL extern const char __tvmrt_needs[];",
+    "#if !defined(_WIN32)",
+    "__attribute__((weak))",
+    "#endif",
+    "const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "#endif",
+    "",
+]
+
+
+def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
+    sized = program.is_sized()
+    lines = [
+        *METADATA_INCLUDES,
+        *(placement.HEADERS if placement.is_placed(program) else []),
+        *(dims.ON_HOSTS.headers if sized else []),
+        *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
+        *([NEEDS_HEADER] if sources.levels is None else []),
+        f'#include "{prefix}_ops.h"',
+        "",
+        *(NEEDS if sources.levels is None else []),
+        *manifest.print_manifest(sources.manifest),
+        "/* Where a tensor argument's elements begin. */",
+        "static void *tensor_data(TVMValue value) {",
+        "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+        "  return (char *)tensor->data + tensor->byte_offset;",
+        "}",
+        "",
+        *(placement.READER if placement.tells_devices(program) else []),
+    ]
+    arguments = Arguments(program, sources, options)
+    lines += arguments.places()
+    lines += dims.print_about(program, prefix)
+    if options.packs_operators:
+        lines += graph.print_entries(program, sources, options, arguments)
+    else:
+        lines += aot.print_main(program, prefix, sources, options, arguments)
+    lines += print_metadata(program, prefix, sources, options)
+    lines += print_getter(prefix, "get_dims", f"&{dims.ABOUT}") if sized else []
+    lines += placement.print_about(program, prefix)
+    if program.states:  # executors ask whether there are any
+        lines += ["static const char has_state = 1;", ""]
+        lines += print_getter(prefix, "get_state", "&has_state")
+    if options.abi == "tvm-ffi":
+        lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
+    return "\n".join(lines) + "\n"
+
+
+__all__ = ["generate", "print_functions"]

@@ -1,0 +1,205 @@
+"""Concatenations without copies: producers write into the slices themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Strided
+from tvmrt.compiler.ir.extent import Whole, counts_in, exact_quotient, least, most, symbols_of
+from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
+from tvmrt.compiler.planner.lifetime import lifetimes
+
+from .loops.nest import Loop, merge_loops
+
+_SOURCE, _TARGET = 0, 1  # whose strides of a copy
+
+
+def join_concatenations(program: Program, hosted: bool = False) -> None:
+    """Let producers write straight into the concatenation that they are copied into.
+
+    A copy into a slice of a larger buffer vanishes when every step that touches the source
+    buffer can work with the slice's strides. No join takes more memory than what is found; on
+    hosts, whose memory is cheaper than copies, all of them may take an eighth more.
+    """
+    copies = [step for step in program.steps if _is_plain_copy(step)]
+    if program.states:  # what a run leaves takes its place when nobody reads what it has found
+        copies = [s for s in copies if not {a.buffer for a in s.accesses()} & set(program.states)]
+    if not copies:
+        return
+    joined: set[Step] = set()
+    memory = _Memory(program, hosted)
+    changed = True
+    while changed:
+        changed = False
+        for step in copies:
+            if step not in joined and _join(memory, step):
+                joined.add(step)
+                changed = True
+    program.steps = [step for step in program.steps if step not in joined]
+
+
+def _is_plain_copy(step: Step) -> bool:
+    alone = step.group.root.op == "identity" and len(step.group.nodes) == 1
+    return alone and bool(step.reads) and not step.guard
+
+
+class _Memory:
+    """Which steps touch each buffer of the arena, and the bytes that live at each step, nothing
+    shared in place. Kept up to date join by join: a network may have thousands."""
+
+    def __init__(self, program: Program, hosted: bool) -> None:
+        self.position = {step: i for i, step in enumerate(program.steps)}
+        self.touching: dict[Buffer, list[Step]] = {}
+        for step in program.steps:
+            for buffer in dict.fromkeys(access.buffer for access in step.accesses()):
+                self.touching.setdefault(buffer, []).append(step)
+        self.live = np.zeros(len(program.steps), np.int64)
+        for buffer, (first, last) in lifetimes(program).items():
+            self.live[first : last + 1] += buffer.nbytes
+        self.spare = self.live.max() // 8 if hosted else 0  # bytes that joins may add in all
+
+    def life(self, steps: list[Step]) -> slice:
+        """From the first to the last of some steps."""
+        places = [self.position[step] for step in steps]
+        return slice(min(places), max(places) + 1)
+
+    def merged(self, source: Buffer, target: Buffer, copy: Step) -> list[Step] | None:
+        """The steps that touch the target once it takes the source in and nothing is copied; None
+        if the most that lives at one step would then be more than it may be."""
+        steps = dict.fromkeys([*self.touching[target], *self.touching[source]])
+        del steps[copy]
+        live = self.live.copy()
+        for buffer in (source, target):
+            live[self.life(self.touching[buffer])] -= buffer.nbytes
+        live[self.life(list(steps))] += target.nbytes
+        more = live.max() - self.live.max()
+        if more > self.spare:
+            return None
+        self.spare -= max(more, 0)
+        self.live = live
+        return list(steps)
+
+
+def _join(memory: _Memory, copy: Step) -> bool:
+    source, target = copy.reads[0], copy.writes[0]
+    if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
+        return False
+    at = target.at
+    if counts_in(at.shape, at.strides, at.offset):
+        return False  # who makes the source may run before the count is known that tells the place
+    if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
+        return False
+    touching = memory.touching[source.buffer]
+    moved = _moved_accesses(touching, copy)
+    if moved is None:
+        return False
+    merged = memory.merged(source.buffer, target.buffer, copy)
+    if merged is None:
+        # the concatenation would have to live so long that a copy is the cheaper way
+        return False
+    memory.touching[target.buffer] = merged
+    del memory.touching[source.buffer]
+    for step in touching:
+        if step is copy:
+            continue
+        count = len(step.reads)
+        step.reads = [moved.get((id(step), i), a) for i, a in enumerate(step.reads)]
+        step.writes = [moved.get((id(step), count + i), a) for i, a in enumerate(step.writes)]
+    return True
+
+
+def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], Access] | None:
+    """By step and number: accesses to the copy's source as accesses to its target; None if one of
+    them cannot be."""
+    source, target = copy.reads[0], copy.writes[0]
+    moved = {}
+    for step in touching:
+        if step is copy:
+            continue
+        if step.guard and any(a.buffer is source.buffer for a in [*step.writes, step.guard[0]]):
+            return None
+        for i, access in enumerate([*step.reads, *step.writes]):
+            if access.buffer is not source.buffer:
+                continue
+            at = moved_access(access.at, source.at, target.at)
+            if at is None or not satisfies(at, step.demands[i]):
+                return None
+            moved[id(step), i] = Access(target.buffer, at)
+        if step.group.after and not _follows(step, moved):
+            return None
+    return moved
+
+
+def _follows(step: Step, moved: dict[tuple[int, int], Access]) -> bool:
+    """Whether what follows a kernel in its function can be computed there still: what it reads has
+    no demand of its own, kernels take what lies as their rows do."""
+    reads = (moved.get((id(step), i), access) for i, access in enumerate(step.reads))
+    return step.lowering.accepts_epilogue(dict(zip(step.read_values, reads)))
+
+
+def moved_access(at: Strided, source: Strided, target: Strided) -> Strided | None:
+    """An access to the source buffer, as an access to where the copy would put it.
+
+    Every stride and the offset is split along the source's axes, which are dense.
+    """
+    order = [d for d in source.order() if source.shape[d] != 1]
+    turned = _permuted(at, order, source, target)
+    if turned is not None:
+        return turned
+    # axes that follow each other without a gap in the target, too, are one
+    axes = merge_loops(source.shape, order, (source.strides, target.strides))
+    start = _split(at.offset, axes)
+    steps = [_split(s if n != 1 else 0, axes) for n, s in zip(at.shape, at.strides)]
+    if start is None or None in steps or not _stays_inside(at.shape, start, steps, axes):
+        return None
+
+    def moved(counts: list[Whole]) -> Whole:
+        return sum((count * axis.strides[_TARGET] for count, axis in zip(counts, axes)), 0)
+
+    return Strided(at.shape, tuple(map(moved, steps)), target.offset + moved(start))
+
+
+def _split(distance: Whole, axes: list[Loop]) -> list[Whole] | None:
+    """How many steps along each axis a distance in the source is; None if that is not known."""
+    counts: list[Whole] = [0] * len(axes)
+    if symbols_of(distance, [axis.strides[_SOURCE] for axis in axes]):
+        for i, axis in enumerate(axes):
+            count = exact_quotient(distance, axis.strides[_SOURCE])
+            if count is not None and least(count) >= 0 and least(axis.extent - 1 - count) >= 0:
+                counts[i] = count
+                return counts
+        return counts if distance == 0 else None
+    sign, left = (-1, -distance) if distance < 0 else (1, distance)
+    for i, axis in enumerate(axes):
+        count, left = divmod(left, axis.strides[_SOURCE])
+        counts[i] = sign * count
+    return counts if left == 0 else None
+
+
+def _stays_inside(
+    shape: Sequence[Whole], start: list[Whole], steps: list[list[Whole]], axes: list[Loop]
+) -> bool:
+    """Whether no element of an access lies beyond the end of an axis, in the next step of another:
+    only then one stride serves each axis of the access. Both corners would not tell it: they stay
+    where they are if the axes between them change places."""
+    for i, axis in enumerate(axes):
+        first = last = start[i]
+        for extent, step in zip(shape, steps):
+            way = step[i] * (extent - 1)
+            first, last = (first + way, last) if most(way) < 0 else (first, last + way)
+        if least(first) < 0 or least(axis.extent - 1 - last) < 0:
+            return False
+    return True
+
+
+def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -> Strided | None:
+    """An access to all elements whose axes are the source's in any order, whatever their extents
+    turn out to be; None for any other."""
+    axes = {(source.shape[d], source.strides[d]): target.strides[d] for d in order}
+    found = [(n, s) for n, s in zip(at.shape, at.strides) if n != 1]
+    if at.offset != 0 or len(set(found)) != len(order) or not axes.keys() >= set(found):
+        return None
+    strides = tuple(0 if n == 1 else axes[n, s] for n, s in zip(at.shape, at.strides))
+    return Strided(at.shape, strides, target.offset)

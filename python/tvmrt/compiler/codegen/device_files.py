@@ -1,0 +1,49 @@
+"""Files that regions of other devices add to a network: their C source, and the library's context
+through which the code finds the functions of imported modules."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import CSource, ModuleBlob, Region
+from tvmrt.compiler.ir.program import Program
+
+
+def program_regions(program: Program) -> list[Region]:
+    """The regions in the order of their steps."""
+    roots = (step.group.root for step in program.steps)
+    return [root.attrs["region"] for root in roots if root.op == "region"]
+
+
+def device_modules(program: Program) -> list[ModuleBlob]:
+    """The modules of the regions, each once."""
+    codes = (region.code for region in program_regions(program))
+    return list(dict.fromkeys(code for code in codes if isinstance(code, ModuleBlob)))
+
+
+def add_device_files(program: Program, prefix: str, sources) -> None:
+    """Give ``sources`` the C files, the compiler's flags and the modules of all regions."""
+    for region in program_regions(program):
+        code = region.code
+        if isinstance(code, CSource):
+            name = f"{prefix}_device_{region.device.replace('-', '_')}.c"
+            sources.files[name] = code.text
+            sources.flags[name] = code.flags
+            if code.vendor is not None:
+                sources.vendors[name] = code.vendor
+            if code.packaged is not None:
+                sources.packaged[name] = code.packaged
+            new = (flag for flag in code.link_flags if flag not in sources.link_flags)
+            sources.link_flags.extend(new)
+    sources.modules = device_modules(program)
+    if sources.modules:
+        sources.files[f"{prefix}_context.c"] = _CONTEXT
+
+
+_CONTEXT = """\
+#include <stddef.h>
+#include <tvm/runtime/c_backend_api.h>
+
+/* Filled when the library is loaded: through it TVMBackendGetFuncFromEnv() finds the functions of
+ * the modules that the library imports. */
+TVM_DLL extern void *__tvm_module_ctx;
+void *__tvm_module_ctx = NULL;
+"""

@@ -1,0 +1,201 @@
+"""The main function of an ahead-of-time compiled network, for hosted runtimes.
+
+Its arguments are tensors: inputs, outputs, then one (unused) constant buffer and one workspace
+if the network has an arena; that is what executors of the classic ABI pass. Where tensors lie in
+the memory of devices, a workspace there follows for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.extent import counts_in
+from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+
+from ..c.packed import exported_call_head
+from ..c.text import print_fields, wrap
+from ..c.writer import Parameter
+from . import dims, hooks, tickets
+from .arguments import call_arguments, weight_inputs
+
+
+def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """Lines of C: the profile slot, the sequence of calls, the packed main function."""
+    extra = weight_inputs(sources, options)
+    pointers = [*_pointers(program, arguments), *((arguments.weight(b), b) for b in extra)]
+    return [
+        *_profile_slot(program, prefix),
+        *_sequence(program, prefix, sources, pointers, arguments),
+        *_packed_main(program, prefix, pointers, extra, arguments),
+    ]
+
+
+def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
+    return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
+
+
+def _profile_slot(program: Program, prefix: str) -> list[str]:
+    names = [f'  "{step.name}",' for step in program.steps] or ['  "",']
+    return [
+        "static const char *const operator_names[] = {",
+        *names,
+        "};",
+        "",
+        "/* Filled by an executor that profiles; see c_backend_api.h. */",
+        f"TVM_DLL extern tvmrt_profile_slot {prefix}_profile_slot;",
+        *print_fields(
+            f"tvmrt_profile_slot {prefix}_profile_slot",
+            {"op_names": "operator_names", "num_ops": len(program.steps)},
+        ),
+        "",
+    ]
+
+
+def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
+    """Lines of C: the steps in their order, and around them, where some are regions that are
+    started, what waits for the last of these."""
+    parameters = _parameters(program, pointers, arguments)
+    declared = [kind + name for kind, name in parameters]
+    name = f"{prefix}_network"
+    if not arguments.tickets:
+        return _steps(program, prefix, sources, pointers, arguments, name, declared)
+    steps = f"{prefix}_steps"
+    taken = [*declared, "void **tickets"]
+    passed = [name for _, name in parameters]
+    return [
+        *tickets.print_wait(arguments.tickets),
+        *_steps(program, prefix, sources, pointers, arguments, steps, taken),
+        *tickets.print_network(name, steps, declared, passed, len(arguments.tickets)),
+    ]
+
+
+def _parameters(program: Program, pointers, arguments) -> list[tuple[str, str]]:
+    """Types and names of what a network's function takes."""
+    found = [(f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *", name) for name, b in pointers]
+    if uses_arena(program):
+        found.append(("uint8_t *", "workspace"))
+    found += [("uint8_t *", arguments.pools[i]) for i, _ in program.device_pools()]
+    found += [("int ", symbol.c) for symbol in program.dims()]
+    return [*found, *(("DLDevice ", name) for name in arguments.devices.values())]
+
+
+def _steps(
+    program: Program, prefix: str, sources, pointers, arguments, name: str, declared
+) -> list[str]:
+    slot = f"&{prefix}_profile_slot"
+    lines = [
+        f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
+        " workspace. */",
+        *wrap(f"static int32_t {name}", declared or ["void"], " {"),
+    ]
+    used = {p.buffer for fn in sources.functions for p in fn.parameters if p.buffer}
+    lines += [f"  (void){name};" for name, b in pointers if b not in used]
+    passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
+    lines += [f"  (void){symbol.c};" for symbol in program.dims() if symbol.c not in passed]
+    waits = tickets.waits_of(program) if arguments.tickets else {}
+    for i, function in enumerate(sources.functions):
+        lines += waits.get(i, [])
+        around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
+        lines += guarded_call(program.steps[i], function, arguments, around)
+    return [*lines, "  return 0;", "}", ""]
+
+
+def guarded_call(
+    step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
+) -> list[str]:
+    """Lines of C: the operator's call between others, under its guard where it has one."""
+    margin = "  " * depth
+    depth += step.guard is not None
+    call = checked_call(function.symbol, call_arguments(function, arguments), depth)
+    for first, last in (hooks.around(step), around or ([], [])):
+        before, after = (["  " * depth + line for line in lines] for lines in (first, last))
+        call = [*before, *call, *after]
+    if step.guard is None:
+        return call
+    return [f"{margin}if ({guard_text(step.guard, arguments)}) {{", *call, f"{margin}}}"]
+
+
+def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]:
+    """Lines of C that call a function and end the network where it fails."""
+    whole = wrap(f"if ({symbol}", passed, " != 0) return -1;", depth)
+    if len(whole) == 1:
+        return whole
+    return [
+        *wrap(f"if ({symbol}", passed, " != 0) {", depth),
+        "  " * (depth + 1) + "return -1;",
+        "  " * depth + "}",
+    ]
+
+
+def guard_text(guard, arguments) -> str:
+    """The C condition under which a guarded step runs."""
+    access, wanted = guard
+    pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
+    return f"*({pointer}) {'!=' if wanted else '=='} 0"
+
+
+def uses_arena(program: Program) -> bool:
+    return program.arena_bytes > 0
+
+
+def num_pools(program: Program) -> int:
+    """How many pools of memory main takes: the workspace, and those on devices."""
+    return uses_arena(program) + len(program.device_pools())
+
+
+def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> list[str]:
+    # inputs, weights passed from outside, outputs, then constants and workspace
+    inputs = [p for p in pointers if p[1].kind == INPUT]
+    weights = [(arguments.weight(b), b) for b in extra]
+    outputs = [p for p in pointers if p[1].kind == OUTPUT]
+    order = [*inputs, *weights, *outputs]
+    place = {name: i for i, (name, _) in enumerate(order)}
+    pools = num_pools(program)
+    count = len(order) + (1 + pools if pools else 0)
+    symbol = f"{prefix}___tvm_main__"
+    refusal = [
+        "    TVMAPISetLastError(",
+        f'        "{symbol}: expected {count} arguments; "',
+        '        "pass inputs, outputs and workspace as the metadata lists them");',
+        "    return -1;",
+    ]
+    passed = [
+        f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
+        for name, b in pointers
+    ]
+    passed += [f"(uint8_t *)tensor_data(args[{i}])" for i in range(count - pools, count)]
+    symbols = program.dims()
+    passed += [symbol.c for symbol in symbols]
+    by_name = {arguments.names[b]: name for b, name in arguments.devices.items()}
+    passed += [f"tensor_device(args[{place[name]}])" for name in by_name]
+    types = dims.output_types(program)
+    results = {place[name]: types[b] for name, b in outputs}
+    return [
+        *exported_call_head(symbol, count, refusal),
+        *dims.print_read(symbols),
+        *dims.print_extents(results, before_the_run=True),
+        *_network_call(program, f"{prefix}_network", passed, results, arguments, count - pools),
+        "}",
+        "",
+    ]
+
+
+def _network_call(
+    program: Program, name: str, passed, results, arguments, workspace: int
+) -> list[str]:
+    """Lines of C that end the main function: the run, then extents that it has found.
+    ``workspace`` is the place of the workspace among the arguments."""
+    found = {place: item for place, item in results.items() if counts_in(item[1].shape)}
+    if not found:
+        return wrap(f"return {name}", passed, ";", 1)
+    counts = f"(uint8_t *)tensor_data(args[{workspace}])"
+    return [
+        *checked_call(name, passed, 1),
+        f"  const uint8_t *{arguments.pools[0]} = {counts};",
+        *dims.print_counts(program.counts, arguments),
+        *dims.print_extents(found),
+        "  return 0;",
+    ]
+
+
+__all__ = ["ARENA", "guard_text", "print_main", "uses_arena"]

@@ -1,0 +1,129 @@
+"""What the callers of operator functions pass to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+
+from ..c.naming import SYMBOL_LENGTH, Namer, local_name
+from ..c.writer import Function, Parameter
+from ..options import Options, Sources
+from . import hooks
+
+# What else functions name that call operators: their parameters, variables and helpers.
+_LOCALS = (
+    "args", "begin", "call", "cycles", "devices", "dims", "inputs", "misplaced", "num_args",
+    "operands", "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle",
+    "result", "sizes", "state", "tensor", "tensor_data", "tensor_device", "tickets", "type_codes",
+    "value", "values", "wait_for", "workspace_pools",
+)  # fmt: skip
+
+
+class Arguments:
+    """What the callers of operator functions pass: expressions for buffers by their kind.
+
+    Places in the workspace and among the weights get names, printed by ``places()``.
+    """
+
+    def __init__(self, program: Program, sources: Sources, options: Options) -> None:
+        self.prefix = sources.prefix
+        self.options = options
+        self.names: dict[Buffer, str] = {}
+        self.tickets = [step for step in program.steps if step.deferred]
+        self._places: dict[Buffer, str] = {}
+        self._sources = sources
+        self._weights = sources.weight_buffers
+        self._arena = [*program.arena_buffers(), *sources.resident]
+        taken = Namer(SYMBOL_LENGTH)
+        contexts = map(hooks.variable, hooks.hooked(program))
+        sizes = [symbol.c for symbol in program.dims()]
+        counts = ["counts"] if program.counts else []
+        for word in (*_LOCALS, *contexts, *sizes, *counts):
+            taken.take(word)
+        # what the functions that pass a pool on call it, by the pool's number
+        self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
+        if options.params == "file":
+            for buffer in self._weights:
+                self._places[buffer] = taken.take(buffer.name, "w_")
+        for buffer in [*program.inputs, *program.outputs]:
+            self.names[buffer] = taken.take(local_name(buffer.name))
+        # where those lie that may lie on a device
+        self.devices = {
+            b: taken.take(f"{name}_device") for b, name in self.names.items() if b.memory
+        }
+        for buffer in self._arena:
+            self._places[buffer] = taken.take(buffer.name, "at_")
+        if options.params == "embed":
+            for buffer in self._weights:
+                self._places[buffer] = taken.take(buffer.name, "w_")
+
+    def place(self, buffer: Buffer) -> str:
+        """The name of a buffer's offset in its pool."""
+        return self._places[buffer]
+
+    def named_places(self) -> list[tuple[str, Buffer]]:
+        """Names of offsets in pools, with what lies there."""
+        return [(self._places[b], b) for b in self._arena]
+
+    def places(self) -> list[str]:
+        """Lines of C that name the offsets."""
+        lines = []
+        for number, name in enumerate(self.pools):
+            inside = [b for b in self._arena if b.pool == number]
+            lines += self._enum(f"Bytes into {name}.", inside)
+        if self.options.params == "embed":
+            lines += self._enum(f"Bytes into {self.prefix}_weights.", self._weights)
+        return lines
+
+    def _enum(self, comment: str, buffers: Sequence[Buffer]) -> list[str]:
+        if not buffers:
+            return []
+        if max(b.address for b in buffers) > 0x7FFFFFFF:
+            rows = [f"#define {self._places[b]} UINT64_C({b.address})" for b in buffers]
+            return [f"/* {comment} */", *rows, ""]
+        rows = [f"  {self._places[b]} = {b.address}," for b in buffers]
+        return [f"/* {comment} */", "enum {", *rows, "};", ""]
+
+    def expression(self, parameter: Parameter) -> str:
+        buffer = parameter.buffer
+        if parameter.ticket is not None:
+            return f"&tickets[{self.tickets.index(parameter.ticket)}]"
+        if parameter.device_of is not None:
+            return self.devices[parameter.device_of]
+        if buffer is None:
+            return parameter.name
+        if buffer.kind in (INPUT, OUTPUT):
+            text = self.names[buffer]
+        elif buffer.kind == ARENA:
+            text = self._at(self.pools[buffer.pool], buffer, parameter.const)
+        else:
+            text = self.weight(buffer)
+        return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
+
+    def _at(self, base: str, buffer: Buffer, const: bool) -> str:
+        place = f"{base} + {self._places[buffer]}"
+        if buffer.dtype.c == "uint8_t":
+            return place
+        return f"({'const ' if const else ''}{buffer.dtype.c} *)({place})"
+
+    def weight(self, buffer: Buffer) -> str:
+        if not buffer.size:
+            return "NULL"
+        if buffer in self._sources.held:
+            return f"(const {buffer.dtype.c} *){self._sources.symbol_of(buffer)}"
+        if self.options.params == "flash":
+            return self._sources.symbol_of(buffer)
+        if self.options.params == "file":
+            return self._places[buffer]
+        return self._at(f"{self.prefix}_weights", buffer, True)
+
+
+def call_arguments(function: Function, arguments: Arguments) -> list[str]:
+    """The expressions that a caller passes."""
+    return [arguments.expression(p) for p in function.parameters]
+
+
+def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:
+    """Constants that the caller passes, as further inputs named like their layers."""
+    return sources.weight_buffers if options.params == "file" else []

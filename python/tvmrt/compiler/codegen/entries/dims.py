@@ -1,0 +1,336 @@
+"""What a network says of the dimensions that a run may choose, and how it learns their sizes.
+
+The extents of the inputs are the sizes of a run. A main function reads them once and passes them on
+as plain numbers; in a graph, whose operators see only their own tensors, the first node reads them
+into a tensor that the others get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    Whole,
+    least,
+    linear_form,
+    most,
+    shown,
+    symbols_of,
+    with_most_counts,
+)
+from tvmrt.compiler.ir.graph import TensorType
+from tvmrt.compiler.ir.program import Access, Buffer, Program
+
+from ..c.text import LINE, call, print_fields, rows, wrap
+from ..c.writer import Parameter, c_string
+
+PIECE = 80  # characters of a string on a line, which may have more by what is escaped
+ABOUT = "dims"  # the constant in generated C
+TAKES = "(const TVMValue *args, int32_t *sizes)"
+REFUSED = "refuse_sizes(args, sizes)"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What generated C reads and compares extents by."""
+
+    headers: tuple[str, ...]
+    read: str
+    check: str
+    check_steps: str
+    give: str
+    codes: bool  # what fails returns a code of its own
+    straight: bool  # sizes are read in as little time as can be, at the price of some code
+
+    def begin(self) -> list[str]:
+        """Lines at the beginning of a function in which some of them may fail."""
+        return ["  int32_t code;"] if self.codes else []
+
+    def held(self, function: str, *arguments: object) -> list[str]:
+        """Lines that call one of them, and return where it fails."""
+        called = call(function, *arguments)
+        if self.codes:
+            return [f"  code = {called};", "  if (code != 0) return code;"]
+        return [f"  if ({called} != 0) return -1;"]
+
+
+ON_HOSTS = Calls(
+    ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>"),
+    "tvmrt_read_dims",
+    "tvmrt_check_extent",
+    "tvmrt_check_steps",
+    "tvmrt_set_extent",
+    codes=False,
+    straight=True,
+)
+# operators that the graph executor of firmware calls
+ON_BOARDS = Calls(
+    ("#include <tvm/runtime/crt/graph_dims.h>",),
+    "tvmrt_graph_read_dims",
+    "tvmrt_graph_check_extent",
+    "tvmrt_graph_check_steps",
+    "tvmrt_graph_set_extent",
+    codes=True,
+    straight=False,
+)
+
+
+def print_about(program: Program, prefix: str) -> list[str]:
+    """Lines of C: the struct of a network whose dimensions are not all fixed, and what reads sizes
+    by it; else none."""
+    if not program.is_sized():
+        return []
+    text = f"{prefix}_dims_text"
+    return [
+        "/* For people and for tools that only read the file. */",
+        f"TVM_DLL extern const char {text}[];",
+        f"const char {text}[] =",
+        *string_pieces(json.dumps(described(program))),
+        "",
+        *print_struct(program, text),
+        *print_reader(program, ON_HOSTS),
+    ]
+
+
+def print_struct(program: Program, text: str) -> list[str]:
+    """Lines of C: the constant; ``text`` is the C text of its last member."""
+    symbols = program.dims()
+    inputs = list(zip(program.input_names, program.input_types))
+    outputs = list(zip(program.output_names, program.output_types))
+    bounds = [{"name": c_string(s.name), "least": s.low, "most": s.high} for s in symbols]
+    about = {
+        "struct_bytes": "sizeof(tvmrt_dims)",
+        "dims": "dims_all" if symbols else "NULL",
+        "num_dims": len(symbols),
+        "inputs": "dims_inputs" if inputs else "NULL",
+        "num_inputs": len(inputs),
+        "outputs": "dims_outputs",
+        "num_outputs": len(outputs),
+        "text": text,
+    }
+    return [
+        *(rows("static const tvmrt_dim dims_all[]", bounds) if bounds else []),
+        *_tensors("input", inputs, symbols),
+        *_tensors("output", outputs, symbols),
+        *print_fields(f"static const tvmrt_dims {ABOUT}", about),
+        "",
+    ]
+
+
+def string_pieces(text: str) -> list[str]:
+    """The lines of a long string of C."""
+    pieces, at = [], 0
+    while at < len(text):
+        count = PIECE
+        while len(piece := f"    {c_string(text[at : at + count])}") >= LINE:
+            count -= 1
+        pieces.append(piece)
+        at += count
+    return [*pieces[:-1], f"{pieces[-1]};"]
+
+
+def _tensors(
+    kind: str, tensors: Sequence[tuple[str, TensorType]], symbols: Sequence[Symbol]
+) -> list[str]:
+    lines, table = [], []
+    for i, (name, type) in enumerate(tensors):
+        stem = f"dims_{kind}{i}"
+        which = [_which(extent, symbols) for extent in type.shape] or [-1]
+        low = [least(extent) for extent in type.shape] or [0]
+        high = [most(extent) for extent in type.shape] or [0]
+        lines += wrap(f"static const int32_t {stem}_dim[] = ", which, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_least[] = ", low, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")
+        fields = {"name": c_string(name), "rank": type.rank, "dim": f"{stem}_dim"}
+        table.append({**fields, "least": f"{stem}_least", "most": f"{stem}_most"})
+    if not table:
+        return []
+    return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]
+
+
+def _which(extent: Whole, symbols: Sequence[Symbol]) -> int:
+    """The number of the dimension that an extent is; -1 if it is fixed or computed of others."""
+    return next((i for i, s in enumerate(symbols) if s.extent == extent), -1)
+
+
+def described(program: Program) -> dict[str, Mapping]:
+    """The dimensions for people and for tools: numbers, and expressions as text."""
+
+    def shapes(names: Sequence[str], types: Sequence[TensorType]) -> dict[str, list]:
+        return {
+            name: [shown(n) if isinstance(n, Extent) else n for n in type.shape]
+            for name, type in zip(names, types)
+        }
+
+    return {
+        "dims": {s.name: [s.low, s.high] for s in (*program.dims(), *program.counts)},
+        "inputs": shapes(program.input_names, program.input_types),
+        "outputs": shapes(program.output_names, program.output_types),
+    }
+
+
+def print_reader(program: Program, calls: Calls) -> list[str]:
+    """Lines of C: the function that reads the sizes of a run, and compares with them what else the
+    inputs' extents must be."""
+    symbols = program.dims()
+    if not symbols:
+        return []
+    extents = [
+        (f"input{i}->shape[{axis}]", extent, _which(extent, symbols))
+        for i, type in enumerate(program.input_types)
+        for axis, extent in enumerate(type.shape)
+    ]
+    if not calls.straight or {which for *_, which in extents} < set(range(len(symbols))):
+        return _by_table(program, calls, f"static int32_t read_sizes{TAKES} {{")
+    return [
+        "/* Where an extent does not fit: finds it, and says so. */",
+        *_by_table(program, calls, f"TVMRT_COLD int32_t refuse_sizes{TAKES} {{"),
+        *_straight(program, extents),
+    ]
+
+
+def _by_table(program: Program, calls: Calls, head: str) -> list[str]:
+    """The function that begins with ``head``: a loop over the tables in which the network tells its
+    extents."""
+    symbols = program.dims()
+    read, steps = _read_in_steps(program, calls)
+    computed = [
+        (f"args[{i}]", c_string(name), axis, extent)
+        for i, (name, type) in enumerate(zip(program.input_names, program.input_types))
+        for axis, extent in enumerate(type.shape)
+        if isinstance(extent, Extent) and _which(extent, symbols) < 0 and (i, axis) not in steps
+    ]
+    used = symbols_of(*(check[-1] for check in computed))
+    return [
+        head,
+        *calls.begin(),
+        *calls.held(calls.read, f"&{ABOUT}", "args", "sizes"),
+        *read,
+        *named_sizes(symbols, (i for i, s in enumerate(symbols) if s in used)),
+        *(line for each in computed for line in calls.held(calls.check, *each)),
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def _read_in_steps(program: Program, calls: Calls) -> tuple[list[str], set[tuple[int, int]]]:
+    """Return lines that read the sizes of dimensions which no axis is, from axes such as
+    ``32 * height + 5``, and those axes as (input, axis)."""
+    symbols, lines, axes = program.dims(), [], set()
+    every = [
+        (i, axis, extent)
+        for i, type in enumerate(program.input_types)
+        for axis, extent in enumerate(type.shape)
+    ]
+    missing = set(symbols) - {symbols[w] for *_, n in every if (w := _which(n, symbols)) >= 0}
+    for i, axis, extent in every:
+        form = linear_form(extent)
+        if form is None or form[0] not in missing:
+            continue
+        symbol, step, first = form
+        missing.remove(symbol)
+        axes.add((i, axis))
+        name = c_string(program.input_names[i])
+        place = f"&sizes[{symbols.index(symbol)}]"
+        lines += calls.held(calls.check_steps, f"args[{i}]", name, axis, step, first, place)
+    return lines, axes
+
+
+def _straight(program: Program, extents: Sequence[tuple[str, Whole, int]]) -> list[str]:
+    """The function that takes a run a few nanoseconds: a comparison for each extent, given with its
+    place and the number of the dimension that it is."""
+    symbols = program.dims()
+    lines: list[str] = []
+    checks: list[str] = []
+    compared: list[Whole] = []
+    seen: set[int] = set()
+    for at, extent, which in extents:
+        if which < 0 or which in seen:
+            compared.append(extent)
+            checks.append(f"  if ({at} != {extent}) return {REFUSED};")
+            continue
+        seen.add(which)
+        low, high = symbols[which].low, symbols[which].high
+        lines.append(f"  if (!tvmrt_is_within({at}, {low}, {high})) return {REFUSED};")
+        lines.append(f"  sizes[{which}] = (int32_t){at};")
+    used = symbols_of(*compared)
+    ranks = enumerate(type.rank for type in program.input_types)
+    return [
+        f"static int32_t read_sizes{TAKES} {{",
+        *(
+            f"  const DLTensor *const input{i} = (const DLTensor *)args[{i}].v_handle;"
+            for i in range(len(program.input_types))
+        ),
+        *(f"  if (input{i}->ndim != {rank}) return {REFUSED};" for i, rank in ranks),
+        *lines,
+        *named_sizes(symbols, (i for i, s in enumerate(symbols) if s in used)),
+        *checks,
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def print_read(symbols: Sequence[Symbol]) -> list[str]:
+    """Lines of a function with ``args``: all sizes, each in a variable of its name."""
+    if not symbols:
+        return []
+    return [
+        f"  int32_t sizes[{len(symbols)}];",
+        "  if (read_sizes(args, sizes) != 0) return -1;",
+        *named_sizes(symbols, range(len(symbols))),
+    ]
+
+
+def named_sizes(symbols: Sequence[Symbol], places: Iterable[int]) -> list[str]:
+    """Lines that name some of the sizes."""
+    return [f"  const int {symbols[i].c} = sizes[{i}];" for i in places]
+
+
+def print_extents(
+    outputs: Mapping[int, tuple[str, TensorType]],
+    before_the_run: bool = False,
+    calls: Calls = ON_HOSTS,
+) -> list[str]:
+    """Lines that give outputs, by their place among ``args``, the extents of this run; before it
+    the most that it may find, for which there must be room."""
+    lines = []
+    for place, (name, type) in outputs.items():
+        for axis, extent in enumerate(type.shape):
+            if isinstance(extent, Extent):
+                now = with_most_counts(extent) if before_the_run else extent
+                lines += calls.held(calls.give, f"args[{place}]", c_string(name), axis, now)
+    return lines
+
+
+def print_counts(counts: Mapping[Symbol, Access], arguments) -> list[str]:
+    """Lines that read sizes that the run has found."""
+    lines = []
+    for symbol, access in counts.items():
+        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"  const int {symbol.c} = *({place});")
+    return lines
+
+
+def output_types(program: Program) -> dict[Buffer, tuple[str, TensorType]]:
+    """Name and type of each output by its buffer."""
+    return {
+        b: (name, type)
+        for b, name, type in zip(program.outputs, program.output_names, program.output_types)
+    }
+
+
+def bytes_text(type: TensorType) -> str:
+    """The C text of the bytes that a tensor has at the sizes of a run."""
+    size = type.size
+    if not isinstance(size, Extent):
+        return str(type.nbytes)
+    if type.dtype.is_packed:
+        return f"((size_t){size} * {type.dtype.bits} + 7) / 8"
+    unit = type.dtype.itemsize
+    return f"(size_t){size}" if unit == 1 else f"(size_t){size} * {unit}"

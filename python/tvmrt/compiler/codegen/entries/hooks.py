@@ -1,0 +1,79 @@
+"""Hooks of devices in firmware: a board prepares an accelerator around the calls of its regions.
+
+For each device that asks for it, the caller of the network passes a pointer that only the board
+understands. The order of one run: ``TVMDevice<Name>Activate`` for every device; around each region
+``Open``, the region, ``Close``; at the end ``Deactivate``. What fails ends the run.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Program, Step
+
+HOOKS = ("Activate", "Open", "Close", "Deactivate")
+
+
+def hooked(program: Program) -> list[str]:
+    """Names of the devices with hooks, in the order of their first regions."""
+    found = (device_of(step) for step in program.steps)
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def device_of(step: Step) -> str | None:
+    """The device with hooks that the step is a region of."""
+    root = step.group.root
+    region = root.attrs["region"] if root.op == "region" else None
+    return region.device if region is not None and region.hooks else None
+
+
+def variable(device: str) -> str:
+    """What the functions that call operators call the device's pointer."""
+    return f"device_{_member(device)}"
+
+
+def _member(device: str) -> str:
+    return device.replace("-", "_")
+
+
+def struct(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the devices' pointers, and the hooks that the board defines."""
+    devices = hooked(program)
+    if not devices:
+        return []
+    return [
+        "/*! \\brief What the board's hooks get; handed on as it is. */",
+        f"struct {prefix.lower()}_devices {{",
+        *(f"  void *{_member(device)};" for device in devices),
+        "};",
+        "",
+        "/*! \\brief Hooks that the board defines; 0, or another number to end the run:",
+        " * Activate before a run, Open and Close around each region, Deactivate after the run. */",
+        *(f"int32_t {_hook(device, hook)}(void *context);" for device in devices for hook in HOOKS),
+        "",
+    ]
+
+
+def activate(program: Program) -> list[str]:
+    """Lines of C before the first operator."""
+    return [_call(device, "Activate") for device in hooked(program)]
+
+
+def deactivate(program: Program) -> list[str]:
+    """Lines of C after the last operator."""
+    return [_call(device, "Deactivate") for device in reversed(hooked(program))]
+
+
+def around(step: Step) -> tuple[list[str], list[str]]:
+    """Lines of C before and after the step's call."""
+    device = device_of(step)
+    if device is None:
+        return [], []
+    return [_call(device, "Open")], [_call(device, "Close")]
+
+
+def _hook(device: str, hook: str) -> str:
+    camel = "".join(part[:1].upper() + part[1:] for part in _member(device).split("_"))
+    return f"TVMDevice{camel}{hook}"
+
+
+def _call(device: str, hook: str) -> str:
+    return f"if ({_hook(device, hook)}({variable(device)}) != 0) return -1;"

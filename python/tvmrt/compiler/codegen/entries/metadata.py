@@ -1,0 +1,275 @@
+"""The metadata structs that a network carries about itself (metadata.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import DTYPES, DeviceMemory
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.graph import TensorType
+from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+
+from .. import pools as pools_file
+from ..c.naming import sanitize
+from ..c.packed import exported_head, shared_name
+from ..c.text import initializer, print_fields, rows, wrap
+from ..c.writer import c_string
+from .arguments import weight_inputs
+
+
+def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
+    """Lines of C: both descriptions and the functions that return them.
+
+    These are packed functions; in firmware they have the network's prefix alone, and with the C
+    interface they are plain ones.
+    """
+    extra = weight_inputs(sources, options)
+    inputs = [
+        *((name, t) for name, t in zip(program.input_names, program.input_types)),
+        *((b.name, TensorType((b.size,), b.dtype)) for b in extra),
+    ]
+    outputs = list(zip(program.output_names, program.output_types))
+    pools = _pools(program, options)
+    getter = _print_own if options.firmware else print_getter
+    lines: list[str] = []
+    if options.executor == "aot":
+        lines += _classic(inputs, outputs, pools, prefix)
+        if options.interface_api == "c":
+            lines += _accessor(f"{prefix}_metadata", "TVMMetadata", "metadata")
+        else:
+            lines += getter(prefix, "get_c_metadata", "metadata")
+    lines += _model(inputs, outputs, prefix, program, sources, options)
+    if options.interface_api == "c":
+        accessor = f"{prefix}_model_metadata"
+        return [*lines, *_accessor(accessor, "TVMModelMetadata", "&model_metadata")]
+    return [*lines, *getter(prefix, "get_model_metadata", "&model_metadata")]
+
+
+INCLUDES = [
+    "#include <stddef.h>",
+    "#include <stdint.h>",
+    "",
+    "#include <tvm/runtime/c_backend_api.h>",
+    "#include <tvm/runtime/metadata.h>",
+    "",
+]
+
+
+def accessor_declarations(prefix: str) -> list[str]:
+    """Lines of the header of a network with the C interface."""
+    return [
+        "struct TVMMetadata;",
+        "struct TVMModelMetadata;",
+        "/*! \\brief What the network says about itself; see tvm/runtime/metadata.h. */",
+        f"const struct TVMMetadata *{prefix}_metadata(void);",
+        "/*! \\brief The same with the memory that every function needs. */",
+        f"const struct TVMModelMetadata *{prefix}_model_metadata(void);",
+        "",
+    ]
+
+
+def _accessor(symbol: str, struct: str, variable: str) -> list[str]:
+    return [f"const struct {struct} *{symbol}(void) {{ return {variable}; }}", ""]
+
+
+def _pools(program: Program, options) -> list[tuple[str, int]]:
+    """Names and bytes of the pools that main takes, in its order."""
+    if not options.firmware:
+        host = [("workspace", program.arena_bytes)] if program.arena_bytes else []
+        return [*host, *((pool.name, pool.used_bytes) for _, pool in program.device_pools())]
+    rows = [(pool.name, pool.used_bytes) for _, pool in pools_file.used(program)]
+    if [name for name, _ in rows] == [pools_file.WORKSPACE]:
+        rows = [("global_workspace", rows[0][1])]
+    return [(f"{name}_{i}_var", nbytes) for i, (name, nbytes) in enumerate(rows)]
+
+
+def pool_memories(program: Program) -> list[DeviceMemory | None]:
+    """The memory of each workspace pool that a hosted network's main takes; None: the host's."""
+    host = [None] if program.arena_bytes else []
+    return [*host, *(pool.memory for _, pool in program.device_pools())]
+
+
+def _dtype(type: TensorType) -> str:
+    return initializer({"code": type.dtype.code, "bits": type.dtype.bits, "lanes": 1})
+
+
+def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
+    """Arrays of extents, which a tensor without axes does not have."""
+    return [
+        line
+        for i, (_, t) in enumerate(tensors)
+        if t.rank
+        for line in wrap(
+            f"static const int64_t {stem}{i}_shape[] = ",
+            [most(n) for n in t.shape],
+            ";",
+            brackets="{}",
+        )
+    ]
+
+
+def _shape_name(stem: str, type: TensorType) -> str:
+    return f"{stem}_shape" if type.rank else "NULL"
+
+
+def _classic(inputs, outputs, pools, prefix: str) -> list[str]:
+    lines = [*_shapes("input", inputs), *_shapes("output", outputs)]
+    lines += _infos("inputs", "input", [(sanitize(n), t) for n, t in inputs])
+    lines += _infos("outputs", "output", [(f"output{i}", t) for i, (_, t) in enumerate(outputs)])
+    pool_ref = "NULL"
+    if pools:
+        pool_ref = "pools"
+        sized = [(name, TensorType((n,), DTYPES["uint8"])) for name, n in pools]
+        lines += [*_shapes("pool", sized), *_infos("pools", "pool", sized)]
+    metadata = {
+        "version": "TVM_METADATA_VERSION",
+        "inputs": "inputs" if inputs else "NULL",
+        "num_inputs": len(inputs),
+        "outputs": "outputs" if outputs else "NULL",
+        "num_outputs": len(outputs),
+        "workspace_pools": pool_ref,
+        "num_workspace_pools": len(pools),
+        "mod_name": f'"{prefix}"',
+    }
+    return [*lines, *rows("static const struct TVMMetadata metadata[]", [metadata]), ""]
+
+
+def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
+    if not tensors:
+        return []
+    infos = [
+        {
+            "name": c_string(name),
+            "shape": _shape_name(f"{stem}{i}", t),
+            "num_shape": t.rank,
+            "dtype": _dtype(t),
+        }
+        for i, (name, t) in enumerate(tensors)
+    ]
+    return rows(f"static const struct TVMTensorInfo {array}[]", infos)
+
+
+def print_getter(prefix: str, name: str, variable: str) -> list[str]:
+    """Lines of C: the packed function of a host's library that returns the address of a constant,
+    by the network's own name and by the one that is the same for all."""
+    return [*_print_own(prefix, name, variable), *shared_name(name, f"{prefix}_{name}")]
+
+
+def _print_own(prefix: str, name: str, variable: str) -> list[str]:
+    unused = ["args", "type_codes", "num_args", "resource_handle"]
+    return [
+        *exported_head(f"{prefix}_{name}", unused),
+        "  /* the ABI has no const handle; nobody writes through it */",
+        f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
+        "  *out_ret_tcode = kTVMOpaqueHandle;",
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> list[str]:
+    """Main function first, then the operators, each with the sizes that it needs."""
+    lines: list[str] = []
+    if options.executor != "aot":
+        lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
+    lines += _main_params(inputs, outputs)
+    constant = len(sources.weights)
+    if options.firmware:  # arrays, without gaps
+        constant = sum(b.nbytes for b in sources.weight_buffers)
+    io = sum(t.nbytes for _, t in [*inputs, *outputs])
+    main = {
+        "function_name": f'"{prefix}___tvm_main__"',
+        "params": "main_params" if inputs or outputs else "NULL",
+        "num_inputs": len(inputs),
+        "num_outputs": len(outputs),
+        "workspace_size_bytes": program.arena_bytes,
+        "io_size_bytes": io,
+        "constant_size_bytes": constant,
+    }
+    functions = [main]
+    for number, function in enumerate(sources.functions):
+        row = {"function_name": f'"{function.symbol}"'}
+        if function.step.group.root.op == "region":
+            lines += _region_params(f"region{number}", function)
+            row["params"] = f"region{number}_params"
+            row["num_inputs"] = len(function.step.reads)
+            row["num_outputs"] = len(function.step.writes)
+        functions.append({**row, **_sizes(function)})
+    model = {
+        "version": "TVM_MODEL_METADATA_VERSION",
+        "functions": "functions",
+        "num_functions": len(functions),
+        "module_name": f'"{options.module_name}"',
+    }
+    return [
+        *lines,
+        *rows("static const struct TVMFunctionInfo functions[]", functions),
+        *print_fields("static const struct TVMModelMetadata model_metadata", model),
+        "",
+    ]
+
+
+def _main_params(inputs, outputs) -> list[str]:
+    params = [
+        *(_parameter(n, sanitize(n), f"input{i}", t) for i, (n, t) in enumerate(inputs)),
+        *(_parameter(n, sanitize(n), f"output{i}", t) for i, (n, t) in enumerate(outputs)),
+    ]
+    return rows("static const struct TVMParameterInfo main_params[]", params) if params else []
+
+
+def _parameter(hint: str, name: str, stem: str, type: TensorType) -> dict[str, object]:
+    """A parameter on the host: the network's name and the code's; ``stem`` begins its shape's."""
+    return {
+        "relay_name_hint": c_string(hint),
+        "tir_name_hint": c_string(name),
+        "shape": _shape_name(stem, type),
+        "ndim": type.rank,
+        "dtype": _dtype(type),
+        "device": initializer({"device_type": "kDLCPU"}),
+    }
+
+
+def _sizes(function) -> dict[str, int]:
+    """Bytes of an operator's scratch memory, of what it reads and writes, of its weights."""
+    step = function.step
+    touched = _unique([a.buffer for a in [*step.reads, *step.writes]])
+    weights = [
+        b
+        for b in _unique([p.buffer for p in function.parameters if p.buffer])
+        if b.data is not None
+    ]
+    size, constant = sum(b.nbytes for b in touched), sum(b.nbytes for b in weights)
+    return {
+        "workspace_size_bytes": step.scratch_bytes,
+        "io_size_bytes": size,
+        "constant_size_bytes": constant,
+    }
+
+
+def _region_params(name: str, function) -> list[str]:
+    """Lines of C: what crosses the border of a region, and where its memory is.
+
+    That is the host's, or where the plan has put a tensor on the device, the device's.
+    """
+    root, step = function.step.group.root, function.step
+    values = [*step.read_values, *root.outputs]
+    parameters = function.parameters[: len(values)]
+    params = [
+        _parameter(v.name, p.name, f"{name}_{i}", v.type) | _place(p.buffer)
+        for i, (v, p) in enumerate(zip(values, parameters))
+    ]
+    return [
+        *_shapes(f"{name}_", [(v.name, v.type) for v in values]),
+        *rows(f"static const struct TVMParameterInfo {name}_params[]", params),
+    ]
+
+
+def _place(buffer: Buffer) -> dict[str, str]:
+    """The device of a parameter that always lies on one."""
+    stays = buffer.memory is not None and buffer.kind == ARENA
+    return {"device": buffer.memory.c} if stays else {}
+
+
+def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:
+    return list(dict.fromkeys(buffers))

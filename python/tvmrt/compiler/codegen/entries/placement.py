@@ -1,0 +1,63 @@
+"""What a network says of tensors in the memory of devices, and how it learns where the caller's
+are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Buffer, Program
+
+from ..c.text import print_fields, wrap
+from .metadata import pool_memories, print_getter
+
+HEADERS = ("#include <tvm/runtime/placement.h>",)
+HOST = "{kDLCPU, 0}"
+
+
+def is_placed(program: Program) -> bool:
+    """Whether tensors may lie elsewhere than in the host's memory."""
+    buffers = [*program.inputs, *program.outputs]
+    return bool(program.device_pools()) or any(b.memory is not None for b in buffers)
+
+
+def tells_devices(program: Program) -> bool:
+    """Whether a run must be told where inputs or outputs lie."""
+    return any(b.memory is not None for b in [*program.inputs, *program.outputs])
+
+
+def print_about(program: Program, prefix: str) -> list[str]:
+    """Lines of C: the struct of a network with tensors on devices, and its getter; else none."""
+    if not is_placed(program):
+        return []
+    table = {
+        "inputs": [_place(b) for b in program.inputs],
+        "outputs": [_place(b) for b in program.outputs],
+        "pools": [HOST if m is None else m.c for m in pool_memories(program)],
+    }
+    lines: list[str] = []
+    fields: dict[str, object] = {"struct_bytes": "sizeof(tvmrt_placement)"}
+    for word, places in table.items():
+        lines += _array(f"placed_{word}", places)
+        fields[word] = f"placed_{word}" if places else "NULL"
+        fields[f"num_{word}"] = len(places)
+    lines += [*print_fields("static const tvmrt_placement placement", fields), ""]
+    return [*lines, *print_getter(prefix, "get_placement", "&placement")]
+
+
+def _array(name: str, places: Sequence[str]) -> list[str]:
+    if not places:
+        return []
+    return wrap(f"static const DLDevice {name}[] = ", places, ";", brackets="{}")
+
+
+def _place(buffer: Buffer) -> str:
+    return HOST if buffer.memory is None else buffer.memory.c
+
+
+READER = [
+    "/* Where a tensor argument lies. */",
+    "static DLDevice tensor_device(TVMValue value) {",
+    "  return ((const DLTensor *)value.v_handle)->device;",
+    "}",
+    "",
+]

@@ -1,0 +1,67 @@
+"""Regions that a network compiled ahead starts, and waits for where their results are needed.
+
+Each has a ticket: what its start has given, NULL where there is nothing to wait for. The steps wait
+for those that they need; behind the last one, or the one that failed, the network waits for all
+others, since their tensors are the caller's again when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Program, Step
+
+from ..c.text import wrap
+from ..dependencies import dependencies
+
+
+def waits_of(program: Program) -> dict[int, list[str]]:
+    """For each step the lines of C that wait for the regions that it needs, each once."""
+    deferred = [i for i, step in enumerate(program.steps) if step.deferred]
+    waited: set[int] = set()
+    found: dict[int, list[str]] = {}
+    for number, before in enumerate(dependencies(program)):
+        needed = [i for i in before if i in deferred and i not in waited]
+        waited.update(needed)
+        places = [deferred.index(i) for i in needed]
+        found[number] = [f"  if (wait_for(tickets, {k}) != 0) return -1;" for k in places]
+    return found
+
+
+def print_wait(steps: Sequence[Step]) -> list[str]:
+    """Lines of C: the function that waits for one region."""
+    names = [f'"{step.group.root.attrs["region"].symbol}__wait"' for step in steps]
+    return [
+        "TVM_DLL extern void *__tvm_module_ctx;",
+        "",
+        "/* Wait for a region that was started, if that was not done yet. */",
+        "static int32_t wait_for(void **tickets, int number) {",
+        *wrap("  static const char *const names[] = ", names, ";", 1, brackets="{}"),
+        "  TVMFunctionHandle wait;",
+        "  TVMValue value, result;",
+        "  int type_code = kTVMOpaqueHandle, result_code;",
+        "  value.v_handle = tickets[number];",
+        "  tickets[number] = NULL;",
+        "  if (value.v_handle == NULL) return 0;",
+        "  if (TVMBackendGetFuncFromEnv(__tvm_module_ctx, names[number], &wait) != 0) return -1;",
+        "  return TVMFuncCall(wait, &value, &type_code, 1, &result, &result_code);",
+        "}",
+        "",
+    ]
+
+
+def print_network(
+    name: str, steps: str, declared: Sequence[str], passed: Sequence[str], count: int
+) -> list[str]:
+    """Lines of C: the function around the steps, with so many tickets."""
+    return [
+        *wrap(f"static int32_t {name}", declared or ["void"], " {"),
+        f"  void *tickets[{count}] = {{NULL}};",
+        *wrap(f"int32_t rc = {steps}", [*passed, "tickets"], ";", 1),
+        f"  for (int i = 0; i < {count}; ++i) {{",
+        "    if (wait_for(tickets, i) != 0) rc = -1;",
+        "  }",
+        "  return rc;",
+        "}",
+        "",
+    ]

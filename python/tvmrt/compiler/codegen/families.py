@@ -1,0 +1,124 @@
+"""Families of microcontrollers: for each the processor of a usual part of it, and its memory.
+
+Parts of a family differ; a row is the part that boards for trying out have, named in ``part``.
+Sizes are those of its data sheet. What a plan takes is held against the first region of RAM; the
+others are there for ``--pool``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .target import Target, get_target
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.ir.program import MemoryPool
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class Family:
+    """One row. ``target`` names the processor, ``flags`` replace its options where they are not
+    None; ``flash`` is in bytes, ``ram`` has bytes by region, what the workspace goes to first."""
+
+    name: str
+    part: str
+    target: str
+    flash: int
+    ram: Mapping[str, int]
+    flags: tuple[str, ...] | None = None
+
+    def machine(self) -> Target:
+        machine = get_target(self.target)
+        return machine if self.flags is None else replace(machine, flags=self.flags)
+
+    def pools(self) -> list[MemoryPool]:
+        """The network's own workspace, no larger than the first region of RAM."""
+        from tvmrt.compiler.ir.program import MemoryPool  # the names alone are for a command's help
+
+        from .pools import WORKSPACE
+
+        return [MemoryPool(WORKSPACE, next(iter(self.ram.values())))]
+
+    def check_pools(self, asked: Mapping[str, object]) -> None:
+        """Raise ValueError for a pool of a region's name that is larger than the region."""
+        for name, value in asked.items():
+            nbytes, there = value[0] if isinstance(value, tuple) else value, self.ram.get(name)
+            if there is not None and nbytes > there:
+                raise ValueError(
+                    f"pool {name} of {nbytes} bytes: {self.name} ({self.part}) has {there} bytes "
+                    "there; ask for less"
+                )
+
+    def check_flash(self, weights_bytes: int) -> None:
+        """Raise ValueError where weights alone are more than there is flash."""
+        if weights_bytes > self.flash:
+            raise ValueError(
+                f"the weights take {weights_bytes} bytes, {weights_bytes - self.flash} more than "
+                f"the flash of {self.name} ({self.part}); quantise the network, or choose a larger "
+                "board"
+            )
+
+    def no_room(self, problem: str) -> str:
+        """The planner's sentence with the board, and the other regions that there are."""
+        every = " ".join(f"--pool {name}={nbytes}" for name, nbytes in self.ram.items())
+        hint = f", or use all of its memory: {every}" if len(self.ram) > 1 else ""
+        return f"board {self.name} ({self.part}): {problem}{hint}"
+
+
+_M7_SINGLE = ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")
+
+# fmt: off
+FAMILIES = {row.name: row for row in (
+    Family("stm32f0", "STM32F072", "cortex-m0plus", 128 * KIB, {"sram": 16 * KIB},
+           ("-mcpu=cortex-m0", "-mthumb")),
+    Family("stm32g0", "STM32G071", "cortex-m0plus", 128 * KIB, {"sram": 36 * KIB}),
+    Family("stm32f1", "STM32F103RE", "cortex-m3", 512 * KIB, {"sram": 64 * KIB}),
+    Family("stm32f2", "STM32F207", "cortex-m3", 1 * MIB, {"sram": 128 * KIB}),
+    Family("stm32f3", "STM32F303RE", "cortex-m4f", 512 * KIB,
+           {"sram": 64 * KIB, "ccm": 16 * KIB}),
+    Family("stm32f4", "STM32F407", "cortex-m4f", 1 * MIB,
+           {"sram": 128 * KIB, "ccm": 64 * KIB}),
+    Family("stm32l4", "STM32L476", "cortex-m4f", 1 * MIB,
+           {"sram": 96 * KIB, "sram2": 32 * KIB}),
+    Family("stm32f7", "STM32F746", "cortex-m7", 1 * MIB,
+           {"sram": 256 * KIB, "dtcm": 64 * KIB}, _M7_SINGLE),
+    Family("stm32h7", "STM32H743", "cortex-m7", 2 * MIB,
+           {"axi": 512 * KIB, "dtcm": 128 * KIB, "sram": 288 * KIB}),
+    Family("stm32u5", "STM32U575", "cortex-m33", 2 * MIB, {"sram": 768 * KIB}),
+    Family("nrf52", "nRF52840", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB}),
+    Family("nrf53", "nRF5340", "cortex-m33", 1 * MIB, {"sram": 512 * KIB}),
+    Family("nrf91", "nRF9160", "cortex-m33", 1 * MIB, {"sram": 256 * KIB}),
+    Family("samd21", "ATSAMD21G18", "cortex-m0plus", 256 * KIB, {"sram": 32 * KIB}),
+    Family("samd51", "ATSAMD51J20", "cortex-m4f", 1 * MIB, {"sram": 256 * KIB}),
+    Family("rp2040", "RP2040 on a Pico", "cortex-m0plus", 2 * MIB, {"sram": 264 * KIB}),
+    Family("rp2350", "RP2350 on a Pico 2", "cortex-m33", 4 * MIB, {"sram": 520 * KIB}),
+    Family("imxrt", "i.MX RT1062, 8 MiB of flash", "cortex-m7", 8 * MIB,
+           {"ocram": 768 * KIB, "dtcm": 128 * KIB}),
+    Family("ra8", "R7FA8D1", "cortex-m85", 2 * MIB, {"sram": 896 * KIB, "dtcm": 64 * KIB}),
+    Family("corstone300", "Corstone-300 on an MPS3", "cortex-m55", 512 * KIB,
+           {"sram": 4 * MIB, "dtcm": 512 * KIB}),
+    Family("esp32c3", "ESP32-C3, 4 MiB of flash", "riscv32", 4 * MIB, {"sram": 384 * KIB}),
+    Family("esp32c6", "ESP32-C6, 4 MiB of flash", "rv32imac", 4 * MIB, {"sram": 512 * KIB}),
+    Family("esp8266", "ESP8266EX, 4 MiB of flash", "xtensa-lx106", 4 * MIB, {"dram": 80 * KIB}),
+    Family("esp32", "ESP32, 4 MiB of flash", "xtensa-lx6", 4 * MIB,
+           {"dram": 160 * KIB, "sram1": 128 * KIB}),
+    Family("esp32s3", "ESP32-S3, 8 MiB of flash", "xtensa-lx7", 8 * MIB, {"sram": 480 * KIB}),
+    Family("gd32vf103", "GD32VF103", "rv32imac", 128 * KIB, {"sram": 32 * KIB}),
+    Family("ch32v307", "CH32V307", "rv32imafc", 256 * KIB, {"sram": 64 * KIB}),
+)}
+# fmt: on
+
+
+def find_family(name: str) -> Family:
+    """The row of that name. Raises ValueError listing the names when there is none."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    from difflib import get_close_matches  # loading what is compiled need not wait for it
+
+    near = get_close_matches(name, FAMILIES, 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; choose one of {', '.join(FAMILIES)}"
+    raise ValueError(f"board {name} is not known{hint}")

@@ -1,0 +1,257 @@
+"""A run that is told, and compares, how large the caller's memory is.
+
+Pointers in C carry no size, and tensors of old callers have nothing but a pointer; so the usual run
+function believes what it gets. This one is in a file of its own: who does not call it does not
+link it.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import PACKED_PARAMETERS
+from tvmrt.compiler.ir.extent import Extent, Whole
+from tvmrt.compiler.ir.program import Program
+
+from .. import pools as pools_file
+from ..c.packed import packed_prototype
+from ..c.text import GAP, Declaration, refusal, wrap
+from . import seal
+from .header import prototype
+from .main import run_parameters
+from .names import input_tensors, output_tensors, own_includes, size_macro
+
+_CODES = [
+    " * \\return As {run}(), and before it:",
+    " * kTvmErrorNetworkTensorMismatch where an input has not just the bytes of its type and shape",
+    " * or an output has fewer, kTvmErrorNetworkPoolTooSmall where a pool is too small. Nothing is",
+    " * written then.",
+    " */",
+]
+
+
+def declarations(program: Program, prefix: str, options) -> list[str]:
+    """Lines of the header."""
+    if options.interface_api == "packed":
+        return [
+            *(_sizes_struct(program, prefix, _TAKEN) if program.is_sized() else []),
+            "/*!",
+            f" * \\brief Run as {prefix}_run(), but of tensors that say all about themselves.",
+            f" * \\return As {prefix}_run(), and before it: kTvmErrorFunctionCallWrongArgType for",
+            " * what is no tensor, kTvmErrorNetworkTensorMismatch for another type or shape or for",
+            " * gaps, kTvmErrorNetworkPoolTooSmall for such a pool. Nothing is written then.",
+            " */",
+            *packed_prototype(f"{prefix}_run_checked", seal.linked(prefix, "run_checked")),
+            "",
+        ]
+    return [
+        *_sizes_struct(program, prefix, "How many bytes the caller has at each of its pointers."),
+        "/*!",
+        f" * \\brief Run as {prefix}_run(), after a look at the sizes of all that it gets.",
+        *(line.format(run=f"{prefix}_run") for line in _CODES),
+        *prototype(prefix, "run_checked", _parameters(program, prefix)),
+        "",
+    ]
+
+
+_TAKEN = "How many bytes tensors and pools take at some sizes."
+
+
+def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
+    members = [f"  size_t {name};" for name, _, _ in _members(program, prefix)]
+    return [
+        f"/*! \\brief {brief} */",
+        f"struct {prefix.lower()}_sizes {{",
+        *(members or ["  size_t unused; /*!< C has no empty struct. */"]),
+        "};",
+        "",
+    ]
+
+
+def print_file(program: Program, prefix: str, number: str, options) -> str:
+    """Text of the file; ``number`` is the network's."""
+    lines = [
+        *own_includes(prefix),
+        "",
+    ]
+    if options.interface_api == "packed":
+        lines += _packed(program, prefix)
+        parameters = PACKED_PARAMETERS
+    else:
+        lines += _plain(program, prefix)
+        parameters = _parameters(program, prefix)
+    lines += seal.definition(f"{prefix}_run_checked", number, parameters)
+    return "\n".join(lines)
+
+
+def _parameters(program: Program, prefix: str) -> list[Declaration]:
+    sizes = Declaration(f"struct {prefix.lower()}_sizes", "sizes", pointer=True, const=True)
+    return [*run_parameters(program, prefix), sizes]
+
+
+def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
+    """Members of the struct of sizes: name, comparison that refuses, error."""
+    rows = []
+    invalid = "NetworkTensorMismatch"
+    if program.is_sized():
+        rows += _compared(program, invalid)
+    elif not pools_file.io_in_pools(program):
+        for tensor in input_tensors(program):
+            rows.append((tensor.member, f"!= {size_macro(prefix, tensor.member)}", invalid))
+        for tensor in output_tensors(program):
+            macro = size_macro(prefix, tensor.member)
+            rows.append((tensor.member, _less_than(macro, tensor.type.nbytes), invalid))
+    for pool in pools_file.lent(program):
+        macro = pools_file.pool_macro(prefix, pool)
+        member = f"{pool.name}_workspace_pool"
+        rows.append((member, _less_than(macro, pool.used_bytes), "NetworkPoolTooSmall"))
+    return rows
+
+
+def _measured(program: Program, prefix: str) -> list[str]:
+    """Lines of C: what the tensors take at the sizes of this run."""
+    if pools_file.io_in_pools(program):
+        return []
+    given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.counts)
+    call = f"{prefix}_measure({', '.join([*given, 'NULL', '&needed'])})"
+    return [
+        f"  struct {prefix.lower()}_sizes needed;",
+        f"  const int32_t code = {call};",
+        "  if (code != 0) return code;",
+    ]
+
+
+def _compared(program: Program, error: str) -> list[tuple[str, str, str]]:
+    """Rows of tensors whose bytes follow from the sizes of the run."""
+    if pools_file.io_in_pools(program):
+        return []
+    inputs = [(t.member, f"!= needed.{t.member}", error) for t in input_tensors(program)]
+    return inputs + [(t.member, f"< needed.{t.member}", error) for t in output_tensors(program)]
+
+
+def _less_than(macro: str, nbytes: int) -> str:
+    """A comparison with a macro; none where it is 0: no size is less, and compilers say so."""
+    return f"< {macro}" if nbytes else ""
+
+
+def _plain(program: Program, prefix: str) -> list[str]:
+    parameters = _parameters(program, prefix)
+    lines = [
+        *wrap(f"int32_t {prefix}_run_checked", parameters, " {"),
+        "  if (sizes == NULL) return kTvmErrorFunctionCallInvalidArg;",
+    ]
+    if program.is_sized():
+        lines += _measured(program, prefix)
+    for name, comparison, error in _members(program, prefix):
+        if comparison:
+            lines += refusal(f"sizes->{name}{GAP}{comparison}", error)
+    passed = [p.name for p in parameters[:-1]]
+    return [*lines, *wrap(f"  return {prefix}_run", passed, ";"), "}", ""]
+
+
+def _packed(program: Program, prefix: str) -> list[str]:
+    types = [*program.input_types, *program.output_types]
+    pools = pools_file.lent(program)
+    lines = [
+        "#include <tvm/runtime/c_backend_api.h>",
+        "",
+        *_table(types),
+        *(_differs(program) if types else []),
+        *(_TOO_SMALL if any(p.used_bytes for p in pools) else []),
+        *packed_prototype(f"{prefix}_run_checked", " {"),
+        f"  if (num_args != {len(types) + len(pools)}) return kTvmErrorFunctionCallNumArguments;",
+        "  if (num_args > 0 && (args == NULL || type_codes == NULL)) {",
+        "    return kTvmErrorFunctionCallInvalidArg;",
+        "  }",
+        "  for (int i = 0; i < num_args; ++i) {",
+        "    if (type_codes[i] != kTVMDLTensorHandle) return kTvmErrorFunctionCallWrongArgType;",
+        "    if (args[i].v_handle == NULL) return kTvmErrorFunctionCallInvalidArg;",
+        "  }",
+    ]
+    if types:
+        lines += [
+            f"  for (int i = 0; i < {len(types)}; ++i) {{",
+            "    if (differs((const DLTensor *)args[i].v_handle, i))",
+            "      return kTvmErrorNetworkTensorMismatch;",
+            "  }",
+        ]
+    for i, pool in enumerate(pools, len(types)):
+        if pool.used_bytes:
+            macro = pools_file.pool_macro(prefix, pool)
+            lines.append(f"  if (too_small((const DLTensor *)args[{i}].v_handle, {macro}))")
+            lines.append("    return kTvmErrorNetworkPoolTooSmall;")
+    passed = ["args", "type_codes", "num_args", "out_ret_value", "out_ret_tcode"]
+    call = wrap(f"  return {prefix}_run", [*passed, "resource_handle"], ";")
+    return [*lines, *call, "}", ""]
+
+
+def _differs(program: Program) -> list[str]:
+    """Lines of C; where runs choose extents, whatever those are passes, which run compares."""
+    if not program.dims():
+        return _DIFFERS
+    of_run = [
+        "    const int64_t extent = tensor->shape[d];",
+        "    if (expected[i].shape[d] >= 0 && extent != expected[i].shape[d]) return 1;",
+    ]
+    begin = next(i for i, line in enumerate(_DIFFERS) if "const int64_t extent" in line)
+    return [*_DIFFERS[:begin], *of_run, *_DIFFERS[begin + 2 :]]
+
+
+def _table(types) -> list[str]:
+    if not types:
+        return []
+    shapes = [
+        f"static const int64_t shape{i}[] = {{{', '.join(map(_expected, t.shape))}}};"
+        for i, t in enumerate(types)
+        if t.rank
+    ]
+    rows = [
+        f"    {{{{{t.dtype.code}, {t.dtype.bits}, 1}}, {t.rank}, "
+        f"{f'shape{i}' if t.rank else 'NULL'}}},"
+        for i, t in enumerate(types)
+    ]
+    return [
+        *shapes,
+        "",
+        "/* Inputs, then outputs. */",
+        "static const struct {",
+        "  DLDataType dtype;",
+        "  int32_t ndim;",
+        "  const int64_t *shape;",
+        "} expected[] = {",
+        *rows,
+        "};",
+        "",
+    ]
+
+
+def _expected(extent: Whole) -> str:
+    return "-1" if isinstance(extent, Extent) else str(extent)
+
+
+_DIFFERS = [
+    "/* Whether a tensor is not what argument i must be: its type, shape and compact rows. */",
+    "static int differs(const DLTensor *tensor, int i) {",
+    "  int64_t stride = 1;",
+    "  if (tensor->ndim != expected[i].ndim || tensor->byte_offset != 0) return 1;",
+    "  if (tensor->dtype.code != expected[i].dtype.code ||",
+    "      tensor->dtype.bits != expected[i].dtype.bits || tensor->dtype.lanes != 1)",
+    "    return 1;",
+    "  if (tensor->ndim > 0 && tensor->shape == NULL) return 1;",
+    "  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {",
+    "    const int64_t extent = expected[i].shape[d];",
+    "    if (tensor->shape[d] != extent) return 1;",
+    "    if (tensor->strides != NULL && extent != 1 && tensor->strides[d] != stride) return 1;",
+    "    stride *= extent;",
+    "  }",
+    "  return 0;",
+    "}",
+    "",
+]
+
+_TOO_SMALL = [
+    "/* Whether a tensor has fewer bytes than a pool must hold. */",
+    "static int too_small(const DLTensor *tensor, int64_t bytes) {",
+    "  return tensor->ndim != 1 || tensor->shape == NULL || tensor->byte_offset != 0 ||",
+    "         tensor->shape[0] * ((tensor->dtype.bits + 7) / 8) * tensor->dtype.lanes < bytes;",
+    "}",
+    "",
+]

@@ -1,0 +1,269 @@
+"""The sizes of a run of a firmware network whose dimensions are not all fixed, and the counts that
+a run finds.
+
+The caller passes a struct of sizes beside the structs of pointers. Run compares them with their
+bounds and passes them on as plain numbers; tensors lie without gaps at the extents that follow.
+How many elements results have that only the data tells, the run writes to a struct of counts. What
+the extents are is told by a function in a file of its own: who does not call it does not link it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, shown
+from tvmrt.compiler.ir.graph import TensorType
+from tvmrt.compiler.ir.program import Program
+
+from .. import pools
+from ..c.naming import member, told_apart
+from ..c.text import GAP, OUT_OF_RANGE, Declaration, bounds_check, refusal, wrap
+from ..c.writer import Parameter, comment_text
+from ..entries.dims import bytes_text
+from . import seal
+from .names import Tensor, input_tensors, output_tensors, own_includes
+
+Row = tuple[Symbol, str]
+
+
+class Structs(NamedTuple):
+    """Where C finds the structs of a call; that of counts is a pointer in each place."""
+
+    holder: str = ""  # in front of a struct's name
+    reach: str = "->"  # between it and a member's
+
+    def members(self, name: str) -> str:
+        """The C text of the struct of that name, up to its members."""
+        return f"{self.holder}{name}{self.reach}"
+
+
+ARGUMENTS = Structs()  # the parameters of run
+
+
+def members(program: Program) -> list[Row]:
+    """The dimensions with their members in the struct of sizes."""
+    return [row for row in _named(program) if row[0].source is None]
+
+
+def counts(program: Program) -> list[Row]:
+    """What a run finds of the outputs' extents, with the members in the struct of counts."""
+    return [row for row in _named(program) if row[0].source is not None]
+
+
+def _named(program: Program) -> list[Row]:
+    """Dimensions and counts with names that their macros have apart, too."""
+    taken: set[str] = set()
+    symbols = (*program.dims(), *program.counts)
+    return [(symbol, told_apart(member(symbol.name), taken)) for symbol in symbols]
+
+
+def parameters(program: Program, prefix: str) -> list[Declaration]:
+    """The parameters of sizes and of counts, where there are any."""
+    tag = prefix.lower()
+    sizes = [Declaration(f"struct {tag}_dims", "dims", pointer=True, const=True)]
+    found = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
+    return [*(sizes if program.dims() else []), *(found if program.counts else [])]
+
+
+def variables(program: Program, prefix: str) -> list[Declaration]:
+    """The same as main's parameters: each size, and the struct of counts."""
+    sizes = [Declaration("int", symbol.c) for symbol in program.dims()]
+    return [*sizes, *parameters(program, prefix)[bool(sizes) :]]
+
+
+def values(program: Program, structs: Structs) -> list[str]:
+    """What run passes for them."""
+    sizes = [f"(int){structs.members('dims')}{name}" for _, name in members(program)]
+    return [*sizes, *([f"{structs.holder}counts"] if program.counts else [])]
+
+
+def print_counts(program: Program, arguments) -> list[str]:
+    """Lines of main behind the last operator: what the run has found."""
+    lines = []
+    for symbol, name in counts(program):
+        access = program.counts[symbol]
+        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"counts->{name} = *({place});")
+    return lines
+
+
+def unused(program: Program, sources) -> list[str]:
+    """Those of the variables that no operator is passed."""
+    passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
+    return [symbol.c for symbol in program.dims() if symbol.c not in passed]
+
+
+def checks(program: Program, prefix: str) -> list[str]:
+    """Lines of C that refuse sizes beyond their bounds."""
+    rows = members(program)
+    return [line for _, name in rows for line in check(f"dims->{name}", prefix, name)]
+
+
+def check(size: str, prefix: str, name: str) -> list[str]:
+    """The same of one: a C expression, and the member that its macros are named after."""
+    macro = bounds_macro(prefix, name)
+    return bounds_check(size, f"{macro}_MIN", f"{macro}_MAX")
+
+
+def bounds_macro(prefix: str, name: str) -> str:
+    """What the macros of a dimension's bounds begin with."""
+    return f"{prefix.upper()}_{name.upper()}"
+
+
+def bounds_text(extents: Iterable[Whole]) -> str:
+    """What follows "in bytes" of a tensor's macro."""
+    return " at the largest sizes" if any(isinstance(n, Extent) for n in extents) else ""
+
+
+def bounds_macros(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the bounds of dimensions and counts."""
+    lines = []
+    for symbol, name in _named(program):
+        what = "Dimension" if symbol.source is None else "Count"
+        lines += [
+            f"/*! \\brief {what} {comment_text(symbol.name)}: the least and the most. */",
+            f"#define {bounds_macro(prefix, name)}_MIN {symbol.low}",
+            f"#define {bounds_macro(prefix, name)}_MAX {symbol.high}",
+        ]
+    return [*lines, *([""] if lines else [])]
+
+
+def structs(program: Program, prefix: str) -> list[str]:
+    """The same, and the structs of sizes and counts."""
+    return [
+        *bounds_macros(program, prefix),
+        *_struct(prefix, "dims", _SIZES, members(program)),
+        *_struct(prefix, "counts", _COUNTS, counts(program)),
+    ]
+
+
+_SIZES = [
+    " * \\brief The sizes of a run. Tensors have the extents that follow, without gaps:",
+    " * what is behind a smaller one in its buffer is neither read nor written.",
+]
+_COUNTS = [
+    " * \\brief What a run has found: how many elements outputs have along some axes. Run writes",
+    " * it; an output has room for the most.",
+]
+
+
+def _struct(prefix: str, name: str, about: list[str], rows: list[Row]) -> list[str]:
+    if not rows:
+        return []
+    return [
+        "/*!",
+        *about,
+        " */",
+        f"struct {prefix.lower()}_{name} {{",
+        *(
+            f"  int32_t {member}; /*!< {comment_text(s.name)}, {s.low} to {s.high} */"
+            for s, member in rows
+        ),
+        "};",
+        "",
+    ]
+
+
+def declarations(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the extents that follow from sizes, and who tells them."""
+    if not program.is_sized():
+        return []
+    tag = prefix.lower()
+    rows = [f"  {_array(t)}; /*!< {shape_text(t.type)} */" for t in _ranked(program)]
+    return [
+        "/*! \\brief The extents of inputs and outputs; those without axes are not in it. */",
+        f"struct {tag}_shapes {{",
+        *rows,
+        "};",
+        "",
+        "/*!",
+        " * \\brief Tell what follows from the sizes of a run, before it or after it: the",
+        " * extents of each tensor, the bytes that it takes, the bytes of pools.",
+        *(
+            [" *", " * Where counts are NULL, as before a run, they are taken for the most."]
+            if program.counts
+            else []
+        ),
+        " * \\return 0, and both structs are filled, of which each may be NULL;",
+        " * kTvmErrorFunctionCallInvalidArg for no dims,",
+        f" * kTvmError{OUT_OF_RANGE} for a size beyond its bounds.",
+        " */",
+        *wrap(f"int32_t {prefix}_measure", _parameters(program, prefix), ""),
+        f"{seal.linked(prefix, 'measure')[1:]}",
+        "",
+    ]
+
+
+def shape_text(type: TensorType) -> str:
+    """A tensor's type for people: ``float32[batch, 16]``."""
+    return comment_text(f"{type.dtype}[{', '.join(map(shown, type.shape))}]")
+
+
+def _parameters(program: Program, prefix: str) -> list[Declaration]:
+    tag = prefix.lower()
+    results = [Declaration(f"struct {tag}_{name}", name, True) for name in ("shapes", "sizes")]
+    return [*(replace(p, const=True) for p in parameters(program, prefix)), *results]
+
+
+def _ranked(program: Program) -> list[Tensor]:
+    """Inputs and outputs with axes; members of the two structs may have one name."""
+    return [t for t in tensors(program) if t.type.rank]
+
+
+def tensors(program: Program) -> list[Tensor]:
+    """Inputs, then outputs."""
+    return [*input_tensors(program), *output_tensors(program)]
+
+
+def _array(tensor: Tensor) -> str:
+    return f"int32_t {tensor.member}[{tensor.type.rank}]"
+
+
+def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
+    """The file of what follows from sizes, by its name; none where all dimensions are fixed."""
+    if not program.is_sized():
+        return {}
+    declared = _parameters(program, prefix)
+    rows, found = members(program), counts(program)
+    lines = [
+        *own_includes(prefix),
+        "",
+        *wrap(f"int32_t {prefix}_measure", declared, " {"),
+        *(f"  int {symbol.c};" for symbol, _ in rows),
+        *(
+            f"  const int {s.c} ={GAP}counts == NULL ?{GAP}{bounds_macro(prefix, name)}_MAX :"
+            f"{GAP}(int)counts->{name};"
+            for s, name in found
+        ),
+        *(refusal("dims == NULL") if rows else []),
+        *checks(program, prefix),
+        *(line for s, name in found for line in check(s.c, prefix, name)),
+        *(f"  {symbol.c} = (int)dims->{name};" for symbol, name in rows),
+        "  if (shapes != NULL) {",
+        *(
+            f"    shapes->{t.member}[{axis}] = {extent};"
+            for t in _ranked(program)
+            for axis, extent in enumerate(t.type.shape)
+        ),
+        "  }",
+        "  if (sizes != NULL) {",
+        *(f"    sizes->{name} = {nbytes};" for name, nbytes in _sizes(program, prefix)),
+        "  }",
+        "  return 0;",
+        "}",
+        "",
+        *seal.definition(f"{prefix}_measure", number, declared),
+    ]
+    return {f"{prefix}_measure.c": "\n".join(lines)}
+
+
+def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
+    """The members of the struct of bytes, and what they are."""
+    rows = []
+    if not pools.io_in_pools(program):
+        rows = [(t.member, bytes_text(t.type)) for t in tensors(program)]
+    for pool in pools.lent(program):
+        rows.append((f"{pool.name}_workspace_pool", pools.pool_macro(prefix, pool)))
+    return rows or [("unused", "0")]

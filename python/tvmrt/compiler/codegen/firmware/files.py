@@ -1,0 +1,61 @@
+"""The C files of a firmware network beside its operators: header, entries, metadata."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Program
+
+from ..c import cplusplus
+from ..entries.arguments import Arguments
+from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
+from ..options import Options
+from ..target import Target
+from . import checked, extents, graph, main, pool_calls, seal, state, step, trace
+from . import header as header_file
+from .names import header_name, own_include
+
+
+def add_firmware_files(
+    program: Program, prefix: str, sources, options: Options, target: Target, head: str
+) -> None:
+    """Add what calls the operators; ``head`` is the comment that all files get in front."""
+    arguments = Arguments(program, sources, options)
+    if options.executor == "graph":
+        text = graph.print_file(program, prefix, sources, options, arguments)
+        sources.files[f"{prefix}_lib0.c"] = text
+        return
+    sliced = options.interface_api == "c"
+    more = checked.declarations(program, prefix, options)
+    more += extents.declarations(program, prefix)
+    more += accessor_declarations(prefix) if sliced else []
+    more += pool_calls.load_declarations(program, prefix, options, sources)
+    more += state.declarations(program, prefix)
+    more += step.declarations(program, prefix) if sliced else []
+    if options.traced:
+        more += trace.declarations(program, prefix, options)
+        sources.files.update(trace.print_files(program, prefix, sources, options, target))
+    body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
+    parts = [head + text for _, text in sorted(sources.files.items())]
+    parts += [*body, *arguments.places(), program.name, options.executor]
+    sources.number = seal.identity(sources.weights, *parts)
+    files, number = sources.files, sources.number
+    files[header_name(prefix)] = header_file.print_header(prefix, options, number, body)
+    files[f"{prefix}_lib0.c"] = main.print_file(program, prefix, sources, options, arguments)
+    files[f"{prefix}_checked.c"] = checked.print_file(program, prefix, number, options)
+    files |= extents.print_file(program, prefix, number)
+    files |= pool_calls.print_files(program, prefix, sources, options, arguments)
+    if sliced:
+        text = step.print_step_file(program, prefix, sources, options, arguments)
+        files[f"{prefix}_step.c"] = text
+    else:
+        files[f"{prefix}_system_lib.c"] = graph.print_system_library(prefix)
+    files[f"{prefix}_metadata.c"] = _metadata_file(program, prefix, sources, options)
+
+
+def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
+    lines = [
+        *INCLUDES,
+        *cplusplus.WORDS,
+        *([*own_include(prefix), ""] if options.interface_api == "c" else []),
+        *print_metadata(program, prefix, sources, options),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,152 @@
+"""The header of a firmware network: sizes as macros, the structs of tensors, the entry function.
+
+Order and spelling are those that programs for microcontrollers were written against: structs and
+the file in lower case, macros in upper case, every struct member a ``void *``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Program
+
+from .. import pools
+from ..c.packed import packed_prototype
+from ..c.text import OUT_OF_RANGE
+from ..c.writer import comment_text
+from ..entries import hooks
+from . import extents, pool_calls, proof, seal
+from .main import run_parameters
+from .names import Tensor, input_tensors, output_tensors, size_macro
+
+
+def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
+    """Text of the header; ``body`` are the lines of print_body()."""
+    lines = [
+        *seal.guard_lines(prefix, number, *seal.NETWORKS),
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        *(
+            ["", "#include <tvm/runtime/c_packed_func.h>"]
+            if options.interface_api == "packed"
+            else []
+        ),
+        *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
+        "",
+        *seal.declaration_lines(prefix, number, body),
+    ]
+    return "\n".join(lines)
+
+
+def print_body(
+    program: Program, prefix: str, options, weights_bytes: int, more: Sequence[str] = ()
+) -> list[str]:
+    """Lines of the header's declarations, and the further ones at its end.
+
+    ``weights_bytes`` lie in flash.
+    """
+    inputs, outputs = input_tensors(program), output_tensors(program)
+    packed = options.interface_api == "packed"
+    lines = []
+    for what, tensors in (("Input", inputs), ("Output", outputs)):
+        for tensor in tensors:
+            lines += [
+                f"/*! \\brief {what} {comment_text(tensor.origin)}:"
+                f" {extents.shape_text(tensor.type)};"
+                f" in bytes{extents.bounds_text(tensor.type.shape)}. */",
+                f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+            ]
+    lines.append("")
+    lines += extents.structs(program, prefix)
+    if packed:
+        lines += _packed_run(program, prefix, inputs, outputs)
+    else:
+        lines += _plain_run(program, prefix, options, inputs, outputs)
+    lines += proof.header_lines(program, prefix, weights_bytes)
+    return [*lines, *more]
+
+
+def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
+    tag = prefix.lower()
+    lines = [
+        *_struct(f"{tag}_inputs", "Where the inputs are; borrowed for the call.", inputs),
+        *_struct(f"{tag}_outputs", "Where the outputs go; borrowed for the call.", outputs),
+    ]
+    if pools.lent(program):
+        lines += [
+            "/*! \\brief Memory that the program lends; borrowed for the call. */",
+            f"struct {tag}_workspace_pools {{",
+            *(f"  void *{pool.name};" for pool in pools.lent(program)),
+            "};",
+            "",
+        ]
+    lines += hooks.struct(program, prefix)
+    if pools.io_in_pools(program):
+        lines += pool_calls.map_declarations(program, prefix, options)
+    about = _RUN_SIZED if program.is_sized() else _RUN
+    return [*lines, *about, *prototype(prefix, "run", run_parameters(program, prefix)), ""]
+
+
+def prototype(prefix: str, function: str, parameters: Sequence[object]) -> list[str]:
+    """Declaration of one of the network's functions, one parameter a line."""
+    end = seal.linked(prefix, function)
+    rows = [f"    {p}," for p in parameters[:-1]] + [f"    {p}){end}" for p in parameters[-1:]]
+    head = f"int32_t {prefix}_{function}("
+    return [head, *rows] if rows else [f"{head}void){end}"]
+
+
+_RUN = [
+    "/*!",
+    " * \\brief Run the network once.",
+    " * \\return 0; kTvmErrorFunctionCallInvalidArg for a NULL or misaligned pointer,",
+    " * kTvmErrorNetworkPoolMisplaced for such a pool; -1 where the network stops. One call at a",
+    " * time: the workspace is not shared.",
+    " */",
+]
+
+_RUN_SIZED = [
+    *_RUN[:3],
+    " * kTvmErrorNetworkPoolMisplaced for such a pool, kTvmErrorNetworkDimensionOutOfRange for a",
+    " * size beyond its bounds, and nothing is written then; -1 where the network stops. One call",
+    " * at a time: the workspace is not shared.",
+    " */",
+]
+
+
+_SIZED_TENSORS = [
+    " * Where a run chooses extents, ndim and shape are read, too: inputs bring the sizes, outputs",
+    " * have extents at least as large as the results, whose extents are then written to them.",
+]
+
+
+def _packed_run(program: Program, prefix: str, inputs, outputs) -> list[str]:
+    order = [f"{t.member}, {extents.shape_text(t.type)}" for t in [*inputs, *outputs]]
+    order += [
+        f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"
+        for pool in pools.lent(program)
+    ]
+    rows = [f" *  {i}: {text}" for i, text in enumerate(order)]
+    sized = bool(program.dims())
+    return [
+        "/*!",
+        " * \\brief Run the network once. Each argument is a DLTensor of which only data is read:",
+        *rows,
+        *(_SIZED_TENSORS if sized else []),
+        " * \\return 0; kTvmErrorFunctionCallNumArguments for another number of arguments;",
+        *([f" * kTvmError{OUT_OF_RANGE} for an extent beyond its bounds;"] if sized else []),
+        " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 where the network",
+        " * stops. One call at a time: the workspace is not shared.",
+        " */",
+        *packed_prototype(f"{prefix}_run", seal.linked(prefix, "run")),
+        "",
+        "/*! \\brief Give out the network's TVMMetadata and TVMModelMetadata; see metadata.h. */",
+        *packed_prototype(f"{prefix}_get_c_metadata"),
+        *packed_prototype(f"{prefix}_get_model_metadata"),
+        "",
+    ]
+
+
+def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
+    members = [f"  void *{t.member}; /*!< {extents.shape_text(t.type)} */" for t in tensors]
+    empty = ["  void *unused; /*!< C has no empty struct. */"]
+    return [f"/*! \\brief {brief} */", f"struct {tag} {{", *(members or empty), "};", ""]

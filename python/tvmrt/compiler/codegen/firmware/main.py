@@ -1,0 +1,377 @@
+"""The entry file of a firmware network: the workspace, the main function and the run function.
+
+Two choices shape it. The interface: packed functions over DLTensors, or C structs of pointers.
+The operator calls: packed ones over tensors, or plain C calls with pointers. Nothing here calls a
+library; errors are codes of tvm_crt_error_t.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import PACKED_PARAMETERS
+from tvmrt.compiler.ir.program import ARENA, OUTPUT, Buffer, Program
+
+from .. import pools as pools_file
+from ..c.packed import packed_prototype
+from ..c.text import Declaration, any_null, refusal, wrap
+from ..entries import graph, hooks
+from ..entries.aot import checked_call, guarded_call
+from . import extents, pool_calls, proof, seal, state, tensor_extents
+from .names import input_tensors, output_tensors, own_include
+from .trace import Tracer
+
+
+def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
+    """Text of the entry file."""
+    packed = options.interface_api == "packed"
+    tracer = Tracer(program, prefix, options, arguments)
+    includes = ["<tvm/runtime/crt/error_codes.h>"]
+    if packed:
+        includes = ["<tvm/runtime/c_backend_api.h>", *includes]
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        *(f"#include {name}" for name in includes),
+        "",
+        *own_include(prefix),
+        f'#include "{prefix}_ops.h"',
+        *pools_file.includes(program, options),
+        *tracer.includes(),
+        "",
+        *arguments.places(),
+        *pools_file.declarations(program, prefix, options),
+        *pools_file.definitions(program, prefix, options),
+        *pool_calls.loaded_declarations(program, prefix),
+        *proof.entry_lines(program, prefix, sources, options, arguments),
+        *misplaced_function(program),
+        *state.flag_declarations(program, prefix),
+        *state.definitions(program, prefix),
+    ]
+    if packed:
+        lines += [*_TENSOR_DATA, *tensor_extents.function(program)]
+    if options.packs_operators:
+        lines += graph.print_entries(program, sources, options, arguments)
+        lines += _packed_main(program, prefix, sources, options)
+    else:
+        lines += _plain_main(program, prefix, sources, options, arguments, tracer)
+    lines += (_packed_run if packed else _plain_run)(program, prefix, options)
+    parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
+    lines += seal.definition(f"{prefix}_run", sources.number, parameters)
+    return "\n".join(lines)
+
+
+_TENSOR_DATA = [
+    "/* Where a tensor argument's elements begin; callers need set nothing but data. */",
+    "static void *tensor_data(TVMValue value) {",
+    "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+    "  return tensor == NULL ? NULL : tensor->data;",
+    "}",
+    "",
+]
+
+
+def misplaced_function(program: Program) -> list[str]:
+    """Lines of C: the function by which tensors and lent pools are checked."""
+    if not _tensors(program) and not any(p.lent for _, p in pools_file.used(program)):
+        return []
+    return [
+        "/* Whether no element of `size` bytes can be at p. */",
+        "static int misplaced(const void *p, uintptr_t size) {",
+        "  return p == NULL || ((uintptr_t)p & (size - 1)) != 0;",
+        "}",
+        "",
+    ]
+
+
+def _tensors(program: Program) -> list[Buffer]:
+    """Inputs and outputs that the caller passes."""
+    return [b for b in [*program.inputs, *program.outputs] if b.kind != ARENA]
+
+
+def _cast(buffer: Buffer, expression: str) -> str:
+    const = "" if buffer.kind == OUTPUT else "const "
+    return f"({const}{buffer.dtype.c} *){expression}"
+
+
+def _plain_main(
+    program: Program, prefix: str, sources, options, arguments, tracer: Tracer
+) -> list[str]:
+    """Main over pointers."""
+    declared = main_parameters(program, arguments)
+    head = f"int32_t {main_symbol(program, prefix)}"
+    lines = [
+        *wrap(head, declared or ["void"], ";"),
+        *wrap(head, declared or ["void"], " {"),
+    ]
+    lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
+    lines += tracer.locals() if program.steps else []
+    lines += [f"  {line}" for line in (*tracer.begin(), *hooks.activate(program))]
+    for i, function in enumerate(sources.functions):
+        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
+    lines += [f"  {line}" for line in hooks.deactivate(program)]
+    lines += [f"  {line}" for line in extents.print_counts(program, arguments)]
+    lines += ["  return 0;", "}", ""]
+    return lines + _main_of_tvm(program, prefix, options, arguments)
+
+
+def main_symbol(program: Program, prefix: str) -> str:
+    """Main over pointers. The name that TVM gives it is that of a function without the image's own
+    pools, as programs written for TVM call it."""
+    return f"{prefix}___main__" if _own_pools(program) else f"{prefix}___tvm_main__"
+
+
+def _own_pools(program: Program) -> list:
+    """The pools of the image itself that hold tensors, with their numbers."""
+    return [(i, pool) for i, pool in pools_file.used(program) if not pool.lent]
+
+
+def _main_of_tvm(program: Program, prefix: str, options, arguments) -> list[str]:
+    """Main by TVM's name and with its parameters, where main itself takes more."""
+    own = {
+        arguments.pools[i]: pools_file.symbol(pool, prefix, options)
+        for i, pool in _own_pools(program)
+    }
+    if not own:
+        return []
+    parameters = main_parameters(program, arguments)
+    declared = [each for each in parameters if each.name not in own] or ["void"]
+    head = f"int32_t {prefix}___tvm_main__"
+    passed = [own.get(each.name, each.name) for each in parameters]
+    return [
+        "/* As programs written for TVM call it: with their tensors alone. */",
+        *wrap(head, declared, ";"),
+        *wrap(head, declared, " {"),
+        *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1),
+        "}",
+        "",
+    ]
+
+
+def main_parameters(program: Program, arguments) -> list[Declaration]:
+    """Main's parameters over pointers: inputs, outputs, pools, devices, sizes."""
+
+    def pointer(kind: str, name: str, const: bool = False) -> Declaration:
+        return Declaration(kind, name, pointer=True, const=const)
+
+    tensors = [pointer(b.dtype.c, arguments.names[b], b.kind != OUTPUT) for b in _tensors(program)]
+    pools = [pointer("uint8_t", arguments.pools[i]) for i, _ in pools_file.used(program)]
+    devices = [pointer("void", hooks.variable(d)) for d in hooks.hooked(program)]
+    return [*tensors, *pools, *devices, *extents.variables(program, arguments.prefix)]
+
+
+def unused_names(program: Program, sources, arguments) -> list[str]:
+    """Those of main's parameters that no operator is passed."""
+    tensors = unused_tensors(program, sources)
+    return [*(arguments.names[b] for b in tensors), *extents.unused(program, sources)]
+
+
+def unused_tensors(program: Program, sources) -> list[Buffer]:
+    """Inputs and outputs that no operator touches."""
+    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    used |= {s.guard[0].buffer for s in program.steps if s.guard is not None}
+    return [b for b in _tensors(program) if b not in used]
+
+
+def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
+    """Main over tensors: it hands each operator its share of main's own arguments."""
+    operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used(program))]
+    place = {operand: i for i, operand in enumerate(operands_of_main)}
+    operands = [
+        [place[item] for item in graph.entry_operands(fn, options)] for fn in sources.functions
+    ]
+    symbol = f"{prefix}___tvm_main__"
+    lines = _call_helper(max(map(len, operands))) if operands else []
+    lines += [*packed_prototype(symbol), *packed_prototype(symbol, " {")]
+    lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN]
+    if not operands:
+        lines.append("  (void)args;")
+    for function, which in zip(sources.functions, operands):
+        entry = graph.entry_symbol(function)
+        lines += [
+            "  {",
+            f"    static const int16_t operands[] = {{{', '.join(map(str, which))}}};",
+            *checked_call("call", [entry, "args", "operands", len(which)], 2),
+            "  }",
+        ]
+    return [*lines, "  return 0;", "}", ""]
+
+
+_UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle")
+
+
+def _call_helper(most: int) -> list[str]:
+    return [
+        "/* Calls an operator with those of main's arguments that it takes. */",
+        "static int call(TVMCPackedFunc entry, const TVMValue *args, const int16_t *operands,",
+        "                int count) {",
+        f"  TVMValue values[{most}], result;",
+        f"  int type_codes[{most}], result_code = kTVMNullptr;",
+        "  for (int i = 0; i < count; ++i) {",
+        "    values[i] = args[operands[i]];",
+        "    type_codes[i] = kTVMDLTensorHandle;",
+        "  }",
+        "  result.v_handle = NULL;",
+        "  return entry(values, type_codes, count, &result, &result_code, NULL);",
+        "}",
+        "",
+    ]
+
+
+def too_few_arguments(count: int) -> list[str]:
+    """Lines of C that refuse fewer arguments. More are passed over: the executor of TVM's own C
+    runtime passes the pools of the metadata behind the tensors."""
+    test = f"  if (num_args < {count}) return kTvmErrorFunctionCallNumArguments;"
+    return [test] if count else ["  (void)num_args;"]
+
+
+def _packed_run(program: Program, prefix: str, options) -> list[str]:
+    tensors, lent = _tensors(program), pools_file.lent(program)
+    count = len(tensors) + len(lent)
+    lines = [
+        *packed_prototype(f"{prefix}_run", " {"),
+        *too_few_arguments(count),
+    ]
+    pointers = [f"tensor_data(args[{i}])" for i in range(count)]
+    lines += _checks(list(zip(tensors, pointers)))
+    place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
+    lines += _pool_checks(program, place)
+    lines += pool_calls.loaded_checks(program, prefix, options)
+    lines += tensor_extents.read(program, prefix)
+    lines += state.begin(program, prefix, options, place)
+    if not count:
+        lines.append("  (void)args;")
+    if options.unpacked_api:
+        lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
+        passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
+        passed += _pool_pointers(program, prefix, options, place)
+        passed += tensor_extents.values(program)
+        return [*lines, *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1), "}", ""]
+    at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
+    return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
+
+
+def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) -> list[str]:
+    """The tensors again, then the pools in main's order: lent ones from the caller's arguments
+    ``at``, the image's own as tensors of which data alone is set."""
+    tensors, used = _tensors(program), pools_file.used(program)
+    own = [pool for _, pool in used if not pool.lent]
+    lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
+    if own:
+        lines.append(f"  DLTensor pools[{len(own)}];")
+    if tensors:
+        lines.append(f"  for (int i = 0; i < {len(tensors)}; ++i) values[i] = args[i];")
+    for i, (_, pool) in enumerate(used, len(tensors)):
+        if pool.lent:
+            lines.append(f"  values[{i}] = args[{at[pool.name]}];")
+            continue
+        tensor = f"pools[{own.index(pool)}]"
+        lines += [
+            f"  {tensor}.data = {pools_file.symbol(pool, prefix, options)};",
+            f"  values[{i}].v_handle = &{tensor};",
+        ]
+    return lines
+
+
+def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
+    """Expressions for the pools that main takes; ``place`` has those of lent ones by name."""
+    return [
+        f"(uint8_t *){place[pool.name]}" if pool.lent else pools_file.symbol(pool, prefix, options)
+        for _, pool in pools_file.used(program)
+    ]
+
+
+def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
+    """Lines of C that refuse lent pools at no or at odd addresses."""
+    lines = []
+    for _, pool in pools_file.used(program):
+        if pool.lent:
+            test = f"misplaced({place[pool.name]}, {pools_file.ALIGN_BYTES})"
+            lines += refusal(test, "NetworkPoolMisplaced")
+    return lines
+
+
+def _call_main(prefix: str) -> list[str]:
+    passed = ["values", "type_codes", "num_args", "out_ret_value", "out_ret_tcode"]
+    return wrap(f"return {prefix}___tvm_main__", [*passed, "resource_handle"], ";", 1)
+
+
+def _checks(pairs) -> list[str]:
+    tests = [f"misplaced({pointer}, {buffer.dtype.itemsize})" for buffer, pointer in pairs]
+    return [line for test in tests for line in refusal(test)]
+
+
+def run_parameters(program: Program, prefix: str) -> list[Declaration]:
+    """Declarations of what run over structs takes."""
+    names = [] if pools_file.io_in_pools(program) else ["inputs", "outputs"]
+    if pools_file.lent(program):
+        names.append("workspace_pools")
+    if hooks.hooked(program):
+        names.append("devices")
+    tag = prefix.lower()
+    structs = [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
+    return [*structs, *extents.parameters(program, prefix)]
+
+
+def run_checks(program: Program, prefix: str, options) -> list[str]:
+    """Lines of C that refuse what run over structs cannot take."""
+    given = structs_read(program)
+    names = [parameter.name for parameter in run_parameters(program, prefix)]
+    lines = [f"  (void){name};" for name in names if name not in given]
+    if given:
+        lines += refusal(any_null(given))
+    lines += _checks(list(zip(_tensors(program), _members(program))))
+    lines += _pool_checks(program, _lent_members(program))
+    lines += pool_calls.loaded_checks(program, prefix, options)
+    lines += extents.checks(program, prefix)
+    return lines + state.begin(program, prefix, options)
+
+
+def _lent_members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> dict[str, str]:
+    """Expressions for the struct members of lent pools, by their names."""
+    struct = structs.members("workspace_pools")
+    return {pool.name: f"{struct}{pool.name}" for pool in pools_file.lent(program)}
+
+
+def structs_read(program: Program) -> list[str]:
+    """Those parameters of run over structs that may not be NULL."""
+    passed = not pools_file.io_in_pools(program)
+    read = {
+        "inputs": passed and bool(program.inputs),
+        "outputs": passed and bool(program.outputs),
+        "workspace_pools": any(pool.lent for _, pool in pools_file.used(program)),
+        "devices": bool(hooks.hooked(program)),
+        "dims": bool(program.dims()),
+        "counts": bool(program.counts),
+    }
+    return [name for name, needed in read.items() if needed]
+
+
+def _members(program: Program, structs: extents.Structs = extents.ARGUMENTS) -> list[str]:
+    """Expressions for the struct members of inputs and outputs that the caller passes."""
+    if pools_file.io_in_pools(program):
+        return []
+    inputs, outputs = structs.members("inputs"), structs.members("outputs")
+    members = [f"{inputs}{t.member}" for t in input_tensors(program)]
+    return members + [f"{outputs}{t.member}" for t in output_tensors(program)]
+
+
+def main_arguments(
+    program: Program, prefix: str, options, structs: extents.Structs = extents.ARGUMENTS
+) -> list[str]:
+    """What run over structs passes to main, in the order of main_parameters()."""
+    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, structs))]
+    passed += _pool_pointers(program, prefix, options, _lent_members(program, structs))
+    devices = hooks.hooked(program)
+    passed += [f"{structs.members('devices')}{device}" for device in devices]
+    return [*passed, *extents.values(program, structs)]
+
+
+def _plain_run(program: Program, prefix: str, options) -> list[str]:
+    passed = main_arguments(program, prefix, options)
+    return [
+        *wrap(f"int32_t {prefix}_run", run_parameters(program, prefix) or ["void"], " {"),
+        *run_checks(program, prefix, options),
+        *wrap(f"return {main_symbol(program, prefix)}", passed, ";", 1),
+        "}",
+        "",
+    ]

@@ -1,0 +1,90 @@
+"""Sizes of a firmware network as macros, and claims about them that the C compiler checks."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Buffer, Program
+
+from .. import pools
+from ..c.text import wrap
+
+
+def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]:
+    """Lines of the network's header: the sizes, and that the pools can hold what they must."""
+    upper = prefix.upper()
+    io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
+    lent = pools.lent(program)
+    lines = [
+        "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
+        f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
+        "/*! \\brief Weights, each at a multiple of 16, in bytes; they are read where they lie. */",
+        f"#define {upper}_CONSTANTS_SIZE_BYTES {weights_bytes}",
+        "/*! \\brief Inputs and outputs, in bytes. */",
+        f"#define {upper}_IO_SIZE_BYTES {io}",
+    ]
+    for pool in lent:
+        lines += [
+            f"/*! \\brief What the pool {pool.name} must hold, in bytes; aligned to"
+            f" {pools.ALIGN_BYTES} bytes. */",
+            f"#define {pools.pool_macro(prefix, pool)} {pool.used_bytes}",
+        ]
+    lines += ["", *_ASSERT]
+    for pool in program.pools:
+        lines += _capacity(prefix, pool)
+    return lines
+
+
+_ASSERT = [
+    "/*! \\brief A claim that the compiler checks; where it is false, the error has its name. */",
+    "#ifndef TVMGEN_ASSERT",
+    "#if defined(__cplusplus) && __cplusplus >= 201103L",
+    "#define TVMGEN_ASSERT(claim, name) static_assert(claim, #name)",
+    "#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L",
+    "#define TVMGEN_ASSERT(claim, name) _Static_assert(claim, #name)",
+    "#else",
+    "#define TVMGEN_ASSERT(claim, name) typedef char tvmgen_claim_##name[(claim) ? 1 : -1]",
+    "#endif",
+    "#endif",
+    "",
+]
+
+
+def _capacity(prefix: str, pool) -> list[str]:
+    if pool.capacity is None:
+        return []
+    tag, macro = prefix.lower(), f"{prefix.upper()}_{pool.name.upper()}_CAPACITY"
+    return [
+        f"/*! \\brief Bytes of the memory {pool.name}; a program may define what it really has. */",
+        f"#ifndef {macro}",
+        f"#define {macro} {pool.capacity}",
+        "#endif",
+        f"TVMGEN_ASSERT({pool.used_bytes} <= {macro}, {tag}_fits_{pool.name});",
+    ]
+
+
+def entry_lines(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """Lines of the entry file: every place is inside its pool, and sizes are as the header says."""
+    tag, upper = prefix.lower(), prefix.upper()
+    lines = []
+    for place, buffer in arguments.named_places():
+        claim = f"{place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes}"
+        lines += wrap("TVMGEN_ASSERT", [claim, f"{tag}_{place}"], ";")
+    if not options.image:
+        lines += [
+            f"TVMGEN_ASSERT(sizeof({pools.symbol(pool, prefix, options)}) =="
+            f" {pool.used_bytes}, {tag}_size_of_{pool.name});"
+            for _, pool in pools.used(program)
+            if not pool.lent
+        ]
+    sizes = [f"(sizeof({_symbol(sources, b)}) + 15) / 16" for b in sources.weight_buffers]
+    if sizes:
+        parts = " +\n                    ".join(sizes)
+        macro = f"{upper}_CONSTANTS_SIZE_BYTES"
+        lines += [
+            f"TVMGEN_ASSERT(16 * ({parts}) ==",
+            f"                  {macro}, {tag}_weights);",
+        ]
+    return ["/* Sizes that the compiler checks. */", *lines, ""] if lines else []
+
+
+def _symbol(sources, buffer: Buffer) -> str:
+    return sources.symbol_of(buffer)

@@ -1,0 +1,86 @@
+"""What outlives a run on a board: it lies in the workspace, and a flag beside it says whether a run
+has begun it, for nobody zeroes workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Program
+
+from .pool_calls import base
+
+
+def _flag(prefix: str) -> str:
+    return f"{prefix}_state_begun"
+
+
+def declarations(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the function that forgets what runs have left."""
+    if not program.states:
+        return []
+    nbytes = sum(b.nbytes for b in program.states)
+    return [
+        "/*!",
+        " * \\brief Have the next run begin as the first one did.",
+        " *",
+        f" * Each run finds {nbytes} bytes of the workspace as the last one left them: from run to",
+        " * run it stays where it is, and nobody else writes there. Not while a run is under way.",
+        " */",
+        f"void {prefix}_reset_state(void);",
+        "",
+    ]
+
+
+def definitions(program: Program, prefix: str) -> list[str]:
+    """Lines of the entry file: the flag, and that function."""
+    if not program.states:
+        return []
+    return [
+        "/* Whether a run has begun what it leaves in the workspace for the next one. */",
+        f"uint8_t {_flag(prefix)};",
+        "",
+        f"void {prefix}_reset_state(void) {{ {_flag(prefix)} = 0; }}",
+        "",
+    ]
+
+
+def flag_declarations(program: Program, prefix: str) -> list[str]:
+    """Lines of C for every file that begins runs."""
+    if not program.states:
+        return []
+    return [f"TVMGEN_LOCAL extern uint8_t {_flag(prefix)};", ""]
+
+
+def begin(program: Program, prefix: str, options, place=None) -> list[str]:
+    """Lines of C that come before a run; ``place`` has expressions for lent pools by their names,
+    for functions that take them in no struct."""
+    if not program.states:
+        return []
+    mark = program.states[0]
+    pool = program.pools[mark.pool]
+    where = (place or {}).get(pool.name)
+    if where is None:
+        where = base(pool, prefix, options)
+    flag = _flag(prefix)
+    return [
+        f"  if ({flag} == 0) ((uint8_t *){where})[{mark.address}] = 0;",
+        f"  {flag} = 1;",
+    ]
+
+
+def refuse_sharing(programs: Sequence[Program], live: Sequence[Sequence[int]]) -> None:
+    """Networks that take turns in one workspace cannot leave anything there. Raises ValueError.
+
+    ``live``: groups of those that have memory side by side, by their numbers.
+    """
+    if any(len(group) == len(programs) for group in (*live, [0])):
+        return
+    named = [program.name for program in programs if program.states]
+    if named:
+        raise ValueError(
+            f"the network {named[0]} finds in the workspace what its last run left, and another "
+            "network would overwrite it; compile all of them as concurrent"
+        )
+
+
+__all__ = ["begin", "declarations", "definitions", "flag_declarations", "refuse_sharing"]

@@ -1,0 +1,166 @@
+"""The sliced run of a firmware network: its operators a few at a time.
+
+For programs whose loop must come round, or that feed a watchdog. It is a file of its own, so that
+programs that do not call it do not link it; that is why no option asks for it.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Program
+
+from .. import pools
+from ..c.text import GAP, refusal, wrap
+from ..entries import hooks
+from ..entries.aot import guarded_call
+from . import extents, main, pool_calls, seal, state
+from .header import prototype
+from .names import own_includes
+from .trace import Tracer
+
+
+def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
+    """Text of the file: begin, the operators by their number, step."""
+    tracer = Tracer(program, prefix, options, arguments)
+    lines = [
+        *own_includes(prefix),
+        f'#include "{prefix}_ops.h"',
+        *pools.includes(program, options),
+        *tracer.includes(),
+        "",
+        *arguments.places(),
+        *pools.declarations(program, prefix, options),
+        *pool_calls.loaded_declarations(program, prefix),
+        *main.misplaced_function(program),
+        *state.flag_declarations(program, prefix),
+        *_begin(program, prefix, options),
+        *seal.definition(
+            f"{prefix}_step_begin", sources.number, _begin_parameters(program, prefix)
+        ),
+        *_operator_at(program, prefix, sources, options, arguments, tracer),
+        *_step(program, prefix),
+    ]
+    return "\n".join(lines)
+
+
+def declarations(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the state of a run in slices, and its two functions."""
+    state, upper = _state(prefix), prefix.upper()
+    structs = main.run_parameters(program, prefix)
+    members = [f"  {p if p.name in _KEPT else p.pointee()};" for p in structs]
+    parameters = _begin_parameters(program, prefix)
+    return [
+        "/*! \\brief Operators of the network. */",
+        f"#define {upper}_OPERATOR_COUNT {len(program.steps)}",
+        f"/*! \\brief What {prefix}_step() returns while operators are left. */",
+        f"#define {upper}_STEP_MORE 1",
+        "",
+        f"/*! \\brief A run in slices. {prefix}_step_begin() fills it; next is for reading. */",
+        f"{state} {{",
+        *members,
+        "  int32_t next; /*!< Number of the operator that runs next; -1 where none will. */",
+        "};",
+        "",
+        "/*!",
+        " * \\brief Begin a run in slices; no operator runs yet.",
+        " *",
+        " * The structs are copied, what they point to is borrowed until the run is done. No other",
+        " * run over the same workspace may come in between, of this network or of another that",
+        " * shares it.",
+        f" * \\return 0, or the code with which {prefix}_run() refuses the same arguments.",
+        " */",
+        *prototype(prefix, "step_begin", parameters),
+        "",
+        "/*!",
+        " * \\brief Run at most max_ops operators.",
+        f" * \\return {upper}_STEP_MORE: call again; 0: done, the outputs are written, and further",
+        " * calls do nothing; kTvmErrorFunctionCallInvalidArg for a NULL state, one that was not",
+        " * begun or has failed, or max_ops below 1; -1 where an operator fails: the run is over.",
+        " */",
+        *wrap(f"int32_t {prefix}_step", _step_parameters(prefix), ";"),
+        "",
+    ]
+
+
+_KEPT = ("counts",)  # pointers to what a run writes, which a state has as they are
+
+
+def _state(prefix: str) -> str:
+    return f"struct {prefix.lower()}_step_state"
+
+
+def _begin_parameters(program: Program, prefix: str) -> list[object]:
+    return [f"{_state(prefix)} *state", *main.run_parameters(program, prefix)]
+
+
+def _step_parameters(prefix: str) -> list[str]:
+    return [f"{_state(prefix)} *state", "int32_t max_ops"]
+
+
+def _begin(program: Program, prefix: str, options) -> list[str]:
+    given = main.structs_read(program)
+    return [
+        *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
+        "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
+        "  state->next = -1;",
+        *main.run_checks(program, prefix, options),
+        *(f"  state->{name} = {'' if name in _KEPT else '*'}{name};" for name in given),
+        "  state->next = 0;",
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def _operator_at(
+    program: Program, prefix: str, sources, options, arguments, tracer: Tracer
+) -> list[str]:
+    """A function with one case an operator, over the names that main's parameters have."""
+    if not program.steps:
+        return []
+    lines = [
+        "/* Runs the operator whose turn it is. */",
+        f"static int32_t run_next(const {_state(prefix)} *state) {{",
+    ]
+    passed = main.main_arguments(program, prefix, options, extents.Structs("state->", "."))
+    declared = main.main_parameters(program, arguments)
+    lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
+    lines += [f"  (void){name};" for name in main.unused_names(program, sources, arguments)]
+    lines += tracer.locals()
+    if tracer.begin():
+        lines += ["  if (state->next == 0) {", *(f"    {s}" for s in tracer.begin()), "  }"]
+    lines.append("  switch (state->next) {")
+    last = len(sources.functions) - 1
+    for i, function in enumerate(sources.functions):
+        before = hooks.activate(program) if i == 0 else []
+        after = hooks.deactivate(program) if i == last else []
+        after = [*after, *(extents.print_counts(program, arguments) if i == last else [])]
+        lines += [f"    case {i}:", *(f"      {line}" for line in before)]
+        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i), 3)
+        lines += [*(f"      {line}" for line in after), "      return 0;"]
+    lines += ["    default:", "      return kTvmErrorFunctionCallInvalidArg;", "  }"]
+    return [*lines, "}", ""]
+
+
+def _step(program: Program, prefix: str) -> list[str]:
+    count = f"{prefix.upper()}_OPERATOR_COUNT"
+    head = wrap(f"int32_t {prefix}_step", _step_parameters(prefix), " {")
+    if not program.steps:
+        test = "state == NULL || max_ops < 1 || state->next != 0"
+        return [*head, *refusal(test), "  return 0;", "}", ""]
+    return [
+        *head,
+        *refusal("state == NULL || max_ops < 1"),
+        *refusal(f"state->next < 0 || state->next > {count}"),
+        f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
+        "    const int32_t code = run_next(state);",
+        "    if (code != 0) {",
+        "      state->next = -1;",
+        "      return code;",
+        "    }",
+        "    ++state->next;",
+        "  }",
+        f"  if (state->next < {count}) return {prefix.upper()}_STEP_MORE;",
+        "  return 0;",
+        "}",
+        "",
+    ]

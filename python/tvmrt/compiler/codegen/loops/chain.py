@@ -1,0 +1,128 @@
+"""Pointwise nodes as C statements on scalars, one local variable a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import DType, Node, Value, get_op
+from tvmrt.compiler.ir.op import Expression
+from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.compiler.ir.small import codes_of
+
+from ..c.initializers import number
+from ..c.text import GAP, call, minus
+from ..c.writer import FunctionWriter, literal
+from .pair_factors import pair_factors
+
+
+def scalar_literal(value: Value) -> str | None:
+    """The literal of a constant whose elements are all equal; None for anything else."""
+    if value.data is None or value.type.size == 0:
+        return None
+    flat = value.data.reshape(-1)
+    if value.dtype.is_small:
+        flat = codes_of(flat)  # NaN and zeros of both signs have several
+    same = value.type.size == 1 or bool(np.all(flat == flat[0]))
+    return literal(flat[0], value.dtype) if same else None
+
+
+def measures_angle(node: Node) -> bool:
+    """Whether the node has a form for all but the largest angles, which loops in vectors take."""
+    rule = get_op(node.op)
+    near = isinstance(rule, PointwiseOp) and rule.near is not None
+    return near and node.inputs[0].dtype.name == "float32"
+
+
+def print_chain(
+    f: FunctionWriter, nodes: Sequence[Node], names: dict[Value, str], far: str | None = None
+) -> None:
+    """Print the nodes in order. ``names`` holds a C expression for every value read from
+    outside and receives the variable of every value computed.
+
+    With ``far``, a C variable, functions of angles are those for near ones, and the variable
+    gets its highest bit set where an angle is too large for them.
+    """
+    gated = _gated(nodes)
+    for node in nodes:
+        if node in gated.values():
+            continue
+        gate = gated.get(node)
+        for value in gate.inputs if gate else node.inputs:
+            if value not in names:
+                text = scalar_literal(value)
+                if text is None:
+                    raise ValueError(f"{node!r}: no expression for {value!r}")
+                names[value] = text
+        out = node.output
+        if node.op == "identity":
+            names[out] = names[node.inputs[0]]
+            continue
+        variable = f.fresh(f"{node.op}_1")
+        near = far is not None and measures_angle(node)
+        if near:
+            f.line(f"{far} |= tvmrt_far_f32({names[node.inputs[0]]});")
+        value = _silu(gate, names) if gate else expression(node, names, near)
+        f.include(value.header)
+        f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
+        names[out] = variable
+
+
+def _gated(nodes: Sequence[Node]) -> dict[Node, Node]:
+    """Products of a value and its sigmoid that nobody else reads, by that: one function for both is
+    less work. Nobody outside reads any node but the last one."""
+    read = [value for node in nodes for value in node.inputs]
+    sigmoids = {
+        node.output: node
+        for node in nodes
+        if node.op == "sigmoid" and node.output.dtype.name == "float32"
+    }
+    found = {}
+    for node in nodes:
+        gates = [v for v in node.inputs if v in sigmoids] if node.op == "mul" else []
+        if len(gates) == 1 and read.count(gates[0]) == 1:
+            gate = sigmoids[gates[0]]
+            if gate.inputs[0] in node.inputs:
+                found[node] = gate
+    return found
+
+
+def _silu(gate: Node, names: dict[Value, str]) -> Expression:
+    """The C expression of a value times ``gate``, its sigmoid."""
+    header = expression(gate, names).header
+    return Expression(call("tvmrt_silu_f32", names[gate.inputs[0]]), header)
+
+
+def expression(node: Node, names: dict[Value, str], near: bool = False) -> Expression:
+    """The C expression of one pointwise node; with ``near``, for angles that are not huge."""
+    args = [names[v] for v in node.inputs]
+    rule = get_op(node.op)
+    if not isinstance(rule, PointwiseOp):
+        return rule.expression(node, args)
+    dtype = node.inputs[rule.data_from].dtype
+    attrs = {k: _attribute(v, dtype) for k, v in node.attrs.items()}
+    return rule.filled(dtype, args, attrs, near)
+
+
+def _attribute(value: object, dtype: DType) -> object:
+    """An attribute as C has it."""
+    if isinstance(value, float):
+        return literal(value, dtype)
+    return int(value) if isinstance(value, bool) else value
+
+
+def pair_expression(node: Node, a: str, b: str) -> str:
+    """The C expression (int32_t) of an element of a sum or a product of bytes."""
+    attrs, sign, factors = node.attrs, "+" if node.op == "qadd" else "*", pair_factors(node)
+    terms = [
+        call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), number(factor))
+        for k, v, factor in (("a", a, factors.fa), ("b", b, factors.fb))
+    ]
+    result = f"{terms[0]}{GAP}{sign} {terms[1]}"
+    if factors.factor != 1:
+        result = f"({result}){GAP}* {number(factors.factor)}"
+    if factors.divisor != 1:
+        result = f"({result}){GAP}/ {number(factors.divisor)}"
+    bounds = (attrs[k] for k in ("y_zero", "low", "high"))
+    return call("tvmrt_round_number", result, *bounds)

@@ -1,0 +1,202 @@
+"""Which nodes become one function.
+
+Contract: every node that is no view lands in exactly one group; the groups' order is valid;
+a group has one value that others read (heavy roots may have several when nothing follows
+them). Non-goal: whether a kernel can take a given epilogue; the builder asks and splits.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Value, get_op
+from tvmrt.compiler.ir.program import Group
+from tvmrt.compiler.ir.readers import Readers
+
+MAX_NODES = 48  # a longer chain spills registers and says little to a reader
+
+
+def _kind(node: Node) -> str:
+    return get_op(node.op).kind
+
+
+def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[Group]:
+    """Groups in an order in which they can run, views included as groups of their own.
+
+    ``takes_epilogue(node)`` says whether nodes may follow a kernel in its function,
+    ``follows(node, inside)`` whether this one may follow these, of which the kernel is the first:
+    without it all that are pointwise. ``apart(node)``: whether a pointwise node shares functions
+    with pointwise ones only.
+    """
+    readers = Readers(graph)
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    taken: dict[Node, Group] = {}
+    groups: list[Group] = []
+
+    for node in graph.nodes:
+        if node in taken or _kind(node) in (VIEW, POINTWISE):
+            continue
+        group = Group(node)
+        if _kind(node) == REDUCE or takes_epilogue(node):
+            group.after = _followers(node, readers, taken, follows, apart, position)
+        _take(group, taken, groups)
+    for node in reversed(graph.nodes):
+        if node in taken or _kind(node) != POINTWISE:
+            continue
+        group = Group(node, _feeders(node, [node], node.output.shape, readers, taken))
+        _take(group, taken, groups)
+    for group in groups:
+        # a group that a reduction has absorbed is left behind without a root
+        if group.root is not None and _kind(group.root) == REDUCE:
+            _absorb_feeders(group, readers, taken, apart)
+    for node in graph.nodes:
+        if _kind(node) == VIEW:
+            _take(Group(node), taken, groups)
+    return _ordered([g for g in groups if g.root is not None], position, taken)
+
+
+def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
+    for node in group.nodes:
+        taken[node] = group
+    groups.append(group)
+
+
+def _followers(root: Node, readers: Readers, taken, follows, apart, position) -> list[Node]:
+    """Pointwise nodes that compute on the root's output and on nothing later than it.
+
+    The longest prefix that leaves exactly one value for the rest of the graph.
+    """
+    if len(root.outputs) != 1:
+        return []
+    shape = root.output.shape
+    inside: list[Node] = [root]
+    best: list[Node] = []
+    frontier = [root.output]
+    while len(inside) < MAX_NODES:
+        candidates = [
+            n
+            for v in frontier
+            for n in readers.of(v)
+            if n not in inside
+            and n not in taken
+            and not (apart is not None and apart(n))
+            and _joins(n, shape, inside, follows, position)
+        ]
+        if not candidates:
+            break
+        inside.append(candidates[0])
+        frontier.append(candidates[0].output)
+        if len(_live_out(inside, readers)) == 1:
+            best = inside[1:]
+    if best and _live_out([root, *best], readers) != [best[-1].output]:
+        return []
+    return best
+
+
+def _joins(node: Node, shape, inside: list[Node], follows, position) -> bool:
+    root = inside[0]
+    fits = _kind(node) == POINTWISE if follows is None else follows(node, inside)
+    if not fits or node.output.shape != shape or node.guard != root.guard:
+        return False
+    if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
+        return False  # kernels write whole bytes
+    made = {v for n in inside for v in n.outputs}
+    return all(v in made or v.is_constant or not _depends(v, root, position) for v in node.inputs)
+
+
+def _depends(value: Value, root: Node, position) -> bool:
+    """Whether computing ``value`` needs the root; nothing in front of that does."""
+    seen: set[Node] = set()
+    stack = [value.producer]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen or position[node] < position[root]:
+            continue
+        if node is root:
+            return True
+        seen.add(node)
+        stack += [v.producer for v in node.operands()]
+    return False
+
+
+def _live_out(nodes: list[Node], readers: Readers) -> list[Value]:
+    inside = set(nodes)
+    return [v for n in nodes for v in n.outputs if not readers.are_among(v, inside)]
+
+
+def _feeders(root: Node, inside: list[Node], shape, readers: Readers, taken) -> list[Node]:
+    """Pointwise nodes of this shape that only the group reads, in order."""
+    group = list(inside)
+    found: list[Node] = []
+    changed = True
+    while changed and len(group) < MAX_NODES:
+        changed = False
+        for node in list(group):
+            for value in node.inputs:
+                p = None if value is None else value.producer
+                if p is None or p in group or p in taken:
+                    continue
+                if _kind(p) != POINTWISE or value.shape != shape or p.guard != root.guard:
+                    continue
+                if readers.are_among(value, group):
+                    group.append(p)
+                    found.append(p)
+                    changed = True
+    return _topological(found)
+
+
+def _absorb_feeders(group: Group, readers: Readers, taken, apart) -> None:
+    """A reduction computes the pointwise work in front of it on the fly."""
+    root = group.root
+    for value in root.inputs:
+        p = None if value is None else value.producer
+        if p is None or _kind(p) != POINTWISE or p.guard != root.guard:
+            continue
+        other = taken.get(p)
+        if other is None or other is group or other.root is not p or other.after:
+            continue
+        if apart is not None and any(map(apart, other.nodes)):
+            continue
+        if readers.are_among(value, [root]) and value.shape == root.inputs[0].shape:
+            group.before += other.nodes
+            for node in other.nodes:
+                taken[node] = group
+            other.root = None  # type: ignore[assignment]
+
+
+def _topological(nodes: list[Node]) -> list[Node]:
+    members, done, order = set(nodes), set(), []
+
+    def visit(node: Node) -> None:
+        if node in done:
+            return
+        done.add(node)
+        for value in node.inputs:
+            if value is not None and value.producer in members:
+                visit(value.producer)
+        order.append(node)
+
+    for node in nodes:
+        visit(node)
+    return order
+
+
+def _ordered(groups: list[Group], position, taken) -> list[Group]:
+    """Depth first from the groups' first places, so that each comes after what it reads."""
+    done: set[int] = set()
+    order: list[Group] = []
+    for first in sorted(groups, key=lambda g: max(position[n] for n in g.nodes)):
+        stack = [(first, False)]
+        while stack:
+            group, expanded = stack.pop()
+            if id(group) in done:
+                continue
+            if expanded:
+                done.add(id(group))
+                order.append(group)
+                continue
+            stack.append((group, True))
+            needed = [v for n in group.nodes for v in n.operands()]
+            for value in reversed(needed):
+                other = None if value.producer is None else taken[value.producer]
+                if other is not None and other is not group and id(other) not in done:
+                    stack.append((other, False))
+    return order

@@ -1,0 +1,362 @@
+"""Loop nests: pointwise work and reductions over strided operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Strided, Value, dense
+from tvmrt.compiler.ir.extent import Whole, most, symbols_of
+from tvmrt.compiler.ir.program import Access, Step
+from tvmrt.compiler.planner.row_chains import RowLayer
+
+from ..c.text import GAP, bytes_of, call, plus, times
+from ..c.writer import FunctionWriter
+from ..lowering import ANY, Lowering, lowers, same_place
+from .chain import measures_angle, print_chain, scalar_literal
+from .packed import element, store
+from .row_steps import layer_of_elements, step_of_a_row
+
+SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
+SHORT_RUN = 64  # bytes that a few instructions copy
+MOST_THREADS = 256  # of the runtime
+PARALLEL_ELEMENTS = 1 << 14  # below this, waking a thread costs more than it saves
+ACCUMULATORS = 256  # partial sums kept on the stack at once
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: its extent and each operand's stride in elements."""
+
+    extent: Whole
+    strides: tuple[Whole, ...]
+
+
+def merge_loops(
+    shape: Sequence[int], order: Sequence[int], operands: Sequence[Sequence[int]]
+) -> list[Loop]:
+    """Loops over the axes in ``order``, neighbours joined where every operand allows it.
+
+    ``operands`` holds each operand's strides by axis. Axes of extent 1 vanish.
+    """
+    loops: list[Loop] = []
+    for d in order:
+        if shape[d] == 1:
+            continue
+        strides = tuple(s[d] for s in operands)
+        if loops and all(o == i * shape[d] for o, i in zip(loops[-1].strides, strides)):
+            loops[-1] = Loop(loops[-1].extent * shape[d], strides)
+        else:
+            loops.append(Loop(shape[d], strides))
+    return loops
+
+
+def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
+    """The C index of one operand inside the loops."""
+    terms = []
+    for loop, name in zip(loops, names):
+        stride = loop.strides[operand]
+        if stride != 0:
+            terms.append(name if stride == 1 else f"{name} * {stride}")
+    return f"{GAP}+ ".join(terms) or "0"
+
+
+def loops_around(f: FunctionWriter, loops: Sequence[Loop], names: Sequence[str]) -> ExitStack:
+    """Open the loops; closing the stack ends them."""
+    stack = ExitStack()
+    for loop, name in zip(loops, names):
+        stack.enter_context(f.loop(name, loop.extent))
+    return stack
+
+
+class Operands:
+    """The operands of a loop nest: what each is called and how it is strided."""
+
+    def __init__(self, f: FunctionWriter, step: Step, shape: Sequence[int], order) -> None:
+        self.f = f
+        self.shape = tuple(shape)
+        self.order = tuple(order)
+        self.values: list[Value] = []
+        self.names: list[str] = []
+        self.strides: list[tuple[int, ...]] = []
+        self.literals: dict[Value, str] = {}
+        self._by_value = {v: i for i, v in enumerate(step.read_values)}
+        self._step = step
+
+    def add(self, value: Value) -> None:
+        """An operand that the nodes read."""
+        text = scalar_literal(value)
+        if text is not None:
+            self.literals[value] = text
+            return
+        if value.is_constant:
+            name, at = self._constant(value)
+        else:
+            i = self._by_value[value]
+            name, at = self.f.read(i), self._step.reads[i].at
+        self.add_pointer(value, name, at)
+
+    def add_pointer(self, value: Value, name: str, at: Strided) -> None:
+        self.values.append(value)
+        self.names.append(name)
+        self.strides.append(at.expand(self.shape).strides)
+
+    def _constant(self, value: Value) -> tuple[str, Strided]:
+        """A constant, laid out at compile time in the order in which the loops visit it."""
+        lead = len(self.shape) - value.type.rank
+        order = [d - lead for d in self.order if d >= lead]
+        name = self.f.constant("c", np.transpose(value.data, order))
+        return name, dense(value.shape, order)
+
+
+@lowers("pointwise")
+class PointwiseLowering(Lowering):
+    """A chain or tree of pointwise nodes: one loop nest, one load an operand."""
+
+    in_memory = ()
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ANY
+
+    def result_order(self, index: int, accesses: dict[Value, Access]):
+        return pointwise_order(self.group.outputs[0], accesses)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0]
+        if self._angles:
+            return []  # what they read may be read again
+        return [
+            (i, 0)
+            for i, a in enumerate(step.reads)
+            if same_place(a.at, out.at)
+            and a.dtype.itemsize == out.dtype.itemsize
+            # what shares a byte with an element is read after it was written
+            and not (a.dtype.is_packed or out.dtype.is_packed)
+        ]
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        constants = [v for v in self.group.inputs() if v.is_constant]
+        across = any(v.type.rank > 1 and v.shape[-2] != 1 for v in constants)
+        if across or self._packs or self._angles or not step.reads:
+            return None
+        return layer_of_elements(step)
+
+    def row_step(self, step: Step) -> Step:
+        return step_of_a_row(step)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        out = step.writes[0].at
+        operands = Operands(f, step, out.shape, out.order())
+        for value in self.group.inputs():
+            operands.add(value)
+        strides = [*operands.strides, out.strides]
+        loops = merge_loops(out.shape, out.order(), strides)
+        rows = self._transposed_rows(operands, loops)
+        if rows is not None:
+            emit_transpose(f, operands.names[0], loops, rows)
+            return
+        if self._copies_runs(step, operands, loops):
+            emit_runs(f, operands.names[0], loops)
+            return
+        if self._packs:
+            f.threads = False  # two of them would write to one byte
+        else:
+            loops = _inner_last(loops)
+        far = f.fresh("far") if self._angles else None
+        emit_nest(
+            f,
+            loops,
+            lambda names: self._body(f, operands, loops, names, far),
+            sum_size(loops),
+            None if far is None else (far, lambda n: self._body(f, operands, loops, n)),
+            self._compares_pointers(loops),
+        )
+
+    @property
+    def _packs(self) -> bool:
+        """Whether elements share bytes, and are written in their order."""
+        return self.group.outputs[0].dtype.is_packed
+
+    @property
+    def _angles(self) -> bool:
+        """Whether the nodes are printed for near angles, and a second time for all."""
+        return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
+
+    def _compares_pointers(self, loops: Sequence[Loop]) -> bool:
+        """Whether the compiler would compare pointers in front of each innermost loop: it is of
+        unknown length, begins often, and an operand may lie where the result does."""
+        plain = self.target.lanes > 1 and not self._angles and not self._packs
+        return plain and len(loops) > 1 and bool(symbols_of(loops[-1].extent))
+
+    @property
+    def _copies(self) -> bool:
+        """Whether elements become others as they are."""
+        return all(n.op == "identity" for n in self.group.nodes) and not self._packs
+
+    def _copies_runs(self, step: Step, operands: Operands, loops: Sequence[Loop]) -> bool:
+        """Whether it copies short rows, as many as a run chooses: compilers would join them to
+        longer vectors, by more instructions than the rows themselves take."""
+        plain = self._copies and len(operands.values) == len(step.reads) == 1
+        if not plain or self.target.lanes == 1 or len(loops) < 2:
+            return False
+        extent, dtype = loops[-1].extent, step.reads[0].dtype
+        return (
+            bool(symbols_of(*(loop.extent for loop in loops[:-1])))
+            and not symbols_of(extent)
+            and loops[-1].strides == (1, 1)
+            and extent * dtype.itemsize <= SHORT_RUN
+            and not same_place(step.reads[0].at, step.writes[0].at)
+        )
+
+    def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
+        """The loop along which a plain copy reads neighbours while it writes along the last."""
+        plain = self._copies and len(operands.values) == 1
+        if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
+            return None
+        if loops[-1].strides[0] in (0, 1) or most(loops[-1].extent) < SHORTEST_TRANSPOSE:
+            return None
+        for i, loop in enumerate(loops[:-1]):
+            if loop.strides[0] == 1 and most(loop.extent) >= SHORTEST_TRANSPOSE:
+                return i
+        return None
+
+    def _body(self, f: FunctionWriter, operands: Operands, loops, names, far=None) -> None:
+        known = dict(operands.literals)
+        load(f, operands, loops, names, known)
+        print_chain(f, self.group.nodes, known, far)
+        target = index(loops, names, len(operands.values))
+        store(f, self.group.outputs[0].dtype, target, known[self.group.outputs[0]])
+
+
+def emit_runs(f: FunctionWriter, source: str, loops: Sequence[Loop]) -> None:
+    """Print a copy by whole rounds of the last loop, inside the others."""
+    *outer, run = loops
+
+    def print_copy(names: Sequence[str]) -> None:
+        x, y = plus(source, index(outer, names, 0)), plus(f.write(), index(outer, names, 1))
+        f.line(f"{call('memcpy', y, x, bytes_of(run.extent, f.writes[0].buffer.dtype.c))};")
+
+    emit_nest(f, outer, print_copy, sum_size(loops))
+
+
+def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
+    """Print a copy by square blocks over the loop ``rows`` and the last, inside the others."""
+    row, column = loops[rows], loops[-1]
+    outer = [loop for i, loop in enumerate(loops[:-1]) if i != rows]
+    f.include("tile/transpose.h")
+    kind = f.writes[0].buffer.dtype.c
+
+    def print_call(names: Sequence[str]) -> None:
+        x, y = plus(source, index(outer, names, 0)), plus(f.write(), index(outer, names, 1))
+        passed = [x, column.strides[0], y, row.strides[1], row.extent, column.extent]
+        f.line(f"{call(f'tvmrt_transpose_{kind}', *passed)};")
+
+    if f.threads and not outer and sum_size([row, column]) >= PARALLEL_ELEMENTS:
+        _share_transpose(f, source, row, column)
+        return
+    emit_nest(f, outer, print_call, sum_size(loops))
+
+
+def _share_transpose(f: FunctionWriter, source: str, row: Loop, column: Loop) -> None:
+    """Print a copy by square blocks of which each task has a part, along the longer side: that is
+    the pixels, which all steps of a network share, and what a task reads here it has written."""
+    by_rows = most(row.extent) > most(column.extent)
+    shared = row if by_rows else column
+    f.parallel_extent = shared.extent
+    x, y = (plus(at, times("begin", s)) for at, s in zip((source, f.write()), shared.strides))
+    counts = ("end - begin", column.extent) if by_rows else (row.extent, "end - begin")
+    passed = [x, column.strides[0], y, row.strides[1], *counts]
+    f.line(f"{call(f'tvmrt_transpose_{f.writes[0].buffer.dtype.c}', *passed)};")
+
+
+def worth(size: int) -> int:
+    """How many threads so many elements are worth, as each gets half of what a second one is worth
+    waking for; 0 for all that there can be."""
+    threads = size // (PARALLEL_ELEMENTS // 2)
+    return threads if threads < MOST_THREADS else 0
+
+
+def shared_range(f: FunctionWriter, extent: Whole, work: Whole) -> tuple[str, str]:
+    """What a call that is passed its range computes: all of ``extent``, or a task's part of it
+    where ``work`` is worth threads."""
+    if f.threads and most(extent) > 1 and most(work) >= PARALLEL_ELEMENTS:
+        f.parallel_extent = extent
+        return "begin", "end"
+    return "0", str(extent)
+
+
+def _inner_last(loops: list[Loop]) -> list[Loop]:
+    """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
+    stands there: vectors need length."""
+    if len(loops) < 2 or most(loops[-1].extent) >= 8:
+        return loops
+    for i in range(len(loops) - 2, -1, -1):
+        if most(loops[i].extent) >= 8 and all(s in (0, 1) for s in loops[i].strides):
+            return [*loops[:i], *loops[i + 1 :], loops[i]]
+    return loops
+
+
+def sum_size(loops: Sequence[Loop]) -> int:
+    """How often the innermost body runs at most."""
+    return prod(most(loop.extent) for loop in loops)
+
+
+def pointwise_order(value: Value, accesses: dict[Value, Access]):
+    """The order of the largest operand of full shape: its elements then pass in sequence."""
+    best, best_bytes = None, -1
+    for v, access in accesses.items():
+        if v.shape == value.shape and v.type.nbytes > best_bytes:
+            best, best_bytes = access.at.order(), v.type.nbytes
+    return best
+
+
+def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value, str]) -> None:
+    """Print the loads of all operands into variables."""
+    for i, value in enumerate(operands.values):
+        variable = f.fresh(f"a{i}" if len(operands.values) > 1 else "a")
+        place = index(loops, names, i)
+        read = element(f, value.dtype, operands.names[i], place)
+        f.line(f"const {value.dtype.c} {variable} ={GAP}{read};")
+        known[value] = variable
+
+
+def emit_nest(
+    f: FunctionWriter, loops: Sequence[Loop], body, size: int, again=None, independent=False
+) -> None:
+    """Print the loops around ``body(loop variable names)``, split over threads when large.
+
+    ``again``, a C variable and another body: the loops follow a second time, around that one, for
+    when the variable's highest bit has become set in the first. ``independent``: the compiler is
+    told that no round of the innermost loop writes what another reads.
+    """
+    split = f.threads and most(size) >= PARALLEL_ELEMENTS and bool(loops)
+    if split:
+        f.parallel_extent = loops[0].extent
+        f.parallel_most = worth(most(size))
+    if again is not None:
+        f.line(f"uint32_t {again[0]} = 0;")
+    _nest(f, loops, body, split, independent)
+    if again is not None:
+        with f.block(f"if (TVMRT_UNLIKELY({again[0]} >> 31))"):
+            _nest(f, loops, again[1], split)
+
+
+def _nest(
+    f: FunctionWriter, loops: Sequence[Loop], body, split: bool, independent: bool = False
+) -> None:
+    names = [f.fresh(f"i{k}") for k in range(len(loops))]
+    with ExitStack() as stack:
+        for k, (loop, name) in enumerate(zip(loops, names)):
+            first, last = ("begin", "end") if split and k == 0 else ("0", str(loop.extent))
+            if independent and k == len(loops) - 1:
+                f.include("scalar/compiler.h")
+                f.line("TVMRT_INDEPENDENT")
+            stack.enter_context(f.loop(name, last, first))
+        body(names)

@@ -1,0 +1,57 @@
+"""Steps of one element after the other, and sums over images, a row at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.program import ARENA, Access, Buffer, Step, pixel_stride
+from tvmrt.compiler.planner.row_chains import RowLayer
+
+from ..lowering import same_place
+
+
+def layer_of_elements(step: Step) -> RowLayer | None:
+    """What the planner of chains is told of a step each element of whose result follows from those
+    at its place, of operands that have all its shape; None where those are no rows of images."""
+    x, y = step.reads[0], step.writes[0]
+    shape = y.shape
+    if len(shape) != 4 or symbols_of(shape) or shape[2] < 2 or pixel_stride(y.at) is None:
+        return None
+    if any(a.shape != shape or a.at.offset for a in step.reads):
+        return None
+    if any(pixel_stride(a.at) is None for a in step.reads[1:]):
+        return None
+    whole, sizes = pixel_stride(x.at) is not None, (x.dtype.itemsize, y.dtype.itemsize)
+    over = whole and same_place(x.at, y.at) and sizes[0] == sizes[1]
+    in_bytes = x.at.strides[2] * sizes[0] if whole else 0
+    return RowLayer(shape[2], shape[2], in_bytes, y.at.strides[2] * sizes[1], over_input=over)
+
+
+def layer_of_sums(rows: int, in_bytes: int, out_bytes: int, sums_bytes: int) -> RowLayer:
+    """What the planner of chains is told of a layer that takes all rows of an image, one after the
+    other, into sums of its own, of which it makes the only row of its result."""
+    return RowLayer(rows, 1, in_bytes, out_bytes, rows, rows, 0, 1, sums_bytes, over_input=True)
+
+
+def with_sums(step: Step, nbytes: int) -> Step:
+    """The step with those sums as its scratch memory."""
+    sums = Buffer(f"{step.name}_sums", DTYPES["uint8"], nbytes, ARENA)
+    return replace(step, scratch=sums, scratch_bytes=nbytes, kernel_bytes=0)
+
+
+def step_of_a_row(step: Step) -> Step:
+    """The step for the first row of an image."""
+    return replace(
+        step,
+        reads=[_row(a) for a in step.reads],
+        writes=[_row(a) for a in step.writes],
+        scratch=None,
+    )
+
+
+def _row(access: Access) -> Access:
+    rank, (_, channels, *pixels) = len(access.shape), access.shape
+    shape = (1, channels, *([1, *pixels[1:]] if pixels else []))
+    return Access(access.buffer, access.at.slice([0] * rank, [1] * rank, shape))

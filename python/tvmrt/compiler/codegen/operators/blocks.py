@@ -1,0 +1,69 @@
+"""Products with weights of few bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvmrt.compiler.ir.extent import least, most
+from tvmrt.compiler.ir.program import Step
+
+from ..c.initializers import number, print_layer, print_tiles
+from ..c.text import call
+from ..c.writer import FunctionWriter
+from ..lowering import Lowering, lowers
+from ..window import packing_f32 as packing
+
+PANEL_ROWS = 16  # from which on the weights are widened once for all rows: TVMRT_PANEL_ROWS
+
+
+@lowers("matmul_blocks")
+class MatMulBlocksLowering(Lowering):
+    """Rows without gaps; weights as the operator has them. Many rows on a host meet weights that
+    are widened a panel at a time."""
+
+    def macs(self) -> int:
+        rows, columns = self.node.output.shape
+        return rows * columns * self.node.inputs[0].shape[1]
+
+    def _tiles(self) -> packing.Tiles | None:
+        """The register tiles for as many rows that a panel pays, or None."""
+        rows, columns = self.node.output.shape
+        if not self.target.hosted or self.target.lanes < 4 or most(rows) < PANEL_ROWS:
+            return None
+        # the run packs each panel, so that other levels of processors have no part in its order
+        alone = replace(self.target, widest=None)
+        return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], alone)
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        tiles = self._tiles()
+        return () if tiles is None else (self.node.inputs[0].shape[1] * tiles.block * 4,)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        (rows, columns), attrs = self.node.output.shape, self.node.attrs
+        f.include("op/matmul_blocks.h")
+        if attrs["bits"] == 4:
+            f.asks.add("digits")
+        print_layer(
+            f,
+            "tvmrt_matmul_blocks_layer",
+            {
+                "m": rows,
+                "n": columns,
+                "k": self.node.inputs[0].shape[1],
+                "block": attrs["block"],
+                "bits": attrs["bits"],
+                "point": number(float(1 << (attrs["bits"] - 1))),
+            },
+        )
+        constants = self.pointers(step, f, "w", "scales", "points", first=1)
+        passed = ("&layer", f.read(0), *constants, f.write())
+        tiles = self._tiles()
+        if tiles is not None:
+            f.include("op/matmul_panels.h")
+            print_tiles(f, tiles)
+            panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
+            if least(rows) >= PANEL_ROWS:
+                f.result(panels)
+                return
+            f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
+        f.result(call("tvmrt_matmul_blocks_f32", *passed))

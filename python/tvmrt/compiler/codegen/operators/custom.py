@@ -1,0 +1,116 @@
+"""Calls of custom operators' C bodies: the same function as for a built-in one, which calls it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tvmrt.compiler.ir import DTYPES, TensorType, Value
+from tvmrt.compiler.ir.custom import call_of, logical_types
+from tvmrt.compiler.ir.extent import Whole
+from tvmrt.compiler.ir.layout import Layout, parse_layout
+from tvmrt.compiler.ir.program import DENSE, Step
+from tvmrt.error import UnsupportedError
+
+from ..c.naming import local_name
+from ..c.text import call
+from ..c.writer import FunctionWriter, literal
+from ..lowering import Lowering, lowers
+from .custom_files import header_name
+
+MAX_RANK = 8  # of tvmrt_shape
+# by which a C body looks at what the compiler may use
+_INSTRUCTIONS = re.compile(r"__(?:AVX|SSE|FMA|ARM|riscv)|intrin\.h|arm_neon")
+
+
+@lowers("custom")
+class CustomLowering(Lowering):
+    """Operands in the layouts that the node's attribute names, without gaps."""
+
+    in_memory = ()
+
+    def __init__(self, group, target) -> None:
+        super().__init__(group, target)
+        self.operator = self.node.attrs["operator"]
+        self.scalars = self.node.attrs["scalars"]
+
+    def demand(self, value: Value):
+        return self._order(self.node.inputs.index(value))
+
+    def result_demand(self, index: int):
+        return self._order(len(self.node.inputs) + index)
+
+    def result_order(self, index: int, accesses):
+        order = self._order(len(self.node.inputs) + index)
+        return None if order == DENSE else order
+
+    def scratch_bytes(self) -> Whole:
+        return self.operator.c.scratch_bytes(call_of(self.node))
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.define(f'#include "{header_name(self.operator)}"')
+        if _INSTRUCTIONS.search(self.operator.c.source):
+            f.asks.add("flags")
+        arguments = []
+        inputs, outputs = self.operator.inputs, self.operator.outputs
+        for i, operand in enumerate(inputs):
+            value = self.node.inputs[i] if i < len(self.node.inputs) else None
+            arguments += self._input(step, f, i, operand.name, value)
+        for i, operand in enumerate(outputs):
+            pointer = _named(f.write(i), local_name(operand.name), f.name_write, i)
+            arguments += [pointer, self._shape(f, operand.name, logical_types(self.node)[1][i])]
+        for scalar, value in zip(self.operator.scalars, self.scalars):
+            arguments.append(_literal(scalar.type.name, value))
+        if self.operator.c.scratch is not None:
+            arguments.append(f.scratch() if step.scratch is not None else "NULL")
+        function = self.operator.c.function_for(call_of(self.node))
+        f.result(call(function, *arguments))
+
+    def _input(self, step: Step, f: FunctionWriter, i: int, name: str, value: Value | None):
+        if value is None:
+            return ["NULL", "NULL"]
+        if value.is_constant:
+            order = self._order(i)
+            data = value.data if order == DENSE else value.data.transpose(order)
+            pointer = f.constant(local_name(name), data)
+        else:
+            at = step.read_values.index(value)
+            pointer = _named(f.read(at), local_name(name), f.name_read, at)
+        return [pointer, self._shape(f, name, logical_types(self.node)[0][i])]
+
+    def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
+        if type.rank > MAX_RANK:
+            raise UnsupportedError(
+                f"{', '.join(self.node.sources)} ({self.operator.name}: operand {name} has rank "
+                f"{type.rank}; C bodies take at most {MAX_RANK})"
+            )
+        variable = f.fresh(f"{local_name(name)}_shape")
+        extents = ", ".join(map(str, type.shape)) or "1"
+        f.line(f"{f.storage} tvmrt_shape {variable} = {{{type.rank}, {type.size}, {{{extents}}}}};")
+        return f"&{variable}"
+
+    def _layout(self, position: int) -> Layout | None:
+        """Of an operand, inputs that the node has first."""
+        layouts = self.node.attrs.get("layouts")
+        name = layouts[position] if layouts else None
+        return parse_layout(name) if name else None
+
+    def _order(self, position: int):
+        """The demand on an operand's memory: DENSE, or an order of axes."""
+        layout = self._layout(position)
+        if layout is None or layout.block > 1:
+            return DENSE  # blocks are axes of the operand already
+        return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
+
+
+def _named(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
+    """The operand's pointer under the declaration's name."""
+    return current if current == name else rename(index, name)
+
+
+def _literal(kind: str, value) -> str:
+    if kind == "bool":
+        return str(int(value))
+    names = {"int": "int32", "uint": "uint32", "float": "float32", "half": "float16"}
+    text = literal(value, DTYPES[names[kind]])
+    return f"{text}u" if kind == "uint" and not text.endswith("u") else text

@@ -1,0 +1,80 @@
+"""Forests of decision trees: their tables, and the call that walks them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.rounding import round_up
+
+from ..c.initializers import print_struct
+from ..c.text import call
+from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
+from ..loops.nest import shared_range
+from ..lowering import Lowering, lowers
+from . import forest_board
+from .forest_tables import Tables, tables_of
+
+WALKS = 8  # TVMRT_FOREST_WALKS
+_FOLDS = {"sum": "SUM", "average": "SUM", "min": "MIN", "max": "MAX"}
+
+
+@lowers("forest")
+class ForestLowering(Lowering):
+    """Each task walks through all trees with some of the rows."""
+
+    def __init__(self, group, target) -> None:
+        super().__init__(group, target)
+        self.tables = tables_of(self.node)
+
+    def macs(self) -> int:
+        return most(self.node.output.shape[0]) * int(self.tables.depths.sum())
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        rows = 1 if most(self.node.output.shape[0]) < WALKS else WALKS
+        key = self.node.inputs[0].dtype.itemsize
+        return (rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1)),)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        node, tables = self.node, self.tables
+        if BOARD_KERNELS.of(self.target) and forest_board.supports(node, tables):
+            x = self.pointer(step, f, 0, "x")
+            forest_board.emit(f, node, tables, x)
+            return
+        kind = "f32" if node.inputs[0].dtype.bits == 32 else "f64"
+        f.include("op/forest.h")
+        print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
+        begin, end = shared_range(f, node.output.shape[0], self.macs())
+        x = self.pointer(step, f, 0, "x")
+        f.result(call(f"tvmrt_forest_run_{kind}", "&forest", x, f.write(), begin, end))
+
+
+def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:
+    trees = tables.roots.size
+    padding = (0, round_up(trees, WALKS) - trees)
+    aggregate = node.attrs["aggregate"]
+
+    def stored(name: str, array: np.ndarray | None) -> str:
+        return "NULL" if array is None else f.constant(name, array)
+
+    return {
+        "nodes": stored("nodes", tables.nodes()),
+        "values": stored("values", None if tables.values.shape[1] == 1 else tables.values),
+        "roots": stored("roots", np.pad(tables.roots, padding, "edge")),
+        "depths": stored("depths", np.pad(tables.depths, padding, "edge")),
+        "targets": stored("targets", tables.targets if tables.targets.any() else None),
+        "base": stored("base", node.inputs[9].data),
+        "inputs": stored("inputs", tables.inputs),
+        "columns": node.inputs[0].shape[1],
+        "features": tables.features_read,
+        "feature_bits": tables.feature_bits,
+        "nan": f"TVMRT_FOREST_NAN_{tables.nan}",
+        "trees": trees,
+        "width": tables.values.shape[1],
+        "outputs": node.output.shape[1],
+        "fold": f"TVMRT_FOREST_{_FOLDS[aggregate]}",
+        "divisor": max(trees, 1) if aggregate == "average" else 1,
+    }

@@ -1,0 +1,78 @@
+"""Forests on microcontrollers: narrow tables, and leaves as whole numbers of a fraction."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.float_to_int import to_integers
+
+from ..c.initializers import number, print_struct
+from ..c.text import call
+from ..c.writer import FunctionWriter
+from .forest_tables import Tables, largest_of
+
+_LARGEST = 2**31 - 1
+
+
+def supports(node: Node, tables: Tables) -> bool:
+    """Whether the tables fit 16 bits, and sums are of finite floats."""
+    narrow = max(tables.keys, int(tables.steps.max(initial=0))) <= 1 << 16
+    sums = node.attrs["aggregate"] in ("sum", "average") and tables.values.shape[0] > 0
+    finite = bool(np.isfinite(tables.values).all() and np.isfinite(node.inputs[9].data).all())
+    return node.inputs[0].dtype.name == "float32" and narrow and sums and finite
+
+
+def _fraction_bits(tables: Tables, base: np.ndarray) -> int:
+    """The most bits behind the point with which no sum of any trees leaves 32 bits."""
+    largest = np.abs(tables.values.astype(np.float64)).max(axis=1, initial=0.0)[tables.leaves]
+    left = np.arange(tables.steps.size) + tables.steps
+    of_trees = largest_of(left, tables.roots, largest)
+    total = float(of_trees.sum() + np.abs(base).max(initial=0.0))
+    room = _LARGEST - tables.roots.size - 1  # each number is rounded
+    return 30 if total == 0.0 else math.floor(math.log2(room / total))
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.uint8 if array.max(initial=0) < 1 << 8 else np.uint16)
+
+
+def emit(f: FunctionWriter, node: Node, tables: Tables, x: str) -> None:
+    """The call; ``x`` is the pointer to the rows."""
+    trees = max(tables.roots.size, 1) if node.attrs["aggregate"] == "average" else 1
+    base = node.inputs[9].data.astype(np.float64) * trees
+    bits = _fraction_bits(tables, base)
+    rows = to_integers(np.round(np.ldexp(tables.values.astype(np.float64), bits)), np.int32)
+    single = rows.shape[1] == 1
+    payload = rows[tables.leaves, 0] if single else tables.leaves
+    keys = np.where(tables.steps == 0, payload, tables.thresholds).astype(np.int32)
+    columns, steps = _narrow(tables.features), _narrow(tables.steps)
+    kind = f"u{8 * columns.itemsize}_u{8 * steps.itemsize}"
+
+    def stored(name: str, array: np.ndarray | None) -> str:
+        return "NULL" if array is None else f.constant(name, array)
+
+    f.include("board/forest.h")
+    fields = {
+        "keys": stored("keys", keys),
+        "columns": stored("columns", columns),
+        "steps": stored("steps", steps),
+        "rows": stored("rows", None if single else rows),
+        "roots": stored("roots", tables.roots),
+        "targets": stored("targets", tables.targets if tables.targets.any() else None),
+        "base": stored("base", to_integers(np.round(np.ldexp(base, bits)), np.int32)),
+        "inputs": stored("inputs", tables.inputs),
+        "x_columns": node.inputs[0].shape[1],
+        "features": tables.features_read,
+        "nan_left": int(tables.nan != "RIGHT"),
+        "nan_right": int(tables.nan != "LEFT"),
+        "trees": tables.roots.size,
+        "width": rows.shape[1],
+        "outputs": node.output.shape[1],
+        "unit": number(math.ldexp(1.0, -bits) / trees),
+    }
+    print_struct(f, f"const tvmrt_board_forest_{kind} forest", fields)
+    called = call(f"tvmrt_board_forest_run_{kind}", "&forest", x, f.write(), node.output.shape[0])
+    f.result(called)

@@ -1,0 +1,116 @@
+"""The tables of a forest as its kernels read them: keys instead of floats, steps to children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node
+
+
+def keys_of(numbers: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats; no float is at most NaN, whose key is the least."""
+    integer = np.dtype(f"int{8 * numbers.itemsize}")
+    bits = np.ascontiguousarray(numbers).view(integer)
+    size = bits & np.iinfo(integer).max
+    keys = np.where(bits < 0, -size, size)
+    return np.where(np.isnan(numbers), np.iinfo(integer).min, keys)
+
+
+def depths_of(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """Steps from each root to its farthest leaf; children lie behind their node."""
+    return _upwards(left, np.zeros(left.size, np.int32), 1)[roots]
+
+
+def largest_of(left: np.ndarray, roots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The largest of the numbers, none negative, that the leaves below each root have."""
+    leaf = left == np.arange(left.size)
+    return _upwards(left, np.where(leaf, numbers, 0), 0)[roots]
+
+
+def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
+    """The larger of what both children have, and a step more, for every node."""
+    branches = np.flatnonzero(left != np.arange(left.size))
+    first = left[branches]
+    while True:
+        larger = step + np.maximum(found[first], found[first + 1])
+        if (larger == found[branches]).all():
+            return found
+        found[branches] = larger
+
+
+@dataclass(frozen=True)
+class Tables:
+    """``steps`` from a node to its left child, 0 for a leaf; ``features`` among the keys of a row,
+    of which there are ``keys``: one for each of ``inputs``, or two where NaN goes both ways.
+
+    ``inputs``: columns of x, None for all of them in order. Trees stand in the order of their
+    depths.
+    """
+
+    thresholds: np.ndarray  # keys
+    steps: np.ndarray
+    features: np.ndarray
+    leaves: np.ndarray
+    values: np.ndarray
+    roots: np.ndarray
+    depths: np.ndarray
+    targets: np.ndarray
+    inputs: np.ndarray | None
+    features_read: int
+    nan: str  # RIGHT, LEFT, BOTH
+
+    @property
+    def keys(self) -> int:
+        return self.features_read * (2 if self.nan == "BOTH" else 1)
+
+    @property
+    def feature_bits(self) -> int:
+        """Of a place among the keys, behind which there is one more for leaves; a whole byte, which
+        processors cut out at once, where there is room."""
+        bits, step = max(self.keys, 1).bit_length(), int(self.steps.max(initial=0)).bit_length()
+        return 8 if bits < 8 and step + 8 < 8 * self.thresholds.itemsize else bits
+
+    def nodes(self) -> np.ndarray:
+        """Pairs of threshold, 0 for the least, and link; of leaves what they give, and the last of
+        the keys."""
+        leaf, given = self.steps == 0, self.leaves
+        signed = self.thresholds.dtype
+        if self.values.shape[1] == 1:
+            given = self.values[self.leaves, 0].view(signed)
+        keys = np.where(leaf, given, self.thresholds ^ np.iinfo(signed).min)
+        links = self.steps.astype(np.int64) << self.feature_bits | self.features
+        links = np.where(leaf, self.keys, links)
+        return np.stack([keys, links], 1).astype(signed).view(f"u{signed.itemsize}")
+
+
+def tables_of(node: Node) -> Tables:
+    """The tables of a node ``forest``."""
+    _, thresholds, features, left, nan_left, leaves, roots, targets, values, _ = (
+        v.data for v in node.inputs
+    )
+    branches = left != np.arange(left.size)
+    used, place = np.unique(features[branches], return_inverse=True)
+    column = np.zeros(left.size, np.int32)
+    column[branches] = place
+    lefts = nan_left[branches]
+    nan = "RIGHT" if not lefts.any() else "LEFT" if lefts.all() else "BOTH"
+    if nan == "BOTH":
+        column[branches & ~nan_left] += used.size
+    depths = depths_of(left, roots)
+    order = np.argsort(depths, kind="stable")
+    columns = node.inputs[0].shape[1]
+    return Tables(
+        keys_of(thresholds),
+        np.where(branches, left - np.arange(left.size), 0).astype(np.int32),
+        column,
+        np.where(branches, 0, leaves).astype(np.int32),
+        values,
+        roots[order],
+        depths[order],
+        targets[order],
+        None if used.size == columns else used.astype(np.int32),
+        int(used.size),
+        nan,
+    )

@@ -1,0 +1,266 @@
+"""Reading by index: gather in its three forms, and reversal of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd, prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir.extent import Extent, Whole, least, symbols_of
+from tvmrt.compiler.ir.program import Step
+
+from ..c.text import GAP, call, plus, times
+from ..c.writer import FunctionWriter, place_text
+from ..loops.nest import emit_nest, index, merge_loops, sum_size
+from ..lowering import ANY, DENSE, Lowering, lowers
+from ..window.packing_f32 import Panels
+from .places import Block, Places
+
+
+def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | None) -> str:
+    """Print the index counted from the front and return its variable.
+
+    Constant ones (``where`` is None) are known to be inside; others end the function when they are
+    not, with a message that names the place.
+    """
+    k = f.fresh("k")
+    if where is None:
+        f.line(f"const int64_t {k} = {expression};")
+        return k
+    f.include("op/indexing.h")
+    f.line(f"const int64_t {k} ={GAP}{call('tvmrt_index', expression, extent, where)};")
+    f.line(f"if ({k} < 0) return -1;")
+    return k
+
+
+def small(indices: np.ndarray) -> np.ndarray:
+    """Constant indices in half the memory, where they fit."""
+    fits = indices.size == 0 or abs(indices).max() <= np.iinfo(np.int32).max
+    return indices.astype(np.int32 if fits else np.int64)
+
+
+def are_inside(indices: np.ndarray | None, extent: Whole | np.ndarray) -> bool:
+    """Whether constant indices, None for others, are within an extent, whatever a run makes of it,
+    or each tuple in its own."""
+    if indices is None:
+        return False
+    extents = extent if isinstance(extent, np.ndarray) else least(extent)
+    return bool(((-extents <= indices) & (indices < extents)).all())
+
+
+def index_operand(
+    f: FunctionWriter, places: Places, node: Node, extent: Whole
+) -> tuple[str, str | None]:
+    """The pointer to a node's indices, and where a message about them points.
+
+    Constants that are inside are counted from the front, and no run can find fault with them: None.
+    An importer refuses those that are outside; what became constant later ends the run.
+    """
+    indices = node.inputs[1]
+    inside = are_inside(indices.data, extent)
+    if inside and isinstance(extent, Extent) and (indices.data < 0).any():
+        inside = False  # the run counts them from its own end
+    where = None if inside else place_text(node, "indices")
+    if not indices.is_constant:
+        return places.pointer(indices, "indices"), where
+    return f.constant(
+        "indices",
+        small(np.asarray(indices.data % least(extent) if inside else indices.data, np.int64)),
+    ), where
+
+
+@lowers("gather")
+class GatherLowering(Lowering):
+    """A copied block for each index; the data may lie in any order, and that of a product which is
+    ``tied`` to it: there the data's rows are columns of its weights."""
+
+    in_memory = ()
+    tied: Callable[[], Panels | None] = staticmethod(lambda: None)
+
+    def demand(self, value: Value) -> str:
+        return DENSE if value is self.node.inputs[1] else ANY
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        data, indices = self.node.inputs
+        axis = self.node.attrs["axis"]
+        places = Places(step, f)
+        panels = self.tied()
+        x = places.pointer(data, "data") if panels is None else f.constant("data", panels.data)
+        extent = data.shape[axis]
+        (ids, where), y = index_operand(f, places, self.node, extent), f.write()
+        at, out = places.at(data), step.writes[0].at
+        inner = at.strides[axis + 1 :] if panels is None else (panels.packed,)
+        lead, last = axis, axis + indices.type.rank
+        ids_strides = dense_strides(indices.shape)
+        shape = out.shape[:last]
+        loops = merge_loops(
+            shape,
+            range(last),
+            [
+                (*at.strides[:lead], *[0] * indices.type.rank),
+                (*[0] * lead, *ids_strides),
+                out.strides[:last],
+            ],
+        )
+        block = Block(out.shape[last:], out.strides[last:], inner, data.dtype)
+
+        def body(names) -> None:
+            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
+            row = times(k, at.strides[axis]) if panels is None else panels.column(k)
+            source = plus(x, index(loops, names, 0), row)
+            block.copy(f, plus(y, index(loops, names, 2)), source)
+
+        emit_nest(f, loops, body, out.size)
+
+
+def dense_strides(shape) -> tuple[int, ...]:
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+@lowers("gather_elements")
+class GatherElementsLowering(Lowering):
+    """One element for each index."""
+
+    in_memory = ()
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        data, indices = self.node.inputs
+        axis = self.node.attrs["axis"]
+        places = Places(step, f)
+        x = places.pointer(data, "data")
+        extent = data.shape[axis]
+        (ids, where), y = index_operand(f, places, self.node, extent), f.write()
+        at, out = places.at(data), step.writes[0].at
+        moving = [0 if d == axis else s for d, s in enumerate(at.strides)]
+        loops = merge_loops(
+            out.shape, range(len(out.shape)), [moving, places.at(indices).strides, out.strides]
+        )
+
+        def body(names) -> None:
+            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
+            source = plus(index(loops, names, 0), times(k, at.strides[axis]))
+            f.line(f"{y}[{index(loops, names, 2)}] = {x}[{source}];")
+
+        emit_nest(f, loops, body, out.size)
+
+
+class Tuples:
+    """Index tuples of gather_nd and scatter_nd: where in the data each one points.
+
+    Constant tuples become a table of offsets. Tuples that name neighbouring blocks become one
+    longer block; ``run`` is how many.
+    """
+
+    def __init__(self, node: Node, shape, strides, block: int) -> None:
+        self.indices = node.inputs[1]
+        self.where = place_text(node, "indices")
+        self.shape = shape
+        self.strides = strides
+        self.offsets: np.ndarray | None = None
+        self.run = 1
+        if not self.indices.is_constant or symbols_of(shape, strides):
+            return
+        tuples, extents = self.indices.data.reshape(-1, self.depth), np.asarray(shape, np.int64)
+        if are_inside(tuples, extents):
+            self._flatten(tuples % extents, block)
+
+    @property
+    def depth(self) -> int:
+        return len(self.shape)
+
+    def _flatten(self, tuples: np.ndarray, block: int) -> None:
+        offsets = tuples @ np.asarray(self.strides, np.int64)
+        breaks = np.flatnonzero(np.diff(offsets) != block) + 1
+        self.run = gcd(*(int(b) for b in breaks), len(offsets)) if len(offsets) else 1
+        self.offsets = offsets[:: self.run]
+
+    def offset(self, f: FunctionWriter, pointer: str, place: str) -> str:
+        """Print what is needed for the element offset of the tuple at ``place``."""
+        if self.offsets is not None:
+            return f"{pointer}[{place}]"
+        terms = []
+        for t, (extent, stride) in enumerate(zip(self.shape, self.strides)):
+            at = plus(place, str(t))
+            k = checked_index(f, f"{pointer}[{at}]", extent, self.where)
+            terms.append(times(k, stride))
+        return " + ".join(terms)
+
+    def pointer(self, f: FunctionWriter, places: Places) -> str:
+        if self.offsets is not None:
+            return f.constant("offsets", small(self.offsets))
+        return places.pointer(self.indices, "indices")
+
+
+@lowers("gather_nd")
+class GatherNdLowering(Lowering):
+    """A copied block for each tuple of indices."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        data, indices = self.node.inputs
+        first = self.node.attrs["batch"]
+        batch, named = prod(data.shape[:first]), data.shape[first:]
+        depth = indices.shape[-1]
+        block = prod(named[depth:])
+        places = Places(step, f)
+        x, y = places.pointer(data, "data"), f.write()
+        strides = dense_strides(named)[:depth]
+        tuples = Tuples(self.node, named[:depth], strides, block)
+        count = prod(indices.shape[first:-1])
+        if tuples.run > 1 and count % tuples.run:
+            tuples.run = 1  # a run must not reach into the next sample
+            tuples.offsets = None
+        ids = tuples.pointer(f, places)
+        block *= tuples.run
+        count //= tuples.run
+        width = 1 if tuples.offsets is not None else depth
+        shape = (batch, count)
+        loops = merge_loops(
+            shape,
+            (0, 1),
+            [(prod(named), 0), (count * width, width), (count * block, block)],
+        )
+        copied = Block((block,), (1,), (1,), data.dtype)
+
+        def body(names) -> None:
+            offset = tuples.offset(f, ids, index(loops, names, 1))
+            source = plus(x, index(loops, names, 0), offset)
+            copied.copy(f, plus(y, index(loops, names, 2)), source)
+
+        emit_nest(f, loops, body, sum_size(loops) * block)
+
+
+@lowers("reverse_sequence")
+class ReverseSequenceLowering(Lowering):
+    """A copied block for each sample and step."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x, lengths = self.node.inputs
+        batch, time = self.node.attrs["batch_axis"], self.node.attrs["time_axis"]
+        places = Places(step, f)
+        source, ids, y = places.pointer(x, "x"), places.pointer(lengths, "lengths"), f.write()
+        strides, steps = dense_strides(x.shape), x.shape[time]
+        block = Block((strides[1],), (1,), (1,), x.dtype)
+        f.include("op/indexing.h")
+        b, t = f.fresh("b"), f.fresh("t")
+        with f.loop(b, x.shape[batch]):
+            f.line(f"const int64_t length = {ids}[{b}];")
+            where = place_text(self.node, "sequence_lens")
+            with f.block(f"if (length < 0 || length > {steps})"):
+                f.result(f"tvmrt_index_error(length, {steps + 1}, {where})")
+            with f.block(f"for (int64_t {t} = 0; {t} < {steps}; ++{t})"):
+                f.line(f"const int64_t from = {t} < length ? length - 1 - {t} : {t};")
+                row = times(b, strides[batch])
+                block.copy(
+                    f,
+                    plus(y, row, times(t, strides[time])),
+                    plus(source, row, times("from", strides[time])),
+                )

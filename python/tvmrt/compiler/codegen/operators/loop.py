@@ -1,0 +1,255 @@
+"""Loops as loops of C: the steps of the body, called round after round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from tvmrt.compiler.ir import Graph, Value
+from tvmrt.compiler.ir.extent import Symbol, most, symbols_of
+from tvmrt.compiler.ir.loop import Growth
+from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
+from tvmrt.compiler.ir.rounding import round_up
+
+from ..c.function import print_function
+from ..c.text import bytes_of, plus
+from ..c.writer import Function, FunctionWriter, Parameter, place_text
+from ..entries.aot import checked_call, guard_text
+from ..lowering import Lowering, lowers
+
+
+@lowers("loop")
+class LoopLowering(Lowering):
+    """What is carried lies in its result and in a second place, which take turns; what is collected
+    is written where it stays. The body has an arena in the step's scratch memory."""
+
+    program: Program
+
+    def nest(self, build: Callable[[Graph], Program]) -> None:
+        self.program = build(self.node.attrs["body"])
+        carried = self.node.outputs[: self.node.attrs["carried"]]
+        self.turns: list[int] = []  # second places of what is carried, in bytes into scratch
+        end = round_up(self.program.arena_bytes, ALIGN_BYTES)
+        for value in carried:
+            self.turns.append(end)
+            end += round_up(max(value.type.nbytes, 1), ALIGN_BYTES)
+        self.go_at = end
+        self.end = end + ALIGN_BYTES
+
+    def operands(self) -> list[Value]:
+        return [v for v in dict.fromkeys(self.group.inputs()) if not v.is_constant]
+
+    def scratch_bytes(self) -> int:
+        return self.end
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        """Those of the hungriest step of the body, whose arena has them on boards."""
+        steps = self.program.steps if self.target.hosted else ()
+        blocks = (inner.lowering.kernel_blocks(inner) for inner in steps)
+        return max(blocks, key=lambda each: sum(map(most, each)), default=())
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        functions = [self._adopted(f, inner) for inner in self.program.steps]
+        _Printer(self, step, f, functions).print()
+
+    def _adopted(self, f: FunctionWriter, inner: Step) -> Function:
+        symbol = f.common.symbols.function(inner.name)
+        function = print_function(symbol, inner, f.common, "static int32_t")
+        f.adopt(function)
+        return function
+
+
+class _Printer:
+    """The loop of one step."""
+
+    def __init__(
+        self, lowering: LoopLowering, step: Step, f: FunctionWriter, functions: list[Function]
+    ) -> None:
+        self.lowering, self.step, self.f, self.functions = lowering, step, f, functions
+        self.node, self.program = lowering.node, lowering.program
+        attrs = self.node.attrs
+        self.carried, self.sliced = attrs["carried"], attrs["sliced"]
+        self.conditional, self.most = attrs["conditional"], attrs["most"]
+        self.backward = attrs["backward"]
+        self.number = attrs["round"].c if "round" in attrs else ""
+        self.grows: tuple[Growth, ...] = attrs.get("grows", ())
+        inside = symbols_of(*(each.after for each in self.grows))
+        self.counts = {
+            symbol: access
+            for step in self.program.steps
+            for symbol, access in step.counts.items()
+            if symbol in inside
+        }
+        self.passed = {p.name for function in functions for p in function.parameters}
+        self.places: dict[Buffer, str] = {}  # pointers by the body's inputs and outputs
+
+    def print(self) -> None:
+        f = self.f
+        self.scratch = f.scratch()
+        if not (self.conditional or self.carried or self.program.arena_bytes):
+            f.line(f"(void){self.scratch};")
+        for each in self.grows:
+            f.line(f"int {each.symbol.c} = {each.first};")
+        self.round = f.fresh("done")
+        self._print_carried()
+        self._print_head()
+        with f.block(f"for (; {self.condition}; ++{self.round})"):
+            self._print_limit()
+            if self.number in self.passed or self.number in self._growing:
+                f.line(f"const int {self.number} = (int){self.round};")
+            known: set[Symbol] = set()
+            self._print_growth(known)
+            self._print_pointers()
+            for inner, function in zip(self.program.steps, self.functions):
+                self._print_call(inner, function)
+                self._print_counts(inner, known)
+            self._print_turn()
+            for each in self.grows:
+                f.line(f"{each.symbol.c} = {each.symbol.c}_after;")
+        for i in range(self.carried):
+            y, nbytes = f.write(i), self._nbytes(i)
+            f.line(f"if ({self.now[i]} != {y}) memcpy({y}, {self.now[i]}, {nbytes});")
+        last = len(self.step.writes) - 1 - len(self.grows)
+        f.line(f"*{f.write(last)} = {self.round};")
+        for i, each in enumerate(self.grows):
+            f.line(f"*{f.write(last + 1 + i)} = {each.symbol.c};")
+
+    def _nbytes(self, index: int, first: bool = False) -> str:
+        """Of what is carried, as large as it is at this place or before the first round."""
+        type = self.node.attrs["body"].inputs[1 + index].type
+        if first:
+            type = self.node.inputs[2 + index].type
+        return bytes_of(type.size, type.dtype.c)
+
+    @property
+    def _growing(self) -> set[str]:
+        """The parameters that the extents after a round depend on."""
+        return {s.c for each in self.grows for s in symbols_of(each.after)}
+
+    def _print_counts(self, inner: Step, known: set[Symbol]) -> None:
+        """The sizes that a step of the body has found, of those that extents after it depend on."""
+        written = {access.buffer for access in inner.writes}
+        for symbol, access in self.counts.items():
+            if access.buffer in written:
+                place = self.expression(Parameter(symbol.c, access.buffer, access.at.offset, True))
+                self.f.line(f"const int {symbol.c} = *({place});")
+                self._print_growth(known, {symbol})
+
+    def _print_growth(self, known: set[Symbol], found: Collection[Symbol] = ()) -> None:
+        """Print the extents after this round and the check that there is memory for each: those
+        that depend on what was just ``found`` and on ``known``, which takes it in."""
+        f = self.f
+        known.update(found)
+        for each in self.grows:
+            needed = self.counts.keys() & symbols_of(each.after)
+            if not needed <= known or bool(needed) != bool(needed & set(found)):
+                continue
+            f.include("op/count.h")
+            where = place_text(self.node, f"axis {each.axis} of what it carries")
+            after = f"{each.symbol.c}_after"
+            f.line(f"int32_t {after};")
+            call = f"tvmrt_count({each.after}, 0, {each.most}, {where}, &{after})"
+            f.line(f"if ({call} != 0) return -1;")
+
+    def _print_carried(self) -> None:
+        """Both places of what is carried, the first with what it is before the first round."""
+        f = self.f
+        self.now, self.next = [], []
+        for i in range(self.carried):
+            kind = self.node.outputs[i].dtype.c
+            x = self.lowering.pointer(self.step, f, 2 + i, f"first{i}")
+            now, later = f.fresh(f"now{i}"), f.fresh(f"next{i}")
+            f.line(f"{kind} *{now} = {f.write(i)};")
+            place = self._in_scratch(self.lowering.turns[i])
+            f.line(f"{kind} *{later} = ({kind} *)(void *)({place});")
+            f.line(f"memcpy({now}, {x}, {self._nbytes(i, True)});")
+            self.now.append(now)
+            self.next.append(later)
+
+    def _print_head(self) -> None:
+        f = self.f
+        limit, go = self.node.inputs[:2]
+        counted = limit is not None or (go is None and not self.conditional)
+        conditions = []
+        if counted:
+            given = limit and f"*{self.lowering.pointer(self.step, f, 0, 'limit')}"
+            conditions = [f"{self.round} < {given or self.most}"]
+        f.line(f"int64_t {self.round} = 0;")
+        if self.conditional or go is not None:
+            self.go = f.fresh("go")
+            first = "1" if go is None else f"*{self.lowering.pointer(self.step, f, 1, 'first_go')}"
+            f.line(f"uint8_t {self.go} = {first};")
+            conditions.append(self.go)
+        self.condition = " && ".join(conditions) or "1"
+
+    def _print_limit(self) -> None:
+        """Nothing is collected beyond its place."""
+        collected = len(self.step.writes) - 1 - self.carried - len(self.grows)
+        if not collected or self.node.inputs[0] is None:
+            return
+        f = self.f
+        f.include("op/count.h")
+        where, unused = place_text(self.node, "the number of rounds"), f.fresh("unused")
+        f.line(f"int32_t {unused};")
+        call = f"tvmrt_count({self.round} + 1, 0, {self.most}, {where}, &{unused})"
+        f.line(f"if ({call} != 0) return -1;")
+
+    def _print_pointers(self) -> None:
+        """Where the body's inputs and outputs lie in this round."""
+        f, inputs, outputs = self.f, self.program.inputs, self.program.outputs
+        self.places[inputs[0]] = f"&{self.round}"
+        first = 1 + self.carried
+        for i, buffer in enumerate(inputs[1:first]):
+            self.places[buffer] = self.now[i]
+        for i, buffer in enumerate(inputs[first:]):
+            name = f"slice{i}" if i < self.sliced else f"same{i}"
+            x = self.lowering.pointer(self.step, f, 2 + self.carried + i, name)
+            self.places[buffer] = self._slice(x, buffer, i) if i < self.sliced else x
+        results = list(outputs)
+        if self.conditional:
+            place = self._in_scratch(self.lowering.go_at)
+            self.places[results.pop(0)] = f"(uint8_t *)({place})"
+        for i, buffer in enumerate(results):
+            if i < self.carried:
+                self.places[buffer] = self.next[i]
+            else:
+                number = self.sliced + i - self.carried
+                self.places[buffer] = self._slice(f.write(i), buffer, number)
+
+    def _slice(self, pointer: str, buffer: Buffer, number: int) -> str:
+        place = self.round
+        if self.backward[number]:
+            place = f"({self.most} - 1 - {self.round})"
+        return plus(pointer, place if buffer.size == 1 else f"{place} * {buffer.size}")
+
+    def _in_scratch(self, offset: int) -> str:
+        return f"{self.scratch} + {offset}" if offset else self.scratch
+
+    def expression(self, parameter: Parameter) -> str:
+        buffer = parameter.buffer
+        if buffer is None:
+            return parameter.name
+        if buffer.kind == CONSTANT:
+            text = self.f.passed_constant(buffer)
+        elif buffer.kind == ARENA:
+            const = "const " if parameter.const else ""
+            text = f"({const}{buffer.dtype.c} *)(void *)({self._in_scratch(buffer.address)})"
+        else:
+            text = self.places[buffer]
+        return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
+
+    def _print_call(self, inner: Step, function: Function) -> None:
+        passed = [self.expression(p) for p in function.parameters]
+        guard = f"{guard_text(inner.guard, self)} && " if inner.guard is not None else ""
+        for line in checked_call(f"{guard}{function.symbol}", passed, 2):
+            self.f.line(line[4:])
+
+    def _print_turn(self) -> None:
+        """What was made is what the next round reads."""
+        f = self.f
+        for i, (now, later) in enumerate(zip(self.now, self.next)):
+            kind, kept = self.node.outputs[i].dtype.c, f.fresh("kept")
+            f.line(f"{kind} *{kept} = {now};")
+            f.line(f"{now} = {later};")
+            f.line(f"{later} = {kept};")
+        if self.conditional:
+            f.line(f"{self.go} = *({self._in_scratch(self.lowering.go_at)});")

@@ -1,0 +1,107 @@
+"""Normalisation of rows and of channels-last images in float32."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.compiler.ir.program import Step, pixel_stride
+
+from ..c.initializers import number, print_layer
+from ..c.text import call
+from ..c.writer import FunctionWriter
+from ..lowering import ImageLowering, Lowering, lowers
+
+
+class _NormLowering(Lowering):
+    """Scale and shift may be missing, constant or computed; the result may replace the operand."""
+
+    kernel: str
+    factors: tuple[str, ...] = ("scale", "shift")
+
+    def members(self, step: Step) -> dict[str, object]:
+        """Those of the kernel's layer."""
+        raise NotImplementedError
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/norm.h")
+        print_layer(f, f"{self.kernel}_layer", self.members(step))
+        factors = self.pointers(step, f, *self.factors, first=1)
+        f.result(call(self.kernel, "&layer", f.read(0), *factors, f.write()))
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
+            return []
+        return self.over(step, self.node.inputs[0])
+
+
+@lowers("layer_norm")
+class LayerNormLowering(_NormLowering):
+    """Rows without gaps."""
+
+    kernel = "tvmrt_layer_norm_f32"
+
+    def members(self, step: Step) -> dict[str, object]:
+        shape, axis = self.node.output.shape, self.node.attrs["axis"]
+        width = prod(shape[axis:])
+        return {
+            "rows": prod(shape[:axis]),
+            "n": width,
+            "x_stride": width,
+            "y_stride": width,
+            "epsilon": number(self.node.attrs["epsilon"]),
+            "centre": int(self.node.attrs["centre"]),
+        }
+
+
+class _ImageNormLowering(_NormLowering, ImageLowering):
+    """Channels innermost."""
+
+    def strides(self, step: Step) -> dict[str, int | None]:
+        return {
+            "x_stride": pixel_stride(step.reads[0].at),
+            "y_stride": pixel_stride(step.writes[0].at),
+        }
+
+
+@lowers("group_norm")
+class GroupNormLowering(_ImageNormLowering):
+    """Instance norm too."""
+
+    kernel = "tvmrt_group_norm_f32"
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (3 * self.node.output.shape[1] * 4,)
+
+    def members(self, step: Step) -> dict[str, object]:
+        shape = self.node.output.shape
+        return {
+            "batch": shape[0],
+            "pixels": prod(shape[2:]),
+            "channels": shape[1],
+            "groups": self.node.attrs["groups"],
+            **self.strides(step),
+            "epsilon": number(self.node.attrs["epsilon"]),
+        }
+
+
+@lowers("lrn")
+class LocalResponseNormLowering(_ImageNormLowering):
+    """Across neighbouring channels of a pixel."""
+
+    kernel = "tvmrt_lrn_f32"
+    factors = ()
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return ((2 * self.node.output.shape[1] + self.node.attrs["size"]) * 4,)
+
+    def members(self, step: Step) -> dict[str, object]:
+        shape, attrs = self.node.output.shape, self.node.attrs
+        return {
+            "pixels": shape[0] * prod(shape[2:]),
+            "channels": shape[1],
+            **self.strides(step),
+            "size": attrs["size"],
+            "alpha": number(attrs["alpha"]),
+            "beta": number(attrs["beta"]),
+            "bias": number(attrs["bias"]),
+        }

@@ -1,0 +1,165 @@
+"""Padding: the data's rows are copied whole, what lies around them is filled or mirrored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.program import Step
+
+from ..c.text import plus, times
+from ..c.writer import FunctionWriter
+from ..loops.chain import scalar_literal
+from ..loops.nest import index, loops_around, merge_loops
+from ..lowering import ANY, Lowering, lowers
+from .places import Block, Places
+
+
+@lowers("pad")
+class PadLowering(Lowering):
+    """The result lies in memory like the data, so that channels stay innermost if they are."""
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_order(self, index: int, accesses):
+        access = accesses.get(self.node.inputs[0])
+        return None if access is None else access.at.order()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        _PadPrinter(self.node, step, f).emit()
+
+
+class _PadPrinter:
+    """Loops over the axes in memory order, outermost first."""
+
+    def __init__(self, node, step: Step, f: FunctionWriter) -> None:
+        self.f = f
+        self.data = node.inputs[0]
+        self.dtype = self.data.dtype
+        self.mode = node.attrs["mode"]
+        self.before, self.after = node.attrs["before"], node.attrs["after"]
+        places = Places(step, f)
+        self.x = places.pointer(self.data, "data")
+        self.y = f.write()
+        self.source, self.target = places.at(self.data), step.writes[0].at
+        self.order = self.target.order()
+        padded = [p for p, d in enumerate(self.order) if self._pads(d)]
+        self.last = padded[-1] if padded else -1
+        self.value = "0"
+        if self.mode == "constant" and len(node.inputs) > 1:
+            literal = scalar_literal(node.inputs[1])
+            pointer = literal or places.pointer(node.inputs[1], "value")
+            self.value = literal or f"*{pointer}"
+        self.maps = {d: self._map(d) for d in self._mirrored()}
+
+    def _pads(self, axis: int) -> bool:
+        """Whether an axis is padded, or may be at some sizes of a run."""
+        return (self.before[axis], self.after[axis]) != (0, 0)
+
+    def _mirrored(self) -> list[int]:
+        if self.mode == "constant":
+            return []
+        return [d for d in self.order if self._pads(d)]
+
+    def _map(self, axis: int) -> str:
+        """The table of the element of the data that each element along the axis is."""
+        pads = (self.before[axis], self.after[axis])
+        table = np.pad(np.arange(self.data.shape[axis], dtype=np.int32), pads, mode=self.mode)
+        return self.f.constant(f"{self.mode}_{axis}", table)
+
+    def emit(self) -> None:
+        self._level(0, [], [])
+
+    def _level(self, position: int, to: list[str], of: list[str]) -> None:
+        """Print the loops from one axis on; ``to`` and ``of`` are offsets made so far."""
+        if position > self.last:
+            self._rest(position, to, of)
+            return
+        axis = self.order[position]
+        if not self._pads(axis):
+            self._plain_axes(position, to, of)
+        elif self.mode == "constant":
+            self._filled_axis(position, to, of)
+        elif position == self.last and self._steps_of(position) == (1, 1):
+            self._mirrored_row(axis, to, of)
+        else:
+            self._mapped_axis(position, to, of)
+
+    def _steps_of(self, position: int) -> tuple[int, int]:
+        axis = self.order[position]
+        return self.target.strides[axis], self.source.strides[axis]
+
+    def _rest(self, position: int, to: list[str], of: list[str], extra: int | None = None) -> None:
+        """Copy everything from one axis on, and from the axis before it if it is contiguous."""
+        axes = self.order[position:] if extra is None else (extra, *self.order[position:])
+        block = Block(
+            [self.data.shape[d] for d in axes],
+            [self.target.strides[d] for d in axes],
+            [self.source.strides[d] for d in axes],
+            self.dtype,
+        )
+        block.copy(self.f, plus(self.y, *to), plus(self.x, *of))
+
+    def _plain_axes(self, position: int, to: list[str], of: list[str]) -> None:
+        """Neighbouring axes without padding, as few loops as their strides allow."""
+        end = position
+        while not self._pads(self.order[end]):
+            end += 1
+        axes = self.order[position:end]
+        strides = [self.target.strides, self.source.strides]
+        loops = merge_loops(self.data.shape, axes, strides)
+        names = [self.f.fresh(f"i{position + k}") for k in range(len(loops))]
+        with loops_around(self.f, loops, names):
+            self._level(end, [*to, index(loops, names, 0)], [*of, index(loops, names, 1)])
+
+    def _filled_axis(self, position: int, to: list[str], of: list[str]) -> None:
+        f, axis = self.f, self.order[position]
+        step = self.target.strides[axis]
+        begin = self.before[axis] * step
+        extent = self.data.shape[axis]
+        self._fill([*to], begin)
+        inside = [*to, str(begin)]
+        if position == self.last:
+            self._rest(position + 1, inside, of, extra=axis)
+        elif extent != 0:
+            i = f.fresh(f"i{position}")
+            with f.loop(i, extent):
+                self._level(
+                    position + 1,
+                    [*inside, times(i, step)],
+                    [*of, times(i, self.source.strides[axis])],
+                )
+        self._fill([*to, str(begin + extent * step)], self.after[axis] * step)
+
+    def _fill(self, to: list[str], count: int) -> None:
+        if count != 0:
+            e, row = self.f.fresh("e"), self.f.fresh("row")
+            self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
+            self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")
+
+    def _mirrored_row(self, axis: int, to: list[str], of: list[str]) -> None:
+        """The innermost axis: its middle is one copy."""
+        f, before, extent = self.f, self.before[axis], self.data.shape[axis]
+        end = before + extent
+        total = end + self.after[axis]
+        row, line, e = f.fresh("row"), f.fresh("line"), f.fresh("e")
+        f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
+        f.line(f"const {self.dtype.c} *{line} = {plus(self.x, *of)};")
+        for first, last in ((0, before), (end, total)):
+            if first < last:
+                head = f"for (int {e} = {first}; {e} < {last}; ++{e})"
+                f.line(f"{head} {row}[{e}] = {line}[{self.maps[axis]}[{e}]];")
+        Block((extent,), (1,), (1,), self.dtype).copy(f, plus(row, str(before)), line)
+
+    def _mapped_axis(self, position: int, to: list[str], of: list[str]) -> None:
+        f, axis = self.f, self.order[position]
+        step, source = self._steps_of(position)
+        total = self.data.shape[axis] + self.before[axis] + self.after[axis]
+        i = f.fresh(f"i{position}")
+        with f.loop(i, total):
+            self._level(
+                position + 1,
+                [*to, times(i, step)],
+                [*of, f"{self.maps[axis]}[{i}] * {source}"],
+            )

@@ -1,0 +1,299 @@
+"""Recurrent cells in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.initializers import number, print_layer, print_struct, print_tiles
+from ..c.text import call, plus
+from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS
+from ..lowering import Lowering, lowers
+from ..window import packing_f32 as packing
+from ..window.pack_once import packed_once
+
+# Members of a job in the order in which the struct has them.
+JOB = (
+    "steps", "x", "r", "r_hidden", "bias", "peephole", "h0", "c0", "lengths", "y", "h", "c", "sums",
+)  # fmt: skip
+
+# C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
+_EXPRESSIONS = {
+    "affine": "{alpha} * x + {beta}",
+    "elu": "x >= 0.0f ? x : {alpha} * (tvmrt_exp_f32(x) - 1.0f)",
+    "hardsigmoid": "tvmrt_max_f32(0.0f, tvmrt_min_f32(1.0f, {alpha} * x + {beta}))",
+    "leakyrelu": "x >= 0.0f ? x : {alpha} * x",
+    "relu": "tvmrt_max_f32(x, 0.0f)",
+    "scaledtanh": "{alpha} * tvmrt_tanh_f32({beta} * x)",
+    "softplus": "tvmrt_max_f32(x, 0.0f) + tvmrt_log_f32(1.0f + tvmrt_exp_f32(-tvmrt_abs_f32(x)))",
+    "softsign": "x / (1.0f + tvmrt_abs_f32(x))",
+    "thresholdedrelu": "x >= {alpha} ? x : 0.0f",
+}
+
+
+class RecurrentLowering(Lowering):
+    """What the cells share: packed weights, states, the instance of the kernel."""
+
+    gates = 1
+    scratch_rows = 1  # floats of scratch by batch row and hidden unit
+    products: tuple[tuple[int, ...], ...] = ((0,),)  # gates whose weights are packed side by side
+
+    def demand(self, value: Value) -> str:
+        return ROWS if value is self.node.inputs[0] else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return ROWS if index == 0 else DENSE
+
+    @property
+    def batch(self) -> int:
+        return self.node.inputs[0].shape[1]
+
+    @property
+    def hidden(self) -> int:
+        return self.node.inputs[1].shape[1]
+
+    def macs(self) -> int:
+        steps = self.node.inputs[0].shape[0]
+        return steps * self.batch * self.gates * self.hidden * self.hidden
+
+    def scratch_bytes(self) -> int:
+        return self._packed_bytes() + self.batch * self.scratch_rows * self.hidden * 4
+
+    def _packed_bytes(self) -> int:
+        """Of scratch in front of the sums, for what a run packs itself."""
+        floats = 0 if self._is_packed() else sum(map(self._packed_floats, self.products))
+        bias = self.hidden_bias()
+        if bias is not None and not bias.is_constant:
+            floats += self._bias_floats()
+        return round_up(4 * floats, ALIGN_BYTES)
+
+    def _is_packed(self) -> bool:
+        """Whether the recurrence weights are packed here: not those that a run computes, nor those
+        of a region's fallback, which lie in the library for the device already."""
+        return self.node.inputs[1].is_constant and not self.node.inputs[1].kept
+
+    def _packed_floats(self, gates: Sequence[int]) -> int:
+        return round_up(len(gates) * self.hidden, self.tiles().packed) * self.hidden
+
+    def _bias_floats(self) -> int:
+        return round_up(self.gates * self.hidden, self.tiles().packed)
+
+    def hidden_bias(self) -> Value | None:
+        """The bias that stays with the recurrent product."""
+        return None
+
+    def options(self, step: Step) -> list[Choice]:
+        return self._options()
+
+    def _options(self) -> list[Choice]:
+        if BOARD_KERNELS.of(self.target):
+            return []
+        return packing.tile_options(self._sizes())
+
+    def _chosen(self) -> Choice:
+        return self.chosen_among(self._options)
+
+    def _sizes(self) -> packing.TileSizes:
+        sizes = (self.batch, self.gates * self.hidden, self.hidden)
+        widest = self.target.widest
+        of_widest = Choice() if widest is None else type(self)(self.group, widest)._chosen()
+        return packing.TileSizes(*sizes, self.target, of_widest=of_widest)
+
+    def tiles(self) -> packing.Tiles:
+        return packing.choose_tiles(*self._sizes(), self._chosen())
+
+    def functions(self, f: FunctionWriter) -> list[tuple[str, str]]:
+        """Of each activation the word in the kernel's name and its function; those with parameters
+        are defined in front of this one."""
+        names = []
+        for name, alpha, beta in self.node.attrs["activations"]:
+            if name in ("sigmoid", "tanh"):
+                names.append((name, f"tvmrt_{name}_f32"))
+                continue
+            text = _EXPRESSIONS[name].format(alpha=_number(alpha), beta=_number(beta))
+            parts = [name, *(_word(v) for v in (alpha, beta) if v is not None)]
+            symbol = "_".join(["recurrent", *parts])
+            f.define(f"static inline float {symbol}(float x) {{ return {text}; }}")
+            names.append((symbol, symbol))
+        return names
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        tiles = self.tiles()
+        f.include("scalar/math.h", "op/recurrent.h")
+        words, functions = zip(*self.functions(f))
+        macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
+        kernel = "_".join([self.node.op, *words, *self.variant])
+        f.define(call(macro, kernel, *functions, *self.macro_arguments()))
+        job = self.job(step, f, tiles)
+        self._print_layer(step, f)
+        print_tiles(f, tiles)
+        ordered = {member: job[member] for member in JOB if member in job}
+        print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
+        f.result(call(kernel, "&layer", "&tiles", "&job", *self.extra()))
+
+    @property
+    def variant(self) -> list[str]:
+        """Words that tell this instance from others with the same activations."""
+        return []
+
+    def macro_arguments(self) -> list[str]:
+        """Arguments of the defining macro behind the activations."""
+        return []
+
+    def extra(self) -> list[str]:
+        """Arguments of the kernel behind the job."""
+        return []
+
+    def job(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> dict[str, str]:
+        """Members of the job that are not NULL."""
+        x = step.read_values.index(self.node.inputs[0])
+        return {
+            "steps": str(self.node.inputs[0].shape[0]),
+            "x": f.name_read(x, "x"),
+            "h0": self.pointer(step, f, 2, "h0"),
+            "y": f.write(0),
+            "h": f.name_write(1, "last"),
+            "sums": _floats(f, self._packed_bytes() // 4),
+        }
+
+    def _print_layer(self, step: Step, f: FunctionWriter) -> None:
+        x = step.reads[step.read_values.index(self.node.inputs[0])].at
+        y = step.writes[0].at
+        print_layer(
+            f,
+            "tvmrt_recurrent_f32_layer",
+            {
+                "batch": self.batch,
+                "hidden": self.hidden,
+                "reverse": int(self.node.attrs["reverse"]),
+                "x_step": x.strides[0],
+                "x_row": x.strides[1],
+                "y_step": y.strides[0],
+                "y_row": y.strides[1],
+                "clip": _number(self.node.attrs["clip"]),
+                **self.tiles().members(),
+            },
+        )
+
+    def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
+        """The recurrence weights of some gates, side by side."""
+        if not self._is_packed():
+            return self._packed_here(f, tiles, tuple(gates))
+        r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
+        matrix = r[list(gates)].reshape(-1, self.hidden).T
+        return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
+
+    def _packed_here(self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]) -> str:
+        """The same as a run packs it, in scratch; constants do once."""
+        number = self.products.index(gates)
+        place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
+        first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
+        source = plus(self._operand(f, 1, "r"), str(first))
+        if self.node.inputs[1].is_constant:
+            order = packing.Order(rows, self.hidden, 1)
+            name = f"order{number or ''}"
+            return packed_once(f, order, tiles.packed, source, place, name)
+        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, place)};")
+        return place
+
+    def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
+        if self.node.inputs[index].is_constant:
+            return f.constant(name, self.node.inputs[index].data)
+        return f.name_read(f.step.read_values.index(self.node.inputs[index]), name)
+
+
+def _floats(f: FunctionWriter, place: int) -> str:
+    """A place in scratch, counted in floats."""
+    return plus(f"(float *){f.scratch()}", str(place))
+
+
+@lowers("lstm")
+class LstmLowering(RecurrentLowering):
+    """Gates i, o, f, c in one product a step."""
+
+    gates = scratch_rows = 4
+    products = ((0, 1, 2, 3),)
+
+    @property
+    def variant(self) -> list[str]:
+        return ["peephole"] if self.node.inputs[4] is not None else []
+
+    def macro_arguments(self) -> list[str]:
+        return [str(len(self.variant))]
+
+    def job(self, step, f, tiles):
+        return {
+            **super().job(step, f, tiles),
+            "r": self.packed(f, tiles, [0, 1, 2, 3]),
+            "c0": self.pointer(step, f, 3, "c0"),
+            "peephole": self.pointer(step, f, 4, "peephole"),
+            "lengths": self.pointer(step, f, 5, "lengths"),
+            "c": f.name_write(2, "last_cell"),
+        }
+
+    def extra(self) -> list[str]:
+        return [str(int(self.node.attrs["input_forget"]))]
+
+
+@lowers("gru")
+class GruLowering(RecurrentLowering):
+    """Gates z, r, h; two products a step where the reset comes before the hidden gate's."""
+
+    gates = 3
+    scratch_rows = 4
+
+    @property
+    def products(self):
+        return ((0, 1, 2),) if self.node.attrs["linear_before_reset"] else ((0, 1), (2,))
+
+    def hidden_bias(self) -> Value | None:
+        return self.node.inputs[3] if len(self.node.inputs) > 3 else None
+
+    def job(self, step, f, tiles):
+        job = {**super().job(step, f, tiles), "lengths": self.pointer(step, f, 4, "lengths")}
+        if not self.node.attrs["linear_before_reset"]:
+            return {
+                **job,
+                "r": self.packed(f, tiles, [0, 1]),
+                "r_hidden": self.packed(f, tiles, [2]),
+            }
+        job["r"] = self.packed(f, tiles, [0, 1, 2])
+        bias = self.hidden_bias()
+        if bias is None:
+            return job
+        if bias.is_constant:
+            row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
+            return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.packed))}
+        place = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
+        f.line(f"memset({place}, 0, {4 * self._bias_floats()});")
+        hidden = plus(place, str(2 * self.hidden))
+        f.line(f"memcpy({hidden}, {self._operand(f, 3, 'bias')}, {4 * self.hidden});")
+        return {**job, "bias": place}
+
+
+@lowers("rnn")
+class RnnLowering(RecurrentLowering):
+    """One gate."""
+
+    def job(self, step, f, tiles):
+        return {
+            **super().job(step, f, tiles),
+            "r": self.packed(f, tiles, [0]),
+            "lengths": self.pointer(step, f, 3, "lengths"),
+        }
+
+
+def _number(value: float | None) -> str:
+    return "0.0f" if value is None else number(value)
+
+
+def _word(value: float) -> str:
+    """A number as part of a C identifier."""
+    return number(value).translate(str.maketrans(".-+", "_mp"))

@@ -1,0 +1,126 @@
+"""Resampling by tables: loop nests that look places up, one look-up for all channels of a pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole, symbols_of
+from tvmrt.compiler.ir.program import ANY, Access, Step
+
+from ..c.text import GAP, plus
+from ..c.writer import FunctionWriter
+from ..loops.nest import Loop, emit_nest, index, loops_around, merge_loops, sum_size
+from ..lowering import Lowering, lowers
+
+UNROLLED_TAPS = 8  # sums of more terms are added up in memory
+
+
+class TableLowering(Lowering):
+    """Operands as they come; the result lies in the order of the input."""
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ANY
+
+    def result_order(self, index: int, accesses: dict[Value, Access]):
+        return accesses[self.node.inputs[0]].at.order()
+
+    def loops(self, step: Step, axes: Sequence[int]) -> list[Loop]:
+        """Loops over the result; operands: the input (not moved by ``axes``), the result, and for
+        each axis of ``axes`` its own count."""
+        x, y = step.reads[0].at, step.writes[0].at
+        rank = len(y.shape)
+        still = tuple(0 if d in axes else x.strides[d] for d in range(rank))
+        counts = [tuple(int(d == axis) for d in range(rank)) for axis in axes]
+        return merge_loops(y.shape, y.order(), [still, y.strides, *counts])
+
+
+@lowers("pick")
+class PickLowering(TableLowering):
+    """Copies whole pixels; the tables hold distances in the input's memory."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        axes = self.node.attrs["axes"]
+        x = step.reads[0].at
+        loops = self.loops(step, axes)
+        tables = [
+            _table(f, f"places{axis}", table.data, x.strides[axis])
+            for axis, table in zip(axes, self.node.inputs[1:])
+        ]
+
+        def body(names: Sequence[str]) -> None:
+            terms = [index(loops, names, 0)]
+            for k, (table, times) in enumerate(tables):
+                terms.append(f"{table}[{index(loops, names, 2 + k)}]{times}")
+            place = " + ".join(t for t in terms if t != "0") or "0"
+            f.line(f"{f.write()}[{index(loops, names, 1)}] = {f.read(0)}[{place}];")
+
+        emit_nest(f, loops, body, sum_size(loops))
+
+
+def _table(f: FunctionWriter, name: str, places: np.ndarray, stride: Whole) -> tuple[str, str]:
+    """A table of distances, and what its entries are still to be multiplied by: a stride that a run
+    chooses."""
+    if symbols_of(stride):
+        return f.constant(name, _distances(places, 1)), f" * {stride}"
+    return f.constant(name, _distances(places, int(stride))), ""
+
+
+def _distances(places: np.ndarray, stride: int) -> np.ndarray:
+    """Places times stride, in the smallest type that C indexes with."""
+    distances = places.astype(np.int64) * stride
+    small = distances.size == 0 or np.abs(distances).max() < 1 << 31
+    return distances.astype(np.int32) if small else distances
+
+
+@lowers("resample")
+class ResampleLowering(TableLowering):
+    """Weighted sums of a few pixels, vectors along whatever follows the axis in memory."""
+
+    def macs(self) -> int:
+        return self.node.output.type.size * self.node.inputs[1].shape[1]
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        axis = self.node.attrs["axis"]
+        places, weights = self.node.inputs[1].data, self.node.inputs[2].data
+        loops = self.loops(step, [axis])
+        at = next((k for k, loop in enumerate(loops) if loop.strides[2]), -1)
+        table, times = _table(f, "places", places, step.reads[0].at.strides[axis])
+        weight = f.constant("weights", weights)
+        taps = places.shape[1]
+        outer, inner = loops[: at + 1], loops[at + 1 :]
+
+        def body(names: Sequence[str]) -> None:
+            row = index([loops[at]], [names[at]], 2) if at >= 0 else "0"
+            base = index(outer, names, 0)
+            terms = []
+            for t in range(taps):
+                entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
+                factor, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
+                f.line(f"const {self._type()} {factor} = {weight}[{entry}];")
+                pixel = plus(f.read(0), base, f"{table}[{entry}]{times}")
+                f.line(f"const {self._type()} *{source} = {pixel};")
+                terms.append((factor, source))
+            result = f.fresh("out")
+            f.line(f"{self._type()} *{result} = {plus(f.write(), index(outer, names, 1))};")
+            self._sums(f, inner, result, terms)
+
+        emit_nest(f, outer, body, sum_size(loops))
+
+    def _type(self) -> str:
+        return self.node.output.dtype.c
+
+    def _sums(self, f: FunctionWriter, inner: list[Loop], result: str, terms: list) -> None:
+        """The pixel, in passes of at most UNROLLED_TAPS terms."""
+        for first in range(0, len(terms), UNROLLED_TAPS):
+            names = [f.fresh(f"c{k}") for k in range(len(inner))]
+            source, target = index(inner, names, 0), index(inner, names, 1)
+            part = terms[first : first + UNROLLED_TAPS]
+            total = f"{GAP}+ ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
+            with loops_around(f, inner, names):
+                f.line(f"{result}[{target}] {'=' if first == 0 else '+='}{GAP}{total};")

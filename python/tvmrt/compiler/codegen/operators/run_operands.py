@@ -1,0 +1,58 @@
+"""Operands that a run brings: elements at places that it computes, and numbers that are checked."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir.program import Step
+
+from ..c.text import call, wrap
+from ..c.writer import FunctionWriter, c_string, comment_text, place_text
+from ..lowering import Lowering, lowers
+from .places import Places
+
+
+@lowers("take_at")
+class TakeAtLowering(Lowering):
+    """One call; rows along the last axis are loops over its places."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/run_operands.h")
+        x, value, *tables = self.node.inputs
+        places = Places(step, f)
+        data = places.pointer(x, "x")
+        fill = "NULL" if value is None else places.pointer(value, "value")
+        names = [places.pointer(t, f"places{d}") for d, t in enumerate(tables)]
+        for name, extents in (("extents", x.shape), ("counts", self.node.output.shape)):
+            for line in wrap(f"{f.storage} int64_t {name}[] = ", extents, ";", brackets="{}"):
+                f.line(line)
+        for line in wrap("const int64_t *const places[] = ", names, ";", brackets="{}"):
+            f.line(line)
+        rank = len(names)
+        f.line(f"int64_t at[{rank}];")
+        where = place_text(self.node, "places")
+        size = f"sizeof({x.dtype.c})"
+        arguments = [data, fill, f.write(), size, rank, "extents", "counts", "places", "at", where]
+        f.result(call("tvmrt_take_at", *arguments))
+
+
+@lowers("require")
+class RequireLowering(Lowering):
+    """One call. The error names the operator as the network has it."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/run_operands.h")
+        found, given = self.node.inputs
+        places = Places(step, f)
+        pointers = [places.pointer(found, "found"), places.pointer(given, "given")]
+        attrs = self.node.attrs
+        expected = attrs["expected"] or (0,)
+        for line in wrap(f"{f.storage} int64_t expected[] = ", expected, ";", brackets="{}"):
+            f.line(line)
+        where = c_string(comment_text(attrs["where"]))
+        count, shown = found.type.size, given.type.size
+        arguments = [pointers[0], "expected", count, pointers[1], shown, where]
+        f.line(f"*{f.write()} = 1;")
+        f.result(call("tvmrt_require", *arguments, c_string(attrs["text"])))

@@ -1,0 +1,96 @@
+"""A chain of float layers as one step that hosts compute a slab of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir.program import Group, Step, pixel_stride
+
+from ..c.text import braces
+from ..c.writer import FunctionWriter
+from ..lowering import Lowering
+from ..target import Target
+from ..window.plan import FLOAT
+from ..window.slabs import SlabPlan, plan_slabs
+
+MOST_LAYERS = 8  # of a chain, whose states a task has on its stack
+
+LEAST_ROWS = 4  # of a slab: with fewer, much of the time goes into rows that are held for the next
+MOST_ROWS = 8  # from there on they only take more memory
+CACHE_SHARE = 0.5  # of the second-level cache, for the results inside of a chain
+
+
+class SlabChainLowering(Lowering):
+    """``steps`` one after the other, each of which reads what the one before it writes."""
+
+    def __init__(self, group: Group, target: Target, steps: Sequence[Step]) -> None:
+        super().__init__(group, target)
+        self.steps = steps
+        self.layers = [s.lowering.slab_layer(s) for s in steps]
+        self.rows, self.plan = self._plan()
+
+    def _plan(self) -> tuple[int, SlabPlan]:
+        """That of as many rows as the cache has room for."""
+        widths = [s.lowering.slab_width(s) for s in self.steps]
+        found = 1, plan_slabs(self.layers, widths, 1)
+        for rows in range(2, MOST_ROWS + 1):
+            plan = plan_slabs(self.layers, widths, rows)
+            if plan.nbytes > CACHE_SHARE * self.target.l2_bytes:
+                break
+            found = rows, plan
+        return found
+
+    def parts(self, step: Step) -> Sequence[Step]:
+        return self.steps
+
+    @property
+    def fits_cache(self) -> bool:
+        """Whether slabs have enough rows, and the cache holds the weights beside them, which pass
+        through it with each of several."""
+        weights = sum(layer.weight_bytes for layer in self.layers)
+        if self.plan.pixels >= self.layers[-1].pixels:
+            weights = 0
+        return self.rows >= LEAST_ROWS and self.plan.nbytes + weights <= self.target.l2_bytes
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.plan.nbytes, max(sum(s.lowering.kernel_blocks(s)) for s in self.steps))
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        last, x = self.steps[-1], step.reads[0].buffer
+        own = [(last.reads[i], w) for i, w in last.lowering.in_place(last)]
+        # what the first layer reads, other tasks still read where this one writes
+        return [(step.reads.index(a), w) for a, w in own if a in step.reads and a.buffer is not x]
+
+    def macs(self) -> int:
+        return sum(s.lowering.macs() for s in self.steps)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("slabs_f32.h")
+        f.macro("TVMRT_SLAB_LAYERS", str(MOST_LAYERS))
+        rows = [self._print_layer(step, f, k) for k in range(len(self.steps))]
+        layers = f.fresh("layers")
+        f.line(f"const tvmrt_slab_layer_f32 {layers}[] = {{")
+        for row in rows:
+            f.line(f"    {row},")
+        f.line("};")
+        chain, plan = f.fresh("chain"), self.plan
+        members = [layers, len(rows), plan.pixels, plan.nbytes]
+        f.line(f"const tvmrt_slab_chain_f32 {chain} = {braces(members)};")
+        f.result(f"tvmrt_slabs_f32(&{chain})")
+
+    def _print_layer(self, step: Step, f: FunctionWriter, k: int) -> str:
+        """Print a layer's variables; its row in the table of layers."""
+        inner, last = self.steps[k], k == len(self.steps) - 1
+        x = f.name_read(0, "in") if k == 0 else "NULL"
+        y, residual = f.write() if last else "NULL", self._residual(step, f, k)
+        place = 0 if last else self.plan.places[k] // FLOAT
+        return braces([*inner.lowering.print_slab(inner, f, x, residual, y), place])
+
+    def _residual(self, step: Step, f: FunctionWriter, k: int) -> tuple[str, int]:
+        """The pointer to what a layer's result is added to, and its pixel stride."""
+        inner = self.steps[k]
+        value = inner.lowering.epilogue.residual
+        if value is None:
+            return "NULL", 0
+        access = inner.reads[inner.read_values.index(value)]
+        return f.name_read(step.reads.index(access), "residual"), pixel_stride(access.at)

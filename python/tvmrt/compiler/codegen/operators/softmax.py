@@ -1,0 +1,58 @@
+"""Softmax along one axis."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.program import CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+
+from ..c.writer import FunctionWriter
+from ..lowering import Lowering, lowers
+
+
+@lowers("softmax")
+class SoftmaxLowering(Lowering):
+    """Three passes over each row: the largest element, the sum of exponentials, the quotient."""
+
+    @property
+    def over_channels(self) -> bool:
+        """Whether the axis is that of the channels, which convolutions leave innermost."""
+        return self.node.attrs["axis"] == 1 and self.node.output.type.rank > 2
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if self.over_channels else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return self.demand(self.node.output)
+
+    def result_order(self, index: int, accesses):
+        return channels_last_order(self.node.output.type.rank) if self.over_channels else None
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        return self.over(step, step.read_values[0])
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape, axis = self.node.output.shape, self.node.attrs["axis"]
+        outer, count, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+        log = "log_" if self.node.attrs.get("log") else ""
+        task = f"tvmrt_softmax_f32_{'shared_' if symbols_of(shape) else ''}task"
+        blocks = f"tvmrt_softmax_f32({task}, {int(bool(log))}"
+        f.include("op/softmax.h")
+        x, y = f.read(0), f.write()
+        if not f.threads and inner == outer == 1:
+            # a row, however long: several of them share the function of one
+            f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
+            return
+        if not self.over_channels:
+            f.result(f"{blocks}, {x}, {y}, {outer}, {count}, {inner})")
+            return
+        x_stride, y_stride = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        if x_stride == y_stride == count:
+            f.result(f"{blocks}, {x}, {y}, {outer * inner}, {count}, 1)")
+            return
+        with f.block(f"for (int64_t p = 0; p < {outer * inner}; ++p)"):
+            f.line(
+                f"tvmrt_{log}softmax_row_f32({x} + p * {x_stride}, {y} + p * {y_stride}, {count});"
+            )

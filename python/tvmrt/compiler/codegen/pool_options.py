@@ -1,0 +1,129 @@
+"""Memory pools and placements as a user asks for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Access, Buffer, MemoryPool, Program
+
+from . import pools as pools_file
+from .c.naming import is_word
+from .options import Options
+
+FLASH = "flash"
+_SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
+
+
+def make_pools(asked: Mapping[str, int | tuple[int, str]] | None) -> list[MemoryPool]:
+    """The pools of options ``name: bytes`` (lent by the caller) and ``name: (bytes, section)``
+    (the image's own), in their order. Raises ValueError for what cannot be."""
+    if not asked:
+        return [MemoryPool(pools_file.WORKSPACE)]
+    if len({name.lower() for name in asked}) < len(asked):
+        raise ValueError(f"memory pools ({', '.join(asked)}) differ in case alone; rename one")
+    return [_make_pool(name, value) for name, value in asked.items()]
+
+
+def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or is_word(name) or name == FLASH:
+        raise ValueError(
+            f"pool name {name!r} is no C identifier, or stands for more; choose another"
+        )
+    nbytes, section = value if isinstance(value, tuple) else (value, None)
+    if nbytes < 0:
+        raise ValueError(f"pool {name} of {nbytes} bytes cannot be; give a size from 0")
+    if section is not None and not _SECTION.fullmatch(section):
+        raise ValueError(f"pool {name}: {section!r} is no name of a section; choose another")
+    return MemoryPool(name, nbytes, section, lent=section is None)
+
+
+def with_io_in_pools(program: Program) -> Program:
+    """The program with inputs and outputs that the planner places, too."""
+    io = [*program.inputs, *program.outputs]
+    moved = {b: Buffer(b.name, b.dtype, b.size, ARENA) for b in io}
+
+    def at(access: Access) -> Access:
+        return replace(access, buffer=moved.get(access.buffer, access.buffer))
+
+    steps = [
+        replace(
+            step,
+            reads=[at(access) for access in step.reads],
+            writes=[at(access) for access in step.writes],
+            guard=step.guard and (at(step.guard[0]), step.guard[1]),
+        )
+        for step in program.steps
+    ]
+    inputs, outputs = [moved[b] for b in program.inputs], [moved[b] for b in program.outputs]
+    return replace(program, inputs=inputs, outputs=outputs, steps=steps)
+
+
+def align_bytes(options: Options) -> int:
+    """At what multiples buffers lie in pools."""
+    return pools_file.ALIGN_BYTES if options.firmware else ALIGN_BYTES
+
+
+class Placement:
+    """Patterns of names of tensors and weights, each with a pool, ``flash`` or, for weights,
+    ``flash@SECTION``; the first that matches counts. Raises ValueError for a pool that there is
+    not."""
+
+    def __init__(self, patterns: Mapping[str, str], pools: Iterable[MemoryPool]) -> None:
+        self.patterns = dict(patterns)
+        self._matched: set[str] = set()
+        self._names: set[str] = set()
+        known = [*(pool.name for pool in pools), FLASH]
+        for pattern, pool in self.patterns.items():
+            if pool not in known and not _flash_section(pool):
+                raise ValueError(f"place {pattern}={pool}: there is no such pool; known are "
+                                 f"{', '.join(known)} and flash@SECTION")  # fmt: skip
+
+    def pool_of(self, name: str) -> str | None:
+        """Where a tensor of that name shall lie; None where nothing says so."""
+        self._names.add(name)
+        for pattern, pool in self.patterns.items():
+            if fnmatchcase(name, pattern):
+                self._matched.add(pattern)
+                return pool
+        return None
+
+    def of_tensors(self, program: Program) -> dict[Buffer, str]:
+        """The pools of the program's intermediate tensors."""
+        found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
+        return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
+
+    def of_weights(
+        self, weights: Iterable[Buffer]
+    ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
+        """Names of the weights that are copied to pools, with the pool and their bytes, and of
+        those that lie elsewhere in flash, with their sections."""
+        found, sections = {}, {}
+        for buffer in weights:
+            pool = self.pool_of(buffer.name)
+            section = _flash_section(pool)
+            if section:
+                sections[buffer.name] = section
+            if _is_pool(pool):
+                found[buffer.name] = (pool, buffer.nbytes)
+        return found, sections
+
+    def check_used(self) -> None:
+        """Raises ValueError for a pattern that matched nothing."""
+        for pattern in self.patterns:
+            if pattern not in self._matched:
+                names = ", ".join(sorted(self._names)[:20])
+                raise ValueError(f"place {pattern}: no tensor or weights have such a name; there "
+                                 f"are {names}")  # fmt: skip
+
+
+def _is_pool(place: str | None) -> bool:
+    return place is not None and place != FLASH and not _flash_section(place)
+
+
+def _flash_section(place: str | None) -> str | None:
+    """The section of ``flash@SECTION``."""
+    word, at, section = (place or "").partition("@")
+    return section if word == FLASH and at and _SECTION.fullmatch(section) else None

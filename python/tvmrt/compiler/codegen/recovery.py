@@ -1,0 +1,109 @@
+"""Programs of which no bytes are kept that others can give back.
+
+A quantised tensor is often read twice: in another scale by the next layer, and as it is by a sum
+several layers later. Both versions then live side by side. Where the change of scale loses
+nothing, as it mostly does behind a bound, a table computes the first version again from the
+second one, just before it is read. That is one more pass over a tensor, so it is done only where
+the network's memory is fullest, and only for targets whose memory is counted in kilobytes.
+
+Contract: equal to the bit, and never more memory than without.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import VIEW, Graph, Node, Value, constant, get_op
+from tvmrt.compiler.ir.program import ARENA, Program, Step
+from tvmrt.compiler.planner import live_bytes_of_steps
+
+from . import builder
+from .target import Target
+
+
+def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
+    """The steps that compute ``graph``; as :func:`builder.build_program`."""
+    program = builder.build_program(graph, target, concurrent)
+    made: set[Node] = set()
+    while not target.hosted:
+        found = _recoverable(graph, program, made)
+        if found is None:
+            break
+        made.add(_recover(graph, *found))
+        program = builder.build_program(graph, target, concurrent)
+    return program
+
+
+def _recoverable(graph: Graph, program: Program, made: set[Node]):
+    """A table, its inverse and the nodes that shall read that one's result, where memory is
+    fullest; None if there is none."""
+    live = live_bytes_of_steps(program)
+    fullest = [i for i, nbytes in enumerate(live) if nbytes == max(live)]
+    users = graph.consumers()
+    for i, step in enumerate(program.steps):
+        table = step.group.root
+        if not _is_plain_table(step) or table in made:
+            continue
+        source = step.reads[0].buffer
+        later = [j for j in range(i + 1, len(program.steps)) if _reads(program.steps[j], source)]
+        if not later or not any(i < j < later[0] for j in fullest):
+            continue
+        nodes = {node for j in later for node in program.steps[j].group.nodes}
+        readers = [node for node in users[table.inputs[0]] if node in nodes]
+        entries = _inverse(table)
+        if entries is not None and _all_known(table, users, program):
+            return table, entries, readers
+    return None
+
+
+def _is_plain_table(step: Step) -> bool:
+    alone = step.group.root.op == "table" and len(step.group.nodes) == 1
+    if not alone or step.guard or not step.reads:
+        return False
+    return step.reads[0].buffer.kind == ARENA and step.reads[0].covers_buffer()
+
+
+def _reads(step: Step, buffer) -> bool:
+    return any(access.buffer is buffer for access in [*step.reads, *step.writes])
+
+
+def _all_known(table: Node, users, program: Program) -> bool:
+    """Whether steps read a table's source as the nodes say, and not through views or slices."""
+    value = table.inputs[0]
+    steps = {node for step in program.steps for node in step.group.nodes}
+    return all(node in steps and get_op(node.op).kind != VIEW for node in users[value])
+
+
+def _inverse(table: Node) -> np.ndarray | None:
+    """The table that gives back what a table was given; None where two bytes become one."""
+    source, entries = table.inputs[0], table.inputs[1].data
+    given = _possible(source)
+    if len(np.unique(entries[given])) != len(given):
+        return None
+    back = np.zeros(256, np.uint8)
+    back[entries[given]] = given
+    return back
+
+
+def _possible(value: Value) -> np.ndarray:
+    """The bytes, as unsigned numbers, that a tensor of 8-bit elements can have."""
+    node = value.producer
+    if node is not None and "low" in node.attrs and "high" in node.attrs:
+        numbers = np.arange(node.attrs["low"], node.attrs["high"] + 1)
+        return numbers.astype(value.dtype.numpy).view(np.uint8)
+    if node is not None and node.op == "table":
+        return np.unique(node.inputs[1].data)
+    return np.arange(256, dtype=np.uint8)
+
+
+def _recover(graph: Graph, table: Node, entries: np.ndarray, readers: list[Node]) -> Node:
+    """Let nodes read what a table gives back; the node of that table."""
+    source, result = table.inputs[0], table.output
+    name = f"{table.name}_undone"
+    attrs = {"to": source.dtype.name}
+    node = Node("table", [result, constant(entries, f"{name}_table")], attrs, name, table.sources)
+    node.outputs = [Value(name, source.type, node)]
+    graph.nodes.insert(min(graph.nodes.index(reader) for reader in readers), node)
+    for reader in readers:
+        reader.inputs = [node.output if v is source else v for v in reader.inputs]
+    return node

@@ -1,0 +1,374 @@
+"""Neighbouring steps as one step that computes them a few rows at a time, in less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir import program as ir_program
+from tvmrt.compiler.ir.program import (
+    ARENA,
+    Access,
+    Buffer,
+    Group,
+    Program,
+    RowPlan,
+    Step,
+    pixel_stride,
+)
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.planner import live_bytes_of_steps, plan_program
+from tvmrt.compiler.planner.row_chains import (
+    OUTSIDE,
+    ChainPlan,
+    RowLayer,
+    RowSources,
+    Walks,
+    plan_chain,
+)
+from tvmrt.compiler.planner.row_plans import (
+    CORTEX_M,
+    RISCV,
+    Chain,
+    Choice,
+    Way,
+    frontier,
+    live_bytes,
+)
+
+from .builder import KERNEL_ALIGN_BYTES, reserve_kernel_scratch
+from .lowering import Lowering, same_place
+from .operators.patches import (
+    Columns,
+    ColumnWindow,
+    CutLayer,
+    Cutter,
+    Patch,
+    column_window,
+    cut_patch,
+    find_columns,
+    whole_rows,
+)
+from .operators.row_chain import RowChainLowering, made_by, main_read, outside_of
+from .pools import ALIGN_BYTES
+from .target import Target
+
+MOST_LAYERS = 16  # of a chain
+PATCHES = (2, 3, 4, 6)  # that the columns of an image are cut into
+MOST_OF_CALL = 255  # rows that a tvmrt_chain_call tells
+
+
+def find_layers(program: Program) -> list[RowLayer | None]:
+    """For each step how its rows follow from those of an operand, if they do."""
+    layers = []
+    for step in program.steps:
+        alone = bool(step.reads) and len(step.writes) == 1 and step.guard is None
+        plain = alone and not step.counts and not step.levels and not step.symbols()
+        layers.append(step.lowering.row_layer(step) if plain else None)
+    return layers
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What the planner is told of a chain; of one in patches, the columns of its layers in each."""
+
+    chain: Chain
+    windows: tuple[ColumnWindow, ...] = ()
+    columns: tuple[tuple[Columns, ...], ...] = ()
+
+    def patches(self, steps: Sequence[Step]) -> list[Patch]:
+        """What it is made of."""
+        if not self.columns:
+            return [whole_rows(steps, self.chain.plans[0])]
+        each = zip(self.columns, self.chain.plans)
+        return [cut_patch(steps, self.windows, columns, plan) for columns, plan in each]
+
+
+def find_chains(program: Program) -> dict[Way, Joined]:
+    """The chains that there can be."""
+    layers = find_layers(program)
+    live = live_bytes_of_steps(program, ALIGN_BYTES)
+    most = max(live, default=0)
+    last_use = last_uses(program)
+    known = [layer and CutLayer.of(s, layer) for s, layer in zip(program.steps, layers)]
+    found: dict[Way, Joined] = {}
+    for first in range(len(layers)):
+        for last in range(first, min(first + MOST_LAYERS, len(layers))):
+            chain, steps = known[first : last + 1], program.steps[first : last + 1]
+            if chain[-1] is None or sum(each.layer.ring_bytes for each in chain) > most:
+                break
+            sources = _sources(steps)
+            if sources is None:
+                break
+            if last == first or any(last_use[b] > last for b in made_by(steps)):
+                continue
+            if _around(program, first, last) >= max(live[first : last + 1]):
+                continue
+            made = _whole_rows(steps, chain, sources)
+            if _are_told(made):
+                found[first, last, 1] = Joined(made)
+    return found | _Patches(program, known, found).find()
+
+
+def _around(program: Program, first: int, last: int) -> int:
+    """Bytes that live beside what any chain of these steps keeps, at least."""
+    return live_bytes(program, (first, last, 1), Chain((), 0, True), ALIGN_BYTES)
+
+
+def _are_told(chain: Chain) -> bool:
+    """Whether all numbers of its calls fit into their table."""
+    calls = [call for plan in chain.plans for call in plan.calls]
+    return all(max(call.rows, call.dropped) <= MOST_OF_CALL for call in calls)
+
+
+class _Patches:
+    """Chains in patches, where rows are most of what lies in memory and no chain over whole rows
+    needs as little."""
+
+    def __init__(
+        self,
+        program: Program,
+        known: Sequence[CutLayer | None],
+        chains: Mapping[Way, Joined],
+    ) -> None:
+        self.program, self.known, self.chains = program, known, chains
+        self.windows = [
+            None if cut is None else column_window(step) for cut, step in zip(known, program.steps)
+        ]
+        self.cutter = Cutter()
+        self.walks = Walks()
+        self.live = {
+            way: live_bytes(program, way, joined.chain, ALIGN_BYTES)
+            for way, joined in chains.items()
+        }
+        # for each step the least that it can do with in whole rows
+        self.least = live_bytes_of_steps(program, ALIGN_BYTES)
+        for (first, last, _), live in self.live.items():
+            for i in range(first, last + 1):
+                self.least[i] = min(self.least[i], live)
+
+    def find(self) -> dict[Way, Joined]:
+        """All that are worth it."""
+        bound, found = max(self.least, default=0), {}
+        for way, joined in self.chains.items():
+            first, last, _ = way
+            around = self.live[way] - round_up(joined.chain.scratch_bytes, ALIGN_BYTES)
+            tight = max(self.least[first : last + 1]) > bound // 2
+            if tight and around < self.live[way] // 2 and all(self.windows[first : last + 1]):
+                found |= self._of(way, around, bound)
+        return found
+
+    def _of(self, way: Way, around: int, bound: int) -> dict[Way, Joined]:
+        """A chain in more and more patches, while that makes it smaller and most is done once."""
+        first, last, _ = way
+        macs = sum(cut.macs for cut in self.known[first : last + 1])
+        found: dict[Way, Joined] = {}
+        before = self.chains[way].chain.scratch_bytes
+        for count in PATCHES:
+            made = self._cut(first, last, count)
+            if made is None or not _are_told(made.chain):
+                break
+            if made.chain.surplus_macs > macs or made.chain.scratch_bytes >= before:
+                break
+            before = made.chain.scratch_bytes
+            if around + before < bound:
+                found[first, last, count] = made
+        return found
+
+    def _cut(self, first: int, last: int, count: int) -> Joined | None:
+        steps, windows = self.program.steps[first : last + 1], self.windows[first : last + 1]
+        sources, wide = self.chains[first, last, 1].chain.plans[0].sources, windows[-1].out_columns
+        ends = [wide * i // count for i in range(count + 1)]
+        plans, found, cuts = [], [], []
+        for part in map(Columns, ends[:-1], ends[1:]):
+            columns = find_columns(windows, sources, part) if part.count else None
+            cut = columns and self.cutter.cut(steps, windows, sources, columns)
+            if not cut:
+                return None
+            layers = [each.layer for each in cut]
+            plans.append(plan_chain(layers, ALIGN_BYTES, sources, self.walks))
+            found.append(tuple(columns))
+            cuts += cut
+        whole = self.known[first : last + 1]
+        images = steps[0].writes[0].shape[0]
+        return Joined(_chain(plans, cuts, whole, images), tuple(windows), tuple(found))
+
+
+def last_uses(program: Program) -> dict[Buffer, int]:
+    """The last step that has to do with each buffer; behind all of them for those that stay."""
+    found = {a.buffer: i for i, step in enumerate(program.steps) for a in step.accesses()}
+    kept = [*program.outputs, *program.states, *(a.buffer for a in program.counts.values())]
+    return found | dict.fromkeys(kept, len(program.steps))
+
+
+def _sources(steps: Sequence[Step]) -> list[RowSources] | None:
+    """Whose rows each of these steps reads; None where one reads others than whole rows of
+    another."""
+    inside, found = made_by(steps), []
+    images = {step.writes[0].shape[0] for step in steps}
+    for step in steps:
+        main, added = main_read(step), []
+        for access in step.reads:
+            source = inside.get(access.buffer)
+            if source is None:
+                continue
+            if not passes(steps[source].writes[0], access):
+                return None
+            if access is not main:
+                added.append(source)
+        found.append(RowSources(inside.get(main.buffer, OUTSIDE), tuple(dict.fromkeys(added))))
+        if any(step.writes[0].shape != steps[k].writes[0].shape for k in added):
+            return None
+    return found if len(images) == 1 else None
+
+
+def _whole_rows(
+    steps: Sequence[Step], layers: Sequence[CutLayer], sources: Sequence[RowSources]
+) -> Chain:
+    plan = plan_chain([each.layer for each in layers], ALIGN_BYTES, sources)
+    made = _chain([plan], layers, layers, steps[0].writes[0].shape[0])
+    return replace(made, in_place=_over_input(steps, plan))
+
+
+def _chain(
+    plans: Sequence[ChainPlan], cut: Sequence[CutLayer], whole: Sequence[CutLayer], images: int
+) -> Chain:
+    """What the planner is told of these plans, of the layers ``cut`` in all patches."""
+    blocks, nbytes = max(each.blocks for each in cut), max(plan.nbytes for plan in plans)
+    scratch = round_up(nbytes, ir_program.ALIGN_BYTES) + round_up(blocks, KERNEL_ALIGN_BYTES)
+    slower = sum(each.slower + each.work for each in cut) - sum(each.work for each in whole)
+    twice = sum(each.macs for each in cut) - sum(each.macs for each in whole)
+    return Chain(tuple(plans), scratch if blocks else nbytes, False, slower, images, twice)
+
+
+def _over_input(steps: Sequence[Step], plan: ChainPlan) -> bool:
+    """Whether the chain's result may begin where its input does."""
+    x, y = main_read(steps[0]), steps[-1].writes[0]
+    if not (plan.in_place and x.covers_buffer() and y.covers_buffer()):
+        return False
+    again = [
+        k
+        for k, step in enumerate(steps)
+        if any(a.buffer is x.buffer and a is not main_read(step) for a in step.reads)
+    ]
+    # a sum with the input reads a row of it when the same row of the result is written
+    return not again or (again == [len(steps) - 1] and same_place(x.at, y.at))
+
+
+def passes(written: Access, read: Access) -> bool:
+    """Whether rows lie behind each other, and are read as they are written."""
+    whole = written.buffer.kind == ARENA and written.covers_buffer()
+    same = written.buffer is read.buffer and same_place(written.at, read.at)
+    return whole and same and pixel_stride(written.at) == written.shape[1]
+
+
+def with_chains(program: Program, target: Target, chains: Mapping[Way, Joined]) -> Program:
+    """The program with these chains, of which no two have a step in common, as one step each."""
+    steps: list[Step] = []
+    begins = {way[0]: (way[1], joined) for way, joined in chains.items()}
+    at = 0
+    while at < len(program.steps):
+        last, joined = begins.get(at, (at, None))
+        if joined is None:
+            steps.append(program.steps[at])
+        else:
+            steps.append(_form(program.steps[at : last + 1], target, joined))
+        at = last + 1
+    return replace(program, steps=steps)
+
+
+def as_one(steps: Sequence[Step], make: Callable[[Group], Lowering]) -> Step:
+    """A step in place of these, each of which reads results of those before; ``make``: its
+    lowering."""
+    last = steps[-1]
+    before = [node for step in steps[:-1] for node in step.group.nodes]
+    group = Group(last.group.root, [*before, *last.group.before], list(last.group.after))
+    values, reads, demands = zip(*outside_of(steps))
+    return Step(
+        f"{last.name}_chain", group, make(group), list(values), list(reads), last.writes,
+        [*demands, last.demands[-1]],
+    )  # fmt: skip
+
+
+def _form(steps: Sequence[Step], target: Target, joined: Joined) -> Step:
+    patches = joined.patches(steps)
+    chain = as_one(steps, lambda group: RowChainLowering(group, target, steps, patches))
+    chain.shrinks, chain.scratch_bytes = True, chain.lowering.scratch_bytes()
+    if chain.scratch_bytes:
+        name = f"{chain.name}_scratch"
+        chain.scratch = Buffer(name, DTYPES["uint8"], chain.scratch_bytes, ARENA)
+    chain.in_place = [(0, 0)] if joined.chain.in_place else []
+    reserve_kernel_scratch(chain)
+    return chain
+
+
+def find_plans(program: Program, target: Target) -> list[tuple[RowPlan, Program]]:
+    """From the program as it is on, those that need less and less memory, with what that costs.
+
+    Their sizes are those of whole plans, in one memory.
+    """
+    chains = find_chains(program)
+    found: list[tuple[RowPlan, Program]] = []
+    known = {way: joined.chain for way, joined in chains.items()}
+    costs = RISCV if target.name.startswith(("riscv32", "rv32")) else CORTEX_M
+    for choice in frontier(program, known, ALIGN_BYTES, costs):
+        made = with_chains(program, target, {way: chains[way] for way in choice.chains})
+        plan_program(made, align_bytes=ALIGN_BYTES)
+        if found and made.arena_bytes >= found[-1][0].ram_bytes:
+            continue
+        found.append((_row_plan(program, made.arena_bytes, choice, known), made))
+    return found
+
+
+def _row_plan(
+    program: Program, nbytes: int, choice: Choice, chains: Mapping[Way, Chain]
+) -> RowPlan:
+    names = [(program.steps[a].name, program.steps[b].name) for a, b, _ in choice.chains]
+    counts = [count for _, _, count in choice.chains]
+    twice = sum(chains[way].surplus_macs for way in choice.chains)
+    return RowPlan(nbytes, choice.instructions, tuple(names), tuple(counts), twice)
+
+
+def within(program: Program, target: Target, limit: int, asked: bool) -> Program:
+    """The fastest program whose memory is no more than ``limit`` bytes, with all plans that there
+    are, if it is not the one that is given.
+
+    Where none is, ValueError with what there is, if the user has ``asked`` for the limit; else the
+    one of the least memory, of which the planner says what is missing.
+    """
+    if not asked and _fits(program, limit):
+        return program
+    found = find_plans(program, target)
+    plans = [plan for plan, _ in found]
+    fits = [made for plan, made in found if plan.ram_bytes <= limit]
+    if not fits and asked:
+        raise ValueError(_too_small(limit, *found[-1], plans))
+    chosen = fits[0] if fits else found[-1][1]
+    chosen.row_plans = plans
+    return chosen
+
+
+def _fits(program: Program, limit: int) -> bool:
+    if max(live_bytes_of_steps(program), default=0) > limit:
+        return False
+    plan_program(program, align_bytes=ALIGN_BYTES)
+    return program.arena_bytes <= limit
+
+
+def _too_small(limit: int, least: RowPlan, made: Program, plans: Sequence[RowPlan]) -> str:
+    live = live_bytes_of_steps(made, ALIGN_BYTES)
+    fullest = live.index(max(live))
+    rest = [f"{p.ram_bytes} bytes{_more(p)}" for p in plans]
+    return (
+        f"ram of {limit} bytes is {least.ram_bytes - limit} bytes too small for the network, "
+        f"layers by rows or not; most lives at operator {made.steps[fullest].name}, "
+        f"{live[fullest]} bytes: give {'one of ' * (len(rest) > 1)}{', '.join(reversed(rest))}"
+    )
+
+
+def _more(plan: RowPlan) -> str:
+    if not plan.chains:
+        return ""
+    patches = ", in patches" if plan.surplus_macs else ""
+    return f" (about {max(1, round(plan.instructions / 1000)):,},000 instructions more{patches})"

@@ -1,0 +1,56 @@
+"""Multipliers of integer sums as the kernels of microcontrollers read them (``board/i8.h``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir.float_to_int import to_integers
+
+from .kernel import padded
+
+
+def factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """A multiplier a channel, to a multiple of four: a float, or a fixed number less than zero.
+
+    ``scale``: one a channel; the other numbers are the output's zero point and bounds.
+    """
+    floats = padded(scale.astype(np.float32), 4)
+    fixed = fixed_factors(scale.astype(np.float32), zero, low, high)
+    fours = np.ones(len(floats), np.int64)
+    fours[: len(fixed)] = fixed
+    chosen = np.repeat(fours.reshape(-1, 4).min(axis=1) > 0, 4)
+    return np.where(chosen, (-fours).astype(np.int32).view(np.float32), floats)
+
+
+def all_fixed(multipliers: np.ndarray) -> bool:
+    """Whether none of them is a float."""
+    return bool((multipliers.view(np.int32) < 0).all())
+
+
+def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """Per channel the number m below 2 ** 31 by which (sum * m + (16 * zero + 8) * 2 ** 32) >> 36,
+    bounded, is the float32 product with the scale, rounded, for every sum; 0 where there is none.
+
+    A byte is at least q from some least sum on; m must make it so for each q.
+    """
+    q = np.arange(low - zero + 1, high - zero + 1)[None]
+    guess = to_integers(np.rint((q - 0.5) / scale.astype(np.float64)[:, None]), np.int32)
+    near = np.int64(guess)[..., None] + np.arange(-3, 4)
+    there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
+    least = guess - 3 + there.argmax(axis=2)
+    found = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)  # floats hold these sums
+    # least * m >= bound, and (least - 1) * m <= bound - 1
+    bound = (2 * q - 1) << 35
+    from_, to = np.zeros_like(least), np.full_like(least, (1 << 31) - 1)
+    for sums, most in ((least, None), (least - 1, bound - 1)):
+        size = np.maximum(np.abs(sums), 1)
+        if most is None:
+            from_ = np.where(sums > 0, -(-bound // size), from_)
+            to = np.where(sums < 0, np.minimum(to, -bound // size), to)
+            found &= (sums != 0) | (bound <= 0)
+        else:
+            to = np.where(sums > 0, np.minimum(to, most // size), to)
+            from_ = np.where(sums < 0, np.maximum(from_, -(most // size)), from_)
+            found &= (sums != 0) | (most >= 0)
+    first, last = from_.max(axis=1), to.min(axis=1)
+    return np.where(found.all(axis=1) & (first <= last), (first + last) // 2, 0)

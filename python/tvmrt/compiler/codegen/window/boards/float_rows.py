@@ -1,0 +1,33 @@
+"""The epilogue of a layer whose bytes become floats: one function for all layers of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import Node
+
+from ...c.initializers import print_struct
+from ...c.writer import FunctionWriter
+from ...loops.chain import scalar_literal
+from ..tile_sums import BYTES
+
+
+def print_floats(f: FunctionWriter, product: Node, after: Sequence[Node]) -> tuple[str, str] | None:
+    """Print what ``tvmrt_micro_float_rows`` is told; the C expressions for the epilogue and its
+    context. None where something else follows the product than all 256 bytes as floats, or channels
+    have scales of their own."""
+    if len(after) != 1 or after[0].op != "dequantize" or product.attrs["to"] not in BYTES:
+        return None
+    node = after[0]
+    scales = [scalar_literal(value) for value in (product.inputs[2], node.inputs[1])]
+    same_zero = scalar_literal(node.inputs[2]) == str(product.attrs["y_zero"])
+    if None in scales or not same_zero or node.output.dtype.name != "float32":
+        return None
+    zero, low, high = (product.attrs[k] for k in ("y_zero", "low", "high"))
+    if high - low != 255:
+        return None
+    f.include("board/float_rows_i8.h")
+    print_struct(f, "static const tvmrt_micro_floats floats", {
+        "sum": scales[0], "byte": scales[1], "least": low - zero,
+    })  # fmt: skip
+    return "tvmrt_micro_float_rows", "&floats"

@@ -1,0 +1,63 @@
+"""Depthwise layers whose kernels have 4 or 5 columns, by pairs of columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.compiler.ir.rounding import round_up
+
+from ..kernel import MicroKernel, MicroWeights, padded
+from ..layer_i8 import QUAD_ORDER, MicroLayer
+from ..shape import MOST, Ring
+
+END = 3  # words behind the record of a kernel's rows, TVMRT_MICRO_WIDE_END
+
+
+def wide(taps: int, cost: float) -> MicroKernel[MicroLayer]:
+    """The kernel by rows of so many weights, the last of which may be 0."""
+
+    def columns(layer: MicroLayer) -> Whole:
+        """Those that are kept of a row, read by four windows at a time."""
+        return layer.shape.stride[1] * round_up(layer.shape.out[1], 4) + taps - 1
+
+    def supports(layer: MicroLayer) -> bool:
+        shape = layer.shape
+        if not shape.depthwise or shape.kernel[1] not in (taps - 1, taps):
+            return False
+        if shape.dilation[1] != 1 or shape.stride[1] not in (1, 2):
+            return False
+        if least(shape.out[1]) < 2 or most(columns(layer)) > MOST:
+            return False
+        return layer.fits_int8
+
+    def pack(layer: MicroLayer) -> MicroWeights:
+        """Weights as int8 [channel][row][word][2], see ``board/depthwise_wide_i8.h``."""
+        full = padded(layer.weights.astype(np.int8), 4)
+        rows = np.zeros((len(full), layer.shape.kernel[0], 8), np.int8)
+        rows[..., : layer.shape.kernel[1]] = full.reshape(*rows.shape[:2], -1)
+        words = rows
+        if layer.shape.stride[1] == 1:
+            words = np.stack([rows[..., : taps - 1], rows[..., 1:taps]], axis=-1)
+        return MicroWeights(words.reshape(-1, 4)[:, QUAD_ORDER].reshape(-1), layer.folded(4))
+
+    def scratch(layer: MicroLayer) -> Ring:
+        shape = layer.shape
+        plane = shape.ring_rows * columns(layer)
+        words = taps - 1 if shape.stride[1] == 1 else 4  # of a kernel row's weights
+        front = round_up(shape.out[1], 4) * 4 * 4  # sums
+        front += (shape.kernel[0] * (1 + words) + END) * 4
+        return Ring(shape.ring_rows, columns(layer), plane, shape.whole_quads * plane * 2 + front)
+
+    return MicroKernel(
+        header="board/depthwise_wide_i8.h",
+        name=f"tvmrt_micro_depthwise_{taps}_i8",
+        cost=cost,
+        supports=supports,
+        pack=pack,
+        scratch=scratch,
+        needs=frozenset({"dsp"}),
+    )
+
+
+KERNEL = wide(5, 0.95)

@@ -1,0 +1,83 @@
+"""The epilogue of a layer that is added to another tensor: integers, where they give its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.quantized import storage_range
+
+from ...c.initializers import print_struct
+from ...c.writer import FunctionWriter
+from ..row_operands import row_strides
+from ..tile_sums import byte_summand
+from .factors import factors
+from .layer_i8 import WHOLE
+from .sums import integer_sum
+
+FLOATS = ("-mfloat-abi=hard", "-mabi=ilp32f")  # options of targets with such instructions
+_INT8 = {"low": -128, "high": 127}
+MOST_PIXEL = 1 << 15  # bytes of the operand from a pixel to the next
+
+
+def print_sum(
+    f: FunctionWriter,
+    step: Step,
+    product: Node,
+    after: Sequence[Node],
+    order: Sequence[int],
+    scale: np.ndarray,
+    floats: bool,
+) -> tuple[str, str] | None:
+    """Print what ``tvmrt_micro_sum_rows`` is told; the C expressions for the epilogue and its
+    context. None where it cannot do what follows the product.
+
+    ``order``: the result's axes with the channels last; ``scale``: one of the sums a channel.
+    ``floats``: the processor computes with floats, by which other bounds than int8's take less.
+    """
+    summand = byte_summand(product, after[0]) if len(after) == 1 else None
+    if summand is None or not (scale.min() > 0 and scale.max() < 256):
+        return None
+    node = after[0]
+    value = node.inputs[summand]
+    at = step.read_values.index(value)
+    strides = row_strides(step.reads[at].at, product.output.shape, order)
+    if strides is None or strides[1] != 1 or strides[0] >= MOST_PIXEL:
+        return None
+    own_bounds = _bounds(product)
+    own, other = (
+        {"scale": node.attrs[f"{side}_scale"], "zero": node.attrs[f"{side}_zero"], **bounds}
+        for side, bounds in (
+            ("ba"[summand], own_bounds),
+            ("ab"[summand], dict(zip(("low", "high"), storage_range(value.dtype)))),
+        )
+    )
+    whole = value.dtype.name == "int8" and own_bounds == _bounds(node) == _INT8
+    if floats and not whole:
+        return None
+    found = integer_sum(own, other, {**_bounds(node), "scale": node.attrs["y_scale"],
+                                     "zero": node.attrs["y_zero"]})  # fmt: skip
+    if found is None:
+        return None
+    zero, low, high = product.attrs["y_zero"], own_bounds["low"], own_bounds["high"]
+    multipliers = f.constant("factors", factors(scale, zero, low, high))
+    f.include("board/sum_i8.h")
+    print_struct(f, "static const tvmrt_micro_sum sum", {
+        "range": f"{{{zero}, {low}, {high}, {WHOLE.get((low < 0, low, high), 0)}, 0}}",
+        "own": found.own, "other": found.other, "add": found.add, "places": found.places,
+        "lo": _bounds(node)["low"], "hi": _bounds(node)["high"],
+        "other_signed": int(value.dtype.is_signed), "pixel": strides[0],
+    })  # fmt: skip
+    print_struct(f, "const tvmrt_micro_sum_ctx beside", {
+        "sum": "&sum", "factors": multipliers, "operand": f.name_read(at, "other"),
+    })  # fmt: skip
+    return f"tvmrt_micro_sum{'_whole' if whole else ''}_rows", "&beside"
+
+
+def _bounds(node: Node) -> dict[str, int]:
+    """The least and the greatest byte of a node's result."""
+    low, high = storage_range(node.output.dtype)
+    return {"low": int(node.attrs.get("low", low)), "high": int(node.attrs.get("high", high))}

@@ -1,0 +1,176 @@
+"""Layers of microcontrollers by a kernel's record, whole or a few rows at a time
+(``kernels/board/rows.h``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.program import ARENA, Buffer, Step
+from tvmrt.compiler.planner.row_chains import RowLayer
+
+from ...c.text import braces
+from ...c.writer import FunctionWriter
+from ...lowering import Lowering
+from ..plan import Window
+from .kernel import Kernels, MicroKernel, Shaped
+from .shape import MicroShape
+
+# What layers take of instructions, in parts of what their kernels take in long loops; measured on a
+# Cortex-M4F.
+SHORT_LOOPS = 1.45
+
+
+class BoardLowering(Lowering):
+    """A lowering whose layers a kernel of the board computes, whole or a few rows at a time."""
+
+    kernels: Kernels
+    struct: str  # of a layer, in C
+
+    def board_layer(self, step: Step, by_rows: bool = False) -> Shaped | None:
+        """The layer as the kernels of boards are asked about it, where one of those computes it."""
+        raise NotImplementedError
+
+    def print_board(self, step: Step, f: FunctionWriter, layer: Shaped, kernel: MicroKernel) -> str:
+        """Print the layer and its tensors, ``data``, as structs; the layer's address in C."""
+        raise NotImplementedError
+
+    def tile_blocks(self, step: Step) -> tuple[int, ...]:
+        """``kernel_blocks()`` of the layer by the tiles of hosts."""
+        raise NotImplementedError
+
+    def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+        """``emit()`` of it."""
+        raise NotImplementedError
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        layer = self.board_layer(step)
+        if layer is None:
+            return self.tile_blocks(step)
+        return (self.kernels.choose(layer, self.target.board).scratch(layer).bytes,)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        layer = self.board_layer(step)
+        if layer is None:
+            self.emit_tiles(step, f)
+            return
+        kernel = self.kernels.choose(layer, self.target.board)
+        f.result(kernel.call(layer, self.print_board(step, f, layer, kernel)))
+
+    def _row_kernel(self, step: Step) -> tuple[Shaped, MicroKernel] | None:
+        """The layer and its kernel in a chain; None where it can be in none."""
+        layer = self.board_layer(step, by_rows=True)
+        if layer is None or not can_be_cut(layer.shape, step):
+            return None
+        return layer, self.kernels.choose(layer, self.target.board, by_rows=True)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        found = self._row_kernel(step)
+        x_bytes, y_bytes = self.node.inputs[0].dtype.itemsize, step.writes[0].dtype.itemsize
+        return found and row_layer(*found, x_bytes, y_bytes)
+
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
+    def row_step(self, step: Step) -> Step:
+        return with_ring(step, *self._row_kernel(step))
+
+    def row_blocks(self, step: Step) -> tuple[int, ...]:
+        layer, kernel = self._row_kernel(step)
+        return () if layer.shape.depthwise else (kernel.scratch(layer).bytes,)
+
+    def row_work(self, step: Step) -> int:
+        _, kernel = self._row_kernel(step)
+        return super().row_work(step) + int(most(self.macs()) * kernel.cost * SHORT_LOOPS)
+
+    def row_surplus(self, step: Step) -> int:
+        layer, kernel = self._row_kernel(step)
+        alone = self.kernels.choose(layer, self.target.board)
+        return int(most(self.macs()) * (kernel.cost - alone.cost)) if alone.cost else 0
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        layer, kernel = self._row_kernel(step)
+        address = self.print_board(step, f, layer, kernel)
+        print_rows(f)
+        if layer.shape.depthwise:
+            f.result(f"{kernel.name}_rows({address}, &data, &at, {f.scratch()})")
+            return
+        f.line(f"{self.struct} part = *{address};")
+        f.line("tvmrt_micro_cut(&part.shape, &at);")
+        f.result(kernel.call(layer, "&part"))
+
+
+def can_be_cut(shape: MicroShape, step: Step) -> bool:
+    """Whether a layer has images of rows that no run chooses, windows that a ring can hold where it
+    is depthwise, and what follows its sums reads neither its input nor constants that differ by
+    row."""
+    image = len(step.writes[0].shape) == 4
+    after = {v for node in step.group.after for v in node.inputs if v is not None}
+    plain = step.group.root.inputs[0] not in after and all(of_channels(v) for v in after)
+    held = not shape.depthwise or shape.ring_rows >= shape.stride[0]
+    return not shape.of_run and image and plain and held and shape.pad[0] >= 0
+
+
+def of_channels(value: Value) -> bool:
+    """Whether a value is no constant that has rows or columns."""
+    pixels = value.shape[-2:] if value.type.rank > 1 else value.shape
+    return not value.is_constant or value.type.size == 1 or prod(pixels) == 1
+
+
+def row_layer(layer: Shaped, kernel: MicroKernel, x_bytes: int, y_bytes: int) -> RowLayer:
+    """What the planner of chains is told of a layer that can be cut, and its bytes of elements."""
+    shape, window = layer.shape, layer.shape.window
+    below = shape.pointwise and window.y_stride * y_bytes <= window.x_stride * x_bytes
+    return replace(
+        rows_of(window, x_bytes, y_bytes),
+        unit=kernel.unit if shape.depthwise else 0,
+        ring_bytes=kernel.scratch(layer).bytes if shape.depthwise else 0,
+        over_input=below or shape.depthwise,
+    )
+
+
+def pool_layer(window: Window, x_bytes: int, y_bytes: int) -> RowLayer | None:
+    """The same of a layer that pools; None where it has no rows to be cut into."""
+    sizes = (*window.in_, *window.out, *window.kernel, window.x_stride, window.y_stride)
+    known = all(isinstance(n, int) for n in sizes)
+    rows = known and window.flat and window.pad[1] >= 0
+    return rows_of(window, x_bytes, y_bytes) if rows else None
+
+
+def rows_of(window: Window, x_bytes: int, y_bytes: int) -> RowLayer:
+    """How rows of the output follow from those of the input."""
+    return RowLayer(
+        window.in_[1],
+        window.out[1],
+        window.in_[2] * window.x_stride * x_bytes,
+        window.out[2] * window.y_stride * y_bytes,
+        max(window.span(1), window.stride[1]),
+        window.stride[1],
+        window.pad[1],
+    )
+
+
+def with_ring(step: Step, layer: Shaped, kernel: MicroKernel) -> Step:
+    """The step with the ring of a depthwise layer as its scratch memory."""
+    if not layer.shape.depthwise:
+        return replace(step, scratch=None, scratch_bytes=0, kernel_bytes=0)
+    nbytes = kernel.scratch(layer).bytes
+    ring = Buffer(f"{step.name}_ring", DTYPES["uint8"], nbytes, ARENA)
+    return replace(step, scratch=ring, scratch_bytes=nbytes, kernel_bytes=0)
+
+
+def print_part(f: FunctionWriter) -> str:
+    """Print the ``layer`` of a pool as it is for some rows; its address."""
+    print_rows(f)
+    f.line("tvmrt_pool_layer part = layer;")
+    f.line("tvmrt_window_cut(&part.window, &part.pad_end[1], &at);")
+    return "&part"
+
+
+def print_rows(f: FunctionWriter) -> None:
+    """Print ``at``, the rows that the function is called for."""
+    f.include("board/rows.h")
+    numbers = [f.number(name) for name in ("first", "count", "row", "rows")]
+    f.line(f"const tvmrt_micro_rows at = {braces(numbers)};")

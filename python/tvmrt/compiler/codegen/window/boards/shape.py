@@ -1,0 +1,185 @@
+"""Shapes of the layers that the kernels of microcontrollers compute (``kernels/board/shape.h``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
+from tvmrt.compiler.ir.rounding import round_up
+
+from ...c.text import initializer, nested
+from ..plan import Window
+
+MOST = (1 << 15) - 1  # of an extent
+MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
+
+
+def _pair(name: str) -> property:
+    """The (height, width) of the window's."""
+    return property(lambda shape: getattr(shape.window, name)[1:])
+
+
+@dataclass(frozen=True)
+class MicroShape:
+    """A layer of a 2-D window, or a matrix product, channels last; pairs are (height, width)."""
+
+    window: Window
+    in_c: int
+    out_c: int
+    depthwise: bool
+
+    in_, out, pad = _pair("in_"), _pair("out"), _pair("pad")
+    kernel, stride, dilation = _pair("kernel"), _pair("stride"), _pair("dilation")
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is no third dimension, and the numbers fit into the kernels' structures."""
+        w = self.window
+        pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
+        numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
+        if self.depthwise:
+            numbers += [w.batch, self.ring_columns]
+        rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
+        fit = all(-MOST <= least(n) and most(n) <= MOST for n in numbers)
+        return w.flat and rows and fit and min(map(least, self.in_ + self.out)) > 0
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the window of an output pixel is the input pixel at its place."""
+        return self.window.is_pixels and not self.depthwise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the output may lie where the input lies, pixel on pixel."""
+        if self.in_ != self.out or self.stride != (1, 1) or self.in_c != self.out_c:
+            return False
+        if self.depthwise:
+            return self.pad[0] < self.ring_rows
+        return self.pointwise
+
+    @property
+    def of_run(self) -> bool:
+        """Whether it depends on a size of the run."""
+        w = self.window
+        return bool(symbols_of(w.batch, *w.in_, *w.out, w.x_stride, w.y_stride))
+
+    @property
+    def pixels(self) -> Whole:
+        """Output pixels of all images."""
+        return self.window.pixels
+
+    @property
+    def elements(self) -> int:
+        """Of the window of an output pixel."""
+        return self.window.taps * (1 if self.depthwise else self.in_c)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a window that lie behind each other in memory: all of them, or one."""
+        touch = self.window.x_stride == self.in_c and self.dilation[1] == 1
+        return self.kernel[1] if touch else 1
+
+    @property
+    def ring_rows(self) -> int:
+        """Rows under a window."""
+        return self.window.span(1)
+
+    @property
+    def ring_columns(self) -> Whole:
+        """Columns under all windows of a row, padding included."""
+        return self.window.reach(2)
+
+    @property
+    def whole_quads(self) -> int:
+        """Input channels to a multiple of four."""
+        return round_up(self.in_c, 4)
+
+    def initializer(self, scratch: Windows | Ring) -> str:
+        """The C initialiser of the ``tvmrt_micro_shape``."""
+        kept = scratch.members(self)
+        pad = (self.pad[0], smaller(self.pad[1], scratch.columns)) if self.depthwise else self.pad
+        pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
+                 "dilation": self.dilation, "pad": pad}  # fmt: skip
+        fields = {
+            **{name: f"{{{short(h)}, {short(w)}}}" for name, (h, w) in pairs.items()},
+            "in_c": self.in_c,
+            "out_c": self.out_c,
+            "x_stride": self.window.x_stride,
+            "y_stride": self.window.y_stride,
+            "scratch": scratch.bytes,
+            "kept": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
+        }
+        return nested(fields)
+
+
+def smaller(a: Whole, b: Whole) -> Whole | str:
+    """The smaller of both; as an expression of C where a run decides."""
+    try:
+        return min(a, b)
+    except Undecided:
+        return f"({a} < {b} ? {a} : {b})"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows that a dense kernel copies into scratch: elements of one, bytes of all."""
+
+    length: int
+    bytes: int
+
+    def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
+        """What the shape's ``kept`` is."""
+        return {
+            "windows": {
+                "pixels": shape.pixels,
+                "length": self.length,
+                "pointwise": int(shape.pointwise),
+                "columns": shape.columns,
+            }
+        }
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Rows that a depthwise kernel keeps in scratch, see ``board/ring.h``.
+
+    ``slots``: rows or pairs of them; ``columns``: of a row, padding included; ``plane``: elements
+    of a channel; ``bytes``: of all scratch.
+    """
+
+    slots: int
+    columns: Whole
+    plane: Whole
+    bytes: Whole
+
+    def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
+        """What the shape's ``kept`` is."""
+        left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
+        read, room = shape.in_[1] - skipped, self.columns - left
+        inside = smaller(read, room)
+        if min(least(read), least(room)) < 0:
+            inside = f"({inside} < 0 ? 0 : {inside})" if _open(inside) else max(0, inside)
+        return {
+            "ring": {
+                "plane": self.plane,
+                "images": short(shape.window.batch),
+                "slots": self.slots,
+                "columns": short(self.columns),
+                "inside": short(inside),
+            }
+        }
+
+
+def _open(value: Whole | str) -> bool:
+    return isinstance(value, (Extent, str))
+
+
+def short(value: Whole | str) -> Whole | str:
+    """A number for a member of 16 bits, which it fits."""
+    return f"(int16_t){value}" if _open(value) else value
+
+
+def ring_of_rows(shape: MicroShape, element: int) -> Ring:
+    """All rows under a window; ``element``: bytes of an element."""
+    plane = shape.ring_rows * shape.ring_columns
+    return Ring(shape.ring_rows, shape.ring_columns, plane, shape.whole_quads * plane * element)

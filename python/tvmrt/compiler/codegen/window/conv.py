@@ -1,0 +1,407 @@
+"""Convolution in float32, dense and depthwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.program import (
+    CHANNELS_LAST,
+    DENSE,
+    Access,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+from tvmrt.compiler.ir.reduced import is_reduced
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.initializers import print_layer, print_struct, print_tiles, share_layer, triple
+from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, PLANES
+from ..lowering import ANY, ImageLowering, lowers
+from ..target import Target
+from . import packing_f32 as packing
+from .boards.float32 import KERNELS as BOARDS
+from .boards.kernel import MicroKernel
+from .boards.layer_f32 import MicroLayer
+from .boards.row_layers import BoardLowering
+from .boards.shape import MicroShape
+from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
+from .layer_f32 import LayerF32
+from .pack_once import packed_once
+from .plan import FLOAT, Window
+from .row_operands import fits_rows
+from .slabs import SlabLayer, fits_slabs
+
+BOARD_STRUCT = "tvmrt_micro_conv_f32"
+MOST_PLANES = 4  # channels that a layer reads as planes
+# Rows of a window from which on the kernel may write partial sums: TVMRT_DEPTHWISE_ROWS.
+DEPTHWISE_ROWS = 16
+
+
+class ChannelsLastLowering(ImageLowering):
+    """What convolutions and pooling share: residual, bounds, row epilogue."""
+
+    takes_epilogue = True
+
+    @property
+    def epilogue(self):
+        return sort_epilogue(self.node.output, self.group.after)
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        last = self.group.after[-1].output
+        if last.dtype != self.node.output.dtype:
+            return False
+        epilogue = self.epilogue
+        shape = self.node.output.shape
+        return residual_fits(epilogue.residual, accesses) and fits_rows(
+            epilogue.rest, shape, channels_last_order(len(shape)), accesses
+        )
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        residual = self.epilogue.residual
+        if residual is None or residual is self.node.inputs[0]:
+            return []
+        return self.over(step, residual)
+
+    def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
+        """Pointer and pixel stride of the residual."""
+        if epilogue.residual is None:
+            return "NULL", 0
+        i = step.read_values.index(epilogue.residual)
+        return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
+
+
+@dataclass(frozen=True)
+class TiledLayer:
+    """A layer and the register tiles by which a kernel computes it; its bias is packed for them, as
+    ``pack`` does weights."""
+
+    kernel: str
+    layer: LayerF32
+    tiles: packing.Tiles | packing.DepthwiseTile
+    pack: Callable[[np.ndarray], np.ndarray]
+    bias: np.ndarray
+
+
+def tile_kind(node: Node, target: Target) -> packing.TileKind:
+    """Of the tiles that compute a convolution or product."""
+    return packing.bf16_kind(target) if is_reduced(node) else packing.FLOATS
+
+
+class ConvolutionLowering(ChannelsLastLowering):
+    """Weights and bias are constant."""
+
+    @property
+    def kind(self) -> packing.TileKind:
+        return tile_kind(self.node, self.target)
+
+    def operands(self) -> list[Value]:
+        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
+            if value is not None and not value.is_constant:
+                raise ValueError(f"the convolution's {what} are computed at run time")
+        return super().operands()
+
+    def window(self, step: Step) -> Window:
+        """The layer's window; extents without their kernel's axes are 1."""
+        x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
+        strides = (
+            pixel_stride(step.reads[step.read_values.index(x)].at),
+            pixel_stride(step.writes[0].at),
+        )
+        return Window.of(x.shape, y.shape, w.shape[2:], self.node.attrs, *strides)
+
+    def layer(self, step: Step) -> LayerF32:
+        """What register tiles compute."""
+        raise NotImplementedError
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.layer(step).scratch_bytes,)
+
+    def run_order(self) -> packing.Order | None:
+        """How weights lie that the run packs, which are those of a region's fallback that lie in
+        the library for the device already; None where they are packed here."""
+        w = self.node.inputs[1]
+        if not w.kept:
+            return None  # squares, which have no groups, too
+        groups = self.node.attrs["groups"]
+        return packing.Order(w.shape[0] // groups, w.shape[1], prod(w.shape[2:]), groups)
+
+    def scratch_bytes(self) -> int:
+        order = self.run_order()
+        return 0 if order is None else order.most_bytes
+
+    def bias(self) -> np.ndarray:
+        """One number a channel of the result."""
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        if bias is None:
+            return np.zeros(self.node.output.shape[1], np.float32)
+        return bias.data
+
+    def tiled(self, step: Step) -> TiledLayer:
+        """The layer as hosts compute it."""
+        raise NotImplementedError
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        self.emit_layer(step, f, self.tiled(step))
+
+    def emit_layer(self, step: Step, f: FunctionWriter, tiled: TiledLayer) -> None:
+        """Print the call of a kernel by register tiles."""
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual = self.residual_parts(step, f, self.epilogue)
+        layer, tiles, data = self.print_layer(step, f, tiled, x, residual, f.write())
+        f.result(f"tvmrt_{tiled.kernel}(&{layer}, &{tiles}, &{data})")
+
+    def print_layer(
+        self,
+        step: Step,
+        f: FunctionWriter,
+        tiled: TiledLayer,
+        x: str,
+        residual: tuple[str, int],
+        y: str,
+    ) -> tuple[str, str, str]:
+        """Print what the kernel is called with, variables for the layer, its tiles and its tensors;
+        their names. ``x``, ``y``: pointers, as that of ``residual`` beside its pixel stride."""
+        epilogue, shape = self.epilogue, self.node.output.shape
+        layer, tiles, data = (f.fresh(name) for name in ("layer", "tiles", "data"))
+        order = channels_last_order(len(shape))
+        fields = {
+            "x": x,
+            "w": self._weights(f, tiled.tiles, tiled.pack),
+            "bias": f.constant("bias", tiled.bias),
+            "residual": residual[0],
+            "y": y,
+        }
+        y_stride = tiled.layer.window.y_stride
+        row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
+        f.include(f"{tiled.kernel}.h")
+        members = {**tiled.layer.members(residual[1], *epilogue.bounds()), **tiled.tiles.members()}
+        print_layer(f, "tvmrt_layer_f32", members, layer)
+        print_tiles(f, tiled.tiles, tiles)
+        print_data_f32(f, {**fields, "epilogue": row, "ctx": context}, data)
+        return layer, tiles, data
+
+    def _weights(
+        self,
+        f: FunctionWriter,
+        tiles: packing.Tiles | packing.DepthwiseTile,
+        pack: Callable[[np.ndarray], np.ndarray],
+    ) -> str:
+        """The pointer to packed weights."""
+        w, order = self.node.inputs[1].data, self.run_order()
+        if order is None:
+            return weights_text(f, pack(w))
+        place = f"(float *)(void *){f.scratch()}"
+        return packed_once(f, order, tiles.packed, f.constant("weights", w), place)
+
+
+def conv_layer(
+    window: Window, in_channels: int, out_channels: int, groups: int, kind: packing.TileKind
+) -> LayerF32:
+    """A dense layer by tiles of that kind; the channels are those of all groups together."""
+    if kind.words:
+        return LayerF32.conv_bf16(window, in_channels, out_channels, groups, kind)
+    return LayerF32.conv(window, in_channels, out_channels, groups)
+
+
+def conv_kernel(kind: packing.TileKind) -> str:
+    """The kernel by such tiles, which is that of its header, too."""
+    return f"conv_{kind.driver}"
+
+
+def weights_text(f: FunctionWriter, weights: np.ndarray) -> str:
+    """The pointer to packed weights: floats, or pairs of bfloat16 under the name of floats."""
+    name = f.constant("weights", weights)
+    return name if weights.dtype == np.float32 else f"(const float *)(const void *){name}"
+
+
+def print_data_f32(
+    f: FunctionWriter, fields: dict[str, str], name: str = "data", kind: str = "tvmrt_data_f32"
+) -> None:
+    """The tensors of a call, without those that are NULL."""
+    given = {member: text for member, text in fields.items() if text != "NULL"}
+    print_struct(f, f"const {kind} {name}", given)
+
+
+def print_board(
+    f: FunctionWriter,
+    step: Step,
+    epilogue: Epilogue,
+    layer: MicroLayer,
+    kernel: MicroKernel[MicroLayer],
+    x: str,
+    residual: tuple[str, int],
+    order: tuple[int, ...],
+) -> str:
+    """Print the layer and the tensors, ``data``, as structs; the layer's address in C.
+
+    ``x``: the input's pointer; ``residual``: its pointer and pixel stride; ``order``: the result's
+    axes with the channels last.
+    """
+    packed = kernel.pack(layer)
+    fields = {"x": x, "weights": f.constant("weights", packed.weights)}
+    if packed.bias is not None:
+        fields["bias"] = f.constant("bias", packed.bias)
+    y_stride, shape = layer.shape.window.y_stride, step.lowering.node.output.shape
+    row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
+    f.include(kernel.header)
+    members = layer.members(kernel, residual[1])
+    address = share_layer(f, BOARD_STRUCT, members, layer.shape.of_run)
+    fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
+    print_data_f32(f, fields, kind="tvmrt_micro_data_f32")
+    return address
+
+
+@lowers("conv")
+class ConvLowering(BoardLowering, ConvolutionLowering):
+    """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
+
+    kernels = BOARDS
+    struct = BOARD_STRUCT
+    tile_blocks = ConvolutionLowering.kernel_blocks
+    emit_tiles = ConvolutionLowering.emit
+
+    def macs(self) -> int:
+        w = self.node.inputs[1]
+        return self.node.output.type.size * prod(w.shape[1:])
+
+    @property
+    def depthwise(self) -> bool:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
+
+    def run_order(self) -> packing.Order | None:
+        order = super().run_order()
+        if order is None or not self.depthwise:
+            return order
+        return replace(order, channels=order.groups, groups=1)  # side by side in vectors
+
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if not BOARD_KERNELS.of(self.target) or not (self.depthwise or groups == 1):
+            return None
+        shape = MicroShape(self.window(step), w.shape[1] * groups, w.shape[0], self.depthwise)
+        if not shape.fits:
+            return None
+        epilogue = self.epilogue
+        weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
+        bounds = (epilogue.low, epilogue.high)
+        over_input = shape.pointwise if by_rows else shape.in_place
+        return MicroLayer(shape, weights, self.bias(), *bounds, over_input, epilogue.plain)
+
+    def print_board(
+        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel[MicroLayer]
+    ) -> str:
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual = self.residual_parts(step, f, self.epilogue)
+        order = channels_last_order(len(self.node.output.shape))
+        return print_board(f, step, self.epilogue, layer, kernel, x, residual, order)
+
+    @property
+    def reads_planes(self) -> bool:
+        """Whether the channels are planes of the network's input, as those of pictures, and few:
+        a pass that puts them side by side would be a good part of the layer's time."""
+        x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
+        if not PLANES.of(self.target) or x.producer is not None:
+            return False
+        if len(x.shape) != 4 or x.is_constant or attrs["groups"] != 1 or symbols_of(*x.shape):
+            return False
+        one = x.shape[0] == 1 and attrs["dilations"][1] == 1
+        return one and 1 < x.shape[1] <= MOST_PLANES and w.shape[3] > 1
+
+    def demand(self, value: Value) -> str:
+        planes = value is self.node.inputs[0] and self.reads_planes
+        return DENSE if planes else super().demand(value)
+
+    def window(self, step: Step) -> Window:
+        window = super().window(step)
+        return replace(window, x_stride=1) if self.reads_planes else window
+
+    def layer(self, step: Step) -> LayerF32:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if self.reads_planes:
+            planes = (self.window(step), w.shape[1], w.shape[0])
+            if self.kind.words:
+                return LayerF32.planes_bf16(*planes, self.kind)
+            return LayerF32.planes(*planes)
+        if self.depthwise:
+            return LayerF32.depthwise(self.window(step), w.shape[0])
+        sizes = (self.window(step), w.shape[1] * groups, w.shape[0], groups)
+        return conv_layer(*sizes, self.kind)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        pairs, layer = super().in_place(step), self.board_layer(step)
+        if self.depthwise and prod(self.node.inputs[1].shape[2:-1]) >= DEPTHWISE_ROWS:
+            pairs = []  # the kernel writes the result several times before it adds the residual
+        if layer is not None and layer.shape.in_place:
+            pairs += self.over(step, self.node.inputs[0])
+        return pairs
+
+    def options(self, step: Step) -> list[Choice]:
+        layer = self.layer(step)
+        if BOARD_KERNELS.of(self.target):
+            return []
+        if self.depthwise:
+            channels = self.node.inputs[1].shape[0]
+            tiles = packing.depthwise_options(layer.window, channels, self.target)
+            return [Choice((tile.lanes, 1, tile.width)) for tile in tiles]
+        return packing.tile_options(self._sizes(step, layer))
+
+    def _sizes(self, step: Step, layer: LayerF32) -> packing.TileSizes:
+        sizes = (layer.row_pixels, layer.out_channels, layer.row_weights)
+        widest = self.chosen_by_widest(step)
+        return packing.TileSizes(*sizes, self.target, layer.pixel_step, self.kind, widest)
+
+    def tiled(self, step: Step) -> TiledLayer:
+        return self._depthwise_tiled(step) if self.depthwise else self._dense_tiled(step)
+
+    def slab_layer(self, step: Step) -> SlabLayer | None:
+        if BOARD_KERNELS.of(self.target) or self.kind.words or self.run_order():
+            return None
+        layer = self.layer(step)
+        if not fits_slabs(layer.window, self.epilogue, step):
+            return None
+        weights = layer.weights * layer.out_channels * layer.groups
+        return SlabLayer(layer.window, weights * FLOAT, self.depthwise)
+
+    def slab_width(self, step: Step) -> int:
+        tiles = self.tiled(step).tiles
+        return tiles.width if self.depthwise else tiles.widths[0]
+
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
+        names = self.print_layer(step, f, self.tiled(step), x, residual, y)
+        layer, tiles, data = (f"&{name}" for name in names)
+        kinds = ("NULL", tiles) if self.depthwise else (tiles, "NULL")
+        return [layer, *kinds, "NULL", data]
+
+    def _dense_tiled(self, step: Step) -> TiledLayer:
+        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.threads)
+        tiles = packing.choose_tiles(*self._sizes(step, layer), chosen)
+        pack = partial(self._pack, tiles=tiles, groups=groups)
+        bias = packing.pack_bias(self.bias(), tiles, groups)
+        return TiledLayer(conv_kernel(self.kind), layer, tiles, pack, bias)
+
+    def _pack(self, weights: np.ndarray, tiles: packing.Tiles, groups: int) -> np.ndarray:
+        if self.kind.words:
+            weights = packing.as_pairs(weights, 1)
+        return packing.pack_conv(weights, tiles, groups)
+
+    def _depthwise_tiled(self, step: Step) -> TiledLayer:
+        w, chosen = self.node.inputs[1], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.threads)
+        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target, chosen)
+        pack = partial(packing.pack_depthwise, lanes=tile.packed)
+        bias = packing.pad_channels(self.bias(), tile.packed)
+        return TiledLayer("depthwise_f32", layer, tile, pack, bias)

@@ -1,0 +1,57 @@
+"""Transposed convolution in float32, by products of float32 or of bfloat16."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..kernel_features import BOARD_KERNELS
+from ..lowering import lowers
+from . import packing_f32 as packing
+from .conv import ConvolutionLowering, TiledLayer
+from .layer_f32 import LayerF32
+
+
+@lowers("conv_transpose")
+class ConvTransposeLowering(ConvolutionLowering):
+    """Each phase of a row is a plain convolution by the register tile."""
+
+    def macs(self) -> int:
+        w = self.node.inputs[1]
+        return self.node.inputs[0].type.size * prod(w.shape[1:])
+
+    def run_order(self) -> packing.Order | None:
+        order = super().run_order()
+        if order is None:
+            return None
+        return replace(order, channels=order.inputs, inputs=order.channels, transposed=True)
+
+    def layer(self, step: Step) -> LayerF32:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        sizes = (w.shape[0], w.shape[1] * groups, groups)
+        return LayerF32.transposed(self.window(step), *sizes, self.kind)
+
+    def options(self, step: Step) -> list[Choice]:
+        if BOARD_KERNELS.of(self.target):
+            return []
+        return packing.tile_options(self._sizes(step))
+
+    def _sizes(self, step: Step) -> packing.TileSizes:
+        layer = self.layer(step)
+        rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
+        sizes = (rows, layer.out_channels, layer.weights)
+        widest = self.chosen_by_widest(step)
+        return packing.TileSizes(*sizes, self.target, kind=self.kind, of_widest=widest)
+
+    def tiled(self, step: Step) -> TiledLayer:
+        groups, chosen = self.node.attrs["groups"], self.chosen(step)
+        layer = self.layer(step).shared_out(chosen.threads)
+        tiles = packing.choose_tiles(*self._sizes(step), chosen)
+        pairs = bool(self.kind.words)
+        pack = partial(packing.pack_conv_transpose, tiles=tiles, groups=groups, pairs=pairs)
+        bias = packing.pack_bias(self.bias(), tiles, groups)
+        return TiledLayer(f"conv_transpose_{self.kind.driver}", layer, tiles, pack, bias)

@@ -1,0 +1,147 @@
+"""What follows a kernel in its own function: residual and bounds in registers, the rest by rows.
+
+Float kernels over channels-last memory take a residual operand, bounds, and a function that is
+called on finished pixels while they are in cache. This file sorts a group's pointwise nodes
+into the three and prints the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Node, Value
+from tvmrt.compiler.ir.program import Access, Step, pixel_stride
+
+from ..c.text import times
+from ..c.writer import FunctionWriter, literal
+from ..loops.chain import print_chain, scalar_literal
+from .row_operands import RowFunction, read_operands, row_writer
+
+
+@dataclass
+class Epilogue:
+    """``residual`` is added to ``start`` (the kernel's sum), then bounds, then ``rest``."""
+
+    start: Value
+    residual: Value | None = None
+    low: float = -np.inf
+    high: float = np.inf
+    rest: list[Node] = field(default_factory=list)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there are bounds at most."""
+        return self.residual is None and not self.rest
+
+    def bounds(self) -> tuple[str, str]:
+        """C initialisers of the bounds."""
+        return _bound(self.low), _bound(self.high)
+
+
+def _bound(value: float) -> str:
+    return literal(value, DTYPES["float32"])
+
+
+def sort_epilogue(start: Value, nodes: Sequence[Node]) -> Epilogue:
+    """Split the nodes after a kernel. ``start`` is the value that the kernel itself computes."""
+    epilogue = Epilogue(start)
+    current, index = start, 0
+    if nodes and nodes[0].op == "add" and _only_next(current, nodes, 0):
+        other = [v for v in nodes[0].inputs if v is not current]
+        if len(other) == 1 and not other[0].is_constant and other[0].shape == start.shape:
+            epilogue.residual = other[0]
+            current, index = nodes[0].output, 1
+    while index < len(nodes) and _only_next(current, nodes, index):
+        if not _narrow(epilogue, nodes[index], current):
+            break
+        current, index = nodes[index].output, index + 1
+    epilogue.start = current
+    epilogue.rest = list(nodes[index:])
+    return epilogue
+
+
+def _only_next(value: Value, nodes: Sequence[Node], index: int) -> bool:
+    """Whether of all nodes only nodes[index] reads the value."""
+    return [n for n in nodes if value in n.inputs] == [nodes[index]]
+
+
+def _narrow(epilogue: Epilogue, node: Node, current: Value) -> bool:
+    """Take relu, or max or min with a constant, into the bounds."""
+    if node.op == "relu":
+        bound, op = 0.0, "max"
+    elif node.op in ("min", "max"):
+        other = [v for v in node.inputs if v is not current]
+        if len(other) != 1 or scalar_literal(other[0]) is None:
+            return False
+        bound, op = float(other[0].data.reshape(-1)[0]), node.op
+    else:
+        return False
+    if np.isnan(bound):
+        return False
+    if op == "max":
+        epilogue.low, epilogue.high = max(epilogue.low, bound), max(epilogue.high, bound)
+    else:
+        epilogue.low, epilogue.high = min(epilogue.low, bound), min(epilogue.high, bound)
+    return True
+
+
+def residual_fits(value: Value | None, accesses: dict[Value, Access]) -> bool:
+    return value is None or pixel_stride(accesses[value].at) is not None
+
+
+def emit_row_epilogue(
+    f: FunctionWriter,
+    step: Step,
+    epilogue: Epilogue,
+    y_stride: int,
+    shape: Sequence[int],
+    order: Sequence[int],
+) -> tuple[str, str]:
+    """Print the row function at file scope. Returns the C expressions for it and its context.
+
+    ``shape`` is the logical shape of the result, ``order`` its axes with the channels last,
+    ``y_stride`` its pixel stride.
+    """
+    if not epilogue.rest:
+        return "NULL", "NULL"
+    known: dict[Value, str] = {}
+    made = {epilogue.start, *(n.output for n in epilogue.rest)}
+    operands = read_operands(f, step, epilogue.rest, made, shape, order, known)
+    function = RowFunction(f, "_epilogue", operands)
+    f.helper(_row_function(f, function, epilogue, y_stride, known))
+    return function.print_context(f)
+
+
+def _row_function(f, function: RowFunction, epilogue, y_stride, known) -> str:
+    operands = function.operands
+    words = "out pixel pixels channel channels ctx t c operands row sum".split()
+    taken = [*words, *(word for o in operands for word in (o.member, o.name))]
+    inner = row_writer(f, function.symbol, taken)
+    function.open_context(inner)
+    for o in operands:
+        inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")
+    if not any(o.pixel for o in operands):
+        inner.line("(void)pixel;")
+    if not any(o.channel for o in operands):
+        inner.line("(void)channel;")
+    rows, length = "pixels", "channels"
+    if not operands:
+        # pixels without gaps between them are one long row: vectors then fill up
+        rows, length = inner.fresh("rows"), inner.fresh("length")
+        inner.line(f"const int {rows} = channels == {y_stride} ? 1 : pixels;")
+        inner.line(f"const int {length} = channels == {y_stride} ? pixels * channels : channels;")
+    with inner.loop("t", rows):
+        inner.line(f"float *restrict row = out + {times('(int64_t)t', y_stride)};")
+        with inner.loop("c", length):
+            inner.line("const float sum = row[c];")
+            known[epilogue.start] = "sum"
+            for o in operands:
+                inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")
+            print_chain(inner, epilogue.rest, known)
+            inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
+    f.include(*inner.includes)
+    parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
+    return "\n".join([*function.definition(parameters, inner), ""])

@@ -1,0 +1,499 @@
+"""A layer of the integer kernels (``kernels/conv_i8.h``): its plan, its tiles, its C text.
+
+Describe a convolution or a matrix product by :class:`ConvI8`, ``fit`` it to its weights, print its
+``definitions()`` once a file and its ``initializer()`` once a layer; ``packing_i8`` lays out its
+weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Extent, most
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.text import braces, initializer, wrap
+from .layer_f32 import MOST_THREADS, enough_work
+from .matrices_i8 import NEAR_WEIGHTS, is_far, looks_ahead, members_of_matrices
+from .plan import Window, WindowPlan, plan_row_pairs, plan_rows, plan_window, ring_of
+from .quads_i8 import centred_weights, quads_of, quads_of_run, runs_of
+from .tiles_i8 import (
+    FORMATS,
+    Format,
+    choose_tile,
+    depthwise_widths,
+    round_run,
+    tile_options,
+)
+
+# Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
+CHUNK_BYTES = 16 * 1024
+# Bytes of packed weights that are kept in the second-level cache while the image passes by.
+WEIGHTS_IN_CACHE = 512 * 1024
+SHARES = 4  # of which the chunks of a layer of one row are a multiple: threads do alike then
+MANY_CHUNKS = 32  # so many are shared evenly enough in any number
+LINE = 64  # bytes of which parts of scratch memory are multiples
+STACK_BYTES = 64  # of scratch that lie on the stack of a task: a few segments
+
+
+@dataclass(frozen=True)
+class ConvI8:
+    """A convolution of 8-bit tensors, channels last; ``tvmrt_conv_i8`` in C.
+
+    ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
+    ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
+    where it is another than that of the tiles; ``of_widest``: what was chosen there. ``tile``,
+    ``at_once`` and ``pixels`` are those of a :class:`Choice`, None and 0 as estimated. ``plus``:
+    the kind of the bytes that dense tiles add to theirs, ``u8`` or ``s8``, and of those of matrices
+    ``u8_quick`` or ``s8_quick`` (:mod:`.quick_sums`). ``flat``: windows are
+    gathered, so that all pixels are one row of tiles of matrices. ``plane``: images are copied with
+    their padding, so that all of one is such a row. ``rounded``: runs are read to whole quads in
+    the ring of rows, whose weights behind a run are 0. ``pairs``: so are rows, two at a time.
+    """
+
+    fmt: Format
+    window: Window
+    in_c: int
+    out_c: int
+    groups: int = 1
+    x_signed: bool = False
+    x_zero: int = 0
+    threads: int = 0
+    parts: int = 1
+    spare_row: int = -1
+    extra: tuple[tuple[int, int], ...] = ()
+    tile: tuple[int, int] | None = None
+    at_once: int = 0
+    pixels: int = 0
+    widest: Format | None = None
+    of_widest: tuple[int, int] | None = None
+    plus: str = ""
+    flat: bool = False
+    plane: bool = False
+    rounded: bool = False
+    pairs: bool = False
+
+    @classmethod
+    def matmul(
+        cls,
+        fmt: Format,
+        m: int,
+        k: int,
+        n: int,
+        *,
+        lda: int | None = None,
+        ldc: int | None = None,
+        **more: object,
+    ) -> ConvI8:
+        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
+        strides = (k if lda is None else lda, n if ldc is None else ldc)
+        return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
+
+    def fit(
+        self, weights: np.ndarray, w_zero: np.ndarray | int = 0, has_extra: bool = True
+    ) -> ConvI8:
+        """This layer in long rows, prepared for these weights.
+
+        It differs where some do not fit into int8 once their zero point is taken off. To be called
+        before anything is printed or packed. Without ``has_extra`` all of a dense layer's are
+        shifted instead.
+        """
+        layer = replace(self, window=self.window.in_rows())
+        if layer.fmt.wide or not (has_extra or layer.depthwise):
+            return layer
+        return layer._with_room(centred_weights(layer, weights, w_zero))
+
+    def _with_room(self, centred: np.ndarray) -> ConvI8:
+        """This layer with a place for what weights exceed int8 by."""
+        excess = centred - np.clip(centred, -128, 127)
+        if not excess.any():
+            return self
+        far = excess > 127  # a weight of 255 is the sum of no fewer than three numbers of int8
+        if not self.depthwise:
+            extra = [*self._quads_with(excess != 0), *self._quads_with(far)]
+            enough = min(max(2, quads_of_run(self) * self.plan.segments // 8), 16)
+            return replace(self, extra=self.quad_places(extra)) if len(extra) <= enough else self
+        if not self.fmt.interleaves:
+            return replace(self, parts=2)
+        if far.any():
+            return replace(self, parts=3)
+        rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
+        if len(rows) == 1 and self.depthwise_taps[0] % 4:
+            return replace(self, spare_row=int(rows[0]))
+        return replace(self, parts=2)
+
+    def _quads_with(self, chosen: np.ndarray) -> np.ndarray:
+        """Which quads hold a chosen weight of any channel."""
+        quads = quads_of(runs_of(self, chosen.astype(np.int64)), self.plan.gathers)
+        return np.flatnonzero(quads.any(axis=(0, 2)))
+
+    def quad_places(self, quads: np.ndarray | list) -> tuple[tuple[int, int], ...]:
+        """(segment, first byte) of quads that are counted over all segments."""
+        per_run = quads_of_run(self)
+        last = max(0, self.plan.run - 4)
+        return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
+
+    @cached_property
+    def plan(self) -> WindowPlan:
+        """How the windows are read."""
+        window, fill = self.window, self.x_zero
+        if self.flat:
+            run = round_run(window.taps * self.in_c // self.groups)
+            return WindowPlan(window, 1, run, run, run, 1, gathers=True, unit=LINE)
+        if self.plane:
+            ring = replace(ring_of(window), slots=(1, window.reach(1)))
+            run = window.kernel[2] * self.in_c
+            return plan_rows(
+                window, self.in_c, 1, copied=self.in_c, run=run, taps=1, ring=ring, unit=LINE,
+                fill=fill,
+            )  # fmt: skip
+        if self.pairs:
+            return plan_row_pairs(window, self.in_c, LINE, fill)
+        if not self.depthwise:
+            plan = plan_window(
+                window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
+                touching=True, unit=LINE, fill=fill,
+            )  # fmt: skip
+            return replace(plan, run=round_up(plan.run, 4)) if self.rounded else plan
+        taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
+        ring = ring_of(window) if window.overhangs(2) else None
+        return plan_rows(
+            window, 1, 1, copied=self.in_c, run=4, taps=taps, ring=ring, unit=LINE, fill=fill
+        )
+
+    @cached_property
+    def depthwise(self) -> bool:
+        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
+        return self.groups > 1 and self.groups == self.in_c == self.out_c
+
+    @cached_property
+    def depthwise_block(self) -> int:
+        """Channels in a block of a depthwise convolution."""
+        return min(self.fmt.depthwise, self.block_width(self.out_c))
+
+    def block_width(self, channels: int) -> int:
+        """Channels in the vectors that hold ``channels`` of the last block."""
+        if not self.fmt.interleaves:
+            return self.fmt.depthwise
+        return 64 if channels > 32 else 32 if channels > 16 else 16
+
+    @cached_property
+    def depthwise_taps(self) -> tuple[int, int]:
+        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
+        kernel = self.window.kernel
+        rows, columns = kernel[0] * kernel[1], kernel[2]
+        return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def depthwise_rows(self) -> int:
+        """Rows that a depthwise tile reads: those of the kernel and the spare one."""
+        return self.depthwise_taps[0] + (self.spare_row >= 0)
+
+    @cached_property
+    def offset(self) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.depthwise and not self.fmt.interleaves:
+            return 0
+        fmt = FORMATS[self.fmt.by_vectors] if self.depthwise and self.fmt.matrices else self.fmt
+        return fmt.offset(self.x_signed)
+
+    @cached_property
+    def order(self) -> ConvI8:
+        """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
+        if not self.shares:
+            return self
+        usual = {"flat": False, "plane": False, "rounded": False, "pairs": False}
+        return replace(self, fmt=self.widest, widest=None, tile=self.of_widest, **usual)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the tiles read parts of blocks that are packed for wider ones."""
+        return self.widest is not None and not self.depthwise
+
+    @property
+    def width(self) -> Extent | int:
+        """Output pixels of a row."""
+        if self.plane:
+            return (self.window.out[1] - 1) * self.window.reach(2) + self.window.out[2]
+        return self.window.pixels if self.flat else self.window.out[2]
+
+    @property
+    def rows(self) -> Extent | int:
+        """Rows of output pixels."""
+        if self.plane:
+            return self.window.batch
+        return 1 if self.flat else self.window.rows
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a group."""
+        return ceil_div(self.out_c // self.groups, self.fmt.lanes)
+
+    @cached_property
+    def tiling(self) -> tuple[int, int]:
+        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
+        if self.tile is not None:
+            return self.tile
+        if self.depthwise:
+            return 1, depthwise_widths(self.fmt, self)[0]
+        return choose_tile(*self._tile_sizes)
+
+    @property
+    def _tile_sizes(self) -> tuple[Format, int, int, int, bool]:
+        """What tiles are chosen by."""
+        unit = 0
+        if self.shares and not self.fmt.matrices:
+            wide = self.order
+            unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
+        near = 4 * self.fmt.lanes * self.channel_bytes <= NEAR_WEIGHTS
+        return self.fmt, self.vectors, most(self.width), unit, near
+
+    def options(self) -> list[Choice]:
+        """The tiles that there are, the estimate's first."""
+        if self.depthwise:
+            tiles = [(1, width) for width in depthwise_widths(self.fmt, self)]
+        else:
+            tiles = tile_options(*self._tile_sizes)
+        return [Choice((self.fmt.lanes, *tile)) for tile in tiles]
+
+    def by(self, chosen: Choice) -> ConvI8:
+        """The layer as it was chosen, as far as there is such a tile."""
+        threads = self.threads if chosen.threads is None else chosen.threads or MOST_THREADS
+        layer = replace(self, threads=threads, at_once=chosen.at_once, pixels=chosen.pixels)
+        known = chosen.tile and any(chosen.tile == each.tile for each in self.options())
+        return replace(layer, tile=chosen.tile[1:]) if chosen.tile and known else layer
+
+    @cached_property
+    def block(self) -> int:
+        """Output channels of a block."""
+        return self.depthwise_block if self.depthwise else self.tiling[0] * self.fmt.lanes
+
+    @cached_property
+    def padded(self) -> int:
+        """Output channels of a group with those that fill up its last vector or block."""
+        if self.depthwise:
+            return round_up(self.out_c, self.depthwise_block)
+        return self.order.vectors * self.order.fmt.lanes
+
+    @cached_property
+    def rest(self) -> int:
+        """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
+        known only when the network runs how many there are."""
+        left = self.width % self.tiling[1]
+        return 1 if isinstance(left, Extent) else left
+
+    @cached_property
+    def tile_sizes(self) -> list[list[tuple[int, int]]]:
+        """The sizes of the four tile functions, one of them 0 where a tile does not occur.
+
+        (ob, wt), or (channels, wt) for depthwise ones.
+        """
+        (ob, wt), width = self.tiling, self.width
+        of_parts = self.shares and not self.fmt.matrices
+        blocks = (ob if self.vectors >= ob else 0, 0 if of_parts else self.vectors % ob)
+        if self.depthwise:
+            block = self.depthwise_block
+            blocks = (block if self.out_c >= block else 0, self.out_c % block)
+        widths = (wt if most(width) >= wt else 0, self.rest)
+        return [[(block, width) for width in widths] for block in blocks]
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """Those of its tiles that the kernels do not include themselves."""
+        return ("tile/amx_i8.h",) if self.fmt.matrices else ()
+
+    def _tile_name(self, size: tuple[int, int]) -> str:
+        kind = "s8" if self.x_signed else "u8"
+        if not self.depthwise:
+            part = "_shared" if self.shares else ""
+            if self.fmt.matrices:
+                part = f"_amx{'_plane' * self.plane}{'_far' * is_far(self)}"
+            plus = f"_plus_{self.plus}" if self.plus else ""
+            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}{plus}"
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
+        steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
+        parts = ("", "_wide", "_wider")[self.parts - 1]
+        return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
+
+    def _definition(self, size: tuple[int, int]) -> str:
+        macro, numbers = self._macro(size)
+        return "\n".join(wrap(macro, [self._tile_name(size), *numbers], ""))
+
+    def _macro(self, size: tuple[int, int]) -> tuple[str, tuple[object, ...]]:
+        """The macro that defines a tile, and its arguments behind the tile's name."""
+        signed, plus = int(self.x_signed), f"TVMRT_PLUS_{self.plus.upper() or 'NONE'}"
+        if self.depthwise:
+            shape = (self.depthwise_rows, self.depthwise_taps[1])
+            steps = (self.window.stride[2], self.window.dilation[2])
+            sizes = (*shape, *steps, size[1], size[0], self.parts)
+            return "TVMRT_DEFINE_DEPTHWISE_I8", (*sizes, signed)
+        if self.fmt.matrices:
+            kind = (signed, plus, int(self.plane), int(is_far(self)))
+            return "TVMRT_DEFINE_TILE_I8_AMX", (*size, *kind)
+        if self.plus:
+            return "TVMRT_DEFINE_TILE_I8_OF", (*size, signed, int(self.shares), plus)
+        part = "_SHARED" if self.shares else ""
+        return f"TVMRT_DEFINE_TILE_I8{part}", (*size, signed)
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        sizes = [size for row in self.tile_sizes for size in row if all(size)]
+        return [self._definition(size) for size in sizes]
+
+    def members(self, *, shifted: bool, epilogue: bool) -> dict[str, object]:
+        """The members of the layer's ``tvmrt_conv_i8`` as C text; see :meth:`scratch`."""
+        scratch = self.scratch(shifted=shifted, epilogue=epilogue)
+        tiles = [
+            braces([self._tile_name(size) if all(size) else "NULL" for size in row])
+            for row in self.tile_sizes
+        ]
+        groups = 1 if self.depthwise else self.groups
+        of_group, width = self.out_c // groups, self.width
+        filled = of_group if self.depthwise else self.padded
+        blocks, whole_blocks = ceil_div(self.padded, self.block), filled // self.block
+        if self.shares and not self.fmt.matrices:
+            blocks = whole_blocks = ceil_div(of_group, self.block)
+        return {
+            "window": self.window.members(),
+            "rows": self.plan.members(scratch.rows, scratch.total),
+            "groups": groups,
+            "in_c": self.in_c // groups,
+            "out_c": of_group,
+            "padded": self.padded,
+            "x_signed": int(self.x_signed),
+            "x_zero": self.x_zero,
+            "depthwise": int(self.depthwise),
+            "spare_row": self.spare_row,
+            "extra": braces([braces(quad) for quad in self.extra or ((0, 0),)]),
+            "extras": len(self.extra),
+            "block": self.block,
+            "blocks": blocks,
+            "whole_blocks": whole_blocks,
+            "blocks_at_once": self.at_once or self._blocks_in_cache(),
+            "channel_bytes": self.channel_bytes,
+            **({"packed": self.order.block} if self.shares else {}),
+            "wt": self.tiling[1],
+            **({"rest": self.rest} if isinstance(width, Extent) else {}),
+            "chunk": scratch.chunk,
+            "chunks": ceil_div(width, scratch.chunk),
+            "tile": braces(tiles),
+            "at_none": scratch.none,
+            "at_patches": scratch.patches,
+            "at_sums": scratch.sums,
+            "at_acc": scratch.acc,
+            "work": self._work,
+            "by_blocks": int(self._by_blocks),
+            "threads": self.threads,
+            **members_of_matrices(self),
+        }
+
+    def initializer(self, *, shifted: bool, epilogue: bool) -> str:
+        """The C initialiser of the layer's ``tvmrt_conv_i8``."""
+        return initializer(self.members(shifted=shifted, epilogue=epilogue))
+
+    def scratch(self, *, shifted: bool, epilogue: bool) -> ScratchI8:
+        """What one task of the kernel asks of ``TVMBackendAllocWorkspace``.
+
+        Parameters
+        ----------
+        shifted
+            Whether :func:`pack_conv` returned a shift.
+        epilogue
+            Whether the sums go to an epilogue.
+        """
+        plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
+        rows = round_up((plan.segments + (self.spare_row >= 0)) * 8, LINE)
+        none = plan.scratch_of_rows(rows)[2] + LINE * self.rounded if plan.ring else rows
+        outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1) or self.pairs)
+        row = plan.pitch if plan.ring else window.in_[2] * window.x_stride
+        patches = none + (round_up(row, LINE) + LINE * self.rounded if outside else 0)
+        sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)
+        acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
+        total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)
+        rest = 0 if most(total) <= STACK_BYTES else total
+        return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
+
+    def _blocks_in_cache(self) -> int:
+        """Blocks whose weights stay in the cache while the image passes by."""
+        if looks_ahead(self):
+            return ceil_div(self.padded, self.block)
+        return max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+        return self.groups * self.padded * self.channel_bytes
+
+    @property
+    def _acc_stride(self) -> int:
+        return self.padded * (1 if self.depthwise else self.groups)
+
+    def _chunk(self, epilogue: bool) -> int:
+        """Pixels that the kernel finishes for all channels before it goes on."""
+        window, wt = self.window, self.tiling[1]
+        wide = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
+        wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
+        wide = max(wide, self._acc_stride * 4) if epilogue else wide
+        if self.pixels:
+            return min(round_up(self.pixels, wt), most(self.width))
+        pixels = most(self.width)
+        least = wt if self.fmt.matrices else 2 * wt
+        if looks_ahead(self):
+            return pixels
+        chunk = min(max(CHUNK_BYTES // wide // wt * wt, least), pixels)
+        chunks = ceil_div(pixels, chunk)
+        if self.threads == 1 or most(self.rows) > 1 or chunks >= MANY_CHUNKS:
+            return chunk
+        return min(round_up(ceil_div(pixels, round_up(chunks, SHARES)), wt), chunk)
+
+    @property
+    def _work(self) -> int:
+        """The layer's work in multiply-adds of floats."""
+        of_group = self.in_c // self.groups
+        macs = self.window.pixels * self.out_c * self.window.taps * of_group
+        work = self.fmt.floats(macs, self.groups > 1)
+        return work if self.threads < 2 else max(work, enough_work(self.threads))
+
+    @property
+    def _by_blocks(self) -> bool:
+        """Whether threads share the blocks of channels rather than the pixels.
+
+        Each reads what is not shared out in full: better the smaller of image and weights.
+        """
+        window = self.window
+        blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
+        few_rows = most(self.rows) < 4 and most(self.width) < 16 * self.tiling[1]
+        weights = window.taps * self.in_c // self.groups * self.out_c
+        image = most(window.batch * prod(window.in_)) * self.in_c
+        return blocks >= 4 and (weights > image or few_rows)
+
+    @cached_property
+    def channel_bytes(self) -> int:
+        """Bytes of the packed weights of an output channel."""
+        size = 1 + self.fmt.wide
+        if not self.depthwise:
+            return (self.plan.segments * quads_of_run(self) + len(self.extra)) * 4 * size
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
+        rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
+        return rows * columns * self.parts
+
+
+@dataclass(frozen=True)
+class ScratchI8:
+    """The scratch of one task: pixels of a chunk, where each part begins, bytes of all of it.
+
+    Segments, the ring's rows, a row of padding, gathered windows, sums of windows, int32 sums.
+    """
+
+    chunk: int
+    rows: int
+    none: int
+    patches: int
+    sums: int
+    acc: int
+    total: int

@@ -1,0 +1,379 @@
+"""Matrix products in float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tvmrt.compiler.ir import Strided, Value, dense
+from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
+from tvmrt.compiler.ir.reduced import is_reduced
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.initializers import print_layer, print_tiles
+from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, SHARED_TAIL
+from ..loops.nest import Loop, index, loops_around, merge_loops
+from ..lowering import ANY, Lowering, lowers
+from . import packing_f32 as packing
+from .boards.float32 import KERNELS as BOARDS
+from .boards.layer_f32 import MicroLayer
+from .boards.shape import MicroShape
+from .conv import conv_kernel, conv_layer, print_board, print_data_f32, tile_kind, weights_text
+from .epilogue import emit_row_epilogue, sort_epilogue
+from .plan import Window
+from .row_operands import fits_rows
+
+BF16_BYTES = 64 << 10  # of rows that are rounded at a time
+
+
+@lowers("matmul")
+class MatMulLowering(Lowering):
+    """Constant right factors are packed; computed ones are read as they lie, transposed or not, and
+    so are those of a region's fallback, which lie in the library for the device already."""
+
+    in_memory = ()
+
+    takes_epilogue = True
+
+    @property
+    def epilogue(self):
+        return sort_epilogue(self.node.output, self.group.after)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(range(self.node.output.type.rank))
+
+    def macs(self) -> int:
+        return self.node.output.type.size * self.node.inputs[0].shape[-1]
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        if self.group.after[-1].output.dtype != self.node.output.dtype:
+            return False
+        epilogue = self.epilogue
+        residual = epilogue.residual
+        if residual is not None and not satisfies(accesses[residual].at, ROWS):
+            return False
+        # the kernel counts rows over two batch axes; more are loops around it
+        shape = self.node.output.shape
+        return not epilogue.rest or (
+            sum(n != 1 for n in shape[:-2]) <= 2
+            and fits_rows(epilogue.rest, shape, self.order, accesses)
+        )
+
+    def demand(self, value: Value) -> str:
+        if value is self.node.inputs[1] and value is not self.node.inputs[0]:
+            return MATRIX
+        if value in (self.node.inputs[0], self.epilogue.residual):
+            return ROWS
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ROWS
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        residual = self.epilogue.residual
+        if residual is None or residual in self.node.inputs:
+            return []
+        return self.over(step, residual)
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return _Product(self, step).kernel_blocks()
+
+    def options(self, step: Step) -> list[Choice]:
+        return _Product(self, step).options()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        _MatMulPrinter(self, step, f).emit()
+
+    def panels(self, step: Step) -> packing.Panels | None:
+        """The constant right factor as the library has it, one matrix in float32; None where it has
+        that in another form."""
+        return _Product(self, step).panels()
+
+
+class _Product:
+    """One product: its loops and its kernel; operands are numbered a, b, y, residual."""
+
+    A, B, Y, RESIDUAL = range(4)
+
+    def __init__(self, lowering: MatMulLowering, step: Step) -> None:
+        self.lowering = lowering
+        self.node = lowering.node
+        self.order = lowering.order
+        self.target = lowering.target
+        self.epilogue = lowering.epilogue
+        self.step = step
+        b = self.node.inputs[1]
+        self.is_packed = b.is_constant and not b.kept
+        self.m, self.n = self.node.output.shape[-2:]
+        self.k = self.node.inputs[0].shape[-1]
+        self.b_at = self._b_at()
+        self.row, self.batches = self._loops()
+
+    def kernel_blocks(self) -> tuple[int, ...]:
+        """Bytes that the kernel takes: a computed right factor is packed panel by panel."""
+        layer = self._board_layer()
+        if layer is not None:
+            return (BOARDS.choose(layer, self.target.board).scratch(layer).bytes,)
+        panel = 0 if self.b_at is None else most(self.depth) * self._tiles().block
+        if not self.reduced:
+            return (panel * 4,) if panel else ()
+        row = 2 * most(self.depth)  # of two parts for each number, at most
+        rows = max(2 * self._tiles().widths[0], BF16_BYTES // (row * 4))
+        return ((panel + (min(rows, most(self.m)) + self.kind.behind) * row) * 4,)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether products are those of numbers in bfloat16."""
+        return is_reduced(self.node)
+
+    @property
+    def kind(self) -> packing.TileKind:
+        return tile_kind(self.node, self.target)
+
+    @property
+    def depth(self) -> Whole:
+        """Rows of packed factors: floats, or pairs."""
+        return ceil_div(self.k, 2) if self.reduced else self.k
+
+    def _b_at(self) -> Strided | None:
+        """Where a right factor lies that is not packed."""
+        b, batch = self.node.inputs[1], self.node.output.shape[:-2]
+        return None if self.is_packed else self._at(b).expand((*batch, self.k, self.n))
+
+    def _loops(self) -> tuple[Loop, list[Loop]]:
+        """The loop over rows, and those over the batch around it."""
+        residual, batch = self.epilogue.residual, self.node.output.shape[:-2]
+        a_at = self._at(self.node.inputs[0]).expand((*batch, self.m, self.k))
+        r_at = self._at(residual) if residual is not None else None
+        rows = len(batch) + 1
+        strides = [
+            a_at.strides[:rows],
+            (*self._b_batch_strides(batch), 0),
+            self.step.writes[0].at.strides[:rows],
+            r_at.strides[:rows] if r_at else (0,) * rows,
+        ]
+        loops = merge_loops((*batch, self.m), range(rows), strides)
+        if self.m != 1 and loops:
+            return loops[-1], loops[:-1]
+        # a single row: the batch's loops stay batches
+        if len(loops) == 1 and loops[0].strides[self.B] == 0:
+            return loops[0], []
+        return Loop(1, (self.k, 0, self.n, 0)), loops
+
+    def _b_batch_strides(self, batch) -> tuple[int, ...]:
+        """Strides by batch axis; of packed factors in whole packed matrices, see _print_layer."""
+        if self.b_at is not None:
+            return self.b_at.strides[: len(batch)]
+        b = self.node.inputs[1]
+        lead = (1,) * (len(batch) - (b.type.rank - 2))
+        own = (*lead, *b.shape[:-2])
+        strides, step = [], 1
+        for extent in reversed(own):
+            strides.append(step if extent != 1 else 0)
+            step *= extent
+        return tuple(reversed(strides))
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is computed as a 1 x 1 convolution, for all rows at once."""
+        return self.is_packed and not self.batches
+
+    def options(self) -> list[Choice]:
+        """See :meth:`Lowering.options`."""
+        if BOARD_KERNELS.of(self.target) or not self.is_layer:
+            return []
+        return packing.tile_options(self._sizes())
+
+    def _sizes(self) -> packing.TileSizes:
+        widest = self.lowering.chosen_by_widest(self.step) if self.is_layer else None
+        machine = self.target if self.is_layer else replace(self.target, widest=None)
+        sizes = (self.row.extent, self.n, self.depth)
+        return packing.TileSizes(*sizes, machine, kind=self.kind, of_widest=widest)
+
+    def _tiles(self) -> packing.Tiles:
+        chosen = self.lowering.chosen(self.step) if self.is_layer else None
+        tiles = packing.choose_tiles(*self._sizes(), chosen)
+        if not SHARED_TAIL.of(self.target):
+            return tiles
+        rows, tiles = self.row.extent, tiles.without_lone_row(self.row.extent)
+        floats = self.k * self.n if self.is_packed else 0
+        return tiles.in_parts(rows, floats, self.target.registers)
+
+    def _board_layer(self) -> MicroLayer | None:
+        """The product for the microcontrollers' kernels, where those can do it."""
+        b = self.node.inputs[1]
+        shape = MicroShape(self._window(), self.k, self.n, False)
+        packed = self.is_packed and b.type.rank == 2 and not self.batches
+        if not BOARD_KERNELS.of(self.target) or not packed or not shape.fits:
+            return None
+        weights, epilogue = b.data.T.reshape(self.n, self.k, 1, 1), self.epilogue
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        bounds = (epilogue.low, epilogue.high)
+        biases = None if bias is None else bias.data
+        return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
+
+    def _window(self) -> Window:
+        """The rows as pixels of a 1 x 1 convolution."""
+        rows = (1, 1, self.row.extent)
+        return Window(1, rows, rows, self.row.strides[self.A], self.row.strides[self.Y])
+
+    def panels(self) -> packing.Panels | None:
+        """See :meth:`MatMulLowering.panels`."""
+        b, layer = self.node.inputs[1], self._board_layer()
+        if not self.is_packed or b.type.rank != 2 or self.reduced:
+            return None
+        if layer is None:
+            tiles = self._tiles()
+            return packing.Panels(packing.pack_matmul(b.data, tiles), self.k, tiles.packed)
+        kernel = BOARDS.choose(layer, self.target.board)
+        if not kernel.panel:
+            return None
+        return packing.Panels(kernel.pack(layer).weights, self.k, kernel.panel)
+
+    def _at(self, value: Value) -> Strided:
+        if value.is_constant:
+            return dense(value.shape)
+        return self.step.reads[self.step.read_values.index(value)].at
+
+
+class _MatMulPrinter(_Product):
+    """Prints one product."""
+
+    def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
+        super().__init__(lowering, step)
+        self.f = f
+
+    def emit(self) -> None:
+        layer = self._board_layer()
+        if layer is not None:
+            self._emit_board(layer)
+            return
+        f, tiles, residual = self.f, self._tiles(), self.epilogue.residual
+        a, b = self.node.inputs[:2]
+        y_stride = self.row.strides[self.Y]
+        data = {
+            "x": self._pointer(a, "a"),
+            "w": self._b_pointer(b, tiles),
+            "bias": self._bias(tiles),
+            "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
+            "y": f.write(),
+        }
+        data["epilogue"], data["ctx"] = emit_row_epilogue(
+            f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
+        )
+        if self.is_layer:
+            self._print_conv(tiles, data)
+            return
+        outer, inner = self.batches[:-2], self.batches[-2:]
+        self._print_layer(tiles, inner, tiles.block)
+        self._print_calls(outer, data)
+
+    def _emit_board(self, layer: MicroLayer) -> None:
+        """Print a call of the microcontrollers' kernel."""
+        x, other = self._pointer(self.node.inputs[0], "a"), self.epilogue.residual
+        residual = "NULL" if other is None else self._pointer(other, "residual")
+        strided = (residual, self.row.strides[self.RESIDUAL])
+        kernel, told = BOARDS.choose(layer, self.target.board), (x, strided, self.order)
+        address = print_board(self.f, self.step, self.epilogue, layer, kernel, *told)
+        self.f.result(kernel.call(layer, address))
+
+    def _pointer(self, value: Value, name: str) -> str:
+        if value.is_constant:
+            return self.f.constant(name, value.data)
+        return self.f.name_read(self.step.read_values.index(value), name)
+
+    def _b_pointer(self, b: Value, tiles) -> str:
+        if not self.is_packed:
+            return self._pointer(b, "b")
+        weights = packing.as_pairs(b.data, -2) if self.reduced else b.data
+        return weights_text(self.f, packing.pack_matmul(weights, tiles))
+
+    def _bias(self, tiles) -> str:
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        if bias is None:
+            return "NULL"
+        return self.f.constant("bias", packing.pad_channels(bias.data, tiles.packed))
+
+    def _print_conv(self, tiles, data: dict[str, str]) -> None:
+        """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
+        in cache."""
+        f, row = self.f, self.row
+        layer = conv_layer(self._window(), self.k, self.n, 1, self.kind).of_product()
+        layer = layer.shared_out(self.lowering.chosen(self.step).threads)
+        members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
+        kernel = conv_kernel(self.kind)
+        f.include(f"{kernel}.h")
+        print_layer(f, "tvmrt_layer_f32", {**members, **tiles.members()})
+        print_tiles(f, tiles)
+        print_data_f32(f, data)
+        f.result(f"tvmrt_{kernel}(&layer, &tiles, &data)")
+
+    def _print_layer(self, tiles, batches, block: int) -> None:
+        f, row, b_at = self.f, self.row, self.b_at
+        padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
+        scale = 1
+        order, b_stride = "TVMRT_B_PACKED", 0
+        if self.is_packed:
+            scale = round_up(self.n, block) * self.depth
+        elif contiguous_axis(b_at, -1):
+            order, b_stride = "TVMRT_B_ROWS", b_at.strides[-2]
+        else:
+            order, b_stride = "TVMRT_B_COLUMNS", b_at.strides[-1]
+
+        def by_batch(operand: int, factor: int = 1) -> tuple[Whole, ...]:
+            return tuple(loop.strides[operand] * factor for loop in padded)
+
+        low, high = self.epilogue.bounds()
+        self.scale = scale
+        f.include(f"matmul_{self.kind.driver}.h")
+        if self.kind.words:
+            f.macro("TVMRT_MATMUL_BF16_BYTES", str(BF16_BYTES))
+        print_layer(
+            f,
+            "tvmrt_matmul_f32_layer",
+            {
+                "batch": tuple(loop.extent for loop in padded),
+                "m": row.extent,
+                "n": self.n,
+                "k": self.k,
+                "a_batch": by_batch(self.A),
+                "b_batch": by_batch(self.B, scale),
+                "y_batch": by_batch(self.Y),
+                "residual_batch": by_batch(self.RESIDUAL),
+                "a_stride": row.strides[self.A],
+                "b_stride": b_stride,
+                "y_stride": row.strides[self.Y],
+                "residual_stride": row.strides[self.RESIDUAL],
+                "lo": low,
+                "hi": high,
+                "b_order": order,
+            },
+            work=prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
+        )
+        print_tiles(f, tiles)
+
+    def _print_calls(self, outer, data: dict[str, str]) -> None:
+        f = self.f
+        variables = [f.fresh(f"i{k}") for k in range(len(outer))]
+        with loops_around(f, outer, variables):
+
+            def place(key: str, operand: int) -> str:
+                if data[key] == "NULL" or not outer:
+                    return data[key]
+                scale = self.scale if key == "w" else 1
+                scaled = [
+                    Loop(loop.extent, tuple(s * scale for s in loop.strides)) for loop in outer
+                ]
+                return f"{data[key]} + {index(scaled, variables, operand)}"
+
+            operands = {"x": self.A, "w": self.B, "residual": self.RESIDUAL, "y": self.Y}
+            print_data_f32(f, {**data, **{key: place(key, at) for key, at in operands.items()}})
+            product = f"tvmrt_matmul_{self.kind.driver}(&layer, &tiles, &data)"
+            if outer:
+                f.line(f"if ({product} != 0) return -1;")
+            else:
+                f.result(product)

@@ -1,0 +1,181 @@
+"""Weights and biases in the order in which the float kernels (``include/tvm/runtime/kernels``) read
+them: numpy in, numpy out.
+
+The register tiles that they are packed for come from ``tiles_f32``; lowerings find its names here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+
+from .tile_definitions import TileDefinition, merge_rests
+from .tile_kinds import FLOATS, TileKind, bf16_kind
+from .tiles_f32 import (
+    FAR_MATRIX,
+    DepthwiseTile,
+    Tiles,
+    TileSizes,
+    VectorMachine,
+    choose_depthwise,
+    choose_tiles,
+    depthwise_options,
+    phase_pixels,
+    splits_wide,
+    tile_options,
+)
+
+__all__ = [
+    "DepthwiseTile", "FAR_MATRIX", "FLOATS", "Order", "Panels", "TileDefinition", "TileKind",
+    "Tiles", "TileSizes", "VectorMachine", "as_pairs", "bf16_kind", "choose_depthwise",
+    "choose_tiles", "depthwise_options", "merge_rests", "pack_bias", "pack_conv",
+    "pack_conv_transpose", "pack_depthwise", "pack_matmul", "pad_channels", "phase_pixels",
+    "round_bf16", "splits_wide", "tile_options",
+]  # fmt: skip
+
+
+def round_bf16(values: np.ndarray) -> np.ndarray:
+    """The nearest numbers in bfloat16, halfway to even, as their 16 bits."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    nearest = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+    quiet = bits >> np.uint32(16) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
+
+
+def as_pairs(values: np.ndarray, axis: int) -> np.ndarray:
+    """Floats as words of two neighbours along an axis in bfloat16, the first in the lower half; an
+    odd one has 0 beside it."""
+    halves = np.moveaxis(round_bf16(values).astype(np.uint32), axis, 0)
+    if len(halves) % 2:
+        halves = np.concatenate([halves, np.zeros_like(halves[:1])])
+    return np.moveaxis(halves[::2] | halves[1::2] << np.uint32(16), 0, axis)
+
+
+def _packable(weight: np.ndarray) -> np.ndarray:
+    """Floats, or pairs as they are."""
+    return weight if weight.dtype == np.uint32 else np.asarray(weight, np.float32)
+
+
+def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Packs convolution weights ``[OC, IC / groups, *kernel]``.
+
+    The order is ``[group][block][*kernel][ic][tiles.packed]``.
+
+    Missing channels of the last block of each group are zeros. The result is one-dimensional
+    float32, or of the pairs that the weights are.
+    """
+    weight = _packable(weight)
+    out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
+    blocks = ceil_div(out_channels, tiles.packed)
+    packed = np.zeros(
+        (groups, blocks * tiles.packed, in_channels, int(np.prod(weight.shape[2:]))), weight.dtype
+    )
+    packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
+    packed = packed.reshape(groups, blocks, tiles.packed, in_channels, -1)
+    return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
+
+
+MOST_LANES = 16  # of a vector
+MOST_PACKED = 128  # channels of a block of packed weights: 8 vectors of 16
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the weights ``[groups, channels, inputs, taps]`` of a layer lie that a run packs itself,
+    or of a transposed one ``[groups, inputs, channels, taps]``; see ``pack_f32.h``."""
+
+    channels: int
+    inputs: int
+    taps: int
+    groups: int = 1
+    transposed: bool = False
+
+    @property
+    def most_bytes(self) -> int:
+        """What they take packed, in blocks of any size up to all channels."""
+        whole = round_up(self.channels, MOST_LANES)
+        channels = min(round_up(self.channels, MOST_PACKED), 2 * whole)
+        return self.groups * channels * self.inputs * self.taps * 4
+
+    def floats(self, block: int) -> int:
+        """How many the weights are packed in blocks of so many channels."""
+        return self.groups * round_up(self.channels, block) * self.inputs * self.taps
+
+    def members(self, block: int) -> dict[str, object]:
+        """The members of a ``tvmrt_pack_f32`` for blocks of so many channels."""
+        strides = (self.inputs * self.taps, self.taps)
+        if self.transposed:
+            strides = (self.taps, self.channels * self.taps)
+        return {
+            "groups": self.groups,
+            "channels": self.channels,
+            "inputs": self.inputs,
+            "taps": self.taps,
+            "block": block,
+            "group_stride": self.channels * self.inputs * self.taps,
+            "channel_stride": strides[0],
+            "input_stride": strides[1],
+        }
+
+
+def pack_conv_transpose(
+    weight: np.ndarray, tiles: Tiles, groups: int = 1, pairs: bool = False
+) -> np.ndarray:
+    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`, as pairs
+    where those are wanted."""
+    weight = np.asarray(weight, np.float32)
+    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
+    turned = per_group.reshape(-1, *per_group.shape[2:])
+    return pack_conv(as_pairs(turned, 1) if pairs else turned, tiles, groups)
+
+
+def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Fills the bias of each group up with zeros to whole blocks, flat."""
+    bias = np.asarray(bias, np.float32).reshape(groups, -1)
+    packed = np.zeros((groups, round_up(bias.shape[1], tiles.packed)), np.float32)
+    packed[:, : bias.shape[1]] = bias
+    return packed.reshape(-1)
+
+
+def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
+    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
+    b = _packable(b)
+    k, n = b.shape[-2:]
+    count, unit, full = int(np.prod(b.shape[:-2])), tiles.packed, n // tiles.packed
+    b = b.reshape(count, k, n)
+    packed = np.zeros((count, ceil_div(n, unit), k, unit), b.dtype)
+    whole = b[:, :, : full * unit].reshape(count, k, full, unit)
+    packed[:, :full] = whole.transpose(0, 2, 1, 3)
+    packed[:, full:, :, : n - full * unit] = b[:, None, :, full * unit :]
+    return packed.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A matrix ``[K, N]`` as a product reads it: ``[block][K][packed]``, flat."""
+
+    data: np.ndarray
+    depth: int
+    packed: int
+
+    def column(self, n: str) -> str:
+        """In C where a column begins, whose elements are ``packed`` floats apart."""
+        return f"{n} / {self.packed} * {self.depth * self.packed} + {n} % {self.packed}"
+
+
+def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
+    """Packs ``[C, 1, *kernel]`` to ``[C / lanes, rounded up][*kernel][lanes]``, flat."""
+    weight = np.asarray(weight, np.float32)
+    channels, taps = weight.shape[0], int(np.prod(weight.shape[2:]))
+    packed = np.zeros((round_up(channels, lanes), taps), np.float32)
+    packed[:channels] = weight.reshape(channels, taps)
+    return np.ascontiguousarray(packed.reshape(-1, lanes, taps).transpose(0, 2, 1)).reshape(-1)
+
+
+def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:
+    """One float a channel, filled up with zeros to a multiple of ``unit``."""
+    values = np.asarray(values, np.float32).reshape(-1)
+    return np.concatenate([values, np.zeros(-values.size % unit, np.float32)])

@@ -1,0 +1,485 @@
+"""How a layer's windows are read: all that follows from its shape, computed here and nowhere else.
+
+:class:`Window` is the shape, :class:`WindowPlan` how the rows under it are read; ``members()`` of
+both are what kernels find in ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/window.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+from typing import Any
+
+from tvmrt.compiler.ir.extent import Whole, largest, most, smallest, symbols_of
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+
+from ..c.initializers import triple
+
+Triple = tuple[int, int, int]
+ONES, ZEROS = (1, 1, 1), (0, 0, 0)
+MOST_PIXELS = (1 << 31) - 1  # of a row
+FLOAT = 4  # bytes, of a pair of bfloat16, too
+CHUNK_BYTES = 32 << 10  # of pixels that are copied at a time where rows are long
+LEAST_CHUNK = 32  # pixels
+HELD_BYTES = 256 << 10  # of rounded pixels that are kept while all weights pass by
+PAGE = 4096  # bytes at whose distance the cache has one set
+LINE = 16  # elements of a line of the cache
+RUNS_WORTH = 0.8  # of the columns' work, above which it is not worth cutting rows into runs
+MOST_RUN_LENGTHS = 3  # that tiles are chosen for
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window and the images that it moves over, channels last.
+
+    Triples are (depth, height, width). ``pad`` is the padding at the start, negative where it
+    crops; the end follows from ``out``. ``x_stride`` and ``y_stride`` are the elements from one
+    pixel to the next.
+    """
+
+    batch: int
+    in_: Triple
+    out: Triple
+    x_stride: int
+    y_stride: int
+    kernel: Triple = ONES
+    stride: Triple = ONES
+    dilation: Triple = ONES
+    pad: Triple = ZEROS
+
+    @classmethod
+    def of(
+        cls,
+        in_: Sequence[Whole],
+        out: Sequence[Whole],
+        kernel: Sequence[int],
+        attrs: Mapping[str, Any],
+        x: Whole,
+        y: Whole,
+    ) -> Window:
+        """The window of a node with strides, dilations and padding, from shapes with the channels
+        behind the batch; extents that are not there are 1. ``x`` and ``y`` are the strides."""
+        return cls(
+            in_[0],
+            triple(in_[2:], 1),
+            triple(out[2:], 1),
+            x,
+            y,
+            triple(kernel, 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+        )
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def rows(self) -> int:
+        """Output rows of all images."""
+        return self.batch * self.out[0] * self.out[1]
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of all images."""
+        return self.rows * self.out[2]
+
+    def span(self, dim: int) -> int:
+        """Input extent under a window."""
+        return (self.kernel[dim] - 1) * self.dilation[dim] + 1
+
+    def reach(self, dim: int) -> int:
+        """Input extent under all windows of an image, with its padding."""
+        return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
+
+    @property
+    def is_pixels(self) -> bool:
+        """Whether each window is a pixel at its own place."""
+        still = self.in_ == self.out and self.pad == ZEROS
+        return still and self.kernel == ONES and self.stride == ONES
+
+    @property
+    def flat(self) -> bool:
+        """Whether nothing lies along the depth."""
+        depth = (self.in_[0], self.out[0], self.kernel[0], self.stride[0], self.pad[0])
+        return depth == (1, 1, 1, 1, 0)
+
+    @property
+    def picks_pixels(self) -> bool:
+        """Whether each window is a pixel of a single image, from which some are left out."""
+        alone = self.batch == 1 and self.in_[0] == 1 and not symbols_of(*self.in_, *self.out)
+        return alone and self.kernel == ONES and self.pad == ZEROS
+
+    def of_picked(self) -> Window:
+        """All those pixels as one row, as if they followed each other."""
+        row, step = (1, 1, self.pixels), self.x_stride * self.stride[2]
+        return Window(1, row, row, step, self.y_stride)
+
+    def overhangs(self, dim: int) -> bool:
+        """Whether some window lies in padding along an axis."""
+        return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
+
+    def column_runs(self) -> list[tuple[int, int]]:
+        """(pixels, columns) of the runs of a row whose windows meet the same columns of the kernel
+        inside the image."""
+        columns = range(0, self.kernel[2] * self.dilation[2], self.dilation[2])
+        first = range(-self.pad[2], self.out[2] * self.stride[2] - self.pad[2], self.stride[2])
+        met = ([0 <= x + column < self.in_[2] for column in columns] for x in first)
+        return [(len(list(pixels)), sum(inside)) for inside, pixels in groupby(met)]
+
+    def in_rows(self) -> Window:
+        """The same windows over the same memory in rows that are as long as can be.
+
+        All pixels of all images are one row where a window is a pixel at its own place; where
+        nothing lies along the last axis, as in an image of one column, it is put first.
+        """
+        if self.is_pixels and most(self.pixels) <= MOST_PIXELS:
+            row = (1, 1, self.pixels)
+            return replace(self, batch=1, in_=row, out=row)
+        window = self
+        for _ in range(2):
+            last = (window.in_[2], window.out[2], window.kernel[2], window.pad[2])
+            if last == (1, 1, 1, 0):
+                window = window._rotated()
+        return window
+
+    def _rotated(self) -> Window:
+        names = ("in_", "out", "kernel", "stride", "dilation", "pad")
+        turned = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: (v[2], v[0], v[1]) for name, v in turned.items()})
+
+    def members(self) -> dict[str, object]:
+        """The members of the ``tvmrt_window``."""
+        return {
+            "batch": self.batch,
+            "in": tuple(self.in_),
+            "out": tuple(self.out),
+            "kernel": tuple(self.kernel),
+            "stride": tuple(self.stride),
+            "dilation": tuple(self.dilation),
+            "pad": tuple(self.pad),
+            "x_stride": self.x_stride,
+            "y_stride": self.y_stride,
+        }
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Padded copies of input rows: ``slots`` of planes and rows, ``columns`` of them copied.
+
+    ``left`` columns of padding lie in front of those, ``width`` is all of a row.
+    """
+
+    slots: tuple[int, int]
+    left: int
+    columns: int
+    width: int
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """How the rows under a window are read.
+
+    Parameters
+    ----------
+    element
+        Bytes of an element.
+    channels
+        Elements of a pixel that belong to a window: the channels of a group.
+    copied
+        Elements of a pixel that are copied where rows are.
+    run
+        Elements of a segment.
+    taps
+        Segments of a kernel row: 1 where its columns touch.
+    ring
+        Where rows are copied, else None.
+    gathers
+        Whether windows are copied whole, each a single segment.
+    unit
+        Bytes of which a row in the ring, and where it begins, is a multiple.
+    fill
+        The byte of padding.
+    skip
+        First column of the input that is read.
+    stride
+        Pixels from one window of a row to the next.
+    floats
+        Floats of a pixel of which pairs of bfloat16 are made as rows are copied; 0 where they are
+        copied as they are.
+    chunk
+        Without a ring, pixels that are copied at a time; 0: they are read in place.
+    apart
+        Elements between two pixels of such a copy.
+    runs
+        Where a row is computed in runs of pixels that meet the same columns of the kernel, their
+        pixels and how many columns they meet; else none.
+    planes
+        Elements from one channel of the input to the next where each is a plane; 0: innermost.
+    line, line_step
+        Of a copy without a ring whose pixels are those of several rows: pixels of each, elements of
+        the input from one to the next; 0 where its pixels follow each other.
+    behind
+        Windows behind the last of a row that tiles may read of the scratch.
+    """
+
+    window: Window
+    element: int
+    channels: int
+    copied: int
+    run: int
+    taps: int
+    ring: Ring | None = None
+    gathers: bool = False
+    unit: int = 4
+    fill: int = 0
+    skip: int = 0
+    stride: int = 1
+    floats: int = 0
+    chunk: int = 0
+    apart: int = 0
+    runs: tuple[tuple[int, int], ...] = ()
+    planes: int = 0
+    line: int = 0
+    line_step: int = 0
+    behind: int = 0
+
+    @property
+    def source(self) -> str:
+        kind = "RING" if self.ring else "GATHER" if self.gathers else "DIRECT"
+        return f"TVMRT_SOURCE_{kind}"
+
+    @property
+    def segments(self) -> int:
+        rows = self.window.kernel[0] * self.window.kernel[1]
+        return 1 if self.gathers else rows * self.taps
+
+    @property
+    def x_pixel(self) -> int:
+        if self.chunk:
+            return self.copied + self.apart
+        return self.copied if self.ring else self.window.x_stride
+
+    @property
+    def x_step(self) -> int:
+        return self.run if self.gathers else self.stride * self.x_pixel
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a row in the ring."""
+        return round_up(self.ring.width * self.copied * self.element, self.unit) if self.ring else 0
+
+    @property
+    def slots(self) -> int:
+        return prod(self.ring.slots) if self.ring else 0
+
+    def scratch_of_rows(self, begin: int) -> tuple[int, int, int]:
+        """(where the ring's numbers begin, where its rows begin, where both end) behind ``begin``
+        bytes of scratch.
+        """
+        rows = round_up(begin + 4 * self.slots, self.unit)
+        end = rows + self.behind * self.x_step * self.element
+        if self.chunk:
+            return begin, rows, end + self.chunk * self.x_pixel * self.element
+        return begin, rows, end + self.slots * self.pitch
+
+    def members(self, begin: int, scratch: int) -> dict[str, object]:
+        """The members of the ``tvmrt_rows``.
+
+        ``begin``: bytes of scratch in front of the ring; ``scratch``: all that a task takes.
+        """
+        first = {
+            "source": self.source,
+            "element": self.element,
+            "run": self.run,
+            "segments": self.segments,
+            "taps": self.taps,
+            "x_pixel": self.x_pixel,
+            "x_step": self.x_step,
+        }
+        more: dict[str, object] = {"skip": self.skip, "runs": int(bool(self.runs))}
+        if self.ring:
+            held, rows, _ = self.scratch_of_rows(begin)
+            more |= {
+                "slots": tuple(self.ring.slots),
+                "pitch": self.pitch,
+                "left": self.ring.left,
+                "columns": self.ring.columns,
+                "copied": self.copied,
+                "fill": self.fill,
+                "at_held": held,
+                "at_ring": rows,
+            }
+        if self.chunk:
+            at = self.scratch_of_rows(begin)[1]
+            more |= {"columns": self.chunk, "copied": self.copied, "at_ring": at}
+            more |= {"line": self.line, "line_step": self.line_step}
+        more |= {"floats": self.floats, "scratch": scratch, "planes": self.planes}
+        return first | {name: value for name, value in more.items() if value != 0}
+
+
+def plan_window(
+    window: Window,
+    channels: int,
+    *,
+    element: int,
+    copied: int | None = None,
+    least_run: int = 0,
+    touching: bool = False,
+    unit: int = 4,
+    fill: int = 0,
+) -> WindowPlan:
+    """The plan of a dense layer.
+
+    Parameters
+    ----------
+    channels
+        Input channels of a group.
+    copied
+        Channels that are copied where rows are; those of a group by default.
+    least_run
+        Windows with shorter segments are gathered, to a multiple of it.
+    touching
+        Whether rows are copied too where that makes columns touch.
+    """
+    copied = channels if copied is None else copied
+    columns = window.kernel[2]
+    joinable = columns == 1 or (window.dilation[2] == 1 and copied == channels)
+    if (columns if joinable else 1) * channels < least_run:
+        run = round_up(window.taps * channels, least_run)
+        return WindowPlan(window, element, channels, copied, run, 1, gathers=True, unit=unit)
+    apart = columns > 1 and joinable and window.x_stride != channels
+    ring = ring_of(window) if window.overhangs(2) or (touching and apart) else None
+    runs = () if joinable or least_run or touching else runs_of(window)
+    ring = None if runs else ring
+    joined = joinable and (ring is not None or not apart)
+    run, taps = (columns * channels, 1) if joined else (channels, columns)
+    return plan_rows(
+        window,
+        channels,
+        element,
+        copied=copied,
+        run=run,
+        taps=taps,
+        ring=ring,
+        unit=unit,
+        fill=fill,
+        runs=runs,
+    )
+
+
+def plan_row_pairs(window: Window, channels: int, unit: int, fill: int) -> WindowPlan:
+    """The plan of a dense layer over bytes that reads two rows at a time, whose pixels lie side by
+    side, in runs of whole quads (``row_pairs_i8.h``)."""
+    rows, columns = ceil_div(window.kernel[1], 2), window.kernel[2]
+    kernel, stride = (1, rows, columns), (1, 1, window.stride[2])
+    by_pairs = replace(window, kernel=kernel, stride=stride, pad=(0, 0, window.pad[2]))
+    both, run = 2 * channels, round_up(2 * channels * columns, 4)
+    more = {"copied": both, "run": run, "taps": 1, "ring": ring_of(by_pairs)}
+    return plan_rows(by_pairs, both, 1, **more, unit=unit, fill=fill)
+
+
+def plan_planes(window: Window, channels: int) -> WindowPlan:
+    """The plan of a dense layer of floats over one image whose channels lie as planes: they come
+    into the ring side by side."""
+    more = {"copied": channels, "run": window.kernel[2] * channels, "taps": 1}
+    planes = window.in_[1] * window.in_[2]
+    return plan_rows(window, channels, FLOAT, **more, ring=ring_of(window), planes=planes)
+
+
+def plan_pairs(
+    window: Window, channels: int, each: int, behind: int, planes: int = 0, again: bool = False
+) -> WindowPlan:
+    """The plan of a dense layer in float32 whose input is rounded to bfloat16, of which segments
+    count pairs: all rows are copied, ``each`` words a pair. ``channels`` are those of a group;
+    ``behind``, ``planes``: see :class:`WindowPlan`. ``again``: whether all rows are read more than
+    once, because weights are more than the cache keeps."""
+    pairs = ceil_div(channels, 2)
+    words = pairs * each
+    line, line_step = 0, 0
+    if window.picks_pixels and not window.is_pixels:
+        line, line_step = window.out[2], window.stride[1] * window.in_[2] * window.x_stride
+        window = window.of_picked()
+    if window.rows == 1 and window.is_pixels:
+        # a distance of a large power of two would put many pixels into few sets of the cache
+        apart = LINE if words * FLOAT % PAGE == 0 else 0
+        held = HELD_BYTES if again else CHUNK_BYTES
+        chunk = max(LEAST_CHUNK, held // ((words + apart) * FLOAT))
+        return WindowPlan(
+            window, FLOAT, pairs, words, pairs, 1, unit=64, floats=channels,
+            chunk=min(chunk, max(most(window.pixels), 1)), apart=apart, behind=behind, line=line,
+            line_step=line_step,
+        )  # fmt: skip
+    columns = window.kernel[2]
+    joined = columns == 1 or window.dilation[2] == 1
+    run, taps = (columns * pairs, 1) if joined else (pairs, columns)
+    runs = () if joined else runs_of(window)
+    ring = ring_of(window)
+    in_ = window.in_[:2]
+    if again and not symbols_of(*in_) and prod(in_) * ring.width * words * FLOAT <= HELD_BYTES:
+        ring = replace(ring, slots=(max(ring.slots[0], in_[0]), max(ring.slots[1], in_[1])))
+    more = {"copied": words, "run": run, "taps": taps, "ring": ring, "runs": runs}
+    more |= {"behind": behind, "planes": planes}
+    return plan_rows(window, pairs, FLOAT, **more, unit=64, floats=channels)
+
+
+def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:
+    """The plan of windows that begin with the first column that is not cropped."""
+    skip = max(0, -window.pad[2])
+    return WindowPlan(window, element, channels, skip=skip, stride=window.stride[2], **more)  # type: ignore[arg-type]
+
+
+def runs_of(window: Window) -> tuple[tuple[int, int], ...]:
+    """The runs of a row, where that leaves out so many columns in padding that it is worth it.
+
+    A single row is shared by threads by its pixels, which runs would not fit.
+    """
+    fixed = not symbols_of(*window.in_, *window.out)
+    if not fixed or window.dilation[2] == 1 or window.rows == 1 or not window.overhangs(2):
+        return ()
+    runs = window.column_runs()
+    work = sum(pixels * columns for pixels, columns in runs)
+    if work > RUNS_WORTH * window.out[2] * window.kernel[2]:
+        return ()
+    return tuple(runs) if len({pixels for pixels, _ in runs}) <= MOST_RUN_LENGTHS else ()
+
+
+def ring_of(window: Window) -> Ring:
+    """The rows that a window needs at a time."""
+    width, skip = window.reach(2), max(0, -window.pad[2])
+    left = min(max(0, window.pad[2]), width)
+    columns = largest(0, smallest(window.in_[2] - skip, width - left))
+    return Ring((window.span(0), window.span(1)), left, columns, width)
+
+
+def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
+    """The plan of a transposed layer, every phase of whose rows is a window of stride 1."""
+    left, right = _transposed_ends(window)
+    ring = _transposed_ring(window, left, right) if left or right else None
+    return WindowPlan(window, element, channels, channels, channels, window.kernel[2], ring)
+
+
+def plan_transposed_pairs(window: Window, channels: int, each: int, behind: int) -> WindowPlan:
+    """The same as :func:`plan_pairs` is beside :func:`plan_window`."""
+    pairs, ring = ceil_div(channels, 2), _transposed_ring(window, *_transposed_ends(window))
+    more = {"unit": 64, "floats": channels, "behind": behind}
+    return WindowPlan(window, FLOAT, pairs, pairs * each, pairs, window.kernel[2], ring, **more)  # type: ignore[arg-type]
+
+
+def _transposed_ends(window: Window) -> tuple[int, int]:
+    """Columns before the first of the input and behind the last that a row of a transposed layer
+    meets."""
+    stride = window.stride[2]
+    reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
+    left = max(0, ceil_div(reach, stride))
+    return left, max(0, (window.out[2] - 1 + window.pad[2]) // stride - window.in_[2] + 1)
+
+
+def _transposed_ring(window: Window, left: int, right: int) -> Ring:
+    """The rows of the input that it meets at a time."""
+    columns = window.in_[2]
+    slots = ((window.span(d) - 1) // window.stride[d] + 1 for d in (0, 1))
+    return Ring(tuple(slots), left, columns, left + columns + right)  # type: ignore[arg-type]

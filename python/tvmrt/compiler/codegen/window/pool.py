@@ -1,0 +1,201 @@
+"""Pooling over windows, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir.program import (
+    ANY,
+    CHANNELS_LAST,
+    DENSE,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+from tvmrt.compiler.planner.row_chains import RowLayer
+
+from ..c.initializers import print_layer, triple
+from ..c.text import braces, call
+from ..c.writer import FunctionWriter, place_text
+from ..kernel_features import BOARD_KERNELS
+from ..lowering import Lowering, lowers
+from .boards import row_layers
+from .conv import ChannelsLastLowering, print_data_f32
+from .epilogue import Epilogue, emit_row_epilogue
+from .plan import Window
+from .slabs import SlabLayer, fits_slabs
+
+FLOAT_WORK = 3  # multiply-adds that take as long as a float that is moved
+
+
+@lowers("max_pool", "avg_pool", "lp_pool")
+class PoolLowering(ChannelsLastLowering):
+    """Float32 over channels-last memory; maxima of other element types by plain loops."""
+
+    @property
+    def epilogue(self) -> Epilogue:
+        # the kernel neither adds nor bounds: all that follows is done by rows
+        return Epilogue(self.node.output, rest=list(self.group.after))
+
+    @property
+    def vectors(self) -> bool:
+        return self.node.output.dtype.name == "float32"
+
+    def accepts_epilogue(self, accesses) -> bool:
+        return self.vectors and super().accepts_epilogue(accesses)
+
+    def demand(self, value: Value) -> str:
+        if value is not self.node.inputs[0]:
+            return ANY
+        return CHANNELS_LAST if self.vectors else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST if self.vectors else DENSE
+
+    def result_order(self, index: int, accesses):
+        return channels_last_order(self.node.output.type.rank) if self.vectors else None
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        if not self.vectors:
+            emit_plain_max(self.node, f, "NULL")
+            return
+        row, context = self._print_layer(step, f)
+        self._print_call(step, f, "&layer", row, context)
+
+    def row_layer(self, step: Step) -> RowLayer | None:
+        if not self.vectors or not BOARD_KERNELS.of(self.target) or len(step.writes[0].shape) != 4:
+            return None
+        after = {v for node in self.group.after for v in node.inputs if v is not None}
+        if self.node.inputs[0] in after or not all(map(row_layers.of_channels, after)):
+            return None
+        return row_layers.pool_layer(self._window(step), 4, 4)
+
+    def row_operand(self, step: Step) -> int:
+        return step.read_values.index(self.node.inputs[0])
+
+    def slab_layer(self, step: Step) -> SlabLayer | None:
+        if not self.vectors or BOARD_KERNELS.of(self.target):
+            return None
+        window = self._window(step)
+        pools = window.out[1] > 1 and fits_slabs(window, self.epilogue, step)
+        return SlabLayer(window) if pools else None
+
+    def slab_width(self, step: Step) -> int:
+        return 1  # of a layer that has rows, which are computed whole
+
+    def print_slab(self, step: Step, f: FunctionWriter, x, residual, y) -> Sequence[str]:
+        names = "layer", "pool", "kernel", "data"
+        layer, pool, kernel, data = (f.fresh(name) for name in names)
+        window, channels = self._window(step), self.node.output.shape[1]
+        f.include("slab_pool_f32.h")
+        row, context = self._row_epilogue(step, f, window)
+        work = window.pixels * channels * window.taps * FLOAT_WORK
+        sizes = {"window": window.members(), "out_channels": channels, "work": work, "groups": 1}
+        print_layer(f, "tvmrt_layer_f32", sizes, layer)
+        print_layer(f, "tvmrt_pool_layer", pool_members(self.node), pool)
+        members = braces([f"&{pool}", "tvmrt_pool_f32_slab"])
+        f.line(f"const tvmrt_slab_kernel_f32 {kernel} = {members};")
+        print_data_f32(f, {"x": x, "y": y, "epilogue": row, "ctx": context}, data)
+        return [f"&{layer}", "NULL", "NULL", f"&{kernel}", f"&{data}"]
+
+    def emit_rows(self, step: Step, f: FunctionWriter) -> None:
+        row, context = self._print_layer(step, f)
+        part = row_layers.print_part(f)
+        self._print_call(step, f, part, row, context)
+
+    def _window(self, step: Step) -> Window:
+        x = step.reads[step.read_values.index(self.node.inputs[0])].at
+        strides = pixel_stride(x), pixel_stride(step.writes[0].at)
+        return window_of(self.node, self.node.output.shape[0], *strides)
+
+    def _print_layer(self, step: Step, f: FunctionWriter) -> tuple[str, str]:
+        """Print ``layer``; what is called on finished pixels, and its context."""
+        window = self._window(step)
+        f.include("pool.h")
+        epilogue = self._row_epilogue(step, f, window)
+        print_layer(f, "tvmrt_pool_layer", pool_members(self.node, window))
+        return epilogue
+
+    def _row_epilogue(self, step: Step, f: FunctionWriter, window: Window) -> tuple[str, str]:
+        shape = self.node.output.shape
+        order = channels_last_order(len(shape))
+        return emit_row_epilogue(f, step, self.epilogue, window.y_stride, shape, order)
+
+    def _print_call(
+        self, step: Step, f: FunctionWriter, layer: str, row: str, context: str
+    ) -> None:
+        x = f.read(step.read_values.index(self.node.inputs[0]))
+        f.result(call("tvmrt_pool_f32", layer, x, f.write(), row, context))
+
+
+def pool_members(node: Node, window: Window | None = None) -> dict[str, object]:
+    """The members of a ``tvmrt_pool_layer`` in the order that C++ wants; no window for None."""
+    attrs, (kind, _, _) = node.attrs, node.op.removeprefix("q").upper().partition("_POOL")
+    if kind == "AVG":
+        kind = "AVERAGE_PADDED" if attrs["count_pads"] else "AVERAGE"
+    return {
+        "kind": f"TVMRT_POOL_{kind}",
+        "p": attrs.get("p", 0),
+        "channels": node.output.shape[1],
+        **({"window": window.members()} if window else {}),
+        "pad_end": triple(attrs["pads_after"], 0),
+        "is_signed": int(node.inputs[0].dtype.name == "int8"),
+    }
+
+
+def window_of(node: Node, batch: int, x_stride: int, y_stride: int) -> Window:
+    """The window of a pooling layer."""
+    x, out = node.inputs[0].shape, (batch, 1, *node.attrs["out_spatial"])
+    shapes = (batch, *x[1:]), out, node.attrs["kernel"]
+    return Window.of(*shapes, node.attrs, x_stride, y_stride)
+
+
+@lowers("max_pool_index")
+class MaxPoolIndexLowering(Lowering):
+    """Plain loops that remember where the maximum was."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        emit_plain_max(self.node, f, f.name_write(1, "places"))
+
+
+def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
+    x = node.inputs[0]
+    spatial = triple(x.shape[2:], 1)
+    distance = (spatial[1] * spatial[2], spatial[2], 1)
+    if node.attrs.get("columns_first"):
+        distance = (1, spatial[0], spatial[0] * spatial[1])
+        if len(x.shape) < 5:
+            distance = (0, 1, spatial[1])
+    kernel = f"max_pool_{x.dtype.name}"
+    f.include("op/pool_index.h")
+    lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
+    f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
+    print_layer(
+        f,
+        "tvmrt_pool_index_layer",
+        {"window": window_of(node, prod(x.shape[:2]), 1, 1).members(), "place": distance},
+    )
+    f.result(f"{kernel}(&layer, {f.read(0)}, {f.write(0)}, {places})")
+
+
+def _lowest(dtype) -> str:
+    return f"INT{dtype.bits}_MIN" if dtype.is_signed else "0"
+
+
+@lowers("max_unpool")
+class MaxUnpoolLowering(Lowering):
+    """Zeros, then each element at its place; a place outside is an error at run time."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x = self.node.inputs[0]
+        pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
+        f.include("op/pool_index.h")
+        where, size = place_text(self.node, "indices"), self.node.output.type.size
+        f.result(
+            f"tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "
+            f"{size}, {x.dtype.itemsize}, {where})"
+        )

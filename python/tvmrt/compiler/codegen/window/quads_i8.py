@@ -1,0 +1,46 @@
+"""Weights of the integer kernels in the order of runs, four at a time: numpy in, numpy out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.compiler.ir.rounding import ceil_div
+
+if TYPE_CHECKING:
+    from .layer_i8 import ConvI8
+
+
+def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
+    """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
+    values = weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
+    return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
+
+
+def runs_of(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+    """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
+    if layer.pairs:
+        rows, columns = layer.window.kernel[1:]
+        even = np.pad(centred, ((0, 0), (0, 0), (0, 0), (0, rows % 2), (0, 0)))
+        pairs = even.reshape(layer.out_c, layer.in_c, -1, 2, columns).transpose(0, 2, 4, 3, 1)
+        return pairs.reshape(layer.out_c, layer.plan.segments, -1)
+    last = np.transpose(centred, (0, 2, 3, 4, 1))
+    return last.reshape(layer.out_c, layer.plan.segments, -1)
+
+
+def quads_of(runs: np.ndarray, gathered: bool) -> np.ndarray:
+    """[out_c, quads, 4]; a run that is no multiple of 4 ends with a quad that ends with the run.
+
+    Gathered windows are padded to whole quads instead.
+    """
+    rest = runs.shape[2] % 4
+    if rest:
+        whole, last = runs[:, :, :-rest], runs[:, :, -rest:]
+        zeros = np.zeros((*runs.shape[:2], 4 - rest), runs.dtype)
+        runs = np.concatenate([whole, last, zeros] if gathered else [whole, zeros, last], axis=2)
+    return runs.reshape(runs.shape[0], -1, 4)
+
+
+def quads_of_run(layer: ConvI8) -> int:
+    return ceil_div(layer.plan.run, 4)

@@ -1,0 +1,439 @@
+"""Integer convolution and matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.program import (
+    CHANNELS_LAST,
+    ROWS,
+    Access,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.initializers import (
+    PARALLEL_WORK,
+    print_layer,
+    print_struct,
+    share_layer,
+)
+from ..c.text import GAP
+from ..c.writer import FunctionWriter
+from ..kernel_features import BOARD_KERNELS, HELIUM
+from ..lowering import ANY, DENSE, lowers, same_place
+from ..target import Target
+from . import packing_i8 as packing
+from .boards.factors import all_fixed, factors
+from .boards.float_rows import print_floats
+from .boards.int8 import KERNELS as BOARDS
+from .boards.kernel import MicroKernel
+from .boards.layer_i8 import MicroLayer, shape_of
+from .boards.residual import FLOATS, print_sum
+from .boards.row_layers import BoardLowering
+from .layer_i8 import ConvI8
+from .matrices_i8 import suited
+from .pack_once import packed_once_i8
+from .plan import Window
+from .quantized_epilogue import emit_rows
+from .quick_sums import QuickSum, quick_sum
+from .row_operands import fits_rows, row_strides
+from .tile_sums import other_summand, plus_initializer
+from .tiles_i8 import FORMATS, SHARED, Format, name_format
+
+_DATA = ("x", "weights", "bias", "factors", "shift", "y", "epilogue", "ctx")  # of tvmrt_micro_data
+
+
+def threads_for(target: Target, macs: Whole, grouped: bool = False) -> int:
+    """What share so many multiply-adds of bytes, as kernels count: 1 for the caller alone, 0 for
+    all threads. More than of floats: depthwise layers around small ones are not shared."""
+    work = FORMATS[target.int8_tiles or target.int8].floats(most(macs), grouped)
+    return 0 if target.threads and work >= 2.5 * PARALLEL_WORK else 1
+
+
+class IntegerProduct(BoardLowering):
+    """What integer convolutions and matrix products share: packing, bounds, row epilogue.
+
+    Subclasses say where the channels are (``order``), how memory must look (``demand``), and
+    describe the layer (``layer``) with weights as [output channels, ...].
+    """
+
+    takes_epilogue = True
+    kernels = BOARDS
+    struct = "tvmrt_micro_conv_i8"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def layer(self, step: Step) -> ConvI8:
+        raise NotImplementedError
+
+    def weights(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def macs(self) -> int:
+        weights = self.weights()
+        return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
+
+    def formats(self, shares: bool) -> dict[str, Format]:
+        """That of the tiles, and where these weights are shared with a wider level of processors
+        the one that they are packed for."""
+        widest = self.target.widest
+        own = self.target.int8
+        if self.target.int8_tiles and shares:
+            return {"fmt": FORMATS[self.target.int8_tiles], "widest": FORMATS[own]}
+        readers = SHARED.get(widest.int8, {}) if widest is not None and shares else {}
+        if widest is None or own not in readers:
+            return {"fmt": FORMATS[own]}
+        return {"fmt": FORMATS[readers[own]], "widest": FORMATS[widest.int8]}
+
+    @property
+    def threads(self) -> int:
+        """As the kernels count: 1 for the caller alone, 0 for all."""
+        return threads_for(self.target, self.macs(), self.groups > 1)
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def w_zero(self) -> np.ndarray:
+        zero = self.node.inputs[4]
+        return np.zeros(1, np.int32) if zero is None else zero.data
+
+    def common(self) -> dict:
+        """Fields of the layer that do not depend on its shape."""
+        x = self.node.inputs[0]
+        return {
+            "x_signed": x.dtype.is_signed,
+            "x_zero": self.node.attrs["x_zero"],
+            "threads": self.threads,
+        }
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        shape, added = self.node.output.shape, self.added
+        if not fits_rows(self.group.after, shape, self.order, accesses):
+            return False
+        return added is None or row_strides(accesses[added].at, shape, self.order)[1] == 1
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...]:
+        return self.order
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0]
+        layer = self.board_layer(step)
+        over_input = layer is not None and layer.shape.in_place
+        return [
+            (i, 0)
+            for i, access in enumerate(step.reads)
+            if (over_input or step.read_values[i] is not self.node.inputs[0])
+            and access.dtype.itemsize == out.dtype.itemsize
+            and same_place(access.at, out.at)
+        ]
+
+    def read_at(self, step: Step, value: Value):
+        return step.reads[step.read_values.index(value)].at
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Multipliers of the sums, one per output channel."""
+        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (len(self.weights()),))
+
+    @property
+    def bias(self) -> np.ndarray | None:
+        return None if self.node.inputs[3] is None else self.node.inputs[3].data
+
+    @property
+    def added(self) -> Value | None:
+        """The bytes that the tiles of hosts add to theirs."""
+        after = self.group.after
+        if BOARD_KERNELS.of(self.target) or len(after) != 1:
+            return None
+        other = other_summand(self.node, after[0])
+        return None if other is None else after[0].inputs[other]
+
+    @property
+    def direct(self) -> bool:
+        """Whether the kernel itself makes the bytes of the result."""
+        alone = not self.group.after or self.added is not None
+        return self.node.attrs["to"] in ("int8", "uint8") and alone
+
+    def board_layer(self, step: Step, by_rows: bool = False) -> MicroLayer | None:
+        if not BOARD_KERNELS.of(self.target):
+            return None
+        layer = self.layer(step)
+        shape = shape_of(layer, self.scale if self.direct else None)
+        if shape is None:
+            return None
+        return MicroLayer(shape, layer, self.weights(), self.w_zero, self.bias)
+
+    def tile_blocks(self, step: Step) -> tuple[int, ...]:
+        tiled, packed, direct = self._packed(step)
+        return (tiled.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
+
+    def print_board(
+        self, step: Step, f: FunctionWriter, layer: MicroLayer, kernel: MicroKernel
+    ) -> str:
+        name_format(f, self.target)
+        f.include(kernel.header)
+        packed = kernel.pack(layer)
+        fields = {
+            "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+            "weights": f.constant("weights", packed.weights),
+        }
+        y, bounds, fixed = f.write(), (0, 0, 0, True), False
+        if packed.bias is not None:
+            fields["bias"] = f.constant("bias", packed.bias)
+        if self.direct:
+            bounds = (self.node.attrs["y_zero"], *self._bounds())
+            multipliers = factors(self.scale, *bounds[:3])
+            fields["factors"] = f.constant("factors", multipliers)
+            fixed = all_fixed(multipliers) and packed.shift is None
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        fields["y"] = y
+        members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds, direct=fixed)
+        address = share_layer(f, self.struct, members, layer.shape.of_run)
+        if not self.direct:
+            added = None
+            if not HELIUM.of(self.target):  # whose calls are deeper already
+                floats = any(each in FLOATS for each in self.target.flags)
+                after, order = self.group.after, self.order
+                added = print_sum(f, step, self.node, after, order, self.scale, floats)
+                if added is None and floats:  # else a function of constants is the smaller one
+                    added = print_floats(f, self.node, after)
+            if added is None:
+                f.include("tile/requantize.h")
+                added = self._epilogue(step, f, self.scale)
+            fields["epilogue"], fields["ctx"] = added
+        # every member: for what is not named compilers call memset()
+        print_struct(f, "const tvmrt_micro_data data", {**dict.fromkeys(_DATA, "NULL"), **fields})
+        return address
+
+    def _bounds(self) -> tuple[int, int, bool]:
+        """(least, most, whether signed) of the result's bytes."""
+        attrs, dtype = self.node.attrs, self.node.output.dtype
+        low, high = storage_range(dtype)
+        return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
+
+    def _packed(self, step: Step) -> tuple[ConvI8, packing.PackedI8, bool]:
+        """The layer by register tiles, its constants, and whether the kernel itself makes the bytes
+        of the result, which it does where no sum can overflow."""
+        weights = self.weights()
+        layer = self._fitted(step).by(self.chosen(step))
+        if layer.widest is not None:
+            of_widest = self.chosen_by_widest(step).tile
+            layer = replace(layer, of_widest=of_widest and of_widest[1:])
+        packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
+        if packed.shift is not None and layer.rounded:  # sums of windows have no more than a run
+            layer = replace(layer, rounded=False, pairs=False)
+            packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
+        fits = self.direct and packing.sums_fit(packed, self.scale, weights)
+        if not fits:
+            layer = replace(layer, plane=False)
+        if fits and self.added is not None:
+            plus = "s8" if self.added.dtype.is_signed else "u8"
+            quick = layer.fmt.matrices and self._quick_sum() is not None
+            layer = replace(layer, plus=f"{plus}_quick" if quick else plus)
+        return layer, packed, fits
+
+    def _fitted(self, step: Step) -> ConvI8:
+        layer = self.layer(step).fit(self.weights(), self.w_zero, has_extra=not self.packs)
+        return suited(layer, not self.packs, self.direct)
+
+    def options(self, step: Step) -> list[Choice]:
+        return [] if BOARD_KERNELS.of(self.target) else self._fitted(step).options()
+
+    @property
+    def packs(self) -> bool:
+        """Whether the run packs the weights, which lie in the library for a device already."""
+        w = self.node.inputs[1]
+        dense = self.groups == 1 or self.groups != len(self.weights())
+        return w.kept and not BOARD_KERNELS.of(self.target) and dense
+
+    def scratch_bytes(self) -> int:
+        if not self.packs:
+            return super().scratch_bytes()
+        outputs, inputs, *window = self.weights().shape
+        return packing.most_packed_bytes(outputs // self.groups, inputs, prod(window), self.groups)
+
+    def _print_weights(self, f: FunctionWriter, layer: ConvI8, packed: packing.PackedI8) -> str:
+        """The pointer to packed weights."""
+        if not self.packs:
+            return f.constant("weights", packed.weights)
+        w, is_product = self.node.inputs[1], self.node.op == "qmatmul"
+        order = packing.OrderI8(
+            layer, prod(self.weights().shape[2:]), is_product, w.dtype.is_signed
+        )
+        taken = np.broadcast_to(self.w_zero.reshape(-1), (layer.out_c,))
+        if packed.shift is not None:
+            padded = packed.shift.reshape(layer.groups, -1)
+            taken = taken + padded[:, : order.channels].reshape(-1)
+        names = (f.constant("weights", w.data), f.constant("zeros", taken.astype(np.int32)))
+        return packed_once_i8(f, order, *names, f.scratch())
+
+    def emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+        node, scale = self.node, self.scale
+        layer, packed, direct = self._packed(step)
+        x = f.name_read(step.read_values.index(node.inputs[0]), "in")
+        fields = {
+            "x": x,
+            "weights": self._print_weights(f, layer, packed),
+            "bias": f.constant("bias", packed.bias),
+            "y": f.write(),
+            "y_bytes": step.writes[0].dtype.itemsize,
+        }
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        name_format(f, self.target)
+        kernel = "depthwise_i8.h" if layer.depthwise else "conv_i8.h"
+        f.include(kernel, "tile/requantize.h", *layer.headers)
+        if direct:
+            fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
+            fields["range"] = "&range"
+            f.line(f"static const tvmrt_i8_range range = {self._range()};")
+            if layer.plus:
+                fields.update(self._plus(step, f))
+            if layer.plus.endswith("quick"):
+                quick = self._quick_sum().initializer
+                f.line(f"static const tvmrt_quick_add_i8 quick ={GAP}{quick};")
+                fields["quick"] = "&quick"
+        else:
+            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
+        print_tiles_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
+        print_call_data(f, fields)
+        f.result("tvmrt_conv_i8_run(&layer, &data)")
+
+    def _quick_sum(self) -> QuickSum | None:
+        (node,) = self.group.after
+        return quick_sum(self.node, node, node.inputs.index(self.added))
+
+    def _plus(self, step: Step, f: FunctionWriter) -> dict[str, object]:
+        """Print how tiles add; what they read, as members of the call's data."""
+        (node,), added = self.group.after, self.added
+        plus = plus_initializer(node, node.inputs.index(added))
+        f.line(f"static const tvmrt_add_i8 plus ={GAP}{plus};")
+        at = step.read_values.index(added)
+        strides = row_strides(step.reads[at].at, self.node.output.shape, self.order)
+        return {
+            "plus": "&plus",
+            "added": f.name_read(at, "added"),
+            "added_stride": strides[0],
+        }
+
+    def _range(self) -> str:
+        low, high, signed = self._bounds()
+        zero = self.node.attrs["y_zero"]
+        return f"{{.zero = {zero}, .lo = {low}, .hi = {high}, .is_signed = {int(signed)}}}"
+
+    def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:
+        """The row function and its context, as C expressions."""
+        to = self.node.attrs["to"]
+        if not self.group.after and to == "int32":
+            return "tvmrt_i8_rows_int32", "NULL"
+        if not self.group.after and to == "float32":
+            return "tvmrt_i8_rows_float", f.constant("scale", scale)
+        # no more lanes than the sums have, so that levels of the same sums have the same function
+        lanes, of_sums = self.target.lanes, FORMATS[self.target.int8].lanes
+        lanes = min(lanes, of_sums) if of_sums > 1 else lanes
+        return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
+
+
+# In the order of the struct, which is what C++ takes.
+CALL_DATA = (
+    "x", "weights", "bias", "scale", "shift", "y", "range", "epilogue", "ctx", "y_bytes", "plus",
+    "quick", "added", "added_stride",
+)  # fmt: skip
+
+
+def print_call_data(f: FunctionWriter, fields: Mapping[str, object]) -> None:
+    """Print the tensors of one call as a struct; ``fields`` are in any order."""
+    ordered = {name: fields[name] for name in sorted(fields, key=CALL_DATA.index)}
+    print_struct(f, "const tvmrt_conv_i8_data data", ordered)
+
+
+def print_tiles_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
+    """Print the layer by register tiles as a struct, and the definitions of its tiles."""
+    for line in layer.definitions():
+        f.define(line)
+    members = layer.members(shifted=shifted, epilogue=epilogue)
+    print_layer(f, "tvmrt_conv_i8", members)
+
+
+@lowers("qconv")
+class QConvLowering(IntegerProduct):
+    """Direct convolution by register tiles, dense, grouped or depthwise; channels last."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return channels_last_order(self.node.output.type.rank)
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data
+
+    @property
+    def groups(self) -> int:
+        return self.node.attrs["groups"]
+
+    def layer(self, step: Step) -> ConvI8:
+        x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
+        strides = pixel_stride(self.read_at(step, x)), pixel_stride(step.writes[0].at)
+        window = Window.of(x.shape, y.shape, self.weights().shape[2:], attrs, *strides)
+        groups = attrs["groups"]
+        formats = self.formats(not groups == x.shape[1] == y.shape[1] > 1)
+        sizes = {"window": window, "in_c": x.shape[1], "out_c": y.shape[1], "groups": groups}
+        return ConvI8(**formats, **sizes, **self.common())
+
+
+@lowers("qmatmul")
+class QMatMulLowering(IntegerProduct):
+    """A matrix product is a 1 x 1 convolution whose pixels are the rows."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(range(self.node.output.type.rank))
+
+    def demand(self, value: Value) -> str:
+        if value is not self.node.inputs[0]:
+            return ANY
+        return ROWS if value.type.rank == 2 else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return ROWS if self.node.output.type.rank == 2 else DENSE
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data.T
+
+    def layer(self, step: Step) -> ConvI8:
+        x, y = self.node.inputs[0], self.node.output
+        rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
+        return ConvI8.matmul(
+            **self.formats(True),
+            m=rows,
+            k=depth,
+            n=columns,
+            lda=row_step(self.read_at(step, x), depth),
+            ldc=row_step(step.writes[0].at, columns),
+            **self.common(),
+        )
+
+
+def row_step(at, extent: int) -> int:
+    """Elements from one row of a matrix, or of all of a dense batch, to the next."""
+    return at.strides[-2] if at.shape[-2] != 1 else extent

@@ -1,0 +1,133 @@
+"""Integer products of two factors that a run brings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Strided, Value
+from tvmrt.compiler.ir.program import MATRIX, ROWS, Step
+from tvmrt.compiler.ir.rounding import round_up
+
+from ..c.initializers import print_struct, range_initializer
+from ..c.text import plus
+from ..c.writer import FunctionWriter
+from ..loops.nest import index, loops_around, merge_loops
+from ..lowering import Lowering, lowers
+from . import packing_i8 as packing
+from .layer_i8 import ConvI8
+from .matrices_i8 import suited
+from .quantized import print_call_data, print_tiles_layer, row_step, threads_for
+from .tiles_i8 import FORMATS, name_format
+
+
+def packing_bytes(layer: ConvI8) -> tuple[int, int]:
+    """Scratch for a right factor that is packed at run time: (for a number per column, for it)."""
+    return round_up(layer.padded * 4, 64), round_up(layer.padded * layer.channel_bytes, 64)
+
+
+@lowers("qmatmul_computed")
+class QMatMulComputedLowering(Lowering):
+    """Both factors at run time: the right one is packed for each product of a batch."""
+
+    in_memory = (0, 1)
+
+    def demand(self, value: Value) -> str:
+        return MATRIX if value is self.node.inputs[1] else ROWS
+
+    def result_demand(self, index: int) -> str:
+        return ROWS
+
+    def macs(self) -> int:
+        return self.node.output.type.size * self.node.inputs[0].shape[-1]
+
+    def _factors(self, step: Step) -> tuple[Strided, Strided]:
+        """Where both lie, for each product of the batch."""
+        a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
+        batch = step.writes[0].at.shape[:-2]
+        return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        layer = self._layer(self._factors(step)[0], step.writes[0].at)
+        table, packed = packing_bytes(layer)
+        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._sums_fit(layer)
+        return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        a, b = self._factors(step)
+        y = step.writes[0].at
+        batch = y.shape[:-2]
+        rank = len(batch)
+        strides = [at.strides[:rank] for at in (a, b, y)]
+        loops = merge_loops(batch, range(rank), strides)
+        layer = self._layer(a, y)
+        name_format(f, self.target)
+        f.include("matmul_i8.h", "tile/requantize.h", *layer.headers)
+        finish = self._finish(f, layer)
+        table, packed = packing_bytes(layer)
+        print_tiles_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
+        names = [f.fresh(f"i{k}") for k in range(len(loops))]
+        with loops_around(f, loops, names):
+            at = [index(loops, names, k) for k in range(3)]
+            self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
+
+    def _layer(self, a, y) -> ConvI8:
+        (rows, depth), columns = a.shape[-2:], y.shape[-1]
+        threads = threads_for(self.target, rows * depth * columns)
+        layer = ConvI8.matmul(
+            FORMATS[self.target.int8_tiles or self.target.int8],
+            rows,
+            depth,
+            columns,
+            lda=row_step(a, depth),
+            ldc=row_step(y, columns),
+            x_signed=self.node.inputs[0].dtype.is_signed,
+            x_zero=self.node.attrs["x_zero"],
+            threads=threads,
+        )
+        return suited(layer)
+
+    def _scale(self, layer: ConvI8) -> np.ndarray:
+        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
+
+    def _sums_fit(self, layer: ConvI8) -> bool:
+        """Whether 32 bits hold the scaled sums."""
+        largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
+        return not largest >= 2.0**31
+
+    def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
+        """What becomes of the sums, as members of the call's data."""
+        attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
+        if to == "int32":
+            return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}
+        if to == "float32":
+            return {
+                "epilogue": "tvmrt_i8_rows_float",
+                "ctx": f.constant("scale", scale),
+                "y_bytes": "4",
+            }
+        text = range_initializer(attrs)
+        if not self._sums_fit(layer):
+            f.line(
+                f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
+            )
+            return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
+        f.line(f"static const tvmrt_i8_range range = {text};")
+        padded = f.constant("scale", packing.pad_channels(layer, scale))
+        return {"scale": padded, "range": "&range", "y_bytes": "1"}
+
+    def _print_product(
+        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str
+    ) -> None:
+        node = self.node
+        x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
+        right = [
+            f".b = {plus(w, at[1])}",
+            f".k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]}",
+            f".b_signed = {int(node.inputs[1].dtype.is_signed)}, .b_zero = {node.attrs['w_zero']}",
+            scratch,
+        ]
+        data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
+        print_struct(f, "const tvmrt_matmul_i8_b right", right)
+        print_call_data(f, data)
+        call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
+        f.line(f"if ({call} != 0) return -1;")

@@ -1,0 +1,178 @@
+"""What follows the int32 sums of an integer product in its own function, row by row.
+
+The kernels hand over finished sums of neighbouring pixels (``tvmrt_i8_rows``). Printed here are
+a function of one sum, which rescales it and goes on with the group's pointwise nodes, and one of
+rows that calls it, a vector of channels at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import DTYPES, DType, Node, Value
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.quantized import storage_range
+
+from ..c.text import GAP, call, wrap
+from ..c.writer import FunctionWriter
+from ..loops.chain import expression, pair_expression, scalar_literal
+from .row_operands import Operand, RowFunction, read_operands, row_writer
+
+SOFT = "scalar/soft.h"
+
+
+def register_type(dtype: DType) -> str:
+    """The C type in which elements are computed: narrow integers would widen the loop."""
+    return "int32_t" if not dtype.is_float and dtype.bits < 32 else dtype.c
+
+
+def emit_rows(
+    f: FunctionWriter,
+    step: Step,
+    product: Node,
+    after: Sequence[Node],
+    order: Sequence[int],
+    lanes: int,
+) -> tuple[str, str]:
+    """Print the functions at file scope; the C expressions for the rows' one and its context.
+
+    ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
+    """
+    known: dict[Value, str] = {}
+    made = {product.output, *(n.output for n in after)}
+    scale = _scale(f, product)
+    operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
+    f.include("scalar/quant.h")
+    one, rows = f.own("_one"), RowFunction(f, "_rows", operands)
+    f.define(_one(f, one, product, after, operands, known))
+    f.define(_rows(f, rows, one, _result(product, after), lanes, bool(step.in_place)))
+    return rows.print_context(f)
+
+
+def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
+    """The scales of the channels, where they differ."""
+    scale = product.inputs[2]
+    if product.attrs["to"] == "int32" or scalar_literal(scale) is not None:
+        return []
+    pointer = f.constant("scale", scale.data.reshape(-1))
+    return [Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1)]
+
+
+def _result(product: Node, after: Sequence[Node]) -> Value:
+    return after[-1].output if after else product.output
+
+
+# The function of one sum.
+
+
+def _one(f, name, product, after, operands, known) -> str:
+    inner = row_writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
+    known[product.output] = _rescale(inner, product)
+    for node in after:
+        _print_node(inner, node, known)
+    result = _result(product, after)
+    inner.line(f"return {known[result]};")
+    f.include(*inner.includes)
+    parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
+    kind = f"static inline {register_type(result.dtype)}"
+    head = wrap(f"{kind} {name}", parameters, " {")
+    return "\n".join([*head, *inner.lines, "}"])
+
+
+def _rescale(inner: FunctionWriter, product: Node) -> str:
+    """Print the product's own result for one sum; the name that holds it."""
+    to = product.attrs["to"]
+    if to == "int32":
+        return "acc"
+    scale = scalar_literal(product.inputs[2]) or "scale"
+    inner.include(SOFT)
+    inner.line(f"const float sum = tvmrt_times_f32(tvmrt_whole_f32(acc), {scale});")
+    if to == "float32":
+        return "sum"
+    bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))
+    inner.line(f"const int32_t q = tvmrt_round_number(sum, {bounds});")
+    return "q"
+
+
+def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> None:
+    for value in node.inputs:
+        if value not in known:
+            known[value] = scalar_literal(value)
+    if node.op == "quantize":
+        x, scale, zero = (known[v] for v in node.inputs)
+        low, high = storage_range(node.output.dtype)
+        text = f"tvmrt_quantize_between({x}, {scale}, {zero}, {low}, {high})"
+    elif node.op in ("qadd", "qmul"):
+        text = pair_expression(node, *(known[v] for v in node.inputs))
+    else:
+        text, header = expression(node, known)
+        inner.include(header)
+    variable = inner.fresh(f"{node.op}_1")
+    inner.line(f"const {register_type(node.output.dtype)} {variable} ={GAP}{text};")
+    known[node.output] = variable
+
+
+# The function of rows.
+
+
+def _rows(f, function: RowFunction, one: str, result: Value, lanes: int, in_place: bool) -> str:
+    operands = function.operands
+    taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
+    inner = row_writer(f, function.symbol, [*taken, *(o.member for o in operands)])
+    function.open_context(inner)
+    inner.line("const int channels = rows->channels;")
+    if any(o.channel for o in operands):
+        inner.line("const int channel = rows->channel;")
+    for operand in operands:
+        if not operand.pixel:
+            inner.line(operand.declaration())
+    with inner.loop("p", "rows->pixels"):
+        inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
+        # an operand in the result's own place is read before the element is written
+        row = "*row" if in_place else "*restrict row"
+        place = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
+        inner.line(f"{result.dtype.c} {row} = {place};")
+        if any(o.pixel for o in operands):
+            inner.line("const int64_t pixel = rows->pixel + p;")
+        for operand in operands:
+            if operand.pixel:
+                inner.line(operand.declaration())
+        _print_channels(inner, one, operands, result, lanes)
+    f.include(*inner.includes)
+    return "\n".join(function.definition(["const tvmrt_i8_rows *rows"], inner))
+
+
+def _print_channels(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
+    """The loops over channels: whole vectors, then what is left."""
+    cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
+    vectors = lanes >= 4 and result.dtype.bits != 64
+    if vectors:
+        inner.line("int c = 0;")
+        _print_vectors(inner, one, operands, result, lanes)
+    start = "" if vectors else "int c = 0"
+    with inner.block(f"for ({start}; c < channels; ++c)"):
+        arguments = ["acc[c]", *(o.element("c") for o in operands)]
+        inner.line(f"row[c] ={GAP}{cast}{call(one, *arguments)};")
+
+
+def _print_vectors(inner: FunctionWriter, one: str, operands, result: Value, lanes: int) -> None:
+    """Bytes are widened in front of the loop and narrowed behind it."""
+    narrow = result.dtype.bits == 8
+    cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
+    widened = [o for o in operands if o.widened]
+    if narrow or widened:
+        inner.include("tile/quant_lanes.h")
+    with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
+        for operand in widened:
+            inner.line(f"int32_t {operand.name}[{lanes}];")
+            widen = f"tvmrt_widen_{operand.dtype.name}_{lanes}"
+            inner.line(f"{widen}({operand.name}, {operand.member} + c);")
+        if narrow:
+            inner.line(f"int32_t v[{lanes}];")
+        elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
+        inner.line("TVMRT_SIMD")  # else gcc unrolls eight rounds first, and shuffles what is left
+        with inner.loop("i", lanes):
+            target = "v[i]" if narrow else "row[c + i]"
+            inner.line(f"{target} ={GAP}{cast}{call(one, 'acc[c + i]', *elements)};")
+        if narrow:
+            inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")

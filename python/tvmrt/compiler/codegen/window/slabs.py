@@ -1,0 +1,91 @@
+"""Layers of hosts of which a chain computes a slab of rows at a time (``kernels/slabs_f32.h``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.program import Step
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+
+from .boards.row_layers import of_channels
+from .epilogue import Epilogue
+from .plan import FLOAT, Window
+from .tiles_f32 import LINE_BYTES
+
+
+@dataclass(frozen=True)
+class SlabLayer:
+    """What chains are planned by."""
+
+    window: Window
+    weight_bytes: int = 0
+    depthwise: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """Of the result."""
+        return self.window.pixels
+
+    @property
+    def pixel_bytes(self) -> int:
+        return self.window.y_stride * FLOAT
+
+    def unit(self, width: int) -> int:
+        """Pixels that are computed together, by tiles of that width."""
+        return width if self.window.out[1] == 1 else self.window.out[2]
+
+    def needed(self, pixels: int) -> int:
+        """Input pixels under the windows of so many neighbouring pixels of the result, at most."""
+        w = self.window
+        if w.out[1] == 1:
+            return pixels
+        rows = (ceil_div(pixels, w.out[2]) - 1) * w.stride[1] + w.span(1)
+        return min(max(rows, 0), w.in_[1]) * w.in_[2]
+
+
+@dataclass(frozen=True)
+class SlabPlan:
+    """How a chain is computed: ``pixels`` of the result at a time; where the results inside of it
+    begin in a task's scratch, in ``places``, and ``nbytes`` of that."""
+
+    pixels: int
+    places: tuple[int, ...]
+    nbytes: int
+
+
+def fits_slabs(window: Window, epilogue: Epilogue, step: Step) -> bool:
+    """Whether a layer is one of an image of rows, of which nothing depends on a run or on where a
+    pixel lies."""
+    sizes = (*window.in_, *window.out, window.x_stride, window.y_stride)
+    if symbols_of(*sizes) or window.batch != 1 or len(step.writes[0].shape) != 4:
+        return False
+    flat = (window.in_[0], window.out[0], window.kernel[0], window.pad[0]) == (1, 1, 1, 0)
+    # windows over an image of one row would pass for pixels
+    if not flat or (window.out[1] == 1 and not window.is_pixels):
+        return False
+    made = {epilogue.start, *(node.output for node in epilogue.rest)}
+    read = {v for node in epilogue.rest for v in node.inputs} - made
+    return all(v.is_constant and of_channels(v) for v in read)
+
+
+def plan_slabs(layers: Sequence[SlabLayer], widths: Sequence[int], rows: int) -> SlabPlan:
+    """The plan of a chain by slabs of so many rows of its last layer that has rows, or all pixels.
+
+    ``widths``: of the layers' tiles.
+    """
+    units = [layer.unit(width) for layer, width in zip(layers, widths)]
+    row = next((x.window.out[2] for x in reversed(layers) if x.window.out[1] > 1), units[-1])
+    span = pixels = max(rows * row // units[-1], 1) * units[-1]
+    spans = []
+    for (before, after), unit in zip(reversed(list(pairwise(layers))), reversed(units[:-1])):
+        # what is computed begins and ends with a unit
+        span = min(after.needed(span) + 2 * (unit - 1), before.pixels)
+        spans.append(round_up(span * before.pixel_bytes, LINE_BYTES))
+    places, nbytes = [], 0
+    for size in reversed(spans):
+        places.append(nbytes)
+        nbytes += size
+    return SlabPlan(pixels, tuple(places), nbytes)

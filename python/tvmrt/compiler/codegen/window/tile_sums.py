@@ -1,0 +1,60 @@
+"""The sum of a layer's bytes and another tensor's, made in the layer's tiles on hosts."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Node
+
+from ..c.initializers import number, range_initializer
+from ..c.text import initializer
+from ..loops.pair_factors import pair_factors
+
+PRODUCTS = ("qconv", "qmatmul")
+BYTES = ("int8", "uint8")
+MOST_FACTORS = 4096.0  # of which sums of two bytes' multiples are far below 2 ^ 21
+
+
+def other_summand(product: Node, node: Node) -> int | None:
+    """Which operand of a qadd tiles can add to the product's bytes; None: they cannot add any."""
+    other = byte_summand(product, node)
+    if other is None or product.op not in PRODUCTS or _depthwise(product):
+        return None
+    value, own = node.inputs[other], "ba"[other]
+    factors = pair_factors(node)
+    if factors.divisor != 1 or not abs(factors.fa) + abs(factors.fb) < MOST_FACTORS:
+        return None
+    same = (
+        value.shape == product.output.shape and product.attrs["y_zero"] == node.attrs[own + "_zero"]
+    )
+    return other if same else None
+
+
+def byte_summand(product: Node, node: Node) -> int | None:
+    """Which operand of a qadd is added to the product's bytes, and bytes that are computed; None
+    where it is not that."""
+    if node.op != "qadd" or product.attrs["to"] not in BYTES:
+        return None
+    others = [i for i, value in enumerate(node.inputs) if value is not product.output]
+    if len(others) != 1 or node.inputs[others[0]].is_constant:
+        return None
+    kinds = {node.inputs[others[0]].dtype.name, node.output.dtype.name}
+    return others[0] if kinds.issubset(BYTES) else None
+
+
+def _depthwise(product: Node) -> bool:
+    """Whether its tiles are those of single channels."""
+    groups = product.attrs.get("groups", 1)
+    return groups > 1 and groups == product.inputs[0].shape[1] == product.output.shape[1]
+
+
+def plus_initializer(node: Node, other: int) -> str:
+    """The ``tvmrt_add_i8`` by which tiles add that operand of a qadd: theirs is a."""
+    attrs, factors, value = node.attrs, pair_factors(node), node.inputs[other]
+    of = {"a": factors.fa, "b": factors.fb}
+    own, added = "ba"[other], "ab"[other]
+    members = {
+        "fa": number(of[own]), "fb": number(of[added]), "divisor": "1.0f",
+        "a_zero": attrs[f"{own}_zero"], "a_signed": int(node.inputs[1 - other].dtype.is_signed),
+        "b_zero": attrs[f"{added}_zero"], "b_signed": int(value.dtype.is_signed),
+        "range": range_initializer(attrs),
+    }  # fmt: skip
+    return initializer(members)

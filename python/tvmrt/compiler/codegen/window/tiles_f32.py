@@ -1,0 +1,493 @@
+"""Register tiles of the float kernels (``include/tvm/runtime/kernels``), and the choice among them.
+
+Pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias for them with
+``packing_f32``, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once a layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tvmrt.compiler.ir.extent import Whole, largest, most, symbols_of
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.tuned import Choice
+
+from ..c.text import braces, initializer
+from .plan import PAGE
+from .tile_cycles import chains_of, row_cycles
+from .tile_definitions import TileDefinition
+from .tile_kinds import FLOATS, TileKind, bf16_kind
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.codegen.window.plan import Window
+
+MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
+MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
+LINE_BYTES = 64  # of a line of the cache
+NEAR_BYTES = 24 << 10  # of weights that stay in the nearest cache beside what passes through it
+FAR_WEIGHTS = 16 << 10  # that are read once, of which half are worth a thread
+LEAST_HALVED = 8  # pixels of a tile whose halves keep the multipliers busy
+UNEVEN = 1.2  # times as long as could be a thread's part may be
+FAR_PARTS = (4, 2)  # places at which a tile may read weights at a time, the most first
+FAR_MATRIX = 2 << 20  # bytes of weights of one pixel that are read in several places at a time
+CACHE_SHARE = 0.7  # of the second-level cache, above which a block's weights drive out each other
+DRIVEN_OUT = 1.3  # how much longer tiles of such blocks take
+WIDEST = 14  # pixels of a tile
+WIDEST_IN_SET = 7  # where they lie in one set of the nearest cache, which keeps few of these
+FULL_REGISTERS = 1.1  # how much longer tiles take that leave the compiler no vector register
+ORDERLY = 1.02  # how much longer a layer may take so that all its pixels are summed in one order
+ORDERLY_SUMS = 7  # of a tile, which in the order of wider ones wait for no sum
+
+
+class VectorMachine(Protocol):
+    """What the choice of tiles has to know; ``tvmrt.compiler.codegen.target.Target`` has it."""
+
+    @property
+    def lanes(self) -> int:
+        """Floats in a vector register; 1 for plain C."""
+
+    @property
+    def registers(self) -> int:
+        """Vector registers; scalar float registers if ``lanes`` is 1."""
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of cache that one core has for itself; 0 for none."""
+
+
+@lru_cache(maxsize=1)
+def splits_wide_vectors() -> bool:
+    """Whether this very machine has AVX-512 whose instructions take both halves in turn."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return False
+    return "AuthenticAMD" in text and re.search(r"^cpu family\s*: 25$", text, re.M) is not None
+
+
+def splits_wide(machine: VectorMachine) -> bool:
+    """Whether full vectors take twice the time of half ones.
+
+    As the machine says; one named ``native`` that says nothing is this very machine.
+    """
+    said = getattr(machine, "splits_wide", None)
+    if said is None:
+        return getattr(machine, "name", "") == "native" and splits_wide_vectors()
+    return bool(said)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The register tiles of one layer.
+
+    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
+    a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
+    wider tiles read, too; 0 for those of a tile. ``last``: pixels at the end of a row that the
+    second and the third width share; 0 for none. ``parts``: places of a run at which a tile of one
+    pixel reads far weights at a time; 0 for one. ``in_order``: whether narrower tiles add up their
+    products in the order of the widest.
+    """
+
+    lanes: int
+    vectors: int
+    widths: tuple[int, ...]
+    blocks_per_group: int = 1
+    open_rows: bool = False
+    shared_block: int = 0
+    last: int = 0
+    parts: int = 0
+    in_order: bool = False
+    kind: TileKind = FLOATS
+    c_type = "tvmrt_tiles_f32"
+
+    @property
+    def block(self) -> int:
+        """Output channels of a tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def packed(self) -> int:
+        """Output channels of a block of packed weights."""
+        return self.shared_block or self.block
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know where weights are packed for wider tiles."""
+        return {"packed": self.packed} if self.packed != self.block else {}
+
+    def without_lone_row(self, rows: Whole) -> Tiles:
+        """The tiles for a product of so many rows: where the widest leave one, which would read all
+        weights for itself, or some that would be summed in another order, these and the last of
+        them are cut into halves."""
+        widest = self.widths[0]
+        if self.kind is not FLOATS or symbols_of(rows) or self.lanes < 2 or rows <= widest:
+            return self
+        rest = rows % widest
+        halves = sorted({ceil_div(widest + rest, 2), (widest + rest) // 2}, reverse=True)
+        lone = rest == 1 and widest >= LEAST_HALVED
+        orderly = self._alike(halves) and not self._alike(self.widths) and not self.in_order
+        if not rest or not (lone or orderly):
+            return self
+        in_order = self.in_order or halves[-1] * self.vectors >= ORDERLY_SUMS
+        widths = (widest, *halves)
+        return replace(self, widths=widths, last=widest + rest, in_order=in_order)
+
+    def _alike(self, widths: Sequence[int]) -> bool:
+        """Whether tiles of these widths sum in the order of the widest."""
+        return {chains_of(self.vectors * n) for n in (self.widths[0], *widths)} == {
+            chains_of(self.vectors * self.widths[0])
+        }
+
+    def in_parts(self, rows: Whole, floats: Whole, registers: int) -> Tiles:
+        """The tiles for a product of one row with so many packed floats: in far memory they are
+        read in as many places at a time as there are registers for sums."""
+        known = self.kind is FLOATS and not symbols_of(rows, floats)
+        if not known or rows != 1 or self.lanes < 2 or self.vectors < 2 or floats * 4 < FAR_MATRIX:
+            return self
+        fit = [parts for parts in FAR_PARTS if (parts + 1) * self.vectors < registers]
+        return replace(self, parts=fit[0]) if fit else self
+
+    @property
+    def asks(self) -> list[str]:
+        """Fields of the target beside vectors by which they are as fast as they are."""
+        return ["bf16"] if self.kind.words else []
+
+    @property
+    def headers(self) -> list[str]:
+        """Those of the tiles beside their driver's."""
+        far = ["tile/far_f32.h"] if self.parts else []
+        return [self.kind.header, *far] if self.kind.header else far
+
+    def names(self) -> list[str]:
+        """The tile functions, widest first."""
+        return [definition.name for definition in self.definitions()]
+
+    def _part(self, width: int) -> tuple[str, tuple[int, ...]]:
+        """The part and the sizes that define the tile of a width."""
+        sizes, widest = (self.lanes, self.vectors, width), self.widths[0]
+        chains = chains_of(self.vectors * widest)
+        if self.in_order and chains_of(self.vectors * width) != chains:
+            return "tail", (*sizes, chains)
+        return ("rest" if self.open_rows and width != widest else "tile"), sizes
+
+    def definitions(self) -> list[TileDefinition]:
+        """What defines the tile functions; a file holds each once."""
+        if self.parts:
+            return [TileDefinition("far", self.kind.name, (self.lanes, self.vectors, self.parts))]
+        parts = map(self._part, self.widths)
+        return [TileDefinition(part, self.kind.name, sizes) for part, sizes in parts]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_tiles_f32``."""
+        pairs = {"pairs": self.kind.pairs} if self.kind.pairs else {}
+        last = {"last": self.last} if self.last else {}
+        return initializer({
+            "block": self.block, "blocks_per_group": self.blocks_per_group,
+            "width": braces(self.widths), "run": braces(self.names()), **last, **pairs,
+        })  # fmt: skip
+
+
+def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of each of ``pixels`` exactly, widest first and greedily."""
+    widths = {width} if any(row >= width for row in pixels) else set()
+    return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
+
+
+def _rests_known(lengths: tuple[Whole, ...], width: int) -> bool:
+    """Whether every row leaves over as many pixels at all sizes."""
+    return not symbols_of(*(length % width for length in lengths))
+
+
+def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of all these lengths, and the largest as well as can be."""
+    rows = tuple(max(most(length), 1) for length in lengths)
+    if _rests_known(lengths, width):
+        return _cover(rows, width)
+    wanted = [width, 1, *(row % width for row in rows if row % width)]
+    if max(rows) < MANY_TILES * width:
+        wanted.append(ceil_div(width, 2))
+    return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
+
+
+class TileSizes(NamedTuple):
+    """What tiles are chosen by; see :func:`choose_tiles`."""
+
+    row_pixels: Whole | tuple[Whole, ...]
+    out_channels: Whole
+    window: Whole
+    machine: VectorMachine
+    x_stride: int = 0
+    kind: TileKind = FLOATS
+    of_widest: Choice | None = None
+
+
+def choose_tiles(
+    row_pixels: Whole | tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
+    machine: VectorMachine,
+    x_stride: int = 0,
+    kind: TileKind = FLOATS,
+    of_widest: Choice | None = None,
+    chosen: Choice | None = None,
+) -> Tiles:
+    """Picks the register tile of a convolution or matrix product.
+
+    Parameters
+    ----------
+    row_pixels
+        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
+        with stride 1 and no padding and for a matrix product (its rows). Several lengths where rows
+        differ (:func:`phase_pixels` of a transposed convolution); three at most.
+    out_channels
+        Output channels of one group; columns of a matrix product.
+    window
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
+    x_stride
+        Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
+        pixels at a distance of a large power of two would push one another out of the first-level
+        cache.
+    kind
+        What is multiplied (see :class:`Tiles`); of bfloat16 ``window`` counts pairs.
+    of_widest, chosen
+        What tuning has found for the widest level and for this one, which is taken where there is
+        such a tile.
+
+    Where the machine is a level of processors beside a wider one (``widest``), the tiles read
+    weights in blocks of that one's tiles.
+    """
+    given = TileSizes(row_pixels, out_channels, window, machine, x_stride, kind, of_widest)
+    sizes = _Sizes.of(given)
+    tiles = replace(_fastest(list(sizes.tiles(machine)), chosen or Choice(), machine), kind=kind)
+    if sizes.shared != tiles.block:
+        tiles = replace(tiles, shared_block=sizes.shared)
+    if not symbols_of(*sizes.lengths):
+        return tiles
+    return replace(tiles, widths=_cover_any(sizes.lengths, tiles.widths[0]), open_rows=True)
+
+
+def tile_options(sizes: TileSizes) -> list[Choice]:
+    """All tiles among which :func:`choose_tiles` chooses, those of the fewest estimated cycles
+    first."""
+    found = sorted(_Sizes.of(sizes).tiles(sizes.machine), key=lambda each: each.cycles)
+    return [
+        Choice((tiles.lanes, tiles.vectors, tiles.widths[0]), tiles.blocks_per_group)
+        for tiles in (each.tiles for each in found)
+    ]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Tiles, their estimated cycles, whether rows of all sizes leave the same rest, and the cycles
+    where all tiles sum in the order of the widest; None: they may not."""
+
+    cycles: float
+    tiles: Tiles
+    even: bool
+    ordered: float | None
+
+    @property
+    def orderly(self) -> Tiles | None:
+        """The tiles that sum in one order, where that costs next to nothing."""
+        cheap = self.ordered is not None and self.ordered <= ORDERLY * self.cycles
+        return replace(self.tiles, in_order=True) if cheap else None
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What the choice of tiles depends on; see :func:`choose_tiles`. ``shared``: channels of a
+    block of weights, over whose end none may reach; 0 for any."""
+
+    lengths: tuple[Whole, ...]
+    rows: tuple[int, ...]
+    out_channels: int
+    window: int
+    x_stride: int
+    shared: int
+    kind: TileKind
+
+    @classmethod
+    def of(cls, given: TileSizes) -> _Sizes:
+        pixels, kind = given.row_pixels, given.kind
+        lengths = pixels if isinstance(pixels, tuple) else (pixels,)
+        widest, shared = getattr(given.machine, "widest", None), 0
+        if widest is not None:  # for which weights are packed
+            own = bf16_kind(widest) if kind.words else kind
+            wider = given._replace(machine=widest, kind=own, of_widest=None)
+            shared = choose_tiles(*wider, chosen=given.of_widest).packed
+        # a network without rows or columns is compiled as if it had one
+        rows = tuple(max(most(length), 1) for length in lengths)
+        sizes = (max(most(given.out_channels), 1), max(most(given.window), 1))
+        return cls(lengths, rows, *sizes, given.x_stride, shared, kind)
+
+    def tiles(self, machine: VectorMachine) -> Iterator[_Candidate]:
+        """All that fit, half vectors first: where they take as many cycles, some processors run
+        them faster."""
+        full = machine.lanes
+        most = self.kind.most_vectors
+        most_share = self._most_share(machine)
+        for lanes in [full // 2, full] if full >= 8 and self.kind.half_vectors else [full]:
+            fma = 1.0 if lanes == full and splits_wide(machine) else 0.5
+            for vectors in range(1, min(most, ceil_div(self.out_channels, lanes)) + 1):
+                block = lanes * vectors
+                if self._share(block) > most_share:
+                    continue
+                if not self.shared % block or round_up(self.out_channels, block) <= self.shared:
+                    yield from self._of_block(machine, lanes, vectors, fma)
+
+    def _share(self, block: int) -> int:
+        """Channels of the longer part where two threads have whole blocks."""
+        return min(ceil_div(ceil_div(self.out_channels, block), 2) * block, self.out_channels)
+
+    def _most_share(self, machine: VectorMachine) -> float:
+        """As many channels as one of two threads may have where a pixel alone reads weights that
+        are worth a thread, so that the other one has about as many."""
+        alone = self.rows != (1,) or self.kind.words or not getattr(machine, "threads", False)
+        if alone or self.window * self.out_channels < FAR_WEIGHTS:
+            return self.out_channels
+        vectors = range(1, self.kind.most_vectors + 1)
+        return UNEVEN * min(self._share(machine.lanes * count) for count in vectors)
+
+    def _of_block(
+        self, machine: VectorMachine, lanes: int, vectors: int, fma: float
+    ) -> Iterator[_Candidate]:
+        cache, open_ = machine.l2_bytes, bool(symbols_of(*self.lengths))
+        aliases = (self.x_stride or self.window) * 4 % PAGE == 0
+        block_bytes = self.window * lanes * vectors * 4
+        blocks = ceil_div(self.out_channels, lanes * vectors)
+        per_group = min(max(1, cache // 4 // block_bytes) if cache else blocks, blocks)
+        far = cache and per_group * block_bytes > NEAR_BYTES and not self.kind.words
+        lines = block_bytes / self.window / LINE_BYTES if far else 0.0
+        driven_out = DRIVEN_OUT if cache and block_bytes > CACHE_SHARE * cache else 1.0
+        widest = WIDEST_IN_SET if aliases else WIDEST
+        for width in self.kind.widths(widest, max(self.rows)):
+            held = self.kind.registers(vectors, width)
+            if held > machine.registers:
+                break
+            tiles = Tiles(lanes, vectors, _cover(self.rows, width), per_group)
+            sizes = (self.rows, vectors, width, self.window, fma, self.kind, lines)
+            even = open_ and _rests_known(self.lengths, width)
+            crowded = FULL_REGISTERS if held == machine.registers else 1.0
+            times = blocks * driven_out * crowded
+            orderly = self.kind is FLOATS and lanes > 1 and not open_
+            cycles = row_cycles(*sizes) * times
+            ordered = row_cycles(*sizes, in_order=True) * times if orderly else None
+            yield _Candidate(cycles, tiles, even, ordered)
+
+
+def _fastest(candidates: list[_Candidate], chosen: Choice, machine: VectorMachine) -> Tiles:
+    """The tiles that were chosen, or those of the fewest cycles; where it costs next to nothing,
+    such that sum in one order."""
+    best: _Candidate | None = None
+    even: _Candidate | None = None  # of those that leave no rest of any size
+    for each in candidates:
+        tiles = each.tiles
+        if chosen.tile == (tiles.lanes, tiles.vectors, tiles.widths[0]):
+            return replace(
+                each.orderly or tiles, blocks_per_group=chosen.at_once or tiles.blocks_per_group
+            )
+        if best is None or each.cycles < best.cycles * 0.999:
+            best = each
+        if each.even and (even is None or each.cycles < even.cycles * 0.999):
+            even = each
+    if best is None:
+        raise ValueError(f"no tile of floats fits into {machine.registers} registers")
+    if even is not None and even.cycles <= 1.001 * best.cycles:
+        best = even  # less code for the same time
+    others = (e for e in candidates if e.ordered and e.ordered <= ORDERLY * best.cycles)
+    other = min(others, key=lambda each: each.ordered or 0.0, default=None)
+    if best.orderly is None and other is not None:
+        return replace(other.tiles, in_order=True)
+    return best.orderly or best.tiles
+
+
+def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
+    """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
+    return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
+
+
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
+
+    ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
+    without dilation), 0 if it takes any. ``shared_block`` is how many channels the weights are
+    packed for, a multiple of ``lanes``; 0 for as many.
+    """
+
+    lanes: int
+    width: int
+    columns: int = 0
+    stride: int = 0
+    shared_block: int = 0
+    c_type = "tvmrt_depthwise_f32_tile"
+    headers = asks = ()
+
+    def name(self) -> str:
+        """The tile function."""
+        fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
+        part = f"of{self.shared_block}" if self.shared_block else ""
+        return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile function; a file holds each line once."""
+        part, packed = ("_OF", f", {self.shared_block}") if self.shared_block else ("", "")
+        if not self.columns:
+            sizes = f"{self.lanes}, {self.width}{packed}"
+            return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
+        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
+        return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
+
+    @property
+    def packed(self) -> int:
+        """Channels of a block of packed weights."""
+        return self.shared_block or self.lanes
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know: the tile has it."""
+        return {}
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
+        return f"{{{self.lanes}, {self.width}, {self.name()}}}"
+
+
+def choose_depthwise(
+    window: Window, channels: int, machine: VectorMachine, chosen: Choice | None = None
+) -> DepthwiseTile:
+    """Picks the register tile of a depthwise convolution, in rows as long as can be: the chosen one
+    where the machine has it."""
+    options = depthwise_options(window, channels, machine)
+    for tile in options if chosen else ():
+        if chosen.tile == (tile.lanes, 1, tile.width):
+            return tile
+    return options[0]
+
+
+def depthwise_options(window: Window, channels: int, machine: VectorMachine) -> list[DepthwiseTile]:
+    """All tiles among which :func:`choose_depthwise` chooses, the best by its estimate first."""
+    columns, stride, out_width = window.kernel[2], window.stride[2], most(window.out[2])
+    lanes = machine.lanes
+    while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
+        lanes //= 2
+    widest = getattr(machine, "widest", None)
+    packed = lanes
+    if widest is not None:
+        packed = choose_depthwise(window, channels, widest).lanes
+        lanes = min(machine.lanes, packed)
+    fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
+    limit = 8
+    if fixed:
+        while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:
+            limit -= 1
+    widths = sorted(
+        range(1, min(limit, out_width) + 1),
+        key=lambda w: (ceil_div(out_width, w) * (w + 0.5 + (columns - 1) / 3), -w),
+    )
+    fixed_sizes = (columns, stride) if fixed else (0, 0)
+    part = packed if packed != lanes else 0
+    return [DepthwiseTile(lanes, width, *fixed_sizes, part) for width in widths]

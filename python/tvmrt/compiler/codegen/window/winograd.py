@@ -1,0 +1,185 @@
+"""3x3 convolutions by fewer multiplications: squares, their sizes in memory, weights, the C text.
+
+``kernels/winograd_f32.h`` tells how they are computed, ``tvmrt.compiler.transform.winograd``
+chooses them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Whole, most
+from tvmrt.compiler.ir.program import Step, channels_last_order, pixel_stride
+from tvmrt.compiler.ir.rounding import ceil_div, round_up
+from tvmrt.compiler.ir.tuned import Choice
+from tvmrt.compiler.ir.winograd import transformed_weights
+
+from ..c.initializers import print_layer, print_tiles
+from ..lowering import lowers
+from . import packing_f32 as packing
+from .conv import ConvolutionLowering, print_data_f32
+from .epilogue import emit_row_epilogue
+from .plan import FLOAT, Window
+
+if TYPE_CHECKING:
+    from ..c.writer import FunctionWriter
+
+LINE = 16  # floats of a line of the cache: positions begin a line apart, not a power of two
+SCRATCH_BYTES = 1 << 20  # of a task for inputs, where tiles are not larger
+
+
+@dataclass(frozen=True)
+class WinogradLayer:
+    """A layer in squares of ``size`` pixels; ``tvmrt_winograd_f32`` in C."""
+
+    window: Window
+    size: int
+    in_channels: int
+    out_channels: int
+    tiles: packing.Tiles
+
+    @classmethod
+    def of(
+        cls,
+        window: Window,
+        size: int,
+        channels: tuple[int, int],
+        machine: packing.VectorMachine,
+    ) -> WinogradLayer:
+        """The layer of ``channels``, in and out, with the tiles that suit the machine."""
+        ins, outs = channels
+        squares = window.batch * ceil_div(window.out[1], size) * ceil_div(window.out[2], size)
+        tiles = packing.choose_tiles(squares, outs, ins, machine)
+        return cls(window, size, ins, outs, tiles)
+
+    @property
+    def positions(self) -> int:
+        return (self.size + 2) ** 2
+
+    @property
+    def down(self) -> int:
+        """Squares of a column of the output."""
+        return ceil_div(self.window.out[1], self.size)
+
+    @property
+    def across(self) -> int:
+        return ceil_div(self.window.out[2], self.size)
+
+    @property
+    def squares(self) -> Whole:
+        """Those of all images, of which a run may choose how many."""
+        return self.window.batch * self.down * self.across
+
+    @property
+    def at_once(self) -> int:
+        """Squares in scratch: whole tiles, about as many each time, and all where there are few."""
+        width, squares = self.tiles.widths[0], max(most(self.squares), 1)
+        each = self.positions * self.in_channels * FLOAT
+        if squares * each <= SCRATCH_BYTES:
+            return squares
+        rounds = ceil_div(squares, max(1, SCRATCH_BYTES // (each * width)) * width)
+        return round_up(ceil_div(squares, rounds), width)
+
+    @property
+    def x_position(self) -> int:
+        return round_up(self.at_once * self.in_channels, LINE) + LINE
+
+    @property
+    def y_position(self) -> int:
+        return round_up(self.at_once * self.tiles.packed, LINE) + LINE
+
+    @property
+    def w_position(self) -> int:
+        return round_up(self.out_channels, self.tiles.packed) * self.in_channels
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What a task asks of ``tvmrt_scratch_alloc``."""
+        return self.positions * (self.x_position + self.y_position) * FLOAT
+
+    @property
+    def macs(self) -> Whole:
+        """Multiply-adds of all products."""
+        return self.squares * self.positions * self.in_channels * self.out_channels
+
+    def pack(self, weights: np.ndarray) -> np.ndarray:
+        """[OC, IC, 3, 3] to [position][block][ic][packed], flat."""
+        each = transformed_weights(weights, self.size)  # [positions, OC, IC]
+        packed = np.empty((len(each), self.w_position), np.float32)
+        for place, one in zip(packed, each):
+            place[:] = packing.pack_conv(one[:, :, None], self.tiles)
+        return packed.reshape(-1)
+
+    def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
+        """The members of the ``tvmrt_winograd_f32``; bounds of the result as C text."""
+        return {
+            "window": self.window.members(),
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "down": self.down,
+            "across": self.across,
+            "at_once": self.at_once,
+            "packed": self.tiles.packed,
+            "residual_stride": residual_stride,
+            "w_position": self.w_position,
+            "x_position": self.x_position,
+            "y_position": self.y_position,
+            "scratch": self.scratch_bytes,
+            "lo": low,
+            "hi": high,
+            "work": self.macs,
+        }
+
+
+@lowers("conv_winograd")
+class WinogradLowering(ConvolutionLowering):
+    """Squares by ``winograd_f32.h``."""
+
+    def macs(self) -> Whole:
+        y, size = self.node.output.shape, self.node.attrs["size"]
+        squares = y[0] * ceil_div(y[2], size) * ceil_div(y[3], size)
+        return squares * (size + 2) ** 2 * self.node.inputs[0].shape[1] * y[1]
+
+    def window(self, step: Step) -> Window:
+        x, y = self.node.inputs[0], self.node.output
+        strides = (
+            pixel_stride(step.reads[step.read_values.index(x)].at),
+            pixel_stride(step.writes[0].at),
+        )
+        pad = (0, *self.node.attrs["pads_before"])
+        return Window(
+            x.shape[0], (1, *x.shape[2:]), (1, *y.shape[2:]), *strides, (1, 3, 3), pad=pad
+        )
+
+    def squares(self, step: Step) -> WinogradLayer:
+        """The layer as the kernel has it."""
+        channels = (self.node.inputs[0].shape[1], self.node.output.shape[1])
+        return WinogradLayer.of(self.window(step), self.node.attrs["size"], channels, self.target)
+
+    def options(self, step: Step) -> list[Choice]:
+        return [Choice(square=self.node.attrs["size"])]
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.squares(step).scratch_bytes,)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        epilogue, shape = self.epilogue, self.node.output.shape
+        layer = self.squares(step)
+        residual, residual_stride = self.residual_parts(step, f, epilogue)
+        fields = {
+            "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+            "w": f.constant("weights", layer.pack(self.node.inputs[1].data)),
+            "bias": f.constant("bias", np.asarray(self.bias(), np.float32)),
+            "residual": residual,
+            "y": f.write(),
+        }
+        order = channels_last_order(len(shape))
+        row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
+        f.include("winograd_f32.h")
+        print_layer(f, "tvmrt_winograd_f32", layer.members(residual_stride, *epilogue.bounds()))
+        print_tiles(f, layer.tiles)
+        print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
+        f.result(f"tvmrt_winograd_f32_{layer.size}(&layer, &tiles, &data)")

@@ -1,0 +1,36 @@
+"""Operators of one's own: kernels declared once with up to three bodies, and compositions.
+
+See the how-to page "Custom operators" for a tour. Nothing is registered with the process: a network
+gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
+:class:`GraphBuilder`.
+"""
+
+from tvmrt.compiler.ir import TensorType, Value
+
+from .bodies import C, OpenCL
+from .catalogue import Catalogue, installed_operators
+from .composed import Composed, composed
+from .graph_builder import GraphBuilder
+from .kernel import Kernel
+from .operand import Tensor
+from .operator import Declined, Instance, Operator
+from .sources import gather, load_operators
+
+__all__ = [
+    "C",
+    "Catalogue",
+    "Composed",
+    "Declined",
+    "GraphBuilder",
+    "Instance",
+    "Kernel",
+    "OpenCL",
+    "Operator",
+    "Tensor",
+    "TensorType",
+    "Value",
+    "composed",
+    "gather",
+    "installed_operators",
+    "load_operators",
+]

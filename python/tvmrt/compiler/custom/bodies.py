@@ -1,0 +1,218 @@
+"""Bodies of kernels: their texts, and what their functions say about one node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, as_extent, least, symbols_of
+
+from .operator import Operator
+
+NUMBER = (int, np.integer)
+EXTENT = (*NUMBER, Extent)
+
+# A macro joins names, or a file that is not C's own or tvmrt's is included: a function may be there
+# whose name the text does not have.
+_ELSEWHERE = re.compile(
+    r"##|#\s*include(?!\s*<tvm/|\s*<(?:assert|complex|errno|fenv|float|inttypes|limits|math|std\w+|"
+    r"string|tgmath)\.h>)"
+)
+
+Choice = Union[str, Mapping[Any, str], Callable[..., str]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node, as functions of a declaration are asked about it.
+
+    ``operands`` has a type for every declared input, None where it is left out, then for every
+    output. ``layout`` is the first operand's, None for row-major.
+    """
+
+    operator: Operator
+    operands: Sequence[TensorType | None]
+    scalars: Mapping[str, Any]
+    layout: str | None = None
+
+    def ask(self, field: str, function: Callable[..., Any]) -> Any:
+        """What the function says; what it raises becomes a ValueError that names the field."""
+        return self.operator.call(field, function, *self.operands, **self.scalars)
+
+    def symbols(self) -> set[Symbol]:
+        """The dimensions that the operands' extents depend on."""
+        return symbols_of(*(type.shape for type in self.operands if type is not None))
+
+    @property
+    def dtype(self) -> str:
+        """The element type by which functions are chosen: the first operand's."""
+        return next(type.dtype.name for type in self.operands if type is not None)
+
+
+def missing_function(choice: Choice, call: Call) -> str | None:
+    """For which type and layout a table of functions has none; None if it has one."""
+    if not isinstance(choice, Mapping) or {call.dtype, (call.dtype, call.layout)} & set(choice):
+        return None
+    return f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
+
+
+def choose(field: str, choice: Choice, call: Call) -> str:
+    """The name of the function for a node, as a body's ``function`` says."""
+    if isinstance(choice, str):
+        return choice
+    if callable(choice):
+        return str(call.ask(field, choice))
+    missing = missing_function(choice, call)
+    if missing is not None:
+        raise ValueError(f"{field}: {call.operator.name} declares no function for {missing}")
+    key = (call.dtype, call.layout)
+    return choice[key if key in choice else call.dtype]
+
+
+@dataclass(frozen=True)
+class C:
+    """A body in C99, compiled into the network's library or archive.
+
+    Parameters
+    ----------
+    source
+        Text of static functions, and what they need: includes, types, helpers.
+    function
+        Which function to call: its name; names by the element type of the first input,
+        ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``; or
+        a function of the operands' types and the scalars that returns it.
+    scratch
+        Function of the operands' types and the scalars: bytes of memory, aligned to 64, that the
+        function gets as its last argument ``void *scratch``; where a run chooses extents, the most
+        of what it gives. None: no such argument.
+
+    The function returns 0, or -1 after TVMAPISetLastError(). It is called with a pointer to the
+    elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
+    ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
+    *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
+    the C compiler, but for extents that a run chooses, which are those of the run. Pointers never
+    overlap. bool is passed as uint8_t, half precision as uint16_t.
+    """
+
+    source: str
+    function: Choice
+    scratch: Callable[..., int] | None = None
+
+    def function_for(self, call: Call) -> str:
+        """The name of the function for a node. Raises ValueError if the source lacks it."""
+        return _found("c.function", choose("c.function", self.function, call), self.source, call)
+
+    def scratch_bytes(self, call: Call) -> Whole:
+        """Bytes of memory that a node asks for."""
+        if self.scratch is None:
+            return 0
+        size = call.ask("c.scratch", self.scratch)
+        if not isinstance(size, EXTENT) or least(as_extent(size)) < 0:
+            raise ValueError(f"c.scratch: {size!r} is no number of bytes")
+        return as_extent(size)
+
+
+@dataclass(frozen=True)
+class OpenCL:
+    """A body in OpenCL C.
+
+    Parameters
+    ----------
+    source
+        The program's text.
+    function
+        Which ``__kernel`` to run, chosen as for :class:`C`.
+    global_size, local_size
+        Functions of the operands' types and the scalars: one to three sizes. ``local_size`` None:
+        the driver chooses.
+    build_options
+        Text, or a function like these that returns it; sizes reach the program as ``-DN=8``.
+
+    The kernel takes a ``__global`` pointer for each input that is there and each output, then the
+    scalars; operands are dense and row-major. A parameter may be an image instead, ``__read_only``
+    for an input, ``__write_only`` for an output: of type ``image2d_array_t`` its width and height
+    are the last two extents, its layers all others; of type ``image2d_t`` its height has all but
+    the last. Each element is one channel (``CL_R``) of the element's type.
+    """
+
+    source: str
+    function: Choice
+    global_size: Callable[..., Sequence[int]]
+    local_size: Callable[..., Sequence[int]] | None = None
+    build_options: str | Callable[..., str] = ""
+
+    def attributes(self, call: Call) -> dict[str, Any]:
+        """What a device needs to run a node; raises ValueError naming the field that is wrong."""
+        total = _sizes("opencl.global_size", self.global_size, call)
+        local = (
+            [] if self.local_size is None else _sizes("opencl.local_size", self.local_size, call)
+        )
+        _check_sizes(total, local)
+        options = self.build_options
+        if callable(options):
+            options = call.ask("opencl.build_options", options)
+        return {
+            "operator": call.operator.name,
+            "source": self.source,
+            "function": self.function_for(call),
+            "build_options": str(options),
+            "global_size": total,
+            "local_size": local,
+            **self._images(self.function_for(call)),
+        }
+
+    def _images(self, function: str) -> dict[str, str]:
+        """Which parameters are images, if any are: a word for each of them."""
+        head = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)", self.source)
+        parameters = head.group(1).split(",") if head else []
+        words = [
+            "array" if "image2d_array_t" in p else "2d" if "image2d_t" in p else "-"
+            for p in parameters
+        ]
+        return {"images": " ".join(words)} if set(words) - {"-"} else {}
+
+    def function_for(self, call: Call) -> str:
+        """The name of the kernel for a node. Raises ValueError if the source lacks it."""
+        name = choose("opencl.function", self.function, call)
+        return _found("opencl.function", name, self.source, call)
+
+
+def _found(field: str, name: str, source: str, call: Call) -> str:
+    """The name, if the source has it or may have it from elsewhere."""
+    if not name.isidentifier():
+        raise ValueError(f"{field}: {name!r} is no name of a function")
+    if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):
+        raise ValueError(f"{field}: the source of {call.operator.name} has no {name}")
+    return name
+
+
+def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
+    given = call.ask(field, function)
+    sizes = [given] if isinstance(given, NUMBER) else given
+    if field == "opencl.local_size" and isinstance(sizes, (tuple, list)) and not sizes:
+        return []
+    if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
+        raise ValueError(f"{field}: {given!r} is no list of one to three sizes")
+    if not all(isinstance(n, NUMBER) and n >= 1 for n in sizes):
+        raise ValueError(f"{field}: sizes are whole numbers from 1, not {list(sizes)}")
+    return [int(n) for n in sizes]
+
+
+def _check_sizes(total: list[int], local: list[int]) -> None:
+    if not local:
+        return
+    if len(local) != len(total):
+        raise ValueError(
+            f"opencl.local_size: {len(local)} sizes, opencl.global_size has {len(total)}"
+        )
+    for axis, (n, group) in enumerate(zip(total, local)):
+        if n % group:
+            raise ValueError(
+                f"opencl.global_size: {n} in dimension {axis} is not divisible by the local size "
+                f"{group}; round it up and let the kernel leave out what is too much"
+            )

@@ -1,0 +1,116 @@
+"""The operators that a network may use, by name and version; those of installed wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tvmrt.entry_points import entry_points
+
+from .operator import STANDARD, Operator
+
+ENTRY_POINTS = "tvmrt.operators"
+
+
+class Catalogue:
+    """Operators by (domain, name, version).
+
+    Two of the same three contradict each other: ValueError. An operator that replaces one of
+    ONNX's must name one that is there: ValueError as well. With ``installed``, those of installed
+    wheels are looked up when a name of another domain than ONNX's is not known otherwise: a wheel
+    that is installed adds names, and changes no network that does without it.
+    """
+
+    def __init__(self, operators: Iterable[Operator] = (), installed: bool = False) -> None:
+        self._versions: dict[tuple[str, str], dict[int, Operator]] = {}
+        self._look_further = installed
+        for operator in operators:
+            self.enter(operator)
+
+    def enter(self, operator: Operator) -> None:
+        """Add one operator."""
+        if not isinstance(operator, Operator):
+            raise TypeError(
+                f"{operator!r} is no operator; make one with tvmrt.custom.Kernel or composed"
+            )
+        if operator.overrides:
+            _check_override(operator)
+        versions = self._versions.setdefault((operator.domain, operator.op_type), {})
+        known = versions.setdefault(operator.version, operator)
+        if known is not operator:
+            raise ValueError(
+                f"operator {operator.name}, version {operator.version}, is declared twice: in "
+                f"{known.home} and in {operator.home}; rename one or raise its version"
+            )
+
+    def find(self, domain: str, op_type: str, version: int) -> Operator | None:
+        """The newest operator that is not newer than the network's version of the domain.
+
+        Where all that there are are newer: None for ONNX's own, which then mean what they always
+        do; otherwise ValueError.
+        """
+        key = ("" if domain in STANDARD else domain, op_type)
+        if key not in self._versions and self._look_further and domain not in STANDARD:
+            self._enter_installed()
+        versions = self._versions.get(key)
+        if not versions:
+            return None
+        fitting = [v for v in versions if v <= version]
+        if not fitting and domain in STANDARD:
+            return None
+        if not fitting:
+            raise ValueError(
+                f"{domain}::{op_type} is known from version {min(versions)} of its domain on, the "
+                f"network uses version {version}; declare the older one too"
+            )
+        return versions[max(fitting)]
+
+    def _enter_installed(self) -> None:
+        """Enter what wheels bring; what was given under a name hides theirs."""
+        self._look_further = False
+        given = set(self._versions)
+        for operator in installed_operators():
+            if not operator.overrides and (operator.domain, operator.op_type) not in given:
+                self.enter(operator)
+
+    def __iter__(self) -> Iterator[Operator]:
+        for versions in self._versions.values():
+            yield from versions.values()
+
+
+def _check_override(operator: Operator) -> None:
+    from tvmrt.compiler.frontend.onnx.registry import find
+
+    if find("", operator.op_type) is None:
+        raise ValueError(
+            f"operator {operator.name} overrides {operator.op_type}, which is no built-in "
+            "operator; give it a domain of its own, or correct the name"
+        )
+
+
+def installed_operators() -> list[Operator]:
+    """The operators of installed wheels: the entry points of the group "tvmrt.operators".
+
+    Each names an operator, a list of them, or a function without parameters that returns one.
+    Raises ImportError naming the entry point that cannot be loaded.
+    """
+    found: list[Operator] = []
+    for entry in entry_points(ENTRY_POINTS):
+        try:
+            target = entry.load()
+            found += flattened(target() if _is_factory(target) else target)
+        except Exception as problem:
+            raise ImportError(
+                f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
+                f"loaded ({type(problem).__name__}: {problem}); repair or uninstall its package"
+            ) from problem
+    return list(dict.fromkeys(found))
+
+
+def _is_factory(target: Any) -> bool:
+    return callable(target) and not isinstance(target, Operator)
+
+
+def flattened(item: Any) -> list[Operator]:
+    """One operator or several, as a list."""
+    return list(item) if isinstance(item, (list, tuple)) else [item]

@@ -1,0 +1,163 @@
+"""Operators composed of others: a function that adds nodes, used as one node."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir.custom import enter_operator, evaluate_graph
+
+from .graph_builder import GraphBuilder
+from .halves import before_widening
+from .operator import Operator
+
+MAX_DEPTH = 32  # of operators inside operators; more is an operator that uses itself
+
+
+class _Open(threading.local):
+    """The operators whose insides a thread is making, outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_open = _Open()
+
+
+class Composed(Operator):
+    """An operator whose inside is a graph; made by the decorator :func:`composed`.
+
+    In a network it is one node. A device that supports it by its name takes it whole; otherwise
+    its inside takes its place before the network is optimized.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, domain: str, version: int, overrides: bool
+    ) -> None:
+        super().__init__(name, domain, version, function.__doc__ or "", overrides)
+        self.function = function
+        self.inputs, self.optional, self.defaults = _parameters(function, self.name)
+
+    def add(
+        self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
+    ) -> list[Value]:
+        values = self._values(attrs)
+        inputs, inside = self._inside_of(inputs, values)
+        enter_operator(builder.graph, self)
+        for record in inside.operators.values():
+            enter_operator(builder.graph, record)
+        return builder.emit_many(
+            "composed", inputs, name, operator=self, values=values, graph=inside
+        )
+
+    def _inside_of(
+        self, inputs: Sequence[Value | None], values: Mapping[str, Any]
+    ) -> tuple[Sequence[Value | None], Graph]:
+        """What the node reads, and its inside: half precision as the caller gives it if a kernel in
+        there takes that, else widened like everywhere."""
+        given = [before_widening(v) or v for v in inputs]
+        if given != list(inputs):
+            inside = self.inside([None if v is None else v.type for v in given], values)
+            halves = {v for v in inside.inputs if v.dtype.is_half}
+            if any(n.op != "cast" and halves & set(n.operands()) for n in inside.nodes):
+                return given, inside
+        return inputs, self.inside([None if v is None else v.type for v in inputs], values)
+
+    def inside(self, types: Sequence[TensorType | None], values: Mapping[str, Any]) -> Graph:
+        """The inner graph for inputs of these types (None: left out), its connections made.
+
+        Raises ValueError when the function raises, or returns something that is no tensor.
+        """
+        least = len(self.inputs) - len(self.optional)
+        if not least <= len(types) <= len(self.inputs):
+            count = str(least) if not self.optional else f"{least} to {len(self.inputs)}"
+            raise ValueError(f"inputs: the operator takes {count}, the node gives {len(types)}")
+        for parameter, type in zip(self.inputs, types):
+            if type is None and parameter not in self.optional:
+                raise ValueError(f"input {parameter} is left out; it must be there")
+        if len(_open.names) >= MAX_DEPTH:
+            raise ValueError(f"{self.name} uses itself: {' in '.join(_open.names[-3:])}")
+        graph = GraphBuilder(self.op_type)
+        given = [
+            None if type is None else graph.input(parameter, type.shape, type.dtype.name)
+            for parameter, type in zip(self.inputs, types)
+        ]
+        given += [None] * (len(self.inputs) - len(given))
+        _open.names.append(self.name)
+        try:
+            results = self.call("body", self.function, graph, *given, **values)
+        finally:
+            _open.names.pop()
+        for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):
+            if not isinstance(value, Value):
+                raise ValueError(f"body: result {i} is {value!r}, no tensor of the graph")
+            graph.output(f"{self.op_type}:{i}", value)
+        return graph.graph()
+
+    def evaluate_node(
+        self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
+    ) -> list[np.ndarray] | None:
+        """What the inside makes of arrays, in numpy; None where an inner operator cannot."""
+        types = [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+        inside = self.inside(types, self._values(attrs))
+        return evaluate_graph(inside, [a for a in arrays if a is not None])
+
+    def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        for key in attrs:
+            if key not in self.defaults:
+                names = ", ".join(self.defaults) or "none"
+                raise ValueError(f"attribute {key} is not declared; the operator takes {names}")
+        values = {**self.defaults, **attrs}
+        for key, value in values.items():
+            if value is inspect.Parameter.empty:
+                raise ValueError(f"attribute {key} is missing; give it, or declare a default")
+        return values
+
+
+def composed(
+    name: str, domain: str = "", version: int = 1, *, overrides: bool = False
+) -> Callable[[Callable[..., Any]], Composed]:
+    """Decorator: make a function an operator.
+
+    The function's first parameter is a :class:`GraphBuilder`; then come the inputs, None for an
+    optional one that is left out (with the default None), and after ``*`` the attributes with
+    their defaults. It adds nodes, built-in or one's own, and returns its output or several. Its
+    docstring documents the operator. It runs when a node's inputs are bound, so it may ask for
+    ``x.shape`` and ``x.dtype``.
+
+    ``name``, ``domain`` and ``version`` say which ONNX nodes mean it, ``overrides`` that it takes
+    the place of ONNX's own operator in the graphs it is given to.
+    """
+
+    def make(function: Callable[..., Any]) -> Composed:
+        return Composed(function, name, domain, version, overrides)
+
+    return make
+
+
+def _parameters(function: Callable[..., Any], name: str) -> Any:
+    """Names of the inputs, of the optional ones, and attributes with their defaults."""
+    inputs, optional, defaults = [], [], {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            defaults[parameter.name] = parameter.default
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            inputs.append(parameter.name)
+            if parameter.default is not parameter.empty and parameter.default is not None:
+                raise ValueError(
+                    f"operator {name}: input {parameter.name} has the default "
+                    f"{parameter.default!r}; optional inputs have None, attributes stand after *"
+                )
+            if parameter.default is None:
+                optional.append(parameter.name)
+        else:
+            raise ValueError(
+                f"operator {name}: parameter *{parameter.name} has no fixed number; name each "
+                "input, and each attribute after *"
+            )
+    return inputs, optional, defaults

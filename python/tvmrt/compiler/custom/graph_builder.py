@@ -1,0 +1,216 @@
+"""Graphs written by hand: ONNX operators as methods, and operators of one's own beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.frontend.onnx.importer import GraphImporter
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value, constant
+from tvmrt.compiler.ir.custom import copy_graph
+from tvmrt.compiler.ir.extent import Extent, as_extent, symbols_of
+
+from .catalogue import Catalogue
+from .kernel import Kernel
+from .operator import Operator, OperatorGraph
+
+OPSET = 17
+
+
+class GraphBuilder(OperatorGraph):
+    """A graph under construction.
+
+    ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and gives its
+    output, or a list of them; ``g.add(operator, x, beta=1.0)`` does the same with an operator of
+    one's own. Inputs are values of this graph, arrays, numbers and extents of its values, or None
+    for what is left out.
+    ``tvmrt.compile`` takes the builder like a file.
+
+    Parameters
+    ----------
+    name
+        The graph's name.
+    operators
+        Operators that take the place of built-in ones, or that nodes name by text, in this graph
+        only.
+    opset
+        Version of ONNX's operators whose meaning counts.
+
+    Every method raises ValueError or UnsupportedError with the node and the reason.
+    """
+
+    def __init__(
+        self, name: str = "graph", operators: Iterable[Operator] = (), opset: int = OPSET
+    ) -> None:
+        empty = helper.make_model(
+            helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", opset)]
+        )
+        self._catalogue = Catalogue(operators)
+        self._importer = GraphImporter(empty, "", {}, self._catalogue)
+        for operator in self._catalogue:
+            if operator.domain:
+                versions = self._importer.opsets
+                versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
+        self._count = 0
+        self._values: set[Value] = set()  # that nodes of this graph may read
+
+    @property
+    def name(self) -> str:
+        """The graph's name."""
+        return self._importer.graph.name
+
+    def input(self, name: str, shape: Sequence[int | Extent], dtype: str = "float32") -> Value:
+        """A tensor that the caller gives."""
+        if dtype not in DTYPES:
+            raise ValueError(
+                f"input {name}: element type {dtype} is not known; choose of {', '.join(DTYPES)}"
+            )
+        extents = tuple(map(as_extent, shape))
+        if any(n < 0 for n in extents):
+            raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
+        if any(name == known.name for known in self._importer.graph.inputs):
+            raise ValueError(f"input {name}: the graph has one of that name already; rename it")
+        value = Value(name, TensorType(extents, DTYPES[dtype]))
+        self._importer.graph.inputs.append(value)
+        if value.dtype.is_half:
+            self._importer.builder.sources = (name,)
+            value = self._importer.builder.emit("cast", [value], name, to="float32")
+        self._values.add(value)
+        return value
+
+    def constant(self, array: Any, name: str = "const") -> Value:
+        """A tensor that is known now; the array is kept, not copied."""
+        return constant(np.asarray(array), name)
+
+    def output(self, name: str, value: Value, dtype: str | None = None) -> None:
+        """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
+        if name in self._importer.graph.output_names:
+            raise ValueError(f"output {name}: the graph has one of that name already; rename it")
+        known = self._value(value, name, f"output {name}")
+        if known is None:
+            raise ValueError(f"output {name} is None; give a value of the graph")
+        value = known
+        if dtype is not None and value.dtype.name != dtype:
+            self._importer.builder.sources = (name,)
+            value = self._importer.builder.emit("cast", [value], name, to=dtype)
+        self._importer.graph.outputs.append(value)
+        self._importer.graph.output_names.append(name)
+
+    def add(
+        self,
+        operator: Operator | str,
+        /,
+        *inputs: Any,
+        outputs: int | None = None,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Add a node.
+
+        ``operator`` is one of one's own, or the name of ONNX's or of one that this builder was
+        given, ``domain::Name``. ``outputs`` counts the outputs wanted, for operators that have a
+        choice; ``name`` is the node's. Returns its output, or a list if there are several.
+        """
+        self._count += 1
+        if isinstance(operator, Operator):
+            domain, op_type = operator.domain, operator.op_type
+        else:
+            domain, _, op_type = operator.rpartition("::")
+        name = name or f"{op_type}_{self._count}"
+        values = [
+            self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
+        ]
+        wanted = outputs or _outputs_of(op_type, domain, self._importer.opsets)
+        node = helper.make_node(
+            op_type,
+            ["" if v is None else f"{i}" for i, v in enumerate(values)],
+            [f"{name}:{i}" for i in range(wanted)],
+            name,
+            domain=domain,
+        )
+        node.attribute.extend(_attributes(name, attributes))
+        record = operator if isinstance(operator, Operator) else None
+        made = self._importer.add_node(node, values, record)
+        self._values.update(made)
+        return made[0] if len(made) == 1 else list(made)
+
+    def add_kernel(
+        self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]
+    ) -> list[Value]:
+        """Add a node of a kernel by its scalars, whatever the attributes of ONNX nodes that mean
+        it; all its outputs."""
+        self._count += 1
+        name = f"{kernel.op_type}_{self._count}"
+        values = [
+            self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
+        ]
+        self._importer.builder.sources = (name,)
+        made = kernel.place(self._importer.builder, values, scalars, name)
+        self._values.update(made)
+        return made
+
+    def _value(self, item: Any, name: str, where: str) -> Value | None:
+        if isinstance(item, Value) and not item.is_constant and item not in self._values:
+            raise ValueError(
+                f"{where}: {item.name} is a value of another graph; hand it over as an input"
+            )
+        if item is None or isinstance(item, Value):
+            return item
+        array = np.asarray(item)
+        if array.dtype == object and symbols_of(array.reshape(-1).tolist()):
+            return self._extents(array, name)
+        if array.dtype.name not in DTYPES:
+            raise ValueError(f"{where}: {item!r} is neither a value, an array nor a number")
+        if array.dtype == np.float64 and not isinstance(item, np.ndarray):
+            array = array.astype(np.float32)  # Python's numbers are meant as they are in networks
+        return constant(array, name)
+
+    def _extents(self, array: np.ndarray, name: str) -> Value:
+        """A tensor of integers of which a run chooses some."""
+        builder = self._importer.builder
+        builder.sources = (name,)
+        elements = tuple(map(as_extent, array.reshape(-1).tolist()))
+        value = builder.emit("extents", [], name, values=elements, shape=array.shape)
+        self._importer.extents[value] = array
+        return value
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        """ONNX's operator of that name as a method."""
+        if op_type.startswith("_"):
+            raise AttributeError(op_type)
+
+        def add(*inputs: Any, **keywords: Any) -> Any:
+            return self.add(op_type, *inputs, **keywords)
+
+        add.__name__ = op_type
+        return add
+
+    def graph(self) -> Graph:
+        """A copy of the graph as it is now."""
+        return copy_graph(self._importer.graph)
+
+
+def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto]:
+    """Attributes of a node; None leaves one out."""
+    made = []
+    for key, value in given.items():
+        try:
+            made += [] if value is None else [helper.make_attribute(key, value)]
+        except (TypeError, ValueError) as problem:
+            raise ValueError(
+                f"node {name}: attribute {key}: {value!r} is nothing that ONNX's attributes hold"
+            ) from problem
+    return made
+
+
+def _outputs_of(op_type: str, domain: str, opsets: dict[str, int]) -> int:
+    """How many outputs an operator has at least; one where nobody says."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return 1
+    return max(schema.min_output, 1)

@@ -1,0 +1,65 @@
+"""Half precision at the borders of custom operators.
+
+Networks compute in float32, what the caller gives and takes in half precision is converted at the
+border. An operator with a body for half precision gets the caller's own tensor instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Value, constant
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+
+def narrowed(
+    operator: Kernel, builder: Builder, inputs: Sequence[Value | None]
+) -> list[Value | None]:
+    """The inputs, with tensors before they were widened where the operator takes those."""
+    found = list(inputs)
+    halves: dict[str, str] = {}
+    for i, (operand, value) in enumerate(zip(operator.inputs, inputs)):
+        source = before_widening(value)
+        if source is not None and source.dtype.name in operator.types.get(
+            operand.type, (operand.type,)
+        ):
+            found[i] = source
+            halves[operand.type] = source.dtype.name
+    for i, (operand, value) in enumerate(zip(operator.inputs, found)):
+        if value is None or operand.type not in halves or value.dtype.name == halves[operand.type]:
+            continue
+        found[i] = _narrow(builder, value, halves[operand.type])
+    return found
+
+
+def widened(builder: Builder, values: Sequence[Value]) -> list[Value]:
+    """The values, half precision converted to what the rest of the network computes in."""
+    return [
+        builder.emit("cast", [v], v.name, to="float32") if v.dtype.is_half else v for v in values
+    ]
+
+
+def before_widening(value: Value | None) -> Value | None:
+    """The caller's tensor in half precision of which a value is the float32 form; else None."""
+    if value is None or value.producer is None or value.producer.op != "cast":
+        return None
+    source = value.producer.inputs[0]
+    return (
+        source
+        if source is not None and source.dtype.is_half and value.dtype.name == "float32"
+        else None
+    )
+
+
+def _narrow(builder: Builder, value: Value, to: str) -> Value:
+    """Constants were widened when they were read: they fit. Others are rounded."""
+    if value.data is None:
+        return builder.emit("cast", [value], value.name, to=to)
+    from tvmrt.compiler.ir import DTYPES
+
+    return constant(np.asarray(value.data).astype(DTYPES[to].numpy), value.name)

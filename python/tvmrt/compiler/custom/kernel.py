@@ -1,0 +1,328 @@
+"""Operators with kernels: one declaration, and up to three bodies that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Builder, TensorType, Value
+from tvmrt.compiler.ir.custom import enter_operator
+from tvmrt.compiler.ir.extent import as_extent, least, listed
+
+from .bodies import EXTENT, C, Call, OpenCL, missing_function
+from .halves import narrowed, widened
+from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
+from .operator import Operator
+from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
+
+_kernels = count(1)
+
+
+class Kernel(Operator):
+    """Declares an operator by its kernels.
+
+    Parameters
+    ----------
+    name, domain, version
+        The ONNX node that means it: its type, its domain, the first version of the domain.
+    inputs, outputs
+        One :class:`Tensor` each; optional inputs last.
+    types
+        Element types that operands may have, by the names that their declarations use; ``{"T":
+        ("float32", "bfloat16")}``.
+    scalars
+        Scalar parameters in the order in which kernels take them: a type of int, uint, float, bool
+        and half, or a pair of type and default.
+    shape
+        Function of the inputs' types (``.shape``, ``.dtype``; None for one left out) and the
+        scalars as keywords; returns the shape of the only output, or a list of shapes. An extent
+        that a run chooses adds, multiplies and divides as a number does (``+ - * // %``); where its
+        value is asked for, the network is refused. None: every output has the shape of the first
+        input.
+    reference
+        The body in Python: arrays and scalars to an array or a tuple of arrays. It says what is
+        right: ``tvmrt verify`` compares the others with it.
+    c, opencl
+        The bodies for the CPU and for OpenCL devices.
+    attributes
+        Function of an ONNX node's attributes (a dictionary) and its inputs' types that returns the
+        scalars by name; raises :class:`Declined` for nodes that are none of its business. None:
+        attributes and scalars have the same names.
+    sample
+        Function of a numpy Generator that returns a list of input arrays and a dictionary of
+        scalars, for ``tvmrt verify``. None: random ones.
+    overrides
+        Whether it takes the place of ONNX's own operator ``name`` in the graphs it is given to.
+    doc
+        What it computes, for people.
+
+    Raises ValueError for a declaration that contradicts itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        domain: str = "",
+        version: int = 1,
+        *,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        types: Mapping[str, Sequence[str]] | None = None,
+        scalars: Mapping[str, Any] | None = None,
+        shape: Callable[..., Any] | None = None,
+        reference: Callable[..., Any] | None = None,
+        c: C | None = None,
+        opencl: OpenCL | None = None,
+        attributes: Callable[..., Mapping[str, Any]] | None = None,
+        sample: Callable[..., Any] | None = None,
+        overrides: bool = False,
+        doc: str = "",
+    ) -> None:
+        super().__init__(name, domain, version, doc, overrides)
+        try:
+            self.types = {key: tuple(allowed) for key, allowed in (types or {}).items()}
+            check_operands(inputs, outputs, self.types)
+            self.scalars: tuple[Scalar, ...] = parse_scalars(scalars or {})
+            check_scalar_names(self.scalars, {o.name for o in (*inputs, *outputs)})
+        except ValueError as problem:
+            raise ValueError(f"operator {self.name}: {problem}") from None
+        self._check_fields(
+            c=(c, C), opencl=(opencl, OpenCL), shape=(shape, Callable),
+            reference=(reference, Callable), attributes=(attributes, Callable),
+            sample=(sample, Callable),
+        )  # fmt: skip
+        if reference is None and c is None and opencl is None:
+            raise ValueError(f"operator {self.name} has no body; give reference, c or opencl")
+        if shape is None and (not inputs or inputs[0].optional):
+            raise ValueError(
+                f"operator {self.name}: outputs have the first input's shape where nobody says "
+                "otherwise, and it has none that is always there; give shape"
+            )
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.shape, self.reference, self.c, self.opencl = shape, reference, c, opencl
+        self.attributes, self.sample = attributes, sample
+        self.kernel_id = -1 * next(_kernels)
+
+    def with_operands(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Kernel:
+        """The same declaration, of the same identity, with other operands; for no network that has
+        the first one, too."""
+        return self._variant(inputs=tuple(inputs), outputs=tuple(outputs))
+
+    def without_reference(self) -> Kernel:
+        """The same without the Python body, so that nodes of constants are left to the others."""
+        return self._variant(reference=None)
+
+    def _variant(self, **fields: Any) -> Kernel:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **fields)
+        return other
+
+    def _check_fields(self, **fields: tuple[Any, Any]) -> None:
+        for field, (value, kind) in fields.items():
+            if value is not None and not isinstance(value, kind):
+                wanted = "a function" if kind is Callable else f"tvmrt.custom.{kind.__name__}"
+                raise ValueError(f"operator {self.name}: {field} is {value!r}; give {wanted}")
+
+    # Nodes.
+
+    def add(
+        self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
+    ) -> list[Value]:
+        if self.attributes is not None:
+            attrs = self._scalars_of(
+                self.attributes, attrs, [None if v is None else v.type for v in inputs]
+            )
+        return self.place(builder, inputs, attrs, name)
+
+    def _scalars_of(
+        self,
+        make: Callable[..., Mapping[str, Any]],
+        attrs: Mapping[str, Any],
+        types: Sequence[TensorType | None],
+    ) -> Mapping[str, Any]:
+        """The scalars by name that the declaration makes of a node's attributes."""
+        found = self.call("attributes", make, dict(attrs), self._padded(types))
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                f"attributes: the function of {self.name} gives {found!r}; return a dictionary of "
+                "scalars"
+            )
+        return found
+
+    def place(
+        self,
+        builder: Builder,
+        inputs: Sequence[Value | None],
+        values: Mapping[str, Any],
+        name: str,
+    ) -> list[Value]:
+        """Add a node with these values of the scalars and return its outputs."""
+        inputs = narrowed(self, builder, inputs)
+        types = [None if v is None else v.type for v in inputs]
+        scalars = bind_scalars(self.scalars, values)
+        bind_types(self.inputs, self.types, types)
+        enter_operator(builder.graph, self)
+        made = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
+        self._check_bodies(self.call_for(types, [v.type for v in made], scalars))
+        return widened(builder, made)
+
+    def _check_bodies(self, call: Call) -> None:
+        """Raise ValueError where a body contradicts itself for these operands, whoever runs it."""
+        if self.c is not None:
+            self.c.scratch_bytes(call)
+            if self.c_refusal(call) is None:
+                self.c.function_for(call)
+        if self.opencl_refusal(call) is None:
+            self.opencl_attributes(call)
+
+    def result_types(
+        self, types: Sequence[TensorType | None], scalars: Sequence[Any]
+    ) -> list[TensorType]:
+        """Types of the outputs. Raises ValueError naming the field that is wrong."""
+        bound = bind_types(self.inputs, self.types, types)
+        shapes = self._shapes(self._padded(types), self.keywords(scalars))
+        return [
+            TensorType(shape, DTYPES[self._element_type(output, bound)])
+            for output, shape in zip(self.outputs, shapes)
+        ]
+
+    def _element_type(self, output: Tensor, bound: Mapping[str, str]) -> str:
+        if output.type in bound:
+            return bound[output.type]
+        allowed = self.types.get(output.type, (output.type,))
+        if len(allowed) != 1:
+            raise ValueError(
+                f"output {output.name}: no input decides which of {', '.join(allowed)} it has"
+            )
+        return allowed[0]
+
+    def _shapes(self, types: Sequence[TensorType | None], scalars: dict[str, Any]) -> Any:
+        if self.shape is None:
+            first = types[0]
+            return [() if first is None else first.shape] * len(self.outputs)
+        given = self.call("shape", self.shape, *types, **scalars)
+        single = isinstance(given, (tuple, list)) and all(isinstance(n, EXTENT) for n in given)
+        shapes = [given] if single else given
+        if not isinstance(shapes, (tuple, list)) or not all(map(_is_shape, shapes)):
+            raise ValueError(f"shape: {given!r} is no shape and no list of shapes; return extents")
+        if len(shapes) != len(self.outputs):
+            raise ValueError(
+                f"shape: the function gives {len(shapes)} shapes, "
+                f"the operator has {len(self.outputs)} outputs"
+            )
+        return [tuple(map(as_extent, shape)) for shape in shapes]
+
+    def _padded(self, items: Sequence[Any]) -> list[Any]:
+        return [*items, *[None] * (len(self.inputs) - len(items))]
+
+    def keywords(self, scalars: Sequence[Any]) -> dict[str, Any]:
+        """Scalars by name."""
+        return {s.name: value for s, value in zip(self.scalars, scalars)}
+
+    # Bodies.
+
+    def evaluate(
+        self, arrays: Sequence[np.ndarray | None], scalars: Sequence[Any]
+    ) -> list[np.ndarray] | None:
+        """What the Python body makes of arrays; None if there is none.
+
+        Raises ValueError when it raises, or gives other types than the declaration says.
+        """
+        if self.reference is None:
+            return None
+        types = _types_of(arrays)
+        expected = self.result_types(types, scalars)
+        own = [None if a is None else a.copy() for a in arrays]  # it may compute in place
+        given = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
+        results = [np.asarray(a) for a in (given if isinstance(given, (tuple, list)) else [given])]
+        if len(results) != len(expected):
+            raise ValueError(
+                f"reference: {len(results)} results, the operator has {len(expected)} outputs; "
+                "return an array, or a tuple of them"
+            )
+        for output, type, array in zip(self.outputs, expected, results):
+            if array.dtype.name not in DTYPES:
+                raise ValueError(
+                    f"reference: output {output.name} is of numpy's type {array.dtype.name}; "
+                    "return numbers"
+                )
+            if array.shape != type.shape:
+                raise ValueError(
+                    f"shape: the function says {list(type.shape)} for output {output.name}, "
+                    f"the reference makes {list(array.shape)}; correct the one that is wrong"
+                )
+        return [a.astype(t.dtype.numpy) for a, t in zip(results, expected)]
+
+    def evaluate_node(
+        self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
+    ) -> list[np.ndarray] | None:
+        """The same for the attributes of an ONNX node."""
+        if self.attributes is not None:
+            attrs = self._scalars_of(self.attributes, attrs, _types_of(arrays))
+        return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
+
+    def call_for(
+        self,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        scalars: Sequence[Any] = (),
+        layout: str | None = None,
+    ) -> Call:
+        """A node of these operands, as the functions of the declaration are asked about it."""
+        operands = [*self._padded(inputs), *outputs]
+        return Call(self, operands, self.keywords(scalars), layout)
+
+    def c_refusal(self, call: Call) -> str | None:
+        """None if there is a C body for a node, else the reason."""
+        if self.c is None:
+            return (
+                f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
+                "that takes the operator, without --device-fallback"
+            )
+        missing = missing_function(self.c.function, call)
+        return missing and f"c.function: {self.name} declares no function for {missing}"
+
+    def opencl_refusal(self, call: Call) -> str | None:
+        """None if there is an OpenCL body for a node, else the reason."""
+        if self.opencl is None:
+            return f"opencl: {self.name} has no OpenCL body; declare one"
+        if call.symbols():
+            chosen = listed(call.symbols())
+            return f"opencl: {self.name} has extents that a run chooses here ({chosen})"
+        if any(type is not None and type.size == 0 for type in call.operands):
+            return f"opencl: {self.name} has a tensor of no elements here, which needs no device"
+        missing = missing_function(self.opencl.function, call)
+        return missing and f"opencl.function: {self.name} declares no function for {missing}"
+
+    def opencl_attributes(self, call: Call) -> dict[str, Any]:
+        """Attributes of the IR's operator ``custom_opencl``, but for the outputs' types.
+
+        Raises ValueError naming the field: a size that is no size, a local size that does not
+        divide the global one, a function that the source does not have.
+        """
+        assert self.opencl is not None  # opencl_refusal() tells
+        return {
+            **self.opencl.attributes(call),
+            "scalar_types": " ".join(s.type.name for s in self.scalars),
+            "scalars": [float(value) for value in call.scalars.values()],
+        }
+
+    @property
+    def any_layout(self) -> tuple[int, ...]:
+        """Positions of the operands, inputs first, that may have any order in memory."""
+        both = (*self.inputs, *self.outputs)
+        return tuple(i for i, operand in enumerate(both) if operand.layouts == ANY_LAYOUT)
+
+
+def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
+    return [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, (tuple, list)) and all(
+        isinstance(n, EXTENT) and not isinstance(n, bool) and least(as_extent(n)) >= 0
+        for n in shape
+    )

@@ -1,0 +1,117 @@
+"""Operands of an operator: names, element types and layouts, and whether a node's tensors fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir import DTYPES, TensorType
+from tvmrt.compiler.ir.layout import Layout, parse_layout
+
+ANY_LAYOUT = "any"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Declares an input or output.
+
+    Parameters
+    ----------
+    name
+        A C identifier; kernels and messages use it.
+    type
+        An element type such as ``float32``, or the name of one that the operator's ``types``
+        leave open: operands of one name then have one type.
+    layouts
+        The layouts that the kernel takes the operand in, ``("NCHW", "NHWC")``. The first of one
+        operand belongs to the first of every other, and so on; an operand with a single layout has
+        it in all. ``"any"``: the kernel goes from element to element and never asks where one
+        lies; all operands of the operator that say so have one order in memory. Empty: row-major.
+    optional
+        Whether nodes may leave it out; kernels then get a null pointer. Inputs only.
+    """
+
+    name: str
+    type: str = "T"
+    layouts: tuple[str, ...] | str = ()
+    optional: bool = False
+
+    def parsed_layouts(self) -> tuple[Layout, ...]:
+        """The layouts by their names; none for row-major and ``any``."""
+        if isinstance(self.layouts, str):
+            return () if self.layouts == ANY_LAYOUT else (parse_layout(self.layouts),)
+        return tuple(parse_layout(name) for name in self.layouts)
+
+
+def check_operands(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], types: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise ValueError where a declaration contradicts itself."""
+    names: set[str] = set()
+    counts: set[int] = set()
+    for field, operands in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(operands, (tuple, list)) or any(
+            not isinstance(operand, Tensor) for operand in operands
+        ):
+            raise ValueError(f"{field}: {operands!r} is no list of tvmrt.custom.Tensor")
+    if not outputs:
+        raise ValueError("outputs: there are none; an operator makes at least one tensor")
+    for operand in (*inputs, *outputs):
+        if not operand.name.isidentifier() or operand.name in names:
+            raise ValueError(f"operand {operand.name!r}: names are C identifiers, each used once")
+        names.add(operand.name)
+        if operand.type not in types and operand.type not in DTYPES:
+            raise ValueError(
+                f"operand {operand.name}: type {operand.type} is neither an element type "
+                "nor declared in types"
+            )
+        counts.add(len(operand.parsed_layouts()))
+    if len(counts - {0, 1}) > 1:
+        raise ValueError(
+            "operands declare different numbers of layouts; one of each belong together"
+        )
+    for name, allowed in types.items():
+        for dtype in allowed:
+            if dtype not in DTYPES:
+                raise ValueError(
+                    f"type {name}: {dtype} is not known; choose of {', '.join(DTYPES)}"
+                )
+    optional = [i for i, operand in enumerate(inputs) if operand.optional]
+    if any(o.optional for o in outputs):
+        raise ValueError("an output cannot be optional; declare one operator with and one without")
+    if optional and not all(o.optional for o in inputs[optional[0] :]):
+        raise ValueError("an optional input cannot stand before one that must be there")
+
+
+def bind_types(
+    inputs: Sequence[Tensor],
+    types: Mapping[str, Sequence[str]],
+    given: Sequence[TensorType | None],
+) -> dict[str, str]:
+    """Element types by the names that the declaration left open.
+
+    Raises ValueError for a wrong number of inputs and for an element type that does not fit.
+    """
+    least = sum(not i.optional for i in inputs)
+    if not least <= len(given) <= len(inputs):
+        count = str(least) if least == len(inputs) else f"{least} to {len(inputs)}"
+        raise ValueError(f"inputs: the operator takes {count}, the node gives {len(given)}")
+    bound: dict[str, str] = {}
+    for operand, type in zip(inputs, given):
+        if type is None:
+            if not operand.optional:
+                raise ValueError(f"input {operand.name} is left out; it must be there")
+            continue
+        allowed = types.get(operand.type, (operand.type,))
+        name = type.dtype.name
+        if name not in allowed:
+            raise ValueError(
+                f"input {operand.name} has element type {name}; the operator takes "
+                f"{' or '.join(allowed)}"
+            )
+        if bound.setdefault(operand.type, name) != name:
+            raise ValueError(
+                f"input {operand.name} has element type {name}; "
+                f"it must be {bound[operand.type]} like the inputs before it"
+            )
+    return bound

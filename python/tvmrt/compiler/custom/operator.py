@@ -1,0 +1,176 @@
+"""What all operators of one's own share: identity, and the errors that name it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from tvmrt.compiler.ir import Builder, Value
+from tvmrt.error import UnsupportedError
+
+STANDARD = ("", "ai.onnx")
+
+
+class Declined(Exception):
+    """Raised by a declaration's functions: this node is not for the operator, for that reason.
+
+    A node that an overriding operator declines is compiled as the built-in one.
+    """
+
+
+class Operator:
+    """Base of kernels and composed operators; see :class:`tvmrt.custom.Kernel` and
+    :func:`tvmrt.custom.composed`.
+
+    ``name`` is qualified, ``domain::Name``, and unique in a graph. ``version`` is the first
+    version of the domain in which the operator has this meaning, as ONNX counts them.
+    """
+
+    Declined = Declined
+    # How other processes get one that a file brought: a function and its arguments.
+    reloaded: tuple[Callable[..., Operator], tuple[Any, ...]] | None = None
+
+    def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
+        if not name.isidentifier():
+            raise ValueError(f"operator name {name!r} is no identifier; choose another")
+        if version < 1:
+            raise ValueError(f"operator {name}: version {version} is below 1; they start there")
+        if overrides != (domain in STANDARD):
+            raise ValueError(
+                f"operator {name}: one of ONNX's own domain replaces a built-in operator and says "
+                "so by overrides=True; any other has a domain of its own"
+            )
+        self.op_type = name
+        self.domain = "" if domain in STANDARD else domain
+        self.name = f"{self.domain or 'ai.onnx'}::{name}"
+        self.version = version
+        self.doc = inspect.cleandoc(doc)
+        self.overrides = overrides
+        self.home = _home()
+
+    def create(self, **attributes: Any) -> Instance:
+        """An instance whose inputs and outputs are bound later."""
+        return Instance(self, attributes)
+
+    def add(
+        self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
+    ) -> list[Value]:
+        """Add a node to the builder's graph and return its outputs."""
+        raise NotImplementedError(type(self).__name__)
+
+    def call(self, field: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function of the declaration; what it raises becomes a ValueError that names the
+        field, or an UnsupportedError where it asks for an extent that a run chooses."""
+        try:
+            return function(*args, **kwargs)
+        except Declined:
+            raise
+        except UnsupportedError as problem:
+            raise UnsupportedError(f"{field}: the function of {self.name}: {problem}") from problem
+        except Exception as problem:
+            why = str(problem) or "no message"
+            raise ValueError(
+                f"{field}: the function of {self.name} raised {type(problem).__name__}: {why}"
+            ) from problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Declarations hold functions: another process finds them again where they were made."""
+        if self.reloaded is not None:
+            return self.reloaded
+        module, attribute = self._found_at()
+        return load_operator, (module, attribute)
+
+    def _found_at(self) -> tuple[str, str]:
+        module = sys.modules.get(self.home)
+        for key, value in vars(module).items() if module is not None else ():
+            if value is self:
+                return self.home, key
+        raise TypeError(
+            f"operator {self.name} cannot be pickled: no name of module {self.home} stands for "
+            "it; assign it at the top of a module that others can import"
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}, version {self.version}>"
+
+
+class OperatorGraph:
+    """What operators are added to; :class:`tvmrt.custom.GraphBuilder` is one."""
+
+    def add(self, operator: Operator | str, /, *inputs: Any, **keywords: Any) -> Any:
+        """Add a node and return its output, or a list if there are several."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Instance:
+    """One use of an operator: connected once its inputs and outputs are bound, in any order.
+
+    Until then nothing is in the graph; of a composed operator the inner operators are connected at
+    that moment, to the types of what is bound.
+    """
+
+    def __init__(self, operator: Operator, attributes: Mapping[str, Any]) -> None:
+        self.operator = operator
+        self.attributes = dict(attributes)
+        self.inputs: tuple[Any, ...] | None = None
+        self.names: tuple[str, ...] | None = None
+        self.outputs: list[Value] | None = None
+        self._graph: OperatorGraph | None = None
+
+    def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
+        """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
+        if not isinstance(graph, OperatorGraph):
+            raise ValueError(
+                f"{self.operator.name}: inputs are bound in {graph!r}; give a GraphBuilder before "
+                "them"
+            )
+        if self.inputs is not None:
+            raise ValueError(f"{self.operator.name}: the inputs are bound already; clone() it")
+        self._graph, self.inputs = graph, inputs
+        return self._connect()
+
+    def bind_outputs(self, *names: str) -> Instance:
+        """Name the outputs."""
+        if self.names is not None:
+            raise ValueError(f"{self.operator.name}: the outputs are bound already; clone() it")
+        self.names = names
+        return self._connect()
+
+    def clone(self) -> Instance:
+        """Another instance of the same attributes, with nothing bound: for another graph."""
+        return Instance(self.operator, self.attributes)
+
+    def _connect(self) -> Instance:
+        if self._graph is None or self.inputs is None or self.names is None:
+            return self
+        made = self._graph.add(
+            self.operator, *self.inputs, outputs=len(self.names), **self.attributes
+        )
+        self.outputs = made if isinstance(made, list) else [made]
+        for name, value in zip(self.names, self.outputs):
+            value.name = name
+        return self
+
+
+def load_operator(module: str, attribute: str) -> Operator:
+    """The operator that a module has under a name; what unpickling calls."""
+    found: Operator = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def _home() -> str:
+    """The module that declares an operator: the nearest caller outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith(__package__ + ".") and name != __package__:
+            return name
+        frame = frame.f_back
+    return "__main__"

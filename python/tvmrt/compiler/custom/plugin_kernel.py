@@ -1,0 +1,190 @@
+"""Kernels in C: ``tvmrt_op_kernel`` as a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cffi
+
+from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.ir.extent import least, listed, most, symbols_of
+from tvmrt.error import UnsupportedError
+
+from .bodies import C, OpenCL
+from .c_structs import rows, scalars_of, text
+from .kernel import Kernel
+from .operand import ANY_LAYOUT, Tensor
+
+OPTIONS_BYTES = 1024  # of options for an OpenCL program
+
+
+class Call:
+    """A node in the form that functions of a declaration take; keeps what it points to."""
+
+    def __init__(
+        self, ffi: cffi.FFI, inputs: Sequence[Any], outputs: Sequence[Any] | None, scalars: Any
+    ) -> None:
+        self._kept: list[Any] = []
+        values = ffi.new("double[]", [float(v) for v in scalars] or [0.0])
+        given = self._types(ffi, inputs)
+        made = ffi.NULL if outputs is None else self._types(ffi, outputs)
+        self._kept += [values, given, made]
+        count = 0 if outputs is None else len(outputs)
+        fields = (given, len(inputs), made, count, values, len(scalars))
+        self.pointer = ffi.new("tvmrt_op_call *", fields)
+
+    def _types(self, ffi: cffi.FFI, types: Sequence[TensorType | None]) -> Any:
+        rows = ffi.new("tvmrt_op_type[]", max(len(types), 1))
+        for row, type in zip(rows, types):
+            row.ndim = -1
+            if type is not None:
+                shape = ffi.new("int64_t[]", list(type.shape) or [1])
+                dtype = ffi.new("char[]", type.dtype.name.encode())
+                self._kept += [shape, dtype]
+                row.ndim, row.shape, row.dtype = type.rank, shape, dtype
+        return rows
+
+
+class KernelInC(Kernel):
+    """A kernel whose declaration is a ``tvmrt_op_kernel``."""
+
+    def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
+        self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
+        name = text(ffi, given.name)
+        if given.struct_bytes != ffi.sizeof("tvmrt_op_kernel"):
+            raise ValueError(f"operator {name}: struct_bytes is not sizeof(tvmrt_op_kernel)")
+        self._count = given.num_inputs
+        super().__init__(
+            name,
+            text(ffi, given.domain),
+            given.version,
+            inputs=_operands(ffi, given.inputs, given.num_inputs, f"{name}: inputs"),
+            outputs=_operands(ffi, given.outputs, given.num_outputs, f"{name}: outputs"),
+            types=_types(text(ffi, given.types)),
+            scalars=scalars_of(ffi, given.scalars, given.num_scalars),
+            shape=None if given.shape == ffi.NULL else self._shape_in_c,
+            c=self._c_body(),
+            opencl=self._opencl_body(),
+            overrides=bool(given.overrides),
+            doc=text(ffi, given.doc),
+        )
+
+    def _c_body(self) -> C | None:
+        given, null = self._given, self._ffi.NULL
+        if given.c_source == null:
+            return None
+        scratch = None if given.c_scratch == null else self._asks(given.c_scratch, int, max)
+        source = text(self._ffi, given.c_source)
+        return C(source, self._names(given.c_function, "c_function"), scratch)
+
+    def _opencl_body(self) -> OpenCL | None:
+        given, null = self._given, self._ffi.NULL
+        if given.opencl_source == null:
+            return None
+        if given.opencl_sizes == null:
+            raise ValueError(f"operator {text(self._ffi, given.name)}: opencl_sizes is missing")
+        return OpenCL(
+            text(self._ffi, given.opencl_source),
+            self._names(given.opencl_function, "opencl_function"),
+            global_size=lambda *types, **scalars: self._both_sizes(types, scalars)[0],
+            local_size=lambda *types, **scalars: self._both_sizes(types, scalars)[1],
+            build_options="" if given.opencl_options == null else self._options,
+        )
+
+    def _names(self, function: Any, field: str) -> Callable[..., str]:
+        if function == self._ffi.NULL:
+            raise ValueError(f"operator {text(self._ffi, self._given.name)}: {field} is missing")
+        return self._asks(function, lambda found: text(self._ffi, found), _same)
+
+    def _asks(
+        self,
+        function: Any,
+        convert: Callable[[Any], Any],
+        joined: Callable[[Sequence[Any]], Any],
+    ) -> Callable[..., Any]:
+        """A function in C, which takes numbers: where a run chooses extents it is asked about the
+        largest sizes and the least, and ``joined`` makes one answer of both."""
+
+        def ask(*types: TensorType | None, **scalars: Any) -> Any:
+            ends = [most, least] if _symbols(types) else [most]
+            asked = [self._call(_at(types, end), scalars) for end in ends]
+            return joined([convert(function(call.pointer)) for call in asked])
+
+        return ask
+
+    def _call(self, types: Sequence[TensorType | None], scalars: dict[str, Any]) -> Call:
+        inputs, outputs = types[: self._count], types[self._count :]
+        return Call(self._ffi, inputs, outputs or None, list(scalars.values()))
+
+    def _shape_in_c(self, *types: TensorType | None, **scalars: Any) -> list[tuple[int, ...]]:
+        if _symbols(types):
+            raise UnsupportedError(
+                "it is C and takes numbers, no extents that a run chooses "
+                f"({listed(_symbols(types))}); fix them with --shape"
+            )
+        longest = len(self._ffi.new("tvmrt_op_shape *").dim)
+        rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        problem = self._given.shape(call.pointer, rows)
+        if problem != self._ffi.NULL:
+            raise ValueError(text(self._ffi, problem))
+        if any(not 0 <= row.ndim <= longest for row in rows):
+            raise ValueError(f"a shape has 0 to {longest} dimensions")
+        return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
+
+    def _both_sizes(
+        self, types: Sequence[Any], scalars: dict[str, Any]
+    ) -> tuple[list[int], list[int]]:
+        total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        count = self._given.opencl_sizes(call.pointer, total, local)
+        if not 1 <= count <= 3:
+            raise ValueError(f"{count} is no number of dimensions from 1 to 3")
+        chosen = [local[i] for i in range(count)]
+        return [total[i] for i in range(count)], chosen if any(chosen) else []
+
+    def _options(self, *types: TensorType | None, **scalars: Any) -> str:
+        buffer = self._ffi.new("char[]", OPTIONS_BYTES)
+        call = self._call(types, scalars)  # what its pointer leads to lives as long
+        self._given.opencl_options(call.pointer, buffer, OPTIONS_BYTES)
+        return text(self._ffi, buffer)
+
+
+def _symbols(types: Sequence[TensorType | None]) -> set:
+    return symbols_of(*(type.shape for type in types if type is not None))
+
+
+def _at(types: Sequence[TensorType | None], end: Callable[[Any], int]) -> list[TensorType | None]:
+    """The types with every extent at its largest or least."""
+    return [t and TensorType(tuple(map(end, t.shape)), t.dtype) for t in types]
+
+
+def _same(answers: Sequence[str]) -> str:
+    if len(set(answers)) > 1:
+        raise UnsupportedError(
+            f"it gives {answers[0]} at the largest sizes and {answers[-1]} at the least; fix them "
+            "with --shape"
+        )
+    return answers[0]
+
+
+def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor]:
+    found = []
+    for row in rows(ffi, pointer, count, what):
+        layouts = text(ffi, row.layouts)
+        several = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
+        optional = bool(row.optional)
+        found.append(Tensor(text(ffi, row.name), text(ffi, row.type), several, optional))
+    return found
+
+
+def _types(given: str) -> dict[str, tuple[str, ...]]:
+    """``T=float32,bfloat16 I=int32``"""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in given.split():
+        name, _, allowed = word.partition("=")
+        if name in found:
+            raise ValueError(f"types: {name} is declared twice; rename one")
+        found[name] = tuple(allowed.split(","))
+    return found

@@ -1,0 +1,111 @@
+"""Devices that are written in C alone: the compiler asks them through packed functions of the
+runtime, ``device.<name>.*``. Where no runtime is loaded there are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmrt.compiler.ir import DeviceMemory, Graph, Node, Region
+from tvmrt.error import TVMError, UnsupportedError
+
+from .base import Annotation, Context, Device, Refusal
+from .region_json import region_text
+from .runtime_half import plugin_names, runtime_function
+
+
+class CDevice(Device):
+    """What the device's slots say: ``describe`` and ``split_graph`` choose nodes, ``evaluation``
+    judges regions, ``optimize_graph`` chooses the nodes that compute in a lower precision."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        said = json.loads(str(_function(name, "describe")()))
+        self.layout = said["layout"]
+        self.version = said["version"]
+        self.precisions = tuple(said["precisions"])
+        self.any_size = bool(said["any_size"])
+        if "memory" in said:
+            self.memory = DeviceMemory(name, *said["memory"])
+        self._groups = bool(said["own_split"])
+        self._ops = frozenset(said["ops"])
+        self._dtypes = frozenset(said["dtypes"])
+
+    def refuses(self, context: Context) -> str | None:
+        """A module that the runtime loads is needed to run it."""
+        if context.runtime == "crt":
+            return f"{self.name} is a device of runtimes with an operating system"
+        return None
+
+    def supports(self, node: Node) -> str | None:
+        if self._ops and node.op not in self._ops:
+            return f"{self.name} takes no {node.op}"
+        for value in [*(v for v in node.inputs if v is not None), *node.outputs]:
+            if value.dtype.name not in self._dtypes:
+                return f"{self.name} takes no tensors of {value.dtype}"
+        return None
+
+    def annotate(self, graph: Graph) -> dict[Node, str | None]:
+        """The device's own split decides; where it says no, ``supports`` may know why."""
+        if not graph.nodes:
+            return {}
+        try:
+            text, constants = region_text([Region(self.name, "graph", graph)], self.name)
+        except UnsupportedError:
+            return super().annotate(graph)  # a node that no region can hold: judge one by one
+        groups = json.loads(str(_function(self.name, "split_graph")(text, bytearray(constants))))
+        refusal = f"{self.name}'s split_graph leaves it to the CPU"
+        said = {
+            node: None if group >= 0 else self.supports(node) or refusal
+            for node, group in zip(graph.nodes, groups)
+        }
+        if not self._groups:
+            return said  # the default split has no wishes
+        return Annotation(said, {n: g for n, g in zip(graph.nodes, groups) if g >= 0})
+
+    def evaluate(self, region: Region) -> str | None:
+        text, constants = region_text([region], self.name)
+        said = json.loads(str(_function(self.name, "judge")(text, bytearray(constants))))
+        if not said["reason"] or said["node"] < 0:
+            return said["reason"] or None
+        return Refusal(said["reason"], region.nodes[said["node"]])
+
+    def optimize(self, region: Region) -> Region:
+        """Mark the nodes that the device wants to compute in the precision that was asked for."""
+        precision = region.options.get("precision")
+        if precision is None:
+            return region
+        text, constants = region_text([region], self.name)
+        ask = _function(self.name, "optimize_graph")
+        chosen = json.loads(str(ask(text, bytearray(constants), precision)))
+        for node, reduced in zip(region.nodes, chosen):
+            if reduced:
+                node.attrs["precision"] = precision
+        return region
+
+
+def find_c_device(name: str) -> Device | None:
+    """The record of a C device, or None if the runtime has none of that name and no plug-in."""
+    find = runtime_function("tvmrt.device.find")
+    if find is None or not find(name):
+        return None
+    if runtime_function(f"device.{name}.describe") is None:
+        return None  # a run-time half alone; who wrote it registers the other half
+    return CDevice(name)
+
+
+def c_device_names() -> list[str]:
+    """Names of the devices that the runtime has registered, or has a plug-in for."""
+    listed = runtime_function("tvmrt.device.list")
+    return [] if listed is None else [*(str(name) for name in listed()), *plugin_names()]
+
+
+def _function(device: str, slot: str) -> Callable[..., Any]:
+    found = runtime_function(f"device.{device}.{slot}")
+    if found is None:
+        raise TVMError(f"device {device} is gone; load its plug-in again")
+    return found
+
+
+__all__: Sequence[str] = ["CDevice", "c_device_names", "find_c_device"]

@@ -1,0 +1,146 @@
+"""One kernel and its parameters, as text of OpenCL C.
+
+A kernel's parameters are pointers to its inputs and its output, then ``int`` and ``float`` scalars:
+extents, strides and scales are scalars, so that layers of one kind share a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.dtype import DType
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.compiler.ir.strided import Strided
+from tvmrt.error import UnsupportedError
+
+LOCAL_SIZE = 64
+MAX_ELEMENTS = 2**31 - LOCAL_SIZE  # places are computed in 32 bits
+
+CL_TYPES = {
+    "float32": "float",
+    "int8": "char",
+    "uint8": "uchar",
+    "int16": "short",
+    "uint16": "ushort",
+    "int32": "int",
+    "uint32": "uint",
+    "int64": "long",
+    "uint64": "ulong",
+    "bool": "uchar",
+}
+
+
+def cl_type(dtype: DType) -> str:
+    """Its name in OpenCL C. Raises UnsupportedError for types that not every device has."""
+    if dtype.name not in CL_TYPES:
+        raise UnsupportedError(f"OpenCL devices need not have elements of type {dtype}")
+    return CL_TYPES[dtype.name]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor as a kernel reads it: which of a buffer's elements stand at which place."""
+
+    buffer: Value
+    at: Strided
+
+
+@dataclass
+class Kernel:
+    """A kernel that computes one element of its result a work item.
+
+    ``ints`` and ``floats`` collect scalars; ``pointer``, ``scalar``, ``number`` and ``load`` give
+    names to use in ``body``, whose lines have the element's number in ``i``.
+    """
+
+    name: str
+    result: DType
+    count: int
+    buffers: list[Value] = field(default_factory=list)
+    ints: list[int] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    body: list[str] = field(default_factory=list)
+    helpers: str = ""
+
+    def line(self, text: str) -> None:
+        self.body.append(text)
+
+    def scalar(self, value: int) -> str:
+        """A parameter with this value."""
+        self.ints.append(int(value))
+        return f"a{len(self.ints) - 1}"
+
+    def number(self, value: float) -> str:
+        """A parameter with this value, which is rounded to 32 bits."""
+        self.floats.append(float(value))
+        return f"f{len(self.floats) - 1}"
+
+    def pointer(self, buffer: Value) -> str:
+        """A parameter that points to this buffer; the same one for the same buffer."""
+        if buffer not in self.buffers:
+            self.buffers.append(buffer)
+        return f"in{self.buffers.index(buffer)}"
+
+    def split(self, number: str, shape: Sequence[int], prefix: str) -> list[str]:
+        """Declare the index in each dimension of a tensor's element, by its number."""
+        names = [f"{prefix}{d}" for d in range(len(shape))]
+        rest = number
+        for d in reversed(range(len(shape))):
+            if d == 0:
+                self.line(f"const int {names[d]} = {rest};")
+            else:
+                extent = self.scalar(shape[d])
+                self.line(f"const int {names[d]} = ({rest}) % {extent};")
+                rest = f"({rest}) / {extent}"
+        return names
+
+    def place(self, at: Strided, index: Sequence[str]) -> str:
+        """Expression of the place of an element in its buffer."""
+        terms = [self.scalar(at.offset)] if at.offset else []
+        for name, stride, extent in zip(index, at.strides, at.shape):
+            if stride == 0 or extent == 1:
+                continue
+            terms.append(name if stride == 1 else f"{name} * {self.scalar(stride)}")
+        return " + ".join(terms) or "0"
+
+    def load(self, operand: Operand, index: Sequence[str]) -> str:
+        """Expression of an operand's element."""
+        return f"{self.pointer(operand.buffer)}[{self.place(operand.at, index)}]"
+
+    def source(self) -> str:
+        """The program's text."""
+        params = [
+            f"__global const {cl_type(b.dtype)} *restrict in{k}" for k, b in enumerate(self.buffers)
+        ]
+        params.append(f"__global {cl_type(self.result)} *restrict out")
+        params.append("const int count")
+        params += [f"const int a{k}" for k in range(len(self.ints))]
+        params += [f"const float f{k}" for k in range(len(self.floats))]
+        lines = "\n".join(f"  {text}" for text in self.body)
+        return (
+            f"{self.helpers}__kernel void {self.name}(\n    "
+            + ",\n    ".join(params)
+            + ") {\n  const int i = get_global_id(0);\n  if (i >= count) return;\n"
+            + f"{lines}\n}}\n"
+        )
+
+    def attributes(self, types: str) -> dict:
+        """Attributes of a ``custom_opencl`` node."""
+        if self.count > MAX_ELEMENTS:
+            raise UnsupportedError(f"a tensor of {self.count} elements is too large")
+        scalars = [self.count, *self.ints]
+        scalar_types = ["int"] * len(scalars) + ["float"] * len(self.floats)
+        items = round_up(self.count, LOCAL_SIZE)
+        return {
+            "operator": self.name,
+            "source": self.source(),
+            "function": self.name,
+            "build_options": "",
+            "global_size": [items],
+            "local_size": [LOCAL_SIZE],
+            "scalar_types": " ".join(scalar_types),
+            "scalars": [float(v) for v in (*scalars, *self.floats)],
+            "types": types,
+        }

@@ -1,0 +1,148 @@
+"""Devices whose run-time half is Python, too: a method that computes one operator with numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES
+
+from .base import Context, Device
+from .region_json import constants_of
+
+
+@dataclass(frozen=True)
+class RegionNode:
+    """One operator of a loaded region: as in the compiler, but for types, which are lost."""
+
+    op: str
+    name: str
+    attrs: dict[str, Any]
+
+
+class PythonDevice(Device):
+    """Subclass, fill ``supports`` and ``compute``; registering enters both halves.
+
+    Tensors are dense, row-major arrays: ``layout`` is not for it. A program that loads a library
+    with such regions imports the module of the device before, or it is installed with an entry
+    point ``tvmrt.devices``.
+    """
+
+    _starts = False  # whether what ``_prepare`` gives begins runs, too
+
+    def refuses(self, context: Context) -> str | None:
+        """Python runs it."""
+        if context.runtime == "crt":
+            return f"{self.name} runs in Python, which a board has not"
+        return None
+
+    def compute(self, node: RegionNode, inputs: Sequence[np.ndarray | None]) -> Any:
+        """The result of one operator, or a list of several; ``inputs`` must not be written to.
+
+        Called from any thread, with Python's lock held.
+        """
+        raise NotImplementedError(f"device {self.name} has no compute")
+
+    def enter_runtime(self) -> None:
+        """Register the run-time half, ``device.<name>.run`` and ``pre_run``, in this process."""
+        from tvmrt.runtime import register_func
+
+        if self.layout != "dense":
+            raise ValueError(f"device {self.name}: compute gets dense arrays, not {self.layout}")
+
+        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Any:
+            return self._prepare(str(text), bytes(constants), str(options))
+
+        def unprepared(*_: Any) -> None:
+            raise RuntimeError(f"device {self.name}: a region was not prepared")
+
+        register_func(f"device.{self.name}.pre_run", pre_run, override=True)
+        register_func(f"device.{self.name}.run", unprepared, override=True)
+        if self._starts:
+            register_func(f"device.{self.name}.start", unprepared, override=True)
+
+    def _prepare(self, text: str, constants: bytes, options: str) -> Any:
+        """What computes a region in one context."""
+        return _LoadedRegion(self, json.loads(text), constants).run
+
+
+class PackageDevice(PythonDevice):
+    """A device that a package of its name for Python is the run-time half of.
+
+    The contexts of a region share what ``_load`` makes of it.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+
+    def absent(self) -> str | None:
+        """Whether the package is installed; it is not imported."""
+        found = importlib.util.find_spec(self.name)
+        return None if found else f"the package {self.name} is not installed"
+
+    def refuses(self, context: Context) -> str | None:
+        """Python runs it, and the package must be there."""
+        return super().refuses(context) or self.absent()
+
+    def _shared(self, text: str, constants: bytes, options: str) -> Any:
+        key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._load(json.loads(text), constants, json.loads(options))
+            self._loaded[key] = found
+        return found
+
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class _LoadedRegion:
+    """A region in the form of region_json, with its constants as arrays."""
+
+    def __init__(self, device: PythonDevice, region: dict[str, Any], constants: bytes) -> None:
+        self._device = device
+        self._region = region
+        self._nodes = [RegionNode(n["op"], n["name"], n["attrs"]) for n in region["nodes"]]
+        self._constants = constants_of(region, constants)
+
+    def run(self, symbol: str, *tensors: Any) -> None:
+        """The region's function: its inputs, then its outputs, as tensors."""
+        region, values = self._region, dict(self._constants)
+        count = len(region["inputs"])
+        for number, tensor in zip(region["inputs"], tensors):
+            values[number] = tensor.numpy()
+        for node, row in zip(self._nodes, region["nodes"]):
+            operands = [None if i < 0 else values[i] for i in row["inputs"]]
+            found = self._device.compute(node, operands)
+            results = found if isinstance(found, (list, tuple)) else [found]
+            if found is None or len(results) != len(row["outputs"]):
+                raise self._wrong_number(node, found, len(row["outputs"]))
+            for number, array in zip(row["outputs"], results):
+                values[number] = self._checked(array, number, node)
+        for number, tensor in zip(region["outputs"], tensors[count:]):
+            tensor.copyfrom(values[number])
+
+    def _wrong_number(self, node: RegionNode, found: Any, wanted: int) -> ValueError:
+        gave = "nothing; a 'return' is missing" if found is None else f"not {wanted} results"
+        return ValueError(
+            f"device {self._device.name}: compute of {node.name} ({node.op}) gave {gave}"
+        )
+
+    def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
+        wanted, found = self._region["tensors"][number], np.shape(array)
+        most = wanted["shape"]
+        least = wanted.get("least", most)
+        if len(found) != len(most) or not all(a <= n <= b for a, n, b in zip(least, found, most)):
+            open_ = f"{least} to " if least != most else ""
+            raise ValueError(
+                f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
+                f"{list(found)}, not {open_}{most}"
+            )
+        return np.ascontiguousarray(array, DTYPES[wanted["dtype"]].numpy).reshape(found)

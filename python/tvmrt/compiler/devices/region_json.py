@@ -1,0 +1,246 @@
+"""Regions as the text and constants that modules of kind ``device_region`` hold.
+
+The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
+constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
+``device_version``, ``regions``; each with ``symbol``, ``name``, the ``ir_version`` of the
+operators, ``tensors`` (``name``, ``dtype``,
+``shape``, those whose extents a run chooses with the ``least`` and, where the device is prepared
+for each size, their ``extents``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``,
+``name``, ``inputs`` and ``outputs`` as numbers of tensors, -1 for one left out, ``attrs``),
+``inputs``, ``outputs``, and the bounds of the ``sizes`` that a run chooses. An extent of them is an
+expression in postfix notation: ``d0 1 + 2 /`` is the first size and 1, halved and rounded down,
+``p`` makes 0 of negative numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, IR_VERSION, Graph, ModuleBlob, Node, Region, Value
+from tvmrt.compiler.ir.custom import plain_form
+from tvmrt.compiler.ir.extent import (
+    Atom,
+    Extent,
+    Positive,
+    Quotient,
+    Symbol,
+    Whole,
+    least,
+    most,
+    symbols_of,
+)
+from tvmrt.compiler.ir.printer import unique_names
+from tvmrt.error import UnsupportedError
+
+ALIGN_BYTES = 64
+SHARED_BYTES = 1024  # smaller constants are stored for the device and for the CPU
+TYPE_KEY = "device_region"
+
+
+class Constants:
+    """The bytes of all constants of a payload; equal ones are stored once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._places: dict[bytes, int] = {}
+
+    def add(self, array: np.ndarray) -> dict[str, int]:
+        plain = np.ascontiguousarray(array)
+        data = plain.astype(plain.dtype.newbyteorder("<"), copy=False).tobytes()
+        if data not in self._places:
+            pad = -self._size % ALIGN_BYTES
+            self._parts += [b"\0" * pad, data]
+            self._places[data] = self._size + pad
+            self._size += pad + len(data)
+        return {"offset": self._places[data], "bytes": len(data)}
+
+    def tobytes(self) -> bytes:
+        return b"".join(self._parts)
+
+    def places(self) -> dict[bytes, int]:
+        """How far in front of the end those begin that are worth sharing, by their digests."""
+        large = ((data, at) for data, at in self._places.items() if len(data) >= SHARED_BYTES)
+        return {sha256(data).digest(): self._size - at for data, at in large}
+
+
+def region_blob(
+    regions: Sequence[Region],
+    device: str,
+    device_version: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> ModuleBlob:
+    """All regions of a device as one module that the runtime runs on the device of that name.
+
+    Raises UnsupportedError if a node has an attribute that the format cannot hold.
+    """
+    constants = Constants()
+    head = _head(regions, device, device_version, options, constants)
+    text, data = head.encode(), constants.tobytes()
+    payload = _SIZE.pack(len(text)) + text + _SIZE.pack(len(data)) + data
+    # told where the CPU's code for them stands beside the regions
+    places = constants.places() if _fall_back(regions) else {}
+    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants, places)
+
+
+_SIZE = struct.Struct("<Q")
+
+
+def _with_aligned_constants(payload: bytes, place: int) -> bytes:
+    """The payload with spaces behind its text, so that the constants, which the runtime then reads
+    where they are, lie at a multiple of ALIGN_BYTES."""
+    count = int(_SIZE.unpack_from(payload)[0])
+    end = _SIZE.size + count
+    spaces = -(place + end + _SIZE.size) % ALIGN_BYTES
+    return _SIZE.pack(count + spaces) + payload[_SIZE.size : end] + b" " * spaces + payload[end:]
+
+
+def region_text(
+    regions: Sequence[Region],
+    device: str,
+    device_version: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[str, bytes]:
+    """The two parts of a payload: the JSON object, and the constants."""
+    constants = Constants()
+    text = _head(regions, device, device_version, options, constants)
+    return text, constants.tobytes()
+
+
+def _fall_back(regions: Sequence[Region]) -> bool:
+    return any(region.reports_failure for region in regions)
+
+
+def _head(
+    regions: Sequence[Region],
+    device: str,
+    device_version: int,
+    options: Mapping[str, Any] | None,
+    constants: Constants,
+) -> str:
+    head: dict[str, Any] = {
+        "format": "tvmrt-regions",
+        "version": 1,
+        "device": device,
+        "device_version": device_version,
+    }
+    if options:
+        head["options"] = dict(options)
+    if _fall_back(regions):
+        head["fallback"] = 1
+    head["regions"] = [describe_region(region, constants) for region in regions]
+    return json.dumps(head, separators=(",", ":"))
+
+
+def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray]:
+    """The constants of a described region by their numbers; they share the memory of ``data``."""
+    return {
+        number: np.frombuffer(
+            data, DTYPES[row["dtype"]].numpy, math.prod(row["shape"]), row["offset"]
+        ).reshape(row["shape"])
+        for number, row in enumerate(region["tensors"])
+        if "offset" in row
+    }
+
+
+def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
+    """One region as plain lists and dictionaries; its constants are collected."""
+    found = describe_graph(region.graph, constants, region.sizes)
+    if region.sizes:
+        found["sizes"] = [[s.low, s.high] for s in region.sizes]
+    return {"symbol": region.symbol, "name": region.name, "ir_version": IR_VERSION, **found}
+
+
+def describe_graph(
+    graph: Graph, constants: Constants, sizes: Sequence[Symbol] = ()
+) -> dict[str, Any]:
+    """``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
+    labels = unique_names(graph)
+    number = {value: i for i, value in enumerate(labels)}
+    return {
+        "tensors": [_tensor(v, labels[v], constants, sizes) for v in labels],
+        "nodes": [_node(node, number) for node in graph.nodes],
+        "inputs": [number[v] for v in graph.inputs],
+        "outputs": [number[v] for v in graph.outputs],
+    }
+
+
+def _tensor(
+    value: Value, label: str, constants: Constants, sizes: Sequence[Symbol]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": label, "dtype": value.dtype.name}
+    row["shape"] = [most(n) for n in value.shape]
+    if symbols_of(value.shape):
+        row["least"] = [least(n) for n in value.shape]
+        if sizes:
+            row["extents"] = [_postfix(n, sizes) for n in value.shape]
+    if value.data is not None:
+        row.update(constants.add(value.data))
+    return row
+
+
+def _postfix(extent: Whole | Atom, sizes: Sequence[Symbol]) -> str:
+    if isinstance(extent, Symbol):
+        return f"d{sizes.index(extent)}"
+    if isinstance(extent, Quotient):
+        return f"{_postfix(extent.number, sizes)} {extent.divisor} /"
+    if isinstance(extent, Positive):
+        return f"{_postfix(extent.number, sizes)} p"
+    if not isinstance(extent, Extent):
+        return str(int(extent))
+    terms = [
+        " ".join([str(k), *(f"{_postfix(atom, sizes)} *" for atom in atoms)])
+        for atoms, k in extent.terms
+    ]
+    return " ".join([terms[0], *(f"{term} +" for term in terms[1:])])
+
+
+def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
+    op, given = plain_form(node)
+    attrs = {}
+    for key, value in sorted(given.items()):
+        plain = _plain(value)
+        if plain is _REFUSED:
+            raise UnsupportedError(
+                f"{', '.join(node.sources)}: attribute {key} of {node.op} is "
+                f"{value!r:.40}, which no region can hold"
+            )
+        if plain is not None:
+            attrs[key] = plain
+    return {
+        "op": op,
+        "name": ", ".join(node.sources),
+        "inputs": [-1 if v is None else number[v] for v in node.inputs],
+        "outputs": [number[v] for v in node.outputs],
+        "attrs": attrs,
+    }
+
+
+_REFUSED = object()
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as the format has it: number, text, or a list of numbers of one kind."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else _REFUSED
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    if not isinstance(value, (list, tuple)):
+        return _REFUSED
+    items = [_plain(v) for v in value]
+    if not all(isinstance(v, (int, float)) for v in items):
+        return _REFUSED
+    return items if all(isinstance(v, int) for v in items) else [float(v) for v in items]

@@ -1,0 +1,185 @@
+"""The tree of modules that a library carries (``__tvm_dev_mblob``), and params files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.compiler.codegen.c.packed import WEAK
+from tvmrt.compiler.ir import ModuleBlob, dtype_of
+
+NDARRAY_MAGIC = 0xDD5E40F096B4A13F
+PARAMS_MAGIC = 0xF7E58D4F05049CB7
+NO_PARAMS = bytes(16)  # in a factory: how many tensors there are, and how many names
+# Where a file's bytes lie as memory does, Linux may map them by huge pages, which a processor finds
+# the more easily: 8 MiB are as many small ones as it knows at a time.
+HUGE_PAGE = 2 << 20  # bytes
+MANY_PAGES = 8 << 20  # bytes
+HUGE_PAGE_SECTION = ".tvm_weights"  # its own, so that no other one moves
+
+
+class Tree(NamedTuple):
+    """The bytes of ``__tvm_dev_mblob``, and where the imported modules end."""
+
+    data: bytes
+    ends: list[int]
+
+
+def u64(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def string(text: str | bytes) -> bytes:
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    return u64(len(data)) + data
+
+
+def vector(values: Sequence[int]) -> bytes:
+    return u64(len(values)) + b"".join(u64(v) for v in values)
+
+
+def ndarray(array: np.ndarray) -> bytes:
+    """One tensor as saved by the classic ABI; always on CPU 0."""
+    dtype = dtype_of(array)
+    data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    head = struct.pack("<QQiii", NDARRAY_MAGIC, 0, 1, 0, array.ndim)
+    head += struct.pack("<BBH", dtype.code, dtype.bits, 1)
+    shape = struct.pack(f"<{array.ndim}q", *array.shape)
+    return head + shape + struct.pack("<q", len(data)) + data
+
+
+def params(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """A params file: names and tensors."""
+    names = b"".join(string(name) for name in arrays)
+    tensors = b"".join(ndarray(array) for array in arrays.values())
+    return (
+        struct.pack("<QQ", PARAMS_MAGIC, 0) + u64(len(arrays)) + names + u64(len(arrays)) + tensors
+    )
+
+
+def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
+    """The tree of a library run by a graph executor: factory, then the library itself, which
+    imports the modules of devices."""
+    factory = string("GraphExecutorFactory") + string(json) + NO_PARAMS + string(module_name)
+    return _chain([factory], imports)
+
+
+def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> Tree:
+    """The tree of a library run by an AOT executor: factory, metadata, then the library itself,
+    which imports the modules of devices."""
+    factory = string("AotExecutorFactory") + NO_PARAMS + string(module_name)
+    return _chain([factory, string("metadata_module")], imports)
+
+
+def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> Tree:
+    """Modules each of which imports the next, then the library, then what that imports.
+
+    The table of imports has for each module where its row begins and, in one list, the numbers of
+    the modules that it imports.
+    """
+    modules = [*heads, string("_lib")]
+    place = len(u64(0) + u64(0)) + sum(map(len, modules))  # behind two counts
+    ends = []
+    for module in imports:
+        key = string(module.type_key)
+        modules.append(key + module.payload_at(place + len(key)))
+        place += len(modules[-1])
+        ends.append(place)
+    rows = [*range(len(heads) + 1), *[len(modules) - 1] * (len(imports) + 1)]
+    stream = u64(len(modules) + 1) + b"".join(modules)
+    stream += string("_import_tree") + vector(rows) + vector(range(1, len(modules)))
+    return Tree(u64(len(stream)) + stream, ends)
+
+
+def blob_source(blob: bytes, shared: bool = True) -> str:
+    """C text that defines ``__tvm_dev_mblob``. It is for who loads a library: several networks in
+    one program each have it, unless they refer to what lies in it (not ``shared``)."""
+    lines = [
+        "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "",
+        "#if defined(__GNUC__)",
+        "#define TVMGEN_ALIGNED __attribute__((aligned(64)))  /* as what lies in it is */",
+        "#else",
+        "#define TVMGEN_ALIGNED",
+        "#endif",
+        f"TVM_DLL extern const unsigned char __tvm_dev_mblob[{len(blob)}];",
+        *(WEAK if shared else []),
+        f"const unsigned char __tvm_dev_mblob[{len(blob)}] TVMGEN_ALIGNED = {{",
+    ]
+    for i in range(0, len(blob), 16):
+        lines.append("  " + ", ".join(f"0x{b:02x}" for b in blob[i : i + 16]) + ",")
+    return "\n".join([*lines, "};", ""])
+
+
+def included_bytes(
+    symbol: str,
+    file_name: str,
+    nbytes: int,
+    exported: bool = False,
+    inner: Mapping[str, int] | None = None,
+) -> str:
+    """Assembler that includes a file's bytes under a symbol, read-only and 64-aligned; compilers
+    take minutes over the same bytes as a C array. Hidden unless ``exported``. ``inner`` has symbols
+    for places among the bytes, which are hidden: what is exported without any is weak, as several
+    networks in one program have it. Many bytes begin where a huge page of an ELF system does."""
+    binding = ".weak" if exported and not inner else ".globl"
+    hidden = "" if exported else f"  .hidden {symbol}\n"
+    private = "" if exported else f"  .private_extern _{symbol}\n"
+    section, alignment = f".rodata.{symbol}", 6
+    if nbytes >= MANY_PAGES:
+        section, alignment = HUGE_PAGE_SECTION, HUGE_PAGE.bit_length() - 1
+    listed = f'  .section .drectve,"yn"\n  .ascii " -export:{symbol},data"\n' if exported else ""
+    return f"""\
+/* {nbytes} bytes, taken as they are from {file_name}. */
+#if defined(__APPLE__)
+  .section __TEXT,__const
+{private}  .globl _{symbol}
+  .p2align 6
+_{symbol}:
+#elif defined(_WIN32)
+{listed}  .section .rdata,"dr"
+  .globl {symbol}
+  .p2align 6
+{symbol}:
+#else
+  .section {section},"a",%progbits
+  {binding} {symbol}
+{hidden}  .p2align {alignment}
+{symbol}:
+#endif
+{_parts(file_name, inner or {})}#if defined(__ELF__)
+  .type {symbol}, %object
+  .size {symbol}, {nbytes}
+  .section .note.GNU-stack,"",%progbits
+#endif
+"""
+
+
+def _parts(file_name: str, inner: Mapping[str, int]) -> str:
+    """The bytes of the file, up to each symbol and from there on."""
+    lines, begin = [], 0
+    for symbol, place in sorted(inner.items(), key=lambda item: item[1]):
+        lines.append(f'  .incbin "{file_name}", {begin}, {place - begin}' if place > begin else "")
+        lines.append(_hidden_label(symbol))
+        begin = place
+    rest = f", {begin}" if begin else ""
+    return "\n".join([*filter(None, lines), f'  .incbin "{file_name}"{rest}', ""])
+
+
+def _hidden_label(symbol: str) -> str:
+    return f"""\
+#if defined(__APPLE__)
+  .private_extern _{symbol}
+  .globl _{symbol}
+_{symbol}:
+#else
+  .globl {symbol}
+#if defined(__ELF__)
+  .hidden {symbol}
+#endif
+{symbol}:
+#endif"""

@@ -1,0 +1,243 @@
+"""What an archive of a firmware network needs to build by itself: sources and a Makefile."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.ir import Vendor
+from tvmrt.libinfo import find_firmware_path
+
+# By executor through which a program can run a network, the files of the firmware libraries that it
+# takes: all that is called, in turn, by TVMAotExecutor_Create and TVMAotExecutorModule_Register, or
+# by TVMGraphExecutor_Create, TVMGraphExecutorModule_Register and tvmrt_graph_create. Graphs of open
+# dimensions call the functions of crt/graph_dims.h, too, and have texts of what does not fit.
+# tests/python/export/test_runtime_files.py asks the compiler whether that is right.
+BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
+SIZED_GRAPH = "sized graph"
+ERRORS = "errors"
+SERVER = "server"  # of remote calls: what MicroTVMRpcServerInit and MicroTVMRpcServerLoop call
+EXECUTOR_FILES = {
+    "aot": {
+        BACKEND: "bytes.h compiler.h error_slot.h func_call.c func_registry.c mutable_registry.c "
+        "stack_allocator.c text.h workspace.c",
+        FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
+        "modules.c packed.h packed_func.h registry.h tensor_bytes.c tensor_bytes.h",
+    },
+    "graph": {
+        BACKEND: "bytes.h compiler.h error_slot.h func_registry.c mutable_registry.c "
+        "stack_allocator.c text.h workspace.c",
+        FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
+        "graph_heap.c graph_module.c graph_params.c graph_read.c graph_walk.h json.c json.h "
+        "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c "
+        "tensor_bytes.h",
+    },
+    SERVER: {
+        BACKEND: "bytes.h compiler.h page_allocator.c text.h",
+        FIRMWARE: "devices.c dtype.h frames.c frames.h microtvm_rpc_server.c modules.c "
+        "packed.h packed_func.h registry.h remote.h remote_packets.c remote_things.c "
+        "remote_timer.c remote_values.c tensor_bytes.c tensor_bytes.h",
+    },
+    # what C of devices calls, in packages: TVMAPISetLastError() with TVMGetLastError()
+    ERRORS: {BACKEND: "compiler.h error_slot.c error_slot.h last_error.c"},
+    SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
+}
+
+# Headers that programs written for TVM's archives include, though nothing here does.
+CALLERS_HEADERS = """\
+#include <tvm/runtime/crt/logging.h>
+#include <tvm/runtime/crt/packed_func.h>
+"""
+
+# The compiler's command and the archiver's.
+TOOLS = {
+    "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
+    "riscv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
+    "rv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
+    "xtensa-lx106": ("xtensa-lx106-elf-gcc", "xtensa-lx106-elf-ar"),
+    "xtensa-lx6": ("xtensa-esp32-elf-gcc", "xtensa-esp32-elf-ar"),
+    "xtensa-lx7": ("xtensa-esp32s3-elf-gcc", "xtensa-esp32s3-elf-ar"),
+}
+
+# How the archive's Makefile compiles, unless it is told otherwise.
+CFLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
+
+
+def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str, str]:
+    """The C files of the firmware libraries that a network can call, by their path.
+
+    Generated code calls none of them by itself, but for graphs whose runs choose extents. Programs
+    run a network through its ``executors``; C that others wrote (``foreign``: bodies of custom
+    operators, code of devices) may call all of ``c_backend_api.h``.
+    """
+    root = Path(find_firmware_path())
+    names = {
+        f"{folder}/{name}"
+        for executor in executors
+        for folder, row in EXECUTOR_FILES[executor].items()
+        for name in row.split()
+    }
+    if foreign:
+        names |= {f"{BACKEND}/{path.name}" for path in (root / BACKEND).glob("*.[ch]")}
+    return {name: (root / name).read_text() for name in sorted(names)}
+
+
+def tools_of(target: str) -> tuple[str, str]:
+    """The commands of the C compiler and archiver that are usual for a target."""
+    for start, commands in TOOLS.items():
+        if target.startswith(start):
+            return commands
+    return "cc", "ar"
+
+
+# How a C file becomes an object where all of its kernels are C, and where some are assembly.
+_COMPILE = "\t$(CC) $(flags) -c $< -o $@\n"
+_COMPILE_ASSEMBLY = """\
+\t$(CC) $(flags) -c $< -o $@ 2>$@.said || \\
+\t{ $(CC) $(flags) -DTVMRT_MICRO_ASM=0 -c $< -o $@ 2>$@.in-c && \\
+\tmv $@.in-c $@.said && touch in-c.stamp; } || \\
+\t{ cat $@.said >&2; rm -f $@.said $@.in-c; exit 1; }
+\t@cat $@.said >&2; rm -f $@.said
+"""
+# Whether the compiler was given C by the headers themselves, or above; told once, at the end.
+_TELL_OF_C = """\
+ifeq ($(findstring TVMRT_MICRO_ASM,$(flags)),)
+\t@echo TVMRT_MICRO_ASM | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
+\ttail -n 1 | grep -qx 0 && touch in-c.stamp || true
+\t@test ! -f in-c.stamp || echo "note: with this compiler and these options the int8 kernels" \\
+\t"are C in place of assembly: the results are the same, runs take longer" >&2
+\t@rm -f in-c.stamp
+endif
+"""
+# The same of vectors, for processors that have them.
+_TELL_OF_NO_HELIUM = """\
+\t@echo TVMRT_MICRO_CAN_MVE | $(CC) $(flags) -include $(kernels) -E -P -x c - 2>/dev/null | \\
+\ttail -n 1 | grep -qx 1 || echo "note: with these options there is no Helium, for which the" \\
+\t"network was compiled: the results are the same, runs take longer" >&2
+"""
+_KERNELS = "tvm/runtime/kernels/board/i8.h"
+# What clang inlines at -Os is a tenth of its code, and 1 % of the time beside loops in assembly.
+_LEVEL = """\
+# clang's code is as small as GCC's at -Oz, and as fast, as the loops are assembly.
+level := $(if $(findstring __clang__,$(shell $(CC) -E -dM -x c /dev/null 2>/dev/null)),-Oz,-Os)
+"""
+
+_MAKEFILE = """\
+# Makes lib%(name)s.a of the network. Another compiler or other options: make CC=... CFLAGS=...
+# A program that links it includes codegen/host/include/ and runtime/include/.
+ifeq ($(origin CC),default)
+CC = %(compiler)s
+endif
+# A compiler that brings no C library has the headers of picolibc where that is installed.
+ifneq ($(shell $(CC) -include math.h -E -x c /dev/null >/dev/null 2>&1 || echo none),)
+override CC += --specs=picolibc.specs
+endif
+ifeq ($(origin AR),default)
+AR = %(archiver)s
+endif
+%(level)sCFLAGS ?= %(cflags)s
+TARGET_FLAGS ?= %(flags)s
+flags = -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include
+
+%(kernels)sruntime := runtime/src_backend runtime/src_runtime/firmware
+sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
+objects := $(sources:.c=.o)
+compiled := $(wildcard codegen/host/lib/*.o)
+headers := $(wildcard codegen/host/include/*.h)
+# Made anew where these files took the place of others, whose date is the same.
+content := content-%(content)s.stamp
+%(others)s
+lib%(name)s.a: $(objects) $(compiled)%(built)s
+\trm -f $@
+\t$(AR) rcs $@ $^
+%(tell)s
+$(content):
+\trm -f content-*.stamp
+\ttouch $@
+
+%%.o: %%.c $(headers) $(content)
+%(build)s
+%(more)sclean:
+\trm -f lib%(name)s.a $(objects) $(content)%(built)s
+
+.PHONY: clean
+"""
+
+
+def makefile(
+    name: str,
+    target: Target,
+    file_flags: Mapping[str, Sequence[str]],
+    content: str,
+    vendors: Mapping[str, Vendor],
+    headers: Container[str],
+) -> str:
+    """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
+
+    ``file_flags`` are further options of single C files, by their names, ``vendors`` what code
+    such files call that the user has. ``content`` differs where the sources do: the files of all
+    archives have one date, by which make could not tell that an archive was unpacked over an older
+    one. ``headers`` are those of the package that the archive has: kernels in assembly are built in
+    C where the compiler cannot take it.
+    """
+    compiler, archiver = tools_of(target.name)
+    flags = " ".join(target.flags)
+    more = _file_rules(file_flags, vendors)
+    brought = list(dict.fromkeys(vendors.values()))
+    others = "".join(map(_vendor_rules, brought))
+    built = "".join(f" $({vendor.variable}_OBJECTS)" for vendor in brought)
+    assembly = not {"dsp", "rvv"}.isdisjoint(target.board or ()) and _KERNELS in headers
+    cflags, level = " ".join(CFLAGS), ""
+    if assembly and "dsp" in (target.board or ()):
+        cflags, level = cflags.replace("-Os", "$(level)"), _LEVEL
+    build, tell = (_COMPILE_ASSEMBLY, _TELL_OF_C) if assembly else (_COMPILE, "")
+    if assembly and "mve" in (target.board or ()):
+        tell += _TELL_OF_NO_HELIUM
+    return _MAKEFILE % {
+        "name": name, "compiler": compiler, "archiver": archiver, "cflags": cflags,
+        "flags": flags, "level": level, "kernels": f"kernels := {_KERNELS}\n" if assembly else "",
+        "content": content, "others": others, "built": built, "tell": tell, "build": build,
+        "more": more,
+    }  # fmt: skip
+
+
+def _file_rules(file_flags: Mapping[str, Sequence[str]], vendors: Mapping[str, Vendor]) -> str:
+    """The options of single files."""
+    options = {file: list(given) for file, given in file_flags.items()}
+    for file, vendor in vendors.items():
+        options.setdefault(file, []).append(f"-I$({vendor.variable})/{vendor.include}")
+    return "".join(
+        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(given)}\n"
+        for file, given in sorted(options.items())
+        if given
+    )
+
+
+def _vendor_rules(vendor: Vendor) -> str:
+    """What compiles the sources that the user has into the library, by their own dialect of C."""
+    variable, folder = vendor.variable, vendor.variable.lower()
+    patterns, excluded = (
+        " ".join(f"$({variable})/{pattern}" for pattern in group)
+        for group in (vendor.sources, vendor.excluded)
+    )
+    sources = f"$(wildcard {patterns})"
+    if excluded:
+        sources = f"$(filter-out $(wildcard {excluded}),{sources})"
+    wanted = f"{vendor.include}/{vendor.header}"
+    return f"""
+# {vendor.title}, whose functions the network calls: make {variable}=PATH, the folder with {wanted}.
+# Its sources go into the library; with {variable}_SOURCES= (nothing) the program has them already.
+ifneq ($(MAKECMDGOALS),clean)
+ifeq ($(wildcard $({variable})/{wanted}),)
+$(error {vendor.title} is not in '$({variable})': name the folder with {wanted} by {variable}=PATH)
+endif
+endif
+{variable}_SOURCES ?= $(sort {sources})
+{variable}_CFLAGS ?= $(CFLAGS)
+{variable}_OBJECTS := $(patsubst $({variable})/%.c,{folder}/%.o,$({variable}_SOURCES))
+
+{folder}/%.o: $({variable})/%.c
+\t@mkdir -p $(@D)
+\t$(CC) $(TARGET_FLAGS) $({variable}_CFLAGS) -I$({variable})/{vendor.include} -c $< -o $@
+"""

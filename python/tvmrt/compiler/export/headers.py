@@ -1,0 +1,74 @@
+"""The headers that archives and packages carry: those that their C can include, and no others."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from tvmrt.compiler.codegen.kernel_features import HOST_INSTRUCTIONS
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.libinfo import find_include_path
+
+_DIRECTIVE = re.compile(
+    r'^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include)\b[ \t]*[<"]?([^>"\n]*)', re.MULTILINE
+)
+_BOARD = f"defined({HOST_INSTRUCTIONS.lacking})"
+_TILE = "defined(TVMRT_MICRO_UNIT)"  # parts of a tile's header are included after it
+
+
+def runtime_headers(texts: Iterable[str], target: Target) -> dict[str, str]:
+    """The package's headers that C texts include, and those that these include, by their path
+    below the include folder.
+
+    What only a compiler tells is taken both ways: the C builds by any. Code for boards has none of
+    the instructions of hosts, and no vectors of RISC-V but on RISC-V.
+    """
+    boards, others = {_BOARD: True, _TILE: True}, {_BOARD: False, _TILE: True}
+    if "rv32" not in (target.board or ()):
+        boards["TVMRT_MICRO_RVV"] = False
+    of_boards: dict[str, str] = {}
+    of_others: dict[str, str] = {}
+    for text in texts:
+        if f"#define {HOST_INSTRUCTIONS.lacking}" in text:
+            _follow(text, Path(), boards, of_boards)
+        else:
+            _follow(text, Path(), others, of_others)
+    return of_boards | of_others
+
+
+def _follow(text: str, folder: Path, known: Mapping[str, bool], found: dict[str, str]) -> None:
+    """Adds what a text in a folder includes, where the same is known of all."""
+    root = Path(find_include_path()[0])
+    for name in _includes(text, known):
+        paths = (Path(os.path.normpath(folder / name)), Path(name))
+        path = next((each for each in paths if (root / each).is_file()), None)
+        if path is not None and str(path) not in found:
+            found[str(path)] = inner = (root / path).read_text()
+            _follow(inner, path.parent, known, found)
+
+
+def _includes(text: str, known: Mapping[str, bool]) -> Iterator[str]:
+    """Names that a text includes where the conditions that are known hold as they say."""
+    blocks: list[tuple[bool, bool]] = []  # whether it may be reached, and a branch behind it
+    for kind, rest in _DIRECTIVE.findall(text):
+        if kind == "include":
+            if all(reached for reached, _ in blocks):
+                yield rest
+        elif kind == "endif":
+            blocks.pop()
+        else:
+            open_ = blocks.pop()[1] if kind in ("elif", "else") else True
+            holds = _holds(kind, rest.strip(), known)
+            blocks.append((open_ and holds is not False, open_ and holds is not True))
+
+
+def _holds(kind: str, condition: str, known: Mapping[str, bool]) -> bool | None:
+    """Whether a branch is taken, once it is come to; None: who knows."""
+    if kind == "else":
+        return True
+    if kind in ("ifdef", "ifndef"):
+        condition = f"{'!' * (kind == 'ifndef')}defined({condition})"
+    holds = known.get(condition.removeprefix("!"))
+    return None if holds is None else holds != condition.startswith("!")

@@ -1,0 +1,138 @@
+"""Networks that were compiled together: their common memory, and the files of all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvmrt.compiler.codegen.c.naming import check_module_name
+from tvmrt.compiler.codegen.image import memory_files, share_operators
+from tvmrt.compiler.ir.program import MemoryPool
+
+from .atomic import filling, replacing
+from .library import CompiledLibrary
+from .model_library_format import write_archive
+
+
+def check_names(names: Sequence[str], image_name: str) -> None:
+    """Raises ValueError where names of networks clash in symbols or files."""
+    if not names:
+        raise ValueError("there is no network to compile; give at least one")
+    check_module_name("image", image_name)
+    taken = {image_name.lower(): "the image"}
+    for name in names:
+        if name.lower() in taken:
+            raise ValueError(
+                f"network {name} and {taken[name.lower()]} have one name in C, where case does "
+                "not count in files; choose another with module-name"
+            )
+        taken[name.lower()] = f"network {name}"
+
+
+def live_groups(
+    names: Sequence[str], concurrent: bool | Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """Groups of networks that may be live at a time. Raises ValueError for names that are not
+    among the networks, or in two groups."""
+    if isinstance(concurrent, bool):
+        return [list(names)] if concurrent else []
+    groups = [list(group) for group in concurrent]
+    seen: set[str] = set()
+    for name in (name for group in groups for name in group):
+        if name not in names:
+            raise ValueError(
+                f"concurrent: there is no network {name}; there are {', '.join(names)}"
+            )
+        if name in seen:
+            raise ValueError(f"concurrent: network {name} is named twice; join its groups")
+        seen.add(name)
+    return groups
+
+
+class CompiledImage:
+    """The result of ``tvmrt.compile_together``: libraries that share memory and weights.
+
+    ``libraries`` are the networks by name; ``pools`` the memories that all of them need;
+    ``concurrent`` the groups of networks whose memory is kept apart. ``operators`` names the file
+    of all networks' operators, with one copy of each kernel; ``apart`` has the files that each
+    network would have alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        libraries: Sequence[CompiledLibrary],
+        concurrent: Sequence[Sequence[str]] = (),
+    ) -> None:
+        self.name = name
+        self.concurrent = [list(group) for group in concurrent]
+        self.libraries = {library.module_name: library for library in libraries}
+        self.pools = [_largest(row) for row in zip(*(lib.program.pools for lib in libraries))]
+        self.files = memory_files(
+            name,
+            self.pools,
+            [library.sources.prefix for library in libraries],
+            self.concurrent,
+            [library.sources.number for library in libraries],
+        )
+        self.operators: str | None = None
+        self.apart: dict[str, str] = {}
+        networks = [library.sources for library in libraries]
+        shared = share_operators(name, networks, libraries[0].target)
+        if shared is not None:
+            self.operators, self.files[shared[0]], self.apart = shared[0], shared[1], shared[2]
+            for sources in networks:
+                sources.files = {k: v for k, v in sources.files.items() if k not in self.apart}
+
+    @property
+    def arena_bytes(self) -> int:
+        """Memory of all pools together."""
+        return sum(pool.used_bytes for pool in self.pools)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Weights in flash, those of several networks counted once."""
+        return sum(
+            buffer.nbytes
+            for library in self.libraries.values()
+            for buffer in library.sources.weight_buffers
+            if buffer not in library.sources.shared
+        )
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write by suffix: ``.tar`` an archive, anything else a folder of C files."""
+        if Path(path).suffix == ".tar":
+            self.export_model_library_format(path)
+        elif Path(path).suffix in (".so", ".dylib", ".dll"):
+            raise ValueError(
+                "networks for the crt runtime are linked into a program; export to a folder or .tar"
+            )
+        else:
+            self.export_sources(path)
+
+    def export_sources(self, path: str | os.PathLike[str]) -> None:
+        """Write the C files into a folder, made if it is not there; its other files stay."""
+        with filling(path) as folder:
+            for library in self.libraries.values():
+                library.write_sources(folder)
+            for name, text in self.files.items():
+                (folder / name).write_text(text)
+
+    def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
+        """Write the archive of the Model Library Format, one module a network."""
+        with replacing(path) as aside:
+            write_archive(list(self.libraries.values()), aside, self)
+
+
+def _largest(pools: Sequence[MemoryPool]) -> MemoryPool:
+    """One pool of all networks: as large as any of them needs it."""
+    first = pools[0]
+    return MemoryPool(
+        first.name,
+        first.capacity,
+        first.section,
+        first.lent,
+        used_bytes=max(pool.used_bytes for pool in pools),
+        lower_bound_bytes=max(pool.lower_bound_bytes for pool in pools),
+    )

@@ -1,0 +1,253 @@
+"""A compiled network and the artefacts that can be made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.codegen.options import Options, Sources
+from tvmrt.compiler.codegen.target import Target
+from tvmrt.compiler.ir.bundle import Bundle
+from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.partition import Partition
+
+from . import blob, late_calls
+from .atomic import filling, replacing, scratch_folder
+from .blob import Tree
+from .board_image import write_image
+from .dump import print_program
+from .model_library_format import write_archive
+from .packages import package_files
+from .summary import Summary, summarise
+from .toolchain import build_library
+
+LARGEST_C_ARRAY = 1 << 16  # bytes; compilers are slow with longer ones
+
+
+class CompiledLibrary:
+    """The result of ``tvmrt.compile``."""
+
+    def __init__(
+        self,
+        program: Program,
+        sources: Sources,
+        options: Options,
+        target: Target,
+        json: str | None,
+        seconds: dict[str, float],
+        cc: str | None,
+        partition: Partition | None = None,
+    ) -> None:
+        self.program = program
+        self.sources = sources
+        self.options = options
+        self.target = target
+        self._json = json
+        self._seconds = seconds
+        self._cc = cc
+        self.partition = partition
+        # dimensions whose elements are known to depend on each other, whatever their names
+        self.related_dims: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        return (
+            f"<compiled network {self.module_name}: {len(summary.operators)} operators for "
+            f"{self.target.name}, {summary.arena_bytes:,} B for tensors, "
+            f"{summary.weights_bytes:,} B of weights>"
+        )
+
+    @property
+    def module_name(self) -> str:
+        return self.options.module_name
+
+    def get_graph_json(self) -> str:
+        """The graph JSON. Raises ValueError for a network compiled for the AOT executor."""
+        if self._json is None:
+            raise ValueError("a network compiled for the AOT executor has no graph JSON")
+        return self._json
+
+    @property
+    def bundles(self) -> dict[str, Bundle]:
+        """What the network's inputs and outputs that are no tensors are made of, by their names."""
+        return dict(self.program.bundles)
+
+    @property
+    def has_graph_json(self) -> bool:
+        return self._json is not None
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What every artefact says of the network: version of tvmrt, options, target and levels,
+        hashes, sizes in bytes, licences; nothing of the machine that compiles."""
+        return dict(self.sources.manifest)
+
+    def print_program(self) -> str:
+        """The steps and their places in memory as text."""
+        return print_program(self.program)
+
+    def get_params(self) -> dict[str, np.ndarray]:
+        """Weights that the library does not hold itself; empty unless params are in a file."""
+        if self.options.params != "file":
+            return {}
+        return {b.name: b.data for b in self.sources.weight_buffers if b.data is not None}
+
+    @property
+    def summary(self) -> Summary:
+        """What the network costs."""
+        nodes, regions = [], []
+        if self.partition is not None:
+            nodes, regions = self.partition.node_rows(), self.partition.region_rows()
+        weights = self._weights_bytes()
+        if self.partition is not None:
+            weights += self.partition.module_weights_bytes
+        summary = summarise(self.program, self.sources.functions, weights)
+        return replace(summary, seconds=dict(self._seconds), nodes=nodes, regions=regions)
+
+    def _manifest_text(self) -> str:
+        return json.dumps(self.manifest, indent=2) + "\n"
+
+    def _weights_bytes(self) -> int:
+        """Weights as they lie in the artefact, gaps included: in one block, or as arrays."""
+        if not self.options.firmware:
+            return len(self.sources.weights)
+        return self.sources.flash_bytes
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write by suffix: ``.so`` a library, ``.tar`` an archive, ``.elf`` an image for a board,
+        anything else a folder."""
+        suffix = Path(path).suffix
+        if suffix in (".so", ".dylib", ".dll"):
+            self.export_library(path)
+        elif suffix == ".tar":
+            self.export_model_library_format(path)
+        elif suffix == ".elf":
+            write_image(self, Path(path))
+        else:
+            self.export_sources(path)
+
+    def export_library(self, path: str | os.PathLike[str]) -> None:
+        """Compile and link to a shared library in the classic layout; not for firmware.
+
+        Raises CompileError when there is no C compiler or it fails, OSError when the file
+        cannot be written; what stood at ``path`` is then untouched.
+        """
+        if self.options.firmware:
+            raise ValueError(
+                "a network for the crt runtime is linked into a program; export to a folder or .tar"
+            )
+        if not self.target.hosted:
+            raise ValueError(
+                f"target {self.target.name} has no shared libraries; export to a folder or .tar"
+            )
+        suffix = self.target.library_suffix
+        if suffix != ".so" and Path(path).suffix != suffix:
+            raise ValueError(
+                f"{path}: a library for {self.target.name} is a {suffix} file; "
+                f"write it to {Path(path).with_suffix(suffix)}"
+            )
+        begin = time.perf_counter()
+        with replacing(path) as aside, scratch_folder() as folder:
+            sources = self.write_sources(folder)
+            if suffix != ".so":
+                calls = folder / f"{self.sources.prefix}_calls.c"
+                calls.write_text(late_calls.source())
+                sources.append(calls)
+            more = self.sources.flags, self.sources.link_flags
+            build_library(sources, aside.resolve(), self.target, self._cc, *more)
+        self._seconds["compile"] = time.perf_counter() - begin
+        if self.options.params == "file":
+            with replacing(Path(path).with_suffix(".params")) as aside:
+                aside.write_bytes(blob.params(self.get_params()))
+
+    def export_sources(self, path: str | os.PathLike[str]) -> None:
+        """Write the C files into a folder, made if it is not there; its other files stay."""
+        with filling(path) as folder:
+            self.write_sources(folder)
+
+    def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
+        """Write the archive of the Model Library Format."""
+        with replacing(path) as aside:
+            write_archive([self], aside)
+
+    def export_package(self, path: str | os.PathLike[str], kind: str) -> None:
+        """Write a library for ``zephyr``, ``arduino``, ``platformio``, ``esp-idf`` or
+        ``cmsis-pack`` into a folder: sources, headers, metadata and an example.
+
+        Networks with the C interface; raises as :func:`package_files` does.
+        """
+        files = {**package_files(self, kind), "manifest.json": self._manifest_text()}
+        with filling(path) as folder:
+            for name, text in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text, encoding="utf-8")
+
+    def blob(self) -> bytes:
+        """The bytes of ``__tvm_dev_mblob``."""
+        return self._tree().data
+
+    def _tree(self) -> Tree:
+        imports = self.sources.modules
+        if self._json is not None:
+            return blob.graph_library(self._json, self.module_name, imports)
+        return blob.aot_library(self.module_name, imports)
+
+    def held_places(self) -> dict[str, int]:
+        """Where in ``blob()`` the constants begin that devices' modules hold, by their symbols."""
+        return self._held_places(self._tree())
+
+    def _held_places(self, tree: Tree) -> dict[str, int]:
+        ends = dict(zip(self.sources.modules, tree.ends))
+        held = self.sources.held_symbols()
+        return {symbol: ends[one.module] - one.place for symbol, one in held.items()}
+
+    def write_sources(self, folder: Path) -> list[Path]:
+        """Write all sources of the library into a folder; the paths are those to compile."""
+        written = []
+        for name, text in self.sources.files.items():
+            (folder / name).write_text(text)
+            if name.endswith(".c"):
+                written.append(folder / name)
+        prefix = self.sources.prefix
+        (folder / f"{prefix}_manifest.json").write_text(self._manifest_text())
+        if self.options.firmware:
+            return written
+        tree = self._tree()
+        if len(tree.data) > LARGEST_C_ARRAY or self.sources.held:
+            places = self._held_places(tree)
+            written.append(
+                _include(folder, "__tvm_dev_mblob", f"{prefix}_devc", [tree.data], True, places)
+            )
+        else:
+            devc = folder / f"{prefix}_devc.c"
+            devc.write_text(blob.blob_source(tree.data))
+            written.append(devc)
+        if self.options.params == "embed" and self.sources.weights:
+            name = f"{prefix}_weights"
+            written.append(_include(folder, name, name, self.sources.weights.chunks()))
+        return written
+
+
+def _include(
+    folder: Path,
+    symbol: str,
+    stem: str,
+    data: Iterable[bytes | memoryview],
+    exported: bool = False,
+    inner: Mapping[str, int] | None = None,
+) -> Path:
+    """Bytes as a file, and the assembler that includes it, whose path it gives."""
+    included = folder / f"{stem}.bin"
+    with included.open("wb") as file:
+        file.writelines(data)
+    size = included.stat().st_size
+    assembler = folder / f"{stem}.S"
+    assembler.write_text(blob.included_bytes(symbol, included.name, size, exported, inner))
+    return assembler

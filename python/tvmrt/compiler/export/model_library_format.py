@@ -1,0 +1,294 @@
+"""The Model Library Format, version 7: an uncompressed tar of sources, parameters and metadata.
+
+Layout and keys are those that project generators written for TVM 0.9 to 0.18 read. Weights that
+a shared library takes from an assembled object are here a C array of bytes, so that any C
+compiler builds the archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tvmrt.compiler.codegen.entries.dims import described
+from tvmrt.compiler.ir import ModuleBlob
+from tvmrt.libinfo import __version__
+
+from . import blob
+from .firmware_build import CALLERS_HEADERS, SIZED_GRAPH, makefile, runtime_sources
+from .firmware_graph import arena_bytes, storage_bytes
+from .firmware_templates import templates
+from .headers import runtime_headers
+from .summary import summary_of_pool
+from .vendors import vendor_rows
+
+VERSION = 7
+CPU = 1  # DLDeviceType
+DATE = 946684800  # 2000-01-01; tar warns of much older ones
+
+
+def write_archive(
+    libraries: Sequence,
+    path: Path,
+    image=None,
+) -> None:
+    """Write the archive of CompiledLibrary objects, a module each.
+
+    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give the
+    same bytes, wherever and whenever they are compiled.
+    """
+    with tarfile.open(path, "w") as tar:
+        firmware = any(library.options.firmware for library in libraries)
+        objects = [row for library in libraries for row in sorted(library.sources.objects.items())]
+        folders = ["codegen", "codegen/host", "codegen/host/src"]
+        folders += ["codegen/host/lib"] if objects else []
+        folders += ["codegen/host/include", "runtime", "runtime/include"] if firmware else []
+        for folder in [*folders, "parameters", "src"]:
+            _add_folder(tar, folder)
+        files = {} if image is None else dict(image.files)
+        for library in libraries:
+            files.update(source_files(library))
+        for file_name, text in sorted(files.items()):
+            place = "include" if file_name.endswith(".h") else "src"
+            _add(tar, f"codegen/host/{place}/{file_name}", text.encode())
+        for file_name, data in objects:
+            _add(tar, f"codegen/host/lib/{file_name}", data)
+        for library in libraries:
+            _add_network(tar, library)
+        if firmware:
+            _add_folder(tar, "templates")
+            for template, text in templates().items():
+                _add(tar, f"templates/{template}", text.encode())
+            # C functions are called without a module, the others by an executor
+            executors = {
+                lib.options.executor for lib in libraries if lib.options.interface_api != "c"
+            }
+            if "graph" in executors and any(lib.program.is_sized() for lib in libraries):
+                executors.add(SIZED_GRAPH)
+            sources = runtime_sources(executors, any(map(has_foreign_code, libraries)))
+            for source, text in sources.items():
+                _add(tar, f"runtime/{source}", text.encode())
+            texts = [*files.values(), *sources.values(), *templates().values(), CALLERS_HEADERS]
+            first = libraries[0].target
+            headers = runtime_headers(texts, first)
+            for header, text in sorted(headers.items()):
+                _add(tar, f"runtime/include/{header}", text.encode())
+            flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
+            name = libraries[0].module_name if image is None else image.name
+            content = _digest([*texts, *(text for _, text in sorted(headers.items()))], objects)
+            vendors = {k: v for library in libraries for k, v in library.sources.vendors.items()}
+            text = makefile(name or "network", first, flags, content, vendors, headers)
+            _add(tar, "Makefile", text.encode())
+        text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
+        _add(tar, "metadata.json", text.encode())
+
+
+def has_foreign_code(library) -> bool:
+    """Whether C that others wrote is in it: the bodies of custom operators, the code of devices."""
+    return any(step.group.root.op in ("custom", "region") for step in library.program.steps)
+
+
+def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
+    """A name for what is compiled: other content, another name."""
+    digest = hashlib.sha256()
+    for data in [*(text.encode() for text in texts), *(data for _, data in objects)]:
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:16]
+
+
+def _add_network(tar: tarfile.TarFile, library) -> None:
+    """What is not C: parameters, the steps as text, the graph, parts of other devices."""
+    name = library.module_name
+    _add(tar, f"parameters/{name}.params", blob.params(library.get_params()))
+    _add(tar, f"src/{name}.txt", library.print_program().encode())
+    if library.has_graph_json:
+        graph = library.get_graph_json().encode()
+        _add(tar, f"executor-config/graph/{name}.graph", graph)
+    for file_name, module in device_modules(library):
+        _add(tar, file_name, module.payload)
+
+
+def device_modules(library) -> list[tuple[str, ModuleBlob]]:
+    """Modules that the network imports, each with its path in the archive."""
+    return [
+        (f"devices/{library.module_name}/{module.type_key}_{i}.bin", module)
+        for i, module in enumerate(library.sources.modules)
+    ]
+
+
+def source_files(library) -> dict[str, str]:
+    """All C files by name, the weights as C text."""
+    files = dict(library.sources.files)
+    prefix = library.sources.prefix
+    if library.options.params == "embed" and library.sources.weights:
+        files[f"{prefix}_weights.c"] = byte_array(
+            f"{prefix}_weights", bytes(library.sources.weights)
+        )
+    if library.sources.held:
+        files[f"{prefix}_held.h"] = _places_in_modules(library.held_places())
+    if library.sources.modules:  # linked to a library, the archive has its devices' modules
+        files[f"{prefix}_devc.c"] = blob.blob_source(
+            library.blob(), shared=not library.sources.held
+        )
+    return files
+
+
+def _places_in_modules(places: Mapping[str, int]) -> str:
+    """C text with names of constants as expressions: no symbol lies amid a C array."""
+    lines = [
+        "/* Weights that lie among those of devices' regions. */",
+        "extern const unsigned char __tvm_dev_mblob[];",
+        *(f"#define {name} (__tvm_dev_mblob + {place})" for name, place in places.items()),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def byte_array(symbol: str, data: bytes) -> str:
+    """C text of an aligned constant array of bytes."""
+    lines = [
+        "/* All weights, one after the other. */",
+        "#if defined(__GNUC__)",
+        '#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility("hidden")))',
+        "#else",
+        "#define TVMGEN_ALIGNED",
+        "#endif",
+        f"extern const unsigned char {symbol}[{len(data)}];",
+        f"const unsigned char {symbol}[{len(data)}] TVMGEN_ALIGNED = {{",
+    ]
+    for i in range(0, len(data), 24):
+        lines.append("  " + ",".join(map(str, data[i : i + 24])) + ",")
+    return "\n".join([*lines, "};", ""])
+
+
+def metadata(libraries: Sequence, image=None) -> dict:
+    """The content of metadata.json; with what networks have in common under ``image``."""
+    content = {"version": VERSION, "modules": {lib.module_name: _module(lib) for lib in libraries}}
+    if image is not None:
+        content["image"] = {
+            "name": image.name,
+            "concurrent": image.concurrent,
+            "workspace_size_bytes": image.arena_bytes,
+            "constants_size_bytes": image.weights_bytes,
+            "pools": [asdict(summary_of_pool(pool)) for pool in image.pools],
+        }
+    return content
+
+
+def _module(library) -> dict:
+    summary = library.summary
+    module = {
+        "model_name": library.module_name,
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_date())),
+        "target": [f"c -keys=cpu -device={library.target.name}"],
+        "executors": [library.options.executor],
+        "style": "full-model",
+        "memory": {
+            "functions": {
+                "main": [_main_function(summary)],
+                "operator_functions": [_operator_function(o) for o in summary.operators],
+            },
+            "pools": [asdict(pool) for pool in summary.pools],
+            "lower_bound_bytes": summary.lower_bound_bytes,
+        },
+        "tvmrt_version": __version__,
+        "manifest": library.manifest,
+    }
+    if summary.row_plans:
+        module["memory"]["row_plans"] = [asdict(plan) for plan in summary.row_plans]
+    if library.program.is_sized():
+        module["dims"] = described(library.program)
+    if library.has_graph_json:
+        module["memory"]["sids"] = _storages(library)
+    if library.has_graph_json and library.options.firmware:
+        nbytes = arena_bytes(library.get_graph_json(), library.get_params())
+        module["memory"]["graph_executor_bytes"] = nbytes
+    if library.options.firmware:
+        module["external_dependencies"] = [
+            {
+                "short_name": "tvm_standalone_crt",
+                "url": "./runtime",
+                "url_type": "mlf_path",
+                "version_spec": __version__,
+            },
+            *vendor_rows(dict.fromkeys(library.sources.vendors.values())),
+        ]
+    if library.sources.modules:
+        module["device_modules"] = [path for path, _ in device_modules(library)]
+    return module
+
+
+def _main_function(summary) -> dict:
+    single = len(summary.outputs) == 1
+    outputs = {
+        "output" if single else f"output{i}": {"size": t.nbytes, "dtype": t.dtype}
+        for i, t in enumerate(summary.outputs)
+    }
+    return {
+        "device": CPU,
+        "workspace_size_bytes": summary.arena_bytes,
+        "constants_size_bytes": summary.weights_bytes,
+        "io_size_bytes": sum(t.nbytes for t in [*summary.inputs, *summary.outputs]),
+        "inputs": {t.name: {"size": t.nbytes, "dtype": t.dtype} for t in summary.inputs},
+        "outputs": outputs,
+    }
+
+
+def _operator_function(operator) -> dict:
+    """The classic keys, and what else is known of the function."""
+    workspace = {"device": CPU, "workspace_size_bytes": operator.scratch_bytes}
+    return {
+        "function_name": operator.symbol,
+        "workspace": [workspace],
+        "constants_size_bytes": operator.weights_bytes,
+        "live_size_bytes": operator.live_bytes,
+        "nodes": operator.onnx_nodes,
+    }
+
+
+def _storages(library) -> list[dict]:
+    """Size of every storage of the graph JSON; inputs and outputs name what is bound to them."""
+    graph = json.loads(library.get_graph_json())
+    sids, entries = graph["attrs"]["storage_id"][1], graph["node_row_ptr"]
+    names = {sids[entries[i]]: graph["nodes"][i]["name"] for i in graph["arg_nodes"]}
+    sizes = sorted(storage_bytes(graph).items())
+    rows = [{"storage_id": sid, "size_bytes": size} for sid, size in sizes]
+    for row in rows:
+        if row["storage_id"] in names:
+            row["input_binding"] = names[row["storage_id"]]
+    return rows
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    info = tarfile.TarInfo(f"./{name}")
+    info.size = len(data)
+    info.mode = 0o644
+    _own(info)
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+    info = tarfile.TarInfo(f"./{name}")
+    info.type = tarfile.DIRTYPE
+    info.mode = 0o755
+    _own(info)
+    tar.addfile(info)
+
+
+def _own(info: tarfile.TarInfo) -> None:
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    info.mtime = _date()
+
+
+def _date() -> int:
+    """The date of an archive in seconds since 1970: what SOURCE_DATE_EPOCH says, else always the
+    same one, so that equal networks give equal archives."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return int(given) if given.isdecimal() else DATE

@@ -1,0 +1,53 @@
+"""Metadata, build files and examples of packages, one folder of templates for each ecosystem."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+
+from tvmrt.compiler.ir.rounding import ceil_div
+
+if TYPE_CHECKING:
+    from .packages import Package
+
+FOLDER = Path(__file__).parent / "package_templates"
+ENDING = ".j2"
+VERSION = "1.0.0"  # of a package; whoever publishes it counts on
+TENSOR_ALIGN_BYTES = 8  # at least that of any element type
+VENDOR = "tvmrt"
+_FILTERS = {
+    "comment": lambda text: text.replace("*/", "* /").replace("\n", " "),
+    "json": json.dumps,
+    "words": lambda nbytes: max(ceil_div(nbytes, TENSOR_ALIGN_BYTES), 1),
+    "xml": escape,
+    "xml_quoted": quoteattr,
+}
+
+
+def texts(package: Package, kind: str) -> dict[str, str]:
+    """The texts of a package by their paths; names in braces are filled in.
+
+    Raises ImportError where Jinja2 is missing.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters.update(_FILTERS)
+    values = {
+        "package": package,
+        "sentence": f"The neural network {' '.join(package.origin.split())}, called by one C "
+        "function.",
+        "vendor": VENDOR,
+        "version": VERSION,
+    }
+    found = {}
+    for file in sorted((FOLDER / kind).rglob(f"*{ENDING}")):
+        path = file.relative_to(FOLDER / kind).as_posix().removesuffix(ENDING)
+        template = environment.get_template(file.relative_to(FOLDER).as_posix())
+        found[path.format(vendor=VENDOR, name=package.name)] = template.render(values)
+    return found

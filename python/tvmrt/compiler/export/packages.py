@@ -1,0 +1,146 @@
+"""A firmware network as a library in the form that a project of some ecosystem takes.
+
+All of them have the C files of the network, the headers that these include, an example that calls
+it, and the metadata of their kind. Sources are the same in each; what differs is a row of FORMATS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tvmrt.compiler.codegen.firmware import names
+from tvmrt.compiler.codegen.operators.custom_files import header_name
+from tvmrt.compiler.ir import Packaged
+from tvmrt.error import UnsupportedError
+
+from .firmware_build import ERRORS, runtime_sources
+from .headers import runtime_headers
+from .package_texts import TENSOR_ALIGN_BYTES, texts
+from .vendors import vendor_copies
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the texts of a package are made of. Paths are below the package's folder."""
+
+    name: str  # of the package, words of letters and digits joined by underscores
+    header: str  # that a program includes
+    prefix: str  # of the network's C names
+    origin: str  # the network, in words
+    inputs: Mapping[str, int]  # bytes by member
+    outputs: Mapping[str, int]
+    sources: list[str]
+    headers: list[str]
+    hard_floats: bool  # whether the processor computes them
+    needs: list[Packaged]  # what the code of devices calls
+    align_bytes: int  # of tensors
+
+
+@dataclass(frozen=True)
+class Format:
+    """``src`` and ``include``: the folders of the C files and of the headers. ``names``: whether
+    its metadata can name what code of devices calls, which is copied otherwise."""
+
+    src: str
+    include: str
+    names: bool = False
+
+
+FORMATS = {
+    "zephyr": Format("src", "include", names=True),
+    "arduino": Format("src", "src"),
+    "platformio": Format("src", "include"),
+    "esp-idf": Format("src", "include"),
+    "cmsis-pack": Format("src", "include", names=True),
+}
+# What C of devices and of custom operators may call of the runtime; packages have it.
+_CALLS = re.compile(r"\bTVM\w+(?=\()")
+_HAS = {"TVMAPISetLastError"}
+
+
+def package_files(library, kind: str) -> dict[str, str]:
+    """Texts of a package of that kind by their paths.
+
+    Raises ValueError for a kind that there is not and for a network without the C interface,
+    UnsupportedError for what such a package cannot build or call, CompileError where it copies C of
+    a vendor that the environment does not name.
+    """
+    if kind not in FORMATS:
+        raise ValueError(f"format {kind} is not known; choose {', '.join(FORMATS)}")
+    _check(library)
+    row, files = FORMATS[kind], {}
+    for name, text in sorted(library.sources.files.items()):
+        folder = row.include if name.endswith(".h") else row.src
+        files[f"{folder}/{name}"] = text
+    _add_called(library, row, files)
+    for name, text in sorted(runtime_headers(list(files.values()), library.target).items()):
+        files[f"{row.include}/{name}"] = text
+    files.update(texts(_package(library, files), kind))
+    return files
+
+
+def _check(library) -> None:
+    if not library.options.firmware or library.options.interface_api != "c":
+        raise ValueError(
+            "a package has a network with the C interface; add --interface-api c, and --target or "
+            "--board for the processor"
+        )
+    if library.sources.objects or any(library.sources.flags.values()):
+        raise UnsupportedError(
+            "the network has objects or C files with options of their own, from custom operators "
+            "or devices, which packages do not build; write a .tar"
+        )
+    if any(pool.lent for pool in library.program.pools) or library.program.is_sized():
+        raise UnsupportedError(
+            "the example of a package passes inputs and outputs alone; let the image have the "
+            "pools (--pool NAME=BYTES@SECTION), fix dimensions with --shape, or write a .tar"
+        )
+    called = {name for text in _foreign(library).values() for name in _CALLS.findall(text)} - _HAS
+    if called:
+        raise UnsupportedError(
+            f"the network has code of custom operators or devices that calls {min(called)}() of "
+            "the runtime, which packages do not have; write a .tar"
+        )
+
+
+def _foreign(library) -> dict[str, str]:
+    """Texts with code that others wrote, for custom operators or devices, by their files."""
+    roots = [step.group.root for step in library.program.steps]
+    bodies = {header_name(root.attrs["operator"]) for root in roots if root.op == "custom"}
+    return {name: library.sources.files[name] for name in (*library.sources.flags, *bodies)}
+
+
+def _add_called(library, row: Format, files: dict[str, str]) -> None:
+    """What the code of devices calls: where errors go, and C of vendors that cannot be named."""
+    sources = library.sources
+    texts = _foreign(library)
+    if any(name in _CALLS.findall(text) for text in texts.values() for name in _HAS):
+        errors = runtime_sources([ERRORS])
+        files.update({f"{row.src}/runtime/{name}": text for name, text in errors.items()})
+    vendors = {
+        vendor: None
+        for name, vendor in sources.vendors.items()
+        if not (row.names and name in sources.packaged)
+    }
+    for vendor in vendors:
+        headers, code = vendor_copies(vendor)
+        files.update({f"{row.include}/{name}": text for name, text in headers.items()})
+        own = f"{row.src}/{vendor.variable.lower()}"
+        files.update({f"{own}/{name}": text for name, text in code.items()})
+
+
+def _package(library, files: Mapping[str, str]) -> Package:
+    prefix, program = library.sources.prefix, library.program
+    needs = list(dict.fromkeys(library.sources.packaged.values()))
+    name = re.sub(r"[^A-Za-z0-9]+", "_", f"{library.module_name}_network").strip("_")
+    return Package(
+        name, names.header_name(prefix), prefix, library.options.origin or library.module_name,
+        {t.member: t.type.nbytes for t in names.input_tensors(program)},
+        {t.member: t.type.nbytes for t in names.output_tensors(program)},
+        sorted(f for f in files if f.endswith(".c")),
+        sorted(f for f in files if f.endswith(".h")),
+        "-mfloat-abi=hard" in library.target.flags,
+        needs, max([TENSOR_ALIGN_BYTES, *(each.align_bytes for each in needs)]),
+    )  # fmt: skip

@@ -1,0 +1,412 @@
+"""Dimensions that are known only at run time, as whoever compiles declares them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, Union
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    Whole,
+    as_extent,
+    exact_quotient,
+    least,
+    most,
+    shown,
+    symbols_of,
+)
+
+from .run_counts import RunCounts
+
+# ``N<=8``, ``N=1..8``, ``N=M+1``
+_DECLARED = re.compile(
+    r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
+)
+HIGHEST = 2**31 - 1
+MOST_POWER = 8  # of a size, in what is computed of it
+# Factors, and bits of numbers, of what is computed: five halves rounded up of a height and a width
+# are a hundred. Files name their dimensions, and powers of powers would compute for years.
+MOST_FACTORS = 1024
+
+Declaration = Union[int, str, Sequence[int]]
+
+
+def parse_dim(text: str) -> tuple[str, Declaration]:
+    """``("N", (1, 8))`` of ``N<=8`` or ``N=1..8``, ``("N", "M+1")`` of ``N=M+1``. Raises ValueError
+    for anything else."""
+    match = _DECLARED.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"'{text}' declares no dimension; write NAME=LOW..HIGH, NAME<=HIGH, or NAME= and a sum "
+            "or product of other dimensions"
+        )
+    name = match["name"].strip()
+    if match["sum"]:
+        return name, match["sum"]
+    if match["most"]:
+        return name, (1, int(match["most"]))
+    return name, (int(match["low"]), int(match["high"]))
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """The sizes of a dimension at which a network fits: ``step * n + first`` for n from ``low`` to
+    ``high``, or those of another extent, ``same``. ``node``: of a size that a run finds, the node
+    that needs it; each run checks it.
+    """
+
+    low: int = 0
+    high: int = 0
+    step: int = 1
+    first: int = 0
+    same: Whole | None = None
+    node: str = ""
+
+    def __str__(self) -> str:
+        if self.same is not None:
+            return f"is {self.same!r}"
+        low, high = (n * self.step + self.first for n in (self.low, self.high))
+        if low == high:
+            return f"is {low}"
+        plus = f" plus {self.first}" if self.first else ""
+        steps = f" in multiples of {self.step}{plus}" if self.step > 1 else ""
+        return f"runs from {low} to {high}{steps}"
+
+
+class Dims:
+    """The declared dimensions of a network by name, and the extents that they become.
+
+    ``declared``: the most, or (least, most), of each, or how it is computed of others.
+    ``narrowed``: the sizes of some of them at which the network fits. ``zeros``: extents that are 0
+    in each run. Raises ValueError where bounds are none.
+    """
+
+    def __init__(
+        self,
+        declared: Mapping[str, Declaration] | None = None,
+        narrowed: Mapping[str, Narrowed] | None = None,
+        zeros: Sequence[Extent] = (),
+    ) -> None:
+        self._narrowed = dict(narrowed or {})
+        self._zeros = zeros
+        self._bounds: dict[str, tuple[int, int]] = {}
+        self._sums: dict[str, str] = {}
+        self._open: list[str] = []  # sums that are being computed
+        self._symbols: dict[str, Symbol] = {}
+        self._replaced: set[str] = set()  # sizes of a run that are extents of others
+        self.run_counts = RunCounts()
+        for name, bounds in (declared or {}).items():
+            self.declare(name, bounds)
+
+    def declare(self, name: str, bounds: Declaration) -> None:
+        """Give a dimension its bounds; twice they must be the same ones."""
+        if isinstance(bounds, str):
+            self._sums[name] = bounds
+            return
+        try:
+            low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"dimension {name} is declared {bounds!r}; give the most, or the least and the most"
+            ) from None
+        if not 0 <= low <= high <= HIGHEST:
+            raise ValueError(
+                f"dimension {name} is declared from {low} to {high}; "
+                f"its bounds are two numbers from 0 to {HIGHEST}, the lower one first"
+            )
+        before = self._bounds.setdefault(name, (low, high))
+        if before != (low, high):
+            raise ValueError(
+                f"dimension {name} is declared from {before[0]} to {before[1]} and from {low} to "
+                f"{high}; declare it once"
+            )
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a dimension is declared, or is a sum or product of such."""
+        if name in self._bounds or name in self._sums:
+            return True
+        names = _names_in(name) if isinstance(name, str) else None
+        return bool(names) and names != {name} and all(n in self for n in names)
+
+    def undeclared(self, names: Iterable[str]) -> list[str]:
+        """Those of a network's names that have to be declared; what is a sum or product of others
+        among them, or of declared ones, follows from these."""
+        every = dict.fromkeys(name for name in names if name not in self)
+
+        def follows(name: str) -> bool:
+            parts = _names_in(name) or {name}
+            return name not in parts and all(p in every or p in self for p in parts)
+
+        return [name for name in every if not follows(name)]
+
+    def extent(self, name: str) -> Whole:
+        """What a declared dimension, or an expression of such, is in a shape. Raises ValueError
+        where it is computed of itself, or of one that is not declared."""
+        if name in self._narrowed:
+            return self._narrowed_extent(name, self._narrowed[name])
+        if name in self._bounds:
+            low, high = self._bounds[name]
+            return low if low == high else self._symbol(name, low, high).extent
+        text = self._sums.get(name, name)
+        if name in self._open:
+            raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
+        self._open.append(name)
+        found = self._computed(name, text)
+        self._open.pop()
+        if least(found) < 0 or most(found) > HIGHEST:
+            raise ValueError(
+                f"dimension {name} = {text} is from {least(found)} to {most(found)}; declare "
+                "bounds by which it is never below 0"
+            )
+        return found
+
+    def _narrowed_extent(self, name: str, sizes: Narrowed) -> Whole:
+        if sizes.same is not None:
+            names = {symbol.name for symbol in symbols_of(sizes.same)}
+            return as_extent(sizes.same.at({n: self.extent(n) for n in names}))
+        if sizes.low == sizes.high:
+            return sizes.low * sizes.step + sizes.first
+        if sizes.step == 1:
+            return self._symbol(name, sizes.low, sizes.high).extent
+        steps = f"{name}_by_{sizes.step}"
+        inner = self._narrowed.get(steps, Narrowed(sizes.low, sizes.high))
+        return self._narrowed_extent(steps, inner) * sizes.step + sizes.first
+
+    def _computed(self, name: str, text: str) -> Whole:
+        left: list[Whole] = []
+        for term in _terms(name, text):
+            if isinstance(term, str):
+                if term not in self:
+                    raise ValueError(f"dimension {name} is computed of {term}; declare that, too")
+                left.append(self.extent(term))
+            elif isinstance(term, int):
+                left.append(term)
+            else:
+                by = left.pop()
+                try:
+                    left.append(term(left.pop(), by))
+                except (OverflowError, ZeroDivisionError) as problem:
+                    raise ValueError(
+                        f"dimension {_short(name, text)} {problem}; give the shapes of the "
+                        "inputs that have it, or name it by a word"
+                    ) from None
+        return left[0]
+
+    def _symbol(self, name: str, low: int, high: int) -> Symbol:
+        if name not in self._symbols:
+            zeros = tuple(z for z in self._zeros if any(s.name == name for s in symbols_of(z)))
+            self._symbols[name] = Symbol(name, low, high, self._parameter(name), zeros=zeros)
+        return self._symbols[name]
+
+    def counted(
+        self,
+        name: str,
+        low: int,
+        high: Whole,
+        source: Any,
+        limit: Whole | None = None,
+        product: tuple | None = None,
+    ) -> Whole:
+        """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own.
+        ``limit``: what it is never above in any run, where that is not ``high``."""
+        if limit is None and not isinstance(high, int):
+            limit = high
+        c, local = self._parameter(name), source is None
+        symbol = Symbol(name, low, most(high), c, source, limit, product, local, zeros=[])
+        self._symbols[name] = symbol
+        return symbol.extent
+
+    def found(
+        self, emit: Callable[..., Value], number: Value, low: int, high: Whole, node: str, what: str
+    ) -> Whole:
+        """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
+        beyond them the run ends with an error that names ``what``. ``emit`` adds operators for the
+        network's node ``node``."""
+        if number.data is not None:
+            return int(number.data)
+        name = self.fresh(size_name(node, what))
+        same, reader = self._required(name)
+        if same is not None:
+            self._replaced.add(name)
+            vector = emit("reshape", [number], shape=(1,))
+            text = f"{shown(same)}, which node {reader} needs"
+            emit("require", [vector] * 2, expected=(same,), where=f"'{node}', {what}", text=text)
+            return same
+        source = emit("count", [number], extent=name, what=what, low=low, high=high)
+        return self.counted(name, low, high, source)
+
+    def bound_of(self, name: str) -> int | None:
+        """How large a size that the run finds may be, by what is known of the network."""
+        found = self._narrowed.get(name)
+        return found.high if found is not None and found.high else None
+
+    def _required(self, name: str) -> tuple[Whole | None, str]:
+        """What a size that a run finds must be, as an extent of those that are known before it, and
+        the node that needs it; None where it may be any."""
+        for other, sizes in self._narrowed.items():
+            if not sizes.node:
+                continue
+            symbols = {symbol.name: symbol for symbol in symbols_of(sizes.same)}
+            unknown = [n for n in (other, *symbols) if n not in self._symbols and n not in self]
+            if unknown != [name]:
+                continue
+            known = {n: self._named(n) for n in symbols if n != name}
+            if other == name:
+                return as_extent(_at(sizes.same, known)), sizes.node
+            factor = dict(sizes.same.terms).get((symbols[name],))
+            if factor is None:
+                continue
+            rest = _at(sizes.same - factor * symbols[name].extent, known)
+            found = exact_quotient(self._named(other) - rest, abs(factor))
+            if found is not None:
+                return (found if factor > 0 else -found), sizes.node
+        return None, ""
+
+    def _named(self, name: str) -> Whole:
+        return self.extent(name) if name in self else self._symbols[name].extent
+
+    def factors(
+        self,
+        emit: Callable[..., Value],
+        numbers: Sequence[Value],
+        highs: Sequence[int],
+        size: int,
+        told: tuple[str, Sequence[str]],
+    ) -> list[Whole]:
+        """Numbers that the run computes as extents up to ``highs``, which the caller sees to: their
+        product is never above ``size``. ``told``: the node, and what each number is."""
+        node, what = told
+        names = [self.fresh(f"{node}_{each}".replace(" ", "_")) for each in what]
+        found = []
+        for name, number, high, each in zip(names, numbers, highs, what):
+            source = emit("count", [number], extent=name, what=each, low=0, high=high)
+            product = (frozenset(names), size)
+            found.append(self.counted(name, 0, high, source, product=product))
+        return found
+
+    def fresh(self, name: str) -> str:
+        """The name, or one like it that no dimension has."""
+        taken = (self._symbols, self._replaced, self)
+        return unused_name(name, lambda found: any(found in each for each in taken))
+
+    def _parameter(self, name: str) -> str:
+        """A C name that no two dimensions share: ``n_batch``."""
+        stem = "n_" + (re.sub(r"\W", "_", name, flags=re.ASCII)[:24] or "dim")
+        taken = {symbol.c for symbol in self._symbols.values()}
+        return unused_name(stem, taken.__contains__)
+
+    def unused(self, names: Iterable[str]) -> list[str]:
+        """Declared dimensions that are none of the network's."""
+        known = set(names)
+        known |= {n for name in known if name in self for n in self._parts(name)}
+        return [name for name in (*self._bounds, *self._sums) if name not in known]
+
+    def _parts(self, name: str) -> set[str]:
+        text = self._sums.get(name, name)
+        return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
+
+
+def _at(extent: Whole, values: Mapping[str, Whole]) -> Whole:
+    return extent.at(values) if isinstance(extent, Extent) else extent
+
+
+def size_name(node: str, what: str) -> str:
+    """The name of a size that the run finds, if no other has it."""
+    return f"{node}_{what}".replace(" ", "_")
+
+
+def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
+    """The name, or where that is used the name with the first number behind it that is not."""
+    trials = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(trial for trial in trials if not is_used(trial))
+
+
+def _short(name: str, text: str) -> str:
+    told = text if name == text else f"{name} = {text}"
+    return told if len(told) <= 80 else f"{told[:80]}..."
+
+
+def _count_terms(number: Whole) -> int:
+    return len(number.terms) if isinstance(number, Extent) else 1
+
+
+def _bounded(number: Whole) -> Whole:
+    """The number. Raises OverflowError where it has too many factors, those of quotients too."""
+    count, rest = 0, [number]
+    while rest:
+        some = rest.pop()
+        for atoms, factor in some.terms if isinstance(some, Extent) else [((), some)]:
+            count += len(atoms) + factor.bit_length()
+            rest += [atom.number for atom in atoms if not isinstance(atom, Symbol)]
+        if count > MOST_FACTORS:
+            raise OverflowError(
+                f"is a number of more than {MOST_FACTORS} factors and bits when it is written out"
+            )
+    return number
+
+
+def _multiply(a: Whole, b: Whole) -> Whole:
+    many = _count_terms(a) * _count_terms(b) > MOST_FACTORS
+    return _bounded(1 << MOST_FACTORS if many else a * b)
+
+
+def _divide(a: Whole, b: Whole) -> Whole:
+    if isinstance(b, int) and b == 0:
+        raise ZeroDivisionError("is divided by 0")
+    return _bounded(a // b)
+
+
+_ARITHMETIC: dict[type, Callable[[Whole, Whole], Whole]] = {
+    ast.Add: lambda a, b: _bounded(a + b),
+    ast.Sub: lambda a, b: _bounded(a - b),
+    ast.Mult: _multiply,
+    ast.FloorDiv: _divide,
+}
+
+
+def _terms(name: str, text: str) -> list[int | str | Callable[[Whole, Whole], Whole]]:
+    """The numbers and names of a dimension's expression, each operator behind its two sides. Raises
+    ValueError for a text that is none, or by which nothing is computed here: exporters name
+    dimensions by any function."""
+    try:
+        return _in_order(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ValueError(f"dimension {name}: '{text}' is no sum or product of others") from None
+
+
+def _power(base: Whole, times: int) -> Whole:
+    """A number times itself: exporters write the area of a square image so."""
+    number: Whole = 1
+    for _ in range(times):
+        number = _multiply(number, base)
+    return number
+
+
+def _in_order(node: ast.expr) -> list:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return [node.value]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [0, *_in_order(node.operand), _ARITHMETIC[ast.Sub]]
+    if isinstance(node, ast.BinOp):
+        left, right = _in_order(node.left), _in_order(node.right)
+        if type(node.op) in _ARITHMETIC:
+            return [*left, *right, _ARITHMETIC[type(node.op)]]
+        if isinstance(node.op, ast.Pow) and right[0] in range(MOST_POWER + 1) and len(right) == 1:
+            return [*left, *right, _power]
+    raise ValueError
+
+
+def _names_in(text: str) -> set[str] | None:
+    """The names in an expression; None for a text that is none."""
+    try:
+        return {term for term in _terms("", text) if isinstance(term, str)}
+    except ValueError:
+        return None

@@ -1,0 +1,177 @@
+"""Activation functions, as chains of simpler pointwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import pi, prod, sqrt
+from typing import NamedTuple
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+
+from .context import NodeContext
+from .linear import scaled
+from .registry import onnx_op
+
+_SELU_ALPHA = 1.67326319217681884765625
+_SELU_GAMMA = 1.05070102214813232421875
+
+
+def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
+    return x if amount == 0.0 else ctx.emit("add", [x, ctx.like(amount, x)])
+
+
+def leaky_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    return ctx.emit("prelu", [x, ctx.like(alpha, x)])
+
+
+def thresholded_relu(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    above = ctx.emit("greater", [x, ctx.like(alpha, x)])
+    return ctx.emit("where", [above, x, ctx.like(0, x)])
+
+
+def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
+    """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
+    below = ctx.emit("min", [x, ctx.like(0, x)])
+    curve = scaled(ctx, ctx.emit("expm1", [scaled(ctx, below, 1.0 / slope)]), alpha)
+    positive = ctx.emit("greater", [x, ctx.like(0, x)])
+    return ctx.emit("where", [positive, x, curve])
+
+
+def selu(ctx: NodeContext, x: Value, alpha: float, gamma: float) -> Value:
+    return scaled(ctx, exponential_unit(ctx, x, alpha), gamma)
+
+
+def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
+    """alpha * x + beta, held between 0 and 1."""
+    line = _shifted(ctx, scaled(ctx, x, alpha), beta)
+    return ctx.clamp(line, 0, 1)
+
+
+def hard_swish(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
+    return ctx.emit("mul", [x, hard_gate(ctx, x, alpha, beta)])
+
+
+def softsign(ctx: NodeContext, x: Value) -> Value:
+    return ctx.emit("div", [x, _shifted(ctx, ctx.emit("abs", [x]), 1.0)])
+
+
+class Curve(NamedTuple):
+    """A function of a tensor, and the numbers that a node may give it, with their defaults."""
+
+    of: Callable[..., Value]
+    numbers: Mapping[str, float]
+
+
+CURVES = {
+    "Celu": Curve(lambda ctx, x, alpha: exponential_unit(ctx, x, alpha, alpha), {"alpha": 1.0}),
+    "Elu": Curve(exponential_unit, {"alpha": 1.0}),
+    "HardSigmoid": Curve(hard_gate, {"alpha": 0.2, "beta": 0.5}),
+    # attributes in the specification's own function, so that float64 meets the sixth in 32 bits
+    "HardSwish": Curve(hard_swish, {"alpha": 1 / 6, "beta": 0.5}),
+    "LeakyRelu": Curve(leaky_relu, {"alpha": 0.01}),
+    "Selu": Curve(selu, {"alpha": _SELU_ALPHA, "gamma": _SELU_GAMMA}),
+    "Softsign": Curve(softsign, {}),
+    "ThresholdedRelu": Curve(thresholded_relu, {"alpha": 1.0}),
+}
+
+
+@onnx_op(*CURVES)
+def curve(ctx: NodeContext) -> Value:
+    of, numbers = CURVES[ctx.op]
+    return of(ctx, ctx.required(0), **{name: ctx.attr(name, n) for name, n in numbers.items()})
+
+
+@onnx_op("Mish")
+def mish(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit("mul", [x, ctx.emit("tanh", [ctx.emit("softplus", [x])])])
+
+
+def swish_of(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    """x * sigmoid(alpha * x)"""
+    return ctx.emit("mul", [x, ctx.emit("sigmoid", [scaled(ctx, x, alpha)])])
+
+
+@onnx_op("Swish")
+def swish(ctx: NodeContext) -> Value:
+    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+
+
+@onnx_op("SwiGLU")
+def swiglu(ctx: NodeContext) -> Value:
+    gate = swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+    return ctx.emit("mul", [gate, ctx.required(1)])
+
+
+def gelu_of(ctx: NodeContext, x: Value, tanh: bool = False) -> Value:
+    """x / 2 * (1 + erf(x / sqrt(2))), or the same by a hyperbolic tangent."""
+    if tanh:
+        cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
+        inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
+        curve = ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))])
+    else:
+        curve = ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))])
+    return ctx.emit("mul", [scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
+
+
+@onnx_op("Gelu")
+def gelu(ctx: NodeContext) -> Value:
+    mode = ctx.attr("approximate", "none")
+    if mode not in ("none", "tanh"):
+        raise ValueError(f"approximate is {mode}; none or tanh expected")
+    return gelu_of(ctx, ctx.required(0), mode == "tanh")
+
+
+@onnx_op("Shrink")
+def shrink(ctx: NodeContext) -> Value:
+    x, bias = ctx.required(0), ctx.attr("bias", 0.0)
+    limit = ctx.attr("lambd", 0.5)
+    zero = ctx.like(0, x)
+    above = ctx.emit("greater", [x, ctx.like(limit, x)])
+    below = ctx.emit("less", [x, ctx.like(-limit, x)])
+    lifted = ctx.emit("where", [below, _shifted(ctx, x, bias), zero])
+    return ctx.emit("where", [above, _shifted(ctx, x, -bias), lifted])
+
+
+@onnx_op("Softmax", "LogSoftmax")
+def softmax(ctx: NodeContext) -> Value:
+    """Since version 13 along one axis; before that along all axes from ``axis`` on, as one."""
+    x = ctx.required(0)
+    log = ctx.op == "LogSoftmax"
+    axis, rows = _softmax_axis(ctx, x)
+    return ctx.reshape(softmax_along(ctx, rows, axis, log), x.shape)
+
+
+def softmax_along(ctx: NodeContext, x: Value, axis: int, log: bool = False) -> Value:
+    """Softmax along one axis; the kernel is for float32, other floats are composed."""
+    if x.dtype.name == "float32":
+        return ctx.emit("softmax", [x], axis=axis, log=log)
+    largest = ctx.emit("reduce_max", [x], axes=(axis,), keepdims=1)
+    shifted = ctx.emit("sub", [x, largest])
+    powers = ctx.emit("exp", [shifted])
+    total = ctx.emit("reduce_sum", [powers], axes=(axis,), keepdims=1)
+    if log:
+        return ctx.emit("sub", [shifted, ctx.emit("log", [total])])
+    return ctx.emit("div", [powers, total])
+
+
+@onnx_op("Hardmax")
+def hardmax(ctx: NodeContext) -> Value:
+    """1 at the first of the largest elements, 0 elsewhere."""
+    x = ctx.required(0)
+    axis, rows = _softmax_axis(ctx, x)
+    winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
+    count = rows.shape[axis]
+    shape = [count if d == axis else 1 for d in range(len(rows.shape))]
+    places = ctx.reshape(ctx.counted(count, what="the axis"), shape)
+    out = ctx.cast(ctx.emit("equal", [winner, places]), x.dtype.name)
+    return ctx.reshape(out, x.shape)
+
+
+def _softmax_axis(ctx: NodeContext, x: Value) -> tuple[int, Value]:
+    """The axis that is normalised, and the input in a shape that has this axis."""
+    axis = normalize_axis(ctx.attr("axis", -1 if ctx.opset >= 13 else 1), len(x.shape))
+    if ctx.opset >= 13 or prod(x.shape[axis + 1 :]) == 1:
+        return axis, x
+    return 1, ctx.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))

@@ -1,0 +1,120 @@
+"""Subgraphs that become graphs of their own, as the bodies of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.ir import Builder, Graph, TensorType, Value
+from tvmrt.compiler.ir.extent import Extent, Symbol, Whole, counts_in
+from tvmrt.compiler.ir.value_ranges import interval
+from tvmrt.error import UnsupportedError
+
+from .tensors import subgraphs
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A graph whose inputs are those that were asked for, then one for each of ``captured``, the
+    values outside that it reads. ``counts``: sizes that the run finds outside, by the symbols that
+    stand for them inside."""
+
+    graph: Graph
+    captured: list[Value]
+    counts: dict[Symbol, Symbol]
+
+    def outside(self, type: TensorType) -> TensorType:
+        """Return a type of the graph as one outside of it."""
+        return TensorType(tuple(_replaced(n, self.counts) for n in type.shape), type.dtype)
+
+
+def import_apart(
+    importer: GraphImporter,
+    proto: onnx.GraphProto,
+    outer: Mapping[str, Value | None],
+    inputs: Sequence[tuple[Value, TensorType]],
+    numbers: Collection[Value] = (),
+) -> Apart:
+    """The nodes of a subgraph as a graph of their own. ``inputs``: for each of the subgraph's, a
+    value outside that it is like, and its type; ``numbers`` are those that are extents inside.
+
+    Raises UnsupportedError where one of the nodes cannot be compiled.
+    """
+    around, known = (importer.graph, importer.builder), len(importer.problems)
+    graph = importer.graph = Graph(proto.name or "body")
+    graph.op_types = around[0].op_types
+    importer.builder = Builder(graph, around[1].sources)
+    counts: dict[Symbol, Symbol] = {}
+    try:
+        names = [info.name for info in proto.input]
+        given = [_like(importer, v, n, t, v in numbers, counts) for n, (v, t) in zip(names, inputs)]
+        read = [outer[name] for name in names_read(proto) if outer.get(name) is not None]
+        captured = [v for v in dict.fromkeys(read) if v.data is None]
+        inside = {v: _like(importer, v, v.name, v.type, True, counts) for v in captured}
+        graph.inputs = [*given, *inside.values()]
+        scope = {name: inside.get(v, v) for name, v in outer.items()}
+        scope.update(zip(names, given))
+        importer.import_body(proto, scope)
+        found = [scope.get(info.name) for info in proto.output]
+        if len(importer.problems) > known or any(v is None for v in found):
+            reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
+            raise UnsupportedError("; ".join(reasons))
+        graph.outputs = found
+        return Apart(graph, captured, counts)
+    finally:
+        del importer.problems[known:]
+        importer.graph, importer.builder = around
+
+
+def _like(
+    importer: GraphImporter,
+    value: Value,
+    name: str,
+    type: TensorType,
+    same: bool,
+    counts: dict[Symbol, Symbol],
+) -> Value:
+    """An input of a subgraph that is like a value outside, or the ``same`` in each round. A size
+    that the run finds outside is one that the body is given; ``counts`` takes it."""
+    elements = importer.extents.get(value) if same else None
+    known = [] if elements is None else elements.reshape(-1).tolist()
+    outer = counts_in(type.shape, known)
+    inner = {symbol: replace(symbol, source=None, local=True) for symbol in outer}
+    counts.update(zip(inner.values(), outer))
+    shape = tuple(_replaced(n, inner) for n in type.shape)
+    found = Value(name, TensorType(shape, type.dtype))
+    if elements is not None:
+        local = [_replaced(n, inner) for n in known]
+        importer.extents[found] = np.asarray(local, object).reshape(elements.shape)
+    if same:
+        importer.intervals[found] = interval(value, importer.intervals)
+    if value in importer.halves:
+        importer.halves[found] = importer.halves[value]
+    return found
+
+
+def _replaced(extent: Whole, symbols: Mapping[Symbol, Symbol]) -> Whole:
+    """Return an extent with other symbols in the places of some."""
+    if not isinstance(extent, Extent) or not symbols:
+        return extent
+    return extent.at({s.name: symbols.get(s, s).extent for s in extent.symbols()})
+
+
+def names_read(proto: onnx.GraphProto, results: bool = True) -> list[str]:
+    """The names that a graph's nodes, and unless told otherwise its results, read and none of them
+    makes, those of the graphs in them included."""
+    names = dict.fromkeys(key for node in proto.node for key in node.input)
+    for node in proto.node:
+        for inner in subgraphs(node):
+            names.update(dict.fromkeys(names_read(inner)))
+    if results:
+        names.update(dict.fromkeys(info.name for info in proto.output))
+    made = {key for node in proto.node for key in node.output}
+    return [name for name in names if name not in made]

@@ -1,0 +1,121 @@
+"""Formulas on small tensors of a run, written as on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import symbols_of
+
+if TYPE_CHECKING:
+    from .context import NodeContext
+
+Operand = Union["Numbers", int, float, Sequence, np.ndarray]
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[Numbers, Operand], Numbers]:
+    """A method: an operator of two operands, the second of which may be numbers."""
+
+    def method(self: Numbers, other: Operand) -> Numbers:
+        pair = [self.value, self._operand(other)]
+        return Numbers(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
+
+    return method
+
+
+class Numbers:
+    """A tensor in formulas: numbers and arrays beside it get its element type.
+
+    Whole ones are int64, which wrap around; a quotient is rounded towards zero, by 0 it is 0.
+    """
+
+    def __init__(self, ctx: NodeContext, value: Value) -> None:
+        self.ctx = ctx
+        self.value = value
+
+    @classmethod
+    def whole(cls, ctx: NodeContext, value: Value) -> Numbers:
+        """An operand of any integer type."""
+        return cls(ctx, ctx.cast(value, "int64"))
+
+    @property
+    def shape(self) -> tuple:
+        return self.value.shape
+
+    def _operand(self, other: Operand) -> Value:
+        if isinstance(other, Numbers):
+            return other.value
+        array = np.asarray(other, object)
+        if symbols_of(*array.reshape(-1).tolist()):
+            return self.ctx.cast(self.ctx.whole_numbers(array), self.value.dtype.name)
+        return self.ctx.const(other, self.value.dtype.numpy)
+
+    def like(self, other: Operand) -> Numbers:
+        """Numbers beside these, as Numbers."""
+        return Numbers(self.ctx, self._operand(other))
+
+    def apply(self, op: str) -> Numbers:
+        """A pointwise operator of one operand."""
+        return Numbers(self.ctx, self.ctx.emit(op, [self.value]))
+
+    __add__ = _binary("add")
+    __sub__ = _binary("sub")
+    __rsub__ = _binary("sub", swapped=True)
+    __mul__ = _binary("mul")
+    __truediv__ = _binary("div")
+    __rtruediv__ = _binary("div", swapped=True)
+    __mod__ = _binary("floor_mod")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    equals = _binary("equal")
+    least = _binary("min")  # the smaller of two
+    most = _binary("max")
+    both = _binary("logical_and")
+    either = _binary("logical_or")
+
+    def choose(self, yes: Operand, no: Operand) -> Numbers:
+        """``yes`` where this holds, else ``no``; one of them is Numbers."""
+        kind = yes if isinstance(yes, Numbers) else no
+        pair = [kind._operand(yes), kind._operand(no)]
+        return Numbers(self.ctx, self.ctx.emit("where", [self.value, *pair]))
+
+    def cast(self, to: str) -> Numbers:
+        return Numbers(self.ctx, self.ctx.cast(self.value, to))
+
+    def reshape(self, *shape: int) -> Numbers:
+        return Numbers(self.ctx, self.ctx.reshape(self.value, shape))
+
+    def at(self, place: int) -> Numbers:
+        """The element at a place of a vector, without axes."""
+        return Numbers(self.ctx, self.ctx.element(self.value, 0, place))
+
+    def fold(self, op: str) -> Numbers:
+        """reduce_sum, reduce_max, ... along the first axis, which goes."""
+        return Numbers(self.ctx, self.ctx.emit(op, [self.value], axes=(0,), keepdims=0))
+
+    def from_the_front(self, extent: Operand) -> Numbers:
+        """Places, those that are negative counted from the end."""
+        return (self < 0).choose(self + extent, self)
+
+
+def require(found: Numbers, expected: Sequence, given: Value, operand: str, text: str) -> Value:
+    """End runs in which the whole numbers ``found`` are not ``expected``; return True for others.
+
+    ``given`` is the node's operand for the error text, ``text`` what the library was compiled for.
+    """
+    ctx = found.ctx
+    name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."
+    shown = ctx.cast(given, "int64")
+    flat = ctx.reshape(shown, (given.type.size,))
+    return ctx.emit(
+        "require",
+        [ctx.cast(found.value, "int64"), flat],
+        expected=tuple(expected),
+        where=f"{ctx.op} '{name}', {operand}",
+        text=text,
+    )

@@ -1,0 +1,274 @@
+"""Attention and what surrounds it in language models, composed of products, masks and softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole
+from tvmrt.error import UnsupportedError
+
+from .activation import softmax_along
+from .context import NodeContext
+from .indexing import checked_indices
+from .linear import product, scaled, scaled_product
+from .registry import onnx_op
+
+
+@dataclass
+class Heads:
+    """Scaled dot product attention over [B, heads, S, D]; fewer key heads are shared by several
+    query heads in turn. ``biases`` are added to the scores [B, heads, S, T] and broadcast.
+    ``scaled_last``: scores are scaled in the step of their product, not the smaller factor before.
+    """
+
+    query: Value
+    key: Value
+    value: Value
+    scale: float
+    softcap: float = 0.0
+    biases: list[Value] = field(default_factory=list)
+    precision: str | None = None
+    scaled_last: bool = False
+
+    def attend(self, ctx: NodeContext) -> tuple[Value, list[Value]]:
+        """The result [B, heads, S, D], and the scores: raw, capped, biased, as probabilities."""
+        batch, heads, steps, _ = self.query.shape
+        shared = self.key.shape[1]
+        if heads % shared or self.value.shape[1] != shared:
+            raise ValueError(f"{heads} query heads do not share {shared} key heads")
+        # the query heads of a key head are further rows of one product
+        rows = (batch, shared, heads // shared * steps)
+        query = ctx.reshape(self.query, (*rows, self.query.shape[3]))
+        key = ctx.swapped(self.key)
+        if self.scaled_last:
+            raw = scaled(ctx, product(ctx, query, key), self.scale)
+        else:
+            raw = scaled_product(ctx, query, key, self.scale)
+        raw = ctx.reshape(raw, (batch, heads, steps, self.key.shape[2]))
+        capped = raw
+        if self.softcap:
+            bent = ctx.emit("tanh", [scaled(ctx, raw, 1.0 / self.softcap)])
+            capped = scaled(ctx, bent, self.softcap)
+        biased = capped
+        for bias in self.biases:
+            biased = ctx.emit("add", [biased, bias])
+        chances = self._softmax(ctx, biased)
+        mixed = product(ctx, ctx.reshape(chances, (*rows, self.key.shape[2])), self.value)
+        y = ctx.reshape(mixed, (batch, heads, steps, self.value.shape[3]))
+        return y, [raw, capped, biased, chances]
+
+    def _softmax(self, ctx: NodeContext, scores: Value) -> Value:
+        kind = scores.dtype.name
+        wide = ctx.cast(scores, self.precision or kind)
+        chances = ctx.cast(softmax_along(ctx, wide, 3), kind)
+        blocked = self._blocked_rows(ctx)
+        if blocked is None:
+            return chances
+        return ctx.emit("where", [blocked, ctx.like(0, chances), chances])
+
+    def _blocked_rows(self, ctx: NodeContext) -> Value | None:
+        """Which queries may attend to nothing at all; None if there cannot be any."""
+        if not self.biases:
+            return None
+        total = self.biases[0]
+        for bias in self.biases[1:]:
+            total = ctx.emit("add", [total, bias])
+        best = ctx.emit("reduce_max", [total], axes=(len(total.shape) - 1,), keepdims=1)
+        blocked = ctx.emit("equal", [best, ctx.like(-np.inf, best)])
+        return None if blocked.data is not None and not blocked.data.any() else blocked
+
+
+def bias_of(ctx: NodeContext, allowed: Value, kind: Value, blocked: float = -np.inf) -> Value:
+    """0 where the mask allows attention, else ``blocked``."""
+    zero = ctx.like(0, kind)
+    return ctx.emit("where", [allowed, zero, ctx.like(blocked, kind)])
+
+
+def split_heads(ctx: NodeContext, x: Value, heads: int) -> Value:
+    """[B, S, heads * D] to [B, heads, S, D]."""
+    batch, steps, width = x.shape
+    if heads < 1 or width % heads:
+        raise ValueError(f"{width} features do not fall into {heads} heads")
+    return ctx.transpose(ctx.reshape(x, (batch, steps, heads, width // heads)), (0, 2, 1, 3))
+
+
+def join_heads(ctx: NodeContext, x: Value) -> Value:
+    """[B, heads, S, D] to [B, S, heads * D]."""
+    batch, heads, steps, width = x.shape
+    return ctx.reshape(ctx.transpose(x, (0, 2, 1, 3)), (batch, steps, heads * width))
+
+
+def with_past(ctx: NodeContext, past: Value | None, now: Value) -> Value:
+    return now if past is None else ctx.emit("concat", [past, now], axis=2)
+
+
+@onnx_op("Attention")
+def attention(ctx: NodeContext) -> list[Value]:
+    query, key, value = (ctx.required(i) for i in range(3))
+    flat = len(query.shape) == 3
+    if flat:
+        query = split_heads(ctx, query, ctx.attr("q_num_heads", 0))
+        key, value = (split_heads(ctx, v, ctx.attr("kv_num_heads", 0)) for v in (key, value))
+    past_length = 0 if ctx.input(4) is None else ctx.required(4).shape[2]
+    key, value = with_past(ctx, ctx.input(4), key), with_past(ctx, ctx.input(5), value)
+    heads = Heads(
+        query,
+        key,
+        value,
+        ctx.attr("scale") or 1.0 / sqrt(query.shape[3]),
+        ctx.attr("softcap", 0.0),
+        _biases(ctx, query, key.shape[2], past_length),
+        {1: "float32", 11: "float64"}.get(ctx.attr("softmax_precision", 0)),
+    )
+    y, stages = heads.attend(ctx)
+    mode = ctx.attr("qk_matmul_output_mode", 0)
+    return [join_heads(ctx, y) if flat else y, key, value, stages[mode]]
+
+
+def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[Value]:
+    """What is added to the scores: the mask, the causal frontier, the window, the padding."""
+    steps, found = query.shape[2], []
+    mask, valid = ctx.input(3), ctx.input(6)
+    if mask is not None:
+        if mask.dtype.name == "bool":
+            mask = bias_of(ctx, mask, query)
+        found.append(_padded_mask(ctx, mask, length))
+    if valid is None or ctx.input(4) is not None:
+        distance = ahead(ctx, steps, length, past)
+    else:
+        offset = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
+        distance = ctx.emit("add", [ahead(ctx, steps, length, -steps), offset])
+    left, right = ctx.attr("left_window_size", -1), ctx.attr("right_window_size", -1)
+    if ctx.attr("is_causal", 0):
+        right = 0
+    if right >= 0:
+        allowed = ctx.emit("greater_equal", [distance, ctx.const(-right, np.int64)])
+        found.append(bias_of(ctx, allowed, query))
+    if left >= 0:
+        allowed = ctx.emit("less_equal", [distance, ctx.const(left, np.int64)])
+        found.append(bias_of(ctx, allowed, query))
+    if valid is not None:
+        places = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
+        count = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
+        found.append(bias_of(ctx, ctx.emit("less", [places, count]), query))
+    return found
+
+
+def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
+    """A mask for fewer keys than there are forbids the others."""
+    missing = length - mask.shape[-1]
+    if missing <= 0 or mask.shape[-1] == 1:
+        return mask
+    return ctx.filled_up(mask, -1, missing, ctx.like(-np.inf, mask))
+
+
+def ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
+    """How far each of so many queries, the first of them the one after ``past``, is ahead of each
+    key."""
+    queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))
+    return ctx.emit("sub", [queries, ctx.reshape(ctx.counted(length), (1, length))])
+
+
+@onnx_op("RotaryEmbedding")
+def rotary_embedding(ctx: NodeContext) -> Value:
+    x, cos, sin, places = ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3)
+    shape = x.shape
+    if len(shape) == 4:
+        x = ctx.transpose(x, (0, 2, 1, 3))
+    else:
+        # the caches tell the width of a head that the node leaves open
+        heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
+        x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
+    width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
+    if places is not None:
+        places = checked_indices(ctx, places, cos.shape[0])
+        cos, sin = (ctx.emit("gather", [v, places], axis=0) for v in (cos, sin))
+    y = turned(ctx, x, cos, sin, width, bool(ctx.attr("interleaved", 0)))
+    return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)
+
+
+def turned(
+    ctx: NodeContext, x: Value, cos: Value, sin: Value, width: int, interleaved: bool
+) -> Value:
+    """The first ``width`` features of each head of x, [B, S, heads, D], turned by angles whose
+    cosines and sines are [B or 1, S, width / 2]; pairs are neighbours or halves apart."""
+    turning, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
+    if cos.shape[-1] * 2 != width or len(cos.shape) != 3:
+        raise ValueError(f"cosines {cos.type} do not rotate {width} features")
+    cos, sin = (ctx.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (cos, sin))
+    if interleaved:
+        first, second = (ctx.slice_axis(turning, 3, i, width // 2, 2) for i in (0, 1))
+    else:
+        first, second = (ctx.slice_axis(turning, 3, i * width // 2, width // 2) for i in (0, 1))
+    real = _combined(ctx, "sub", (cos, first), (sin, second))
+    imaginary = _combined(ctx, "add", (sin, first), (cos, second))
+    parts = [real, imaginary]
+    if interleaved:
+        pairs = [ctx.reshape(v, (*v.shape, 1)) for v in parts]
+        parts = [ctx.reshape(ctx.emit("concat", pairs, axis=4), turning.shape)]
+    if rest:
+        parts.append(ctx.slice_axis(x, 3, width, rest))
+    return ctx.joined(parts, 3)
+
+
+def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]) -> Value:
+    """a0 * a1 op b0 * b1."""
+    return ctx.emit(op, [ctx.emit("mul", list(a)), ctx.emit("mul", list(b))])
+
+
+NODES_OF_STEP = 16  # more than there are
+MAX_STEPS = 256  # of a linear attention, whose steps are written out
+
+
+@onnx_op("LinearAttention")
+def linear_attention(ctx: NodeContext) -> list[Value]:
+    rule = ctx.attr("update_rule", "gated_delta")
+    if rule not in ("linear", "gated", "delta", "gated_delta"):
+        raise ValueError(f"update_rule {rule} is not known")
+    query_heads, heads = ctx.attr("q_num_heads"), ctx.attr("kv_num_heads")
+    query = split_heads(ctx, ctx.required(0), query_heads)
+    key, value = (split_heads(ctx, ctx.required(i), heads) for i in (1, 2))
+    batch, _, steps, width = key.shape
+    if steps > MAX_STEPS:
+        raise UnsupportedError(f"{steps} steps of linear attention; at most {MAX_STEPS} are done")
+    ctx.importer.written_out.add(steps * NODES_OF_STEP)
+    query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
+    query = scaled(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
+    decay = split_heads(ctx, ctx.required(4), heads) if "gated" in rule else None
+    rate = None
+    if "delta" in rule:
+        rate = ctx.required(5)
+        rate = split_heads(ctx, rate, heads if rate.shape[2] == heads else 1)
+    state = ctx.input(3)
+    if state is None:
+        state = ctx.const(np.zeros((batch, heads, width, value.shape[3])), key.dtype.numpy)
+    results = []
+    for t in range(steps):
+        state = _next_state(ctx, state, key, value, decay, rate, t)
+        result = product(ctx, ctx.element(query, 3, t), state)
+        results.append(ctx.reshape(result, (batch, 1, query_heads * value.shape[3])))
+    return [ctx.joined(results, 1), state]
+
+
+def _next_state(
+    ctx: NodeContext,
+    state: Value,
+    key: Value,
+    value: Value,
+    decay: Value | None,
+    rate: Value | None,
+    t: int,
+) -> Value:
+    """The state [B, heads, D, E] after step t: decayed, then corrected or just added to."""
+    key, value = ctx.slice_axis(key, 2, t, 1), ctx.slice_axis(value, 2, t, 1)
+    if decay is not None:
+        factor = ctx.swapped(ctx.emit("exp", [ctx.slice_axis(decay, 2, t, 1)]))
+        state = ctx.emit("mul", [state, factor])
+    if rate is not None:
+        error = ctx.emit("sub", [value, product(ctx, key, state)])
+        value = ctx.emit("mul", [error, ctx.slice_axis(rate, 2, t, 1)])
+    return ctx.emit("add", [state, ctx.emit("mul", [ctx.swapped(key), value])])

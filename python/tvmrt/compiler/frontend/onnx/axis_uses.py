@@ -1,0 +1,298 @@
+"""Follow the open axes of a graph's inputs through its nodes and collect how they are used.
+
+Every tensor gets, axis by axis, the open dimensions that it comes from. Integers that are made of
+extents, such as the target of a Reshape, are followed as well. Where a node is not known, the names
+that shape inference gives its results help; else nothing is claimed. ``axis_rules.py`` has the
+operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from typing import Any, Optional, Union
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvmrt.compiler.frontend.dimension_roles import Uses
+
+MAX_READ = 1 << 14  # elements of a constant that is read
+MAX_NUMBERS = 256  # integers of a tensor that is followed
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a tensor.
+
+    Parameters
+    ----------
+    dims
+        The open dimensions of inputs that it comes from; empty for a fixed axis.
+    step, window
+        Its extent n needs ``step * n + window`` elements of the dimension.
+    size
+        The extent of a fixed axis; None where it is not known.
+    exact
+        Whether the extent follows from its dimension by step and window alone.
+    """
+
+    dims: frozenset[str] = frozenset()
+    step: Fraction = Fraction(1)
+    window: Fraction = Fraction(0)
+    size: int | None = None
+    exact: bool = True
+
+    @property
+    def name(self) -> str | None:
+        """The one dimension that decides the extent."""
+        return next(iter(self.dims)) if len(self.dims) == 1 and self.exact else None
+
+    def moved(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:
+        """The axis after a window of so many elements has moved along it."""
+        window = self.step * (kernel - pads - stride) + self.window
+        return replace(self, step=self.step * stride, window=window, size=None)
+
+    def needed(self, extent: int) -> int:
+        """The smallest size of the dimension at which it has so many elements."""
+        return max(ceil(self.step * extent + self.window), 0)
+
+
+Axes = tuple[Axis, ...]
+FIXED = Axis()
+# An element of a shape: a number, an axis whose extent it is, or unknown.
+Element = Optional[Union[int, Axis]]
+
+
+def union(axes: Iterable[Axis]) -> Axis:
+    """An axis that is made of several."""
+    parts = [axis for axis in axes if axis.dims]
+    if not parts:
+        return FIXED
+    if len(parts) == 1:
+        return parts[0]
+    largest = max(parts, key=lambda axis: axis.step)
+    return replace(largest, dims=frozenset().union(*(p.dims for p in parts)), exact=False)
+
+
+def constant(size: int | None) -> Axis:
+    """A fixed axis."""
+    return Axis(size=size)
+
+
+class AxisUses:
+    """Axes of every tensor of a graph, and the uses of each open dimension."""
+
+    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]]) -> None:
+        """``inputs``: the shapes of the graph's inputs, open dimensions by their names."""
+        self.uses: dict[str, Uses] = {}
+        self.axes: dict[str, Axes] = {}
+        self.values: dict[str, list[Element]] = {}  # integers made of extents
+        self.positions: dict[str, tuple[Axis, int]] = {}  # numbers 0, 1, ... along an axis
+        self.tensors: dict[str, onnx.TensorProto] = {}
+        self.inputs = frozenset(inputs)
+        self.failed = 0  # nodes of which nothing is known
+        self.inferred: dict[str, tuple[int | str | None, ...]] = {}
+        self._infer(model)
+        self._add_initializers(model.graph)
+        places: dict[str, set[int]] = {}
+        for name, shape in inputs.items():
+            self.axes[name] = tuple(
+                Axis(frozenset([n])) if isinstance(n, str) else constant(n) for n in shape
+            )
+            for place, extent in enumerate(shape):
+                if isinstance(extent, str):
+                    places.setdefault(extent, set()).add(place)
+        for name, found in places.items():
+            self.uses[name] = Uses(leading=0 in found)
+
+    def _infer(self, model: onnx.ModelProto) -> None:
+        if model.functions:  # those that are left may call each other any number of times
+            return
+        try:
+            # without data_prop, which takes memory for each element of a large vector
+            graph = onnx.shape_inference.infer_shapes(model).graph
+        except Exception:  # of networks that it cannot read, the rules say enough
+            graph = model.graph
+        for info in (*graph.value_info, *graph.output):
+            if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
+                self.inferred[info.name] = tuple(
+                    d.dim_value if d.HasField("dim_value") else d.dim_param or None
+                    for d in info.type.tensor_type.shape.dim
+                )
+
+    def _add_initializers(self, graph: onnx.GraphProto) -> None:
+        for tensor in graph.initializer:
+            self.tensors[tensor.name] = tensor
+            self.axes[tensor.name] = tuple(map(constant, tensor.dims))
+
+    # ---- what rules ask ----
+
+    def read(self, name: str) -> np.ndarray | None:
+        """A small constant; None for anything else."""
+        tensor = self.tensors.get(name)
+        if tensor is None or int(np.prod(tensor.dims, initial=1)) > MAX_READ:
+            return None
+        try:
+            return numpy_helper.to_array(tensor)
+        except Exception:  # its bytes lie elsewhere
+            return None
+
+    def elements(self, name: str) -> list[Element] | None:
+        """The integers of a shape, as far as they are known."""
+        if name in self.values:
+            return self.values[name]
+        array = self.read(name)
+        if array is None or array.ndim > 1 or array.dtype.kind not in "iub":
+            return None
+        if array.size > MAX_NUMBERS:
+            return None
+        found: list[Element] = [int(n) for n in array.reshape(-1)]
+        self.values[name] = found
+        return found
+
+    def rank(self, name: str) -> int | None:
+        """The number of axes of a tensor."""
+        if name in self.axes:
+            return len(self.axes[name])
+        return len(self.inferred[name]) if name in self.inferred else None
+
+    def of(self, name: str) -> Axes | None:
+        """The axes of a tensor; None where nothing is known of them."""
+        return self.axes.get(name)
+
+    def note(self, axes: Iterable[Axis], **found: Any) -> None:
+        """Note uses of all dimensions that some axes come from."""
+        for name in {name for axis in axes for name in axis.dims}:
+            for key, value in found.items():
+                setattr(self.uses[name], key, value)
+
+    def note_window(self, axes: Sequence[Axis], rank: int) -> None:
+        """Note that the last of a chain of windows has moved along spatial axes."""
+        for axis in axes:
+            for name in axis.dims:
+                uses = self.uses[name]
+                uses.window_ranks.add(rank)
+                if len(axis.dims) == 1:
+                    uses.step = max(uses.step, axis.step)
+                if axis.exact:
+                    uses.least = max(uses.least, axis.needed(1))
+
+    def note_limit(self, axis: Axis, extent: int) -> None:
+        """Note that an axis has at most so many elements."""
+        name = axis.name
+        if name is not None and extent > 0:
+            uses, high = self.uses[name], axis.needed(extent + 1) - 1
+            uses.limit = high if uses.limit is None else min(uses.limit, high)
+
+    def meet(self, a: Axis, b: Axis) -> Axis:
+        """The axis of elements that are computed of those of two axes, one by one."""
+        for one, other in ((a, b), (b, a)):
+            if one.name is not None and not other.dims and (other.size or 0) > 1:
+                first, last = one.needed(other.size or 0), one.needed((other.size or 0) + 1) - 1
+                self.uses[one.name].equal.add((first, last))
+                return other if other.size else one
+        if a.dims and b.dims:
+            if a.name and b.name and a.name != b.name and (a.step, a.window) == (b.step, b.window):
+                self.uses[a.name].same.add(b.name)
+                self.uses[b.name].same.add(a.name)
+            if a.name is not None and a.name == b.name and a.step == b.step:
+                return max(a, b, key=lambda axis: axis.window)
+            return a if a == b else replace(union([a, b]), exact=False)
+        return a if a.dims or (not b.dims and (a.size or 1) > 1) else b
+
+    def broadcast(self, names: Iterable[str]) -> Axes | None:
+        """The axes of the result of an operator that works element by element."""
+        parts = [self.of(name) for name in names if name]
+        known = [part for part in parts if part is not None]
+        if not known or len(known) < len(parts):
+            return None
+        rank = max(map(len, known))
+        found: list[Axis] = [constant(1)] * rank
+        for part in known:
+            padded = (constant(1),) * (rank - len(part)) + part
+            found = [self.meet(a, b) for a, b in zip(found, padded)]
+        return tuple(found)
+
+    # ---- the walk ----
+
+    def follow(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Follow the axes through nodes in order."""
+        for node in nodes:
+            if node.op_type == "Constant" and node.attribute:
+                self._add_constant(node)
+                continue
+            try:
+                _apply_rule(self, node)
+            except Exception:  # a node that does not fit its schema: the importer reports it
+                self.failed += 1
+            for name in node.output:
+                if len(self.values.get(name, ())) > MAX_NUMBERS:  # no shape
+                    del self.values[name]
+            for name in node.output:
+                if name and name not in self.axes:
+                    self._by_inference(name)
+
+    def _add_constant(self, node: onnx.NodeProto) -> None:
+        value = helper.get_attribute_value(node.attribute[0])
+        tensor = value
+        if not isinstance(value, onnx.TensorProto):
+            tensor = numpy_helper.from_array(np.asarray(value))
+        self.tensors[node.output[0]] = tensor
+        self.axes[node.output[0]] = tuple(map(constant, tensor.dims))
+
+    def _by_inference(self, name: str) -> None:
+        """Axes of a result by the shape that the file or the inference gives it."""
+        shape = self.inferred.get(name)
+        if shape is not None:
+            self.axes[name] = tuple(
+                Axis(frozenset([n])) if isinstance(n, str) and n in self.uses
+                else constant(n if isinstance(n, int) else None)
+                for n in shape
+            )  # fmt: skip
+
+
+Rule = Callable[[AxisUses, onnx.NodeProto, dict[str, Any]], None]
+_RULES: dict[str, Rule] = {}  # that of "" is for all other operators
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of some operators."""
+
+    def add(function: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return add
+
+
+def _apply_rule(state: AxisUses, node: onnx.NodeProto) -> None:
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    _RULES.get(node.op_type, _RULES[""])(state, node, attributes)
+
+
+def operand(node: onnx.NodeProto, place: int) -> str:
+    """The name of an operand, empty where it is left out."""
+    return node.input[place] if len(node.input) > place else ""
+
+
+def set_axes(state: AxisUses, node: onnx.NodeProto, axes: Axes | None, place: int = 0) -> None:
+    """Give a result of a node its axes, if these are known."""
+    if axes is not None and len(node.output) > place and node.output[place]:
+        state.axes[node.output[place]] = axes
+
+
+def axes_list(
+    state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any], place: int = 1
+) -> list[int] | None:
+    """The axes that an attribute or an operand names; None where a run decides."""
+    if "axes" in attributes:
+        return list(attributes["axes"])
+    name = operand(node, place)
+    found = state.elements(name) if name else []
+    if found is None or not all(isinstance(n, int) for n in found):
+        return None
+    return [int(n) for n in found]  # type: ignore[arg-type]

@@ -1,0 +1,195 @@
+"""Sequences and optional values that a network is given or gives.
+
+A library knows tensors alone. An input that is a sequence of a declared number of elements is read
+as so many tensors, ``x[0]``, ``x[1]``, ..., of which a node in front of all others makes it; one
+that is declared to be absent is left out; a map becomes a row, see ``map_inputs``. What an output
+is made of is told in a ``Bundle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.frontend.dims import Dims
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.bundle import Bundle, part_name
+from tvmrt.compiler.ir.limits import check_table
+from tvmrt.error import UnsupportedError
+
+from .held import Counted, Held, Nothing, Perhaps, Stack, TensorList
+from .map_inputs import with_rows
+
+Sequences = Mapping[str, "int | None"]
+
+
+def with_tensors(
+    model: onnx.ModelProto, sequences: Sequences, dims: Dims
+) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
+    """The model with tensors for its inputs, and what the others are made of, by name.
+
+    ``sequences`` has the number of elements of a sequence, None for an optional value that is not
+    given; of results the most elements. Dimensions that elements have in common stay where ``dims``
+    declares them. The model itself is given back where nothing changes.
+
+    Raises KeyError for what is none of its inputs, ValueError where a number is missing, and
+    UnsupportedError for sequences of what is no tensor.
+    """
+    model, bundles = with_rows(model)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in weights]
+    kinds = {info.name: info.type.WhichOneof("value") for info in infos}
+    others = [name for name, kind in kinds.items() if kind in ("sequence_type", "optional_type")]
+    results = [info.name for info in model.graph.output if not info.type.HasField("tensor_type")]
+    for name in sequences:
+        if name not in others and name not in results:
+            raise KeyError(
+                f"a number of elements is given for {name}, which is no sequence and no optional "
+                f"input; such inputs are {', '.join(others) or 'none'}"
+            )
+    if not others:
+        return model, bundles
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    inputs, nodes = [], []
+    for info in model.graph.input:
+        made, maker, bundle = [info], None, None
+        if info.name in others:
+            made, maker, bundle = _taken_apart(info, sequences, dims)
+        inputs += made
+        nodes += maker or []
+        if bundle is not None:
+            bundles[info.name] = bundle
+    del graph.input[:]
+    graph.input.extend(inputs)
+    kept = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*nodes, *kept])
+    return copy, bundles
+
+
+def _taken_apart(
+    info: onnx.ValueInfoProto, sequences: Sequences, dims: Dims
+) -> tuple[list[onnx.ValueInfoProto], list[onnx.NodeProto], Bundle | None]:
+    """The tensors of an input, the nodes that make it of them, and the bundle that they are."""
+    name, type = info.name, info.type
+    optional = type.HasField("optional_type")
+    inner = type.optional_type.elem_type if optional else type
+    if optional and name in sequences and sequences[name] is None:
+        node = helper.make_node("Optional", [], [name], type=inner)
+        return [], [node], Bundle(absent=True)
+    if inner.HasField("tensor_type"):
+        if name in sequences:
+            raise ValueError(
+                f"input {name} is an optional tensor: it is given, or declared as none where it "
+                "is not"
+            )
+        return [helper.make_value_info(name, inner)], [], None
+    element = inner.sequence_type.elem_type
+    if not inner.HasField("sequence_type") or not element.HasField("tensor_type"):
+        raise UnsupportedError(f"input {name} is a {_described(type)}; only tensors, sequences of "
+                               "tensors and optional ones of both are supported")  # fmt: skip
+    count = sequences.get(name)
+    if count is None:
+        also = f", or without it by --sequence {name}=none" if optional else ""
+        raise ValueError(
+            f"input {name} is a sequence; declare how many elements it has, for example by "
+            f"--sequence {name}=3, sequences= in Python{also}"
+        )
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(f"input {name} is declared a sequence of {count!r}; give a whole number")
+    check_table(count, f"the sequence {name}")
+    parts = [part_name(name, place) for place in range(count)]
+    made = [_element(part, element, dims) for part in parts]
+    inside = f"{name}[]" if optional else name
+    if parts:
+        nodes = [helper.make_node("SequenceConstruct", parts, [inside])]
+    else:
+        kind = element.tensor_type.elem_type
+        nodes = [helper.make_node("SequenceEmpty", [], [inside], dtype=kind)]
+    if optional:
+        nodes.append(helper.make_node("Optional", [inside], [name]))
+    return made, nodes, Bundle(tuple(parts))
+
+
+def _element(name: str, type: onnx.TypeProto, dims: Dims) -> onnx.ValueInfoProto:
+    """An element as an input; a dimension that is not declared is each element's own."""
+    info = helper.make_value_info(name, type)
+    for dim in info.type.tensor_type.shape.dim:
+        if dim.dim_param and dim.dim_param not in dims:
+            dim.ClearField("dim_param")
+    return info
+
+
+def _described(type: onnx.TypeProto) -> str:
+    words = []
+    while type.WhichOneof("value") in ("optional_type", "sequence_type"):
+        kind = type.WhichOneof("value")
+        words.append(kind.replace("_type", " of"))
+        type = getattr(type, kind).elem_type
+    return " ".join([*words, f"{(type.WhichOneof('value') or 'unknown').replace('_type', '')}s"])
+
+
+def shapes_of_parts(
+    shapes: Mapping[str, Sequence[int | str]], bundles: Mapping[str, Bundle]
+) -> dict[str, Sequence[int | str]]:
+    """The shapes, one of a sequence as that of each of its elements."""
+    found = {name: shape for name, shape in shapes.items() if name not in bundles}
+    for name, bundle in bundles.items():
+        for part in bundle.parts if name in shapes else ():
+            found.setdefault(part, shapes[name])
+    return found
+
+
+def taken_apart(
+    info: onnx.ValueInfoProto, held: Held
+) -> tuple[Bundle, list[tuple[onnx.ValueInfoProto, Value]]]:
+    """What an output is made of, and its tensors as they are declared. Raises UnsupportedError for
+    a sequence of what is no tensor."""
+    type = info.type
+    if type.HasField("optional_type"):
+        type = type.optional_type.elem_type
+    element = type.sequence_type.elem_type
+    if isinstance(held, Nothing):
+        return Bundle(absent=True), []
+    if isinstance(held, Perhaps):
+        return _perhaps(info, held)
+    if isinstance(held, Stack):
+        kind = onnx.TypeProto()
+        kind.tensor_type.elem_type = element.tensor_type.elem_type
+        return Bundle((info.name,), stacked=True), [(helper.make_value_info(info.name, kind),
+                                                     held.value)]  # fmt: skip
+    if not isinstance(held, (TensorList, Counted)) or not all(
+        isinstance(v, Value) for v in held.values
+    ):
+        raise UnsupportedError(
+            f"output {info.name} is a sequence of sequences or optional values; results are "
+            "tensors and sequences of them"
+        )
+    parts = [part_name(info.name, place) for place in range(len(held.values))]
+    made = [helper.make_value_info(part, element) for part in parts]
+    tensors = list(zip(made, held.values))
+    if isinstance(held, TensorList):
+        return Bundle(tuple(parts)), tensors
+    count = f"{info.name}.count"
+    tensors.append((helper.make_empty_tensor_value_info(count), held.count))
+    return Bundle(tuple(parts), count=count), tensors
+
+
+def _perhaps(
+    info: onnx.ValueInfoProto, held: Perhaps
+) -> tuple[Bundle, list[tuple[onnx.ValueInfoProto, Value]]]:
+    """An output that the run may find not to be there: a tensor more, which tells."""
+    if isinstance(held.value, Value):
+        type = info.type.optional_type.elem_type
+        bundle = Bundle((info.name,), is_sequence=False)
+        tensors = [(helper.make_value_info(info.name, type), held.value)]
+    else:
+        bundle, tensors = taken_apart(info, held.value)
+    there = f"{info.name}.there"
+    flag = helper.make_empty_tensor_value_info(there)
+    return replace(bundle, there=there), [*tensors, (flag, held.there)]

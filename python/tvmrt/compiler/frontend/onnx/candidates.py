@@ -1,0 +1,51 @@
+"""Nodes of which an operand of the run chooses between several meanings: one import for each, of
+which a run takes one."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .control import both
+from .registry import Importer
+from .supposed import Several
+
+
+def run_importer(importer: Importer, ctx: NodeContext) -> list[Value | None]:
+    """What an importer makes of a node."""
+    try:
+        result = importer(ctx)
+    except Several as choice:
+        return _of_all(importer, ctx, choice)
+    return result if isinstance(result, list) else [result]
+
+
+def _of_all(importer: Importer, ctx: NodeContext, choice: Several) -> list[Value | None]:
+    outer, found = ctx.builder.guard, []
+    for value, chosen in zip(choice.values, choice.chosen):
+        ctx.supposed[choice.index] = value
+        ctx.builder.guard = None
+        ctx.builder.guard = (both(ctx, outer, chosen), True)
+        try:
+            found.append(run_importer(importer, ctx))
+        finally:
+            ctx.builder.guard = outer
+            del ctx.supposed[choice.index]
+    return [_merged(ctx, choice.chosen, results) for results in zip(*found)]
+
+
+def _merged(
+    ctx: NodeContext, chosen: list[Value], results: tuple[Value | None, ...]
+) -> Value | None:
+    """The result of the candidate that ran."""
+    merged = results[-1]
+    for condition, result in zip(chosen[-2::-1], results[-2::-1]):
+        if result is None or merged is None:
+            return None
+        if result.type != merged.type:
+            raise UnsupportedError(
+                f"an operand of the run chooses between results of {result.type} and {merged.type}"
+            )
+        merged = ctx.alike(ctx.emit("where", [condition, result, merged]), result)
+    return merged

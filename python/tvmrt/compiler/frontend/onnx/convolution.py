@@ -1,0 +1,254 @@
+"""Convolution, plain, transposed and causal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product as combinations
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.limits import MAX_SEPARATE_TAPS
+from tvmrt.compiler.ir.rounding import ceil_div
+
+from .context import NodeContext
+from .registry import onnx_op
+from .scales import in_bytes
+
+
+def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding split in two halves, the odd element behind (SAME_UPPER) or in front."""
+    small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
+def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number for each spatial axis."""
+    values = ctx.attr(name) or [default] * rank
+    if len(values) != rank:
+        raise ValueError(f"{name} {values} does not fit {rank} spatial axes")
+    return tuple(values)
+
+
+def _steps(ctx: NodeContext, rank: int) -> tuple[tuple[int, ...], ...]:
+    """Strides and dilations, and the padding in front and behind as the node gives it."""
+    strides, dilations = (spatial_ints(ctx, name, rank, 1) for name in ("strides", "dilations"))
+    pads = ctx.attr("pads") or [0] * 2 * rank
+    if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
+        raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
+    return strides, dilations, tuple(pads[:rank]), tuple(pads[rank:])
+
+
+def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
+    """Strides, dilations and padding of a sliding window, ``auto_pad`` resolved."""
+    rank = len(spatial)
+    strides, dilations, before, after = _steps(ctx, rank)
+    mode = ctx.attr("auto_pad", "NOTSET")
+    if mode == "VALID":
+        before = after = (0,) * rank
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = [
+            max((ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
+            for n, k, s, d in zip(spatial, kernel, strides, dilations)
+        ]
+        before, after = same_pads(total, mode)
+    elif mode != "NOTSET":
+        raise ValueError(f"auto_pad {mode} is not known")
+    return {
+        "strides": strides,
+        "dilations": dilations,
+        "pads_before": before,
+        "pads_after": after,
+    }
+
+
+def cropped(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+    """x without the edges that negative padding takes away; such padding becomes zero."""
+    for i, (before, after) in enumerate(zip(attrs["pads_before"], attrs["pads_after"])):
+        start, stop = max(-before, 0), x.shape[i + 2] - max(-after, 0)
+        x = ctx.slice_axis(x, i + 2, start, stop - start)
+    for key in ("pads_before", "pads_after"):
+        attrs[key] = tuple(max(p, 0) for p in attrs[key])
+    return x
+
+
+def with_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
+    """Add a number a channel."""
+    if bias is None:
+        return y
+    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (len(y.shape) - 2)))])
+
+
+@onnx_op("Conv")
+def conv(ctx: NodeContext) -> Value:
+    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
+    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    x = cropped(ctx, x, attrs)
+    return convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
+
+
+def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
+    """A convolution of any weights; those computed at run time go through a matrix product."""
+    ctx.only_float32(x)
+    if x.producer is not None and x.producer.op == "dequantize":
+        w = in_bytes(ctx, w)
+    if w.is_constant and (bias is None or bias.is_constant):
+        inputs = [x, w] if bias is None else [x, w, bias]
+        return ctx.emit("conv", inputs, groups=groups, **attrs)
+    if w.is_constant:
+        return with_bias(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), bias)
+    return with_bias(ctx, _unfolded(ctx, x, w, groups, attrs), bias)
+
+
+def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
+    """Convolution as a matrix product of the weights with all windows laid side by side."""
+    batch, channels = x.shape[:2]
+    out_channels, depth, *kernel = w.shape
+    if channels != depth * groups or out_channels % groups:
+        raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
+    if any(attrs["pads_before"]) or any(attrs["pads_after"]):
+        before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
+        x = ctx.emit("pad", [x], before=before, after=after, mode="constant")
+    extents = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilations"])
+    ]
+    if min(extents, default=1) < 1:
+        raise ValueError(f"weights {w.type} with their dilation do not fit into {x.type}")
+    if prod(kernel) > MAX_SEPARATE_TAPS:
+        windows = _gathered(ctx, x, kernel, extents, attrs)
+        windows = ctx.reshape(windows, (batch, groups, depth * prod(kernel), prod(extents)))
+    else:
+        windows = _side_by_side(ctx, x, kernel, extents, groups, attrs)
+    weights = ctx.reshape(w, (groups, out_channels // groups, depth * prod(kernel)))
+    return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))
+
+
+def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value:
+    """The windows [batch, channels, *kernel, *extents], by one table for each axis."""
+    tables = []
+    for k, n, s, d in zip(kernel, extents, attrs["strides"], attrs["dilations"]):
+        ctx.table_size(k * n, "the windows along an axis")
+        places = d * np.arange(k, dtype=np.int32)[:, None] + s * np.arange(n, dtype=np.int32)
+        tables.append(ctx.const(places.reshape(-1)))
+    rank = len(kernel)
+    picked = ctx.emit("pick", [x, *tables], axes=tuple(range(2, rank + 2)))
+    pairs = [extent for pair in zip(kernel, extents) for extent in pair]
+    order = (0, 1, *range(2, 2 * rank + 2, 2), *range(3, 2 * rank + 2, 2))
+    return ctx.transpose(ctx.reshape(picked, (*x.shape[:2], *pairs)), order)
+
+
+def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attrs: dict) -> Value:
+    """The windows [batch, groups, channels of a group * taps, pixels], tap by tap."""
+    batch, channels = x.shape[:2]
+    depth = channels // groups
+    taps = []
+    for tap in combinations(*(range(k) for k in kernel)):
+        part = x
+        for i, (t, d, s, n) in enumerate(zip(tap, attrs["dilations"], attrs["strides"], extents)):
+            part = ctx.slice_axis(part, i + 2, t * d, n, s)
+        taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
+    windows = ctx.joined(taps, 3)
+    return ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
+
+
+@onnx_op("ConvTranspose")
+def conv_transpose(ctx: NodeContext) -> Value:
+    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
+    ctx.only_float32(x)
+    attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
+    if w.data is None:
+        x = _apart(ctx, x, attrs["strides"])
+    if w.data is None or all(s == 1 for s in attrs["strides"]):
+        return _mirrored(ctx, x, w, bias, attrs)
+    inputs = [x, w] if bias is None or not bias.is_constant else [x, w, bias]
+    y = ctx.emit("conv_transpose", inputs, groups=ctx.attr("group", 1), **attrs)
+    return y if len(inputs) > 2 else with_bias(ctx, y, bias)
+
+
+def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
+    """x with zeros between its elements, so that steps of 1 do what steps of ``strides`` did."""
+    for axis, stride in enumerate(strides, 2):
+        if stride == 1 or x.shape[axis] < 1:
+            continue
+        count = x.shape[axis]
+        column = ctx.filled_up(ctx.with_axis(x, axis + 1), axis + 1, stride - 1)
+        x = ctx.reshape(column, (*x.shape[:axis], count * stride, *x.shape[axis + 1 :]))
+        x = ctx.slice_axis(x, axis, 0, (count - 1) * stride + 1)
+    return x
+
+
+def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
+    """Weights of a transposed convolution as those of a plain one."""
+    grouped = (groups, w.shape[0] // groups, *w.shape[1:])
+    if w.data is not None:
+        per_group = w.data.reshape(grouped).swapaxes(1, 2)
+        flat = per_group.reshape(-1, *per_group.shape[2:])
+        return ctx.const(np.flip(flat, tuple(range(2, w.type.rank))), np.float32)
+    per_group = ctx.transpose(ctx.reshape(w, grouped), (0, 2, 1, *range(3, w.type.rank + 1)))
+    weights = ctx.reshape(per_group, (groups * w.shape[1], grouped[1], *w.shape[2:]))
+    for axis, k in enumerate(w.shape[2:], 2):
+        weights = ctx.slice_axis(weights, axis, k - 1, k, -1)
+    return weights
+
+
+def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: dict) -> Value:
+    """A transposed convolution of stride 1: a plain one with mirrored weights."""
+    groups, kernel = ctx.attr("group", 1), w.shape[2:]
+    if groups < 1 or w.shape[0] % groups or w.shape[0] != x.shape[1]:
+        raise ValueError(f"weights of shape {list(w.shape)} do not fit {x.type}")
+    weights = _mirrored_weights(ctx, w, groups)
+    reach = [d * (k - 1) for d, k in zip(attrs["dilations"], kernel)]
+    before = tuple(r - b for r, b in zip(reach, attrs["pads_before"]))
+    after = tuple(
+        o - n + r - b for o, n, r, b in zip(attrs["out_spatial"], x.shape[2:], reach, before)
+    )
+    pads = {"pads_before": before, "pads_after": after}
+    window = plain_window(len(kernel), dilations=attrs["dilations"], **pads)
+    x = cropped(ctx, x, window)
+    return convolution(ctx, x, weights, bias, groups, window)
+
+
+def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
+    """Strides, dilations, elements cut off in front, and extents of the result."""
+    rank = len(spatial)
+    strides, dilations, before, after = _steps(ctx, rank)
+    extra = spatial_ints(ctx, "output_padding", rank, 0)
+    mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
+    full = [
+        s * (n - 1) + e + (k - 1) * d + 1
+        for s, n, e, k, d in zip(strides, spatial, extra, kernel, dilations)
+    ]
+    if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
+        # some exporters give the whole shape
+        out = list(wanted)[-rank:] if wanted else [n * s for n, s in zip(spatial, strides)]
+        total = [f - o for f, o in zip(full, out)]
+        if mode != "SAME_UPPER":
+            mode = "SAME_LOWER"
+        before, _ = same_pads([max(t, 0) for t in total], mode)
+    else:
+        if mode != "NOTSET":
+            before = after = (0,) * rank
+        out = [f - b - a for f, b, a in zip(full, before, after)]
+    return {
+        "strides": strides,
+        "dilations": dilations,
+        "pads_before": before,
+        "out_spatial": tuple(out),
+    }
+
+
+@onnx_op("CausalConvWithState")
+def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
+    x, w, bias, past = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
+    batch, channels, _ = x.shape
+    history = w.shape[2] - 1
+    if past is None:
+        past = ctx.const(np.zeros((batch, channels, history)), x.dtype.numpy)
+    sequence = ctx.emit("concat", [past, x], axis=2) if history else x
+    y = convolution(ctx, sequence, w, bias, channels, plain_window(1))
+    if ctx.attr("activation", "none") in ("silu", "swish"):
+        y = ctx.emit("mul", [y, ctx.emit("sigmoid", [y])])
+    return [y, ctx.slice_axis(sequence, 2, sequence.shape[2] - history, history)]

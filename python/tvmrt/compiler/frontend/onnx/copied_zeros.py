@@ -1,0 +1,55 @@
+"""Reshape where an extent of the shape is 0 in some runs: such a 0 copies the input's extent.
+
+With ``allowzero=0`` an element 0 of the shape means the extent that the input has at its place.
+That holds for a computed element, too: ``[-1, N]`` for an input ``[2, 4, N]`` means ``[8, N]`` in a
+run with N above 0, and ``[0, 4]`` in one with N = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Extent, Whole, bounds, largest, least, symbols_of
+from tvmrt.compiler.ir.extent_bounds import all_sizes
+
+
+def copied_where_zero(
+    own: Sequence[Whole], shape: Sequence[Whole], free: int | None
+) -> list[Whole]:
+    """The extents of the result, those that are 0 in a run replaced by the input's.
+
+    ``own``: the extents of the input. ``free``: the place of -1 in the shape, for which ``shape``
+    has what makes up the elements. Where the standard refuses a run, as for ``[8, N]`` with N = 0,
+    the shape stays.
+    """
+    zero = {
+        i: largest(1 - n, 0)  # 1 where the extent is 0, else 0
+        for i, n in enumerate(shape)
+        if i != free and i < len(own) and n != own[i] and can_be_zero(n)
+    }
+    found = list(shape)
+    if not zero:
+        return found
+    copied = [n + own[i] * zero[i] if i in zero else n for i, n in enumerate(shape)]
+    if free is None:
+        # only a result without elements has as many as the input
+        if not any(can_be_zero(own[i] if i in zero else n) for i, n in enumerate(shape)):
+            return found
+        empty = largest(1 - prod(copied), 0)
+        for i, is_zero in zero.items():
+            found[i] = shape[i] + own[i] * is_zero * empty
+        return found
+    copied[free] = shape[free] * prod(1 - is_zero for is_zero in zero.values())
+    return copied
+
+
+def can_be_zero(n: Whole) -> bool:
+    """Whether an extent may be 0 in a run."""
+    if not isinstance(n, Extent) or least(n) > 0:
+        return n == 0
+    symbols = symbols_of(n)
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    return bounds(n)[1] >= 0 if sizes is None else bool(np.any(n.at(sizes) == 0))

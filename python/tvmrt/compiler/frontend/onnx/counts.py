@@ -1,0 +1,103 @@
+"""Results whose number depends on the data: bounded when compiling, counted by the run."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.compiler.ir.op import normalize_axis
+
+from .context import NodeContext
+from .indexing import take
+from .registry import onnx_op
+
+
+@onnx_op("NonZero")
+def nonzero(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    if not x.shape:
+        x = ctx.reshape(x, (1,))
+    return _nonzero(ctx, x)
+
+
+def _nonzero(ctx: NodeContext, x: Value) -> Value:
+    """The indices of the elements that are not 0, int64[rank, count]."""
+    number = ctx.emit("count_nonzero", [x])
+    count = ctx.found(number, 0, prod(x.shape), "count")
+    return ctx.emit("nonzero", [x], count=count)
+
+
+@onnx_op("Compress")
+def compress(ctx: NodeContext) -> Value:
+    x, condition = ctx.required(0), ctx.required(1)
+    axis = ctx.attr("axis")
+    if axis is None:
+        x, axis = ctx.reshape(x, (prod(x.shape),)), 0
+    axis = normalize_axis(axis, len(x.shape))
+    if condition.data is not None:
+        kept = np.flatnonzero(condition.data[: least(x.shape[axis])])
+        return take(ctx, x, kept, axis)
+    places = _nonzero(ctx, condition)
+    indices = ctx.reshape(places, (places.shape[1],))
+    return ctx.alike(ctx.emit("gather", [x, indices], axis=axis), x)
+
+
+@onnx_op("Unique")
+def unique(ctx: NodeContext) -> list[Value]:
+    x, axis = ctx.required(0), ctx.attr("axis")
+    if axis is None:
+        x, axis = ctx.reshape(x, (prod(x.shape),)), 0
+    axis = normalize_axis(axis, len(x.shape))
+    return unique_of(ctx, x, axis, bool(ctx.attr("sorted", 1)))
+
+
+def unique_of(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[Value]:
+    """The slices of x along an axis that differ; the first place of each, where each slice of x is
+    among them, and how often each occurs. As for numpy, NaN as an element equals NaN, and a slice
+    of several axes that has NaN equals none."""
+    are_elements = len(x.shape) == 1 and x.dtype.is_float
+    op = "unique_equal_nan" if are_elements else "unique"
+    first, inverse, counts, number = ctx.emit_many(op, [x], axis=axis, sorted=sorted)
+    kept = ctx.found(number, min(1, least(x.shape[axis])), x.shape[axis], "count")
+    first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
+    values = ctx.alike(ctx.emit("gather", [x, first], axis=axis), x)
+    return [values, first, inverse, counts]
+
+
+@onnx_op("NonMaxSuppression")
+def non_max_suppression(ctx: NodeContext) -> Value:
+    boxes, scores = ctx.required(0), ctx.required(1)
+    ctx.only_float32(boxes, scores)
+    limit = _scalar(ctx, 2, np.int64(0))
+    batch, classes, count = scores.shape
+    selected, number = ctx.emit_many(
+        "non_max_suppression",
+        [
+            boxes,
+            scores,
+            limit,
+            _scalar(ctx, 3, np.float32(0)),
+            _scalar(ctx, 4, np.float32(-np.inf)),
+        ],
+        rows=_most_rows(batch * classes, count, limit),
+        centred=bool(ctx.attr("center_point_box", 0)),
+    )
+    kept = ctx.found(number, 0, selected.shape[0], "count of boxes")
+    return ctx.slice_axis(selected, 0, 0, kept)
+
+
+def _most_rows(classes: Whole, boxes: Whole, limit: Value) -> int:
+    """The most boxes that all classes of all images may keep together."""
+    each = most(boxes)
+    if limit.data is not None:
+        each = min(each, max(int(limit.data), 0))
+    return most(classes) * each
+
+
+def _scalar(ctx: NodeContext, index: int, default: np.generic) -> Value:
+    """An operand of one element, as a scalar."""
+    value = ctx.input(index)
+    return ctx.const(default) if value is None else ctx.reshape(value, ())

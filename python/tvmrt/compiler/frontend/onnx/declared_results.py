@@ -1,0 +1,68 @@
+"""Results are held to the bounds of the dimensions that are declared for them alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import onnx
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import note_bound
+from tvmrt.compiler.ir.extent import Whole, bounds, most, shown, symbols_of
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
+
+
+def held_to_bounds(importer: GraphImporter, info: onnx.ValueInfoProto, value: Value) -> Value:
+    """The output, with no more elements in any run than ``--dim`` says of the dimension that the
+    model declares of it: a run that would have more ends with an error, before it is written.
+
+    A dimension that an input has, too, is what that input has; a wrong name on an output is not
+    taken for it; none at all are within any bound. Raises ValueError where each run would have
+    more.
+    """
+    tensor = info.type.tensor_type
+    names = [d.dim_param for d in tensor.shape.dim]
+    if not info.type.HasField("tensor_type") or len(names) != len(value.shape):
+        return value
+    of_inputs = symbols_of(*(type.shape for type in importer.types.values()))
+    for axis, (name, extent) in enumerate(zip(names, value.shape)):
+        if not name or name not in importer.dims:
+            continue
+        declared = importer.dims.extent(name)
+        if declared == extent or symbols_of(declared) & of_inputs:
+            continue
+        low, high = bounds(extent)
+        room = most(declared)
+        note_bound(extent, room)
+        if low > room:
+            raise ValueError(
+                f"output {info.name} has {shown(extent)} elements along axis {axis}, where "
+                f"dimension {name} is declared up to {room}; declare it as large as the result "
+                "becomes"
+            )
+        if high > room:
+            value = _held(importer, info.name, name, (value, axis), room)
+    return value
+
+
+def _held(
+    importer: GraphImporter,
+    output: str,
+    dimension: str,
+    place: tuple[Value, int],
+    room: int,
+) -> Value:
+    value, axis = place
+    builder, dims = importer.builder, importer.dims
+    builder.sources, builder.guard = (output,), None
+    extent: Whole = value.shape[axis]
+    number = builder.emit("extents", [], output, values=(extent,), shape=())
+    name = dims.fresh(f"{output}_{dimension}")
+    what = f"dimension {dimension} of output {output}"
+    source = builder.emit("count", [number], output, extent=name, what=what, low=0, high=room)
+    sizes = list(value.shape)
+    sizes[axis] = dims.counted(name, 0, room, source, extent)
+    starts, steps = (0,) * len(sizes), (1,) * len(sizes)
+    return builder.emit("slice", [value], output, starts=starts, steps=steps, sizes=tuple(sizes))

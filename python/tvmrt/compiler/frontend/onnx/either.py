@@ -1,0 +1,93 @@
+"""One of two values, as a condition of the run decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole, least, most
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .held import Alternatives, Held, Nothing, Perhaps, TensorList
+
+
+def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -> Held | None:
+    """``a`` where the condition, a scalar, holds, else ``b``; None where one is not known.
+
+    Raises UnsupportedError where no value of one form can be both.
+    """
+    if a is None or b is None:
+        return None
+    if isinstance(a, (Nothing, Perhaps)) or isinstance(b, (Nothing, Perhaps)):
+        return _optional(ctx, condition, a, b)
+    if isinstance(a, TensorList) and isinstance(b, TensorList):
+        if len(a.values) != len(b.values):
+            raise UnsupportedError(
+                f"the branches give sequences of {len(a.values)} and {len(b.values)} tensors"
+            )
+        return TensorList([either(ctx, condition, *pair) for pair in zip(a.values, b.values)])
+    if not (isinstance(a, Value) and isinstance(b, Value)):
+        raise UnsupportedError("the branches give sequences, of which the run chooses one")
+    if a is b:
+        return a
+    a, b = ctx.importer.texts.alike(a, b)
+    if a.type == b.type:
+        return ctx.alike(ctx.emit("where", [condition, a, b]), a)
+    if a.dtype != b.dtype or a.type.rank != b.type.rank:
+        raise UnsupportedError(
+            f"the branches give {a.type} and {b.type}; their elements and numbers of axes must be "
+            "the same"
+        )
+    shape = tuple(_extent(ctx, condition, *pair) for pair in zip(a.shape, b.shape))
+    return ctx.alike(ctx.emit("choice", [condition, a, b], shape=shape), a)
+
+
+def either_rank(
+    ctx: NodeContext, condition: Value, a: Held | None, b: Held | None, name: str
+) -> Held | None:
+    """Return one value of two, as the condition decides, or both where their axes differ in
+    number; ``name``: the node that chooses."""
+    if a is None or b is None or a is b:
+        return a if b is not None else None
+    if not (isinstance(a, Value) and isinstance(b, Value)):
+        if isinstance(a, Alternatives) or isinstance(b, Alternatives):
+            return Alternatives(name, condition, a, b)
+        return either(ctx, condition, a, b)
+    known = [_elements(ctx, v) for v in (a, b)]
+    shapes = all(k is not None for k in known)  # which the nodes after it read as constants
+    if a.type == b.type and shapes and known[0].tolist() == known[1].tolist():
+        # one of its own, for each of them is made in one branch alone
+        return a if a.data is not None else ctx.whole_numbers(known[0], a.dtype.name)
+    if a.dtype == b.dtype and (a.type.rank != b.type.rank or (shapes and a.dtype.is_int)):
+        return Alternatives(name, condition, a, b)
+    return either(ctx, condition, a, b)
+
+
+def _elements(ctx: NodeContext, value: Value) -> np.ndarray | None:
+    if value.data is not None:
+        return np.asarray(value.data, object) if value.data.size <= 64 else None
+    return ctx.importer.extents.get(value)
+
+
+def _extent(ctx: NodeContext, condition: Value, a: Whole, b: Whole) -> Whole:
+    """That of the one which is chosen."""
+    if a == b:
+        return a
+    numbers = [ctx.whole_numbers(np.asarray(n, object)) for n in (a, b)]
+    number = ctx.emit("where", [condition, *numbers])
+    return ctx.found(number, min(least(a), least(b)), max(most(a), most(b)), "extent")
+
+
+def _optional(ctx: NodeContext, condition: Value, a: Held, b: Held) -> Held:
+    """One of two of which one may not be there."""
+    if isinstance(a, Nothing) and isinstance(b, Nothing):
+        return a
+    there = ctx.emit("where", [condition, _there(ctx, a), _there(ctx, b)])
+    values = [v.value if isinstance(v, Perhaps) else v for v in (a, b)]
+    known = [v for v in values if not isinstance(v, Nothing)]
+    return Perhaps(known[0] if len(known) == 1 else either(ctx, condition, *known), there)
+
+
+def _there(ctx: NodeContext, held: Held) -> Value:
+    return held.there if isinstance(held, Perhaps) else ctx.const(not isinstance(held, Nothing))

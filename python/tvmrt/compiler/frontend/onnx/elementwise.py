@@ -1,0 +1,193 @@
+"""Element-wise arithmetic, comparison, logic and conversions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.ir import DTYPES, Value, broadcast
+from tvmrt.compiler.ir.small import ROUNDINGS
+from tvmrt.error import UnsupportedError
+
+from . import text
+from .context import NodeContext
+from .inputs import element_name
+from .registry import onnx_op
+
+# Operators that the IR has under the same names in lower case, and those of others.
+_UNARY = {
+    **{
+        name: name.lower()
+        for name in (
+            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Det Erf Exp Floor Log Neg "
+            "Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Tan Tanh"
+        ).split()
+    },
+    "BitwiseNot": "bit_not",
+    "IsNaN": "is_nan",
+    "Not": "logical_not",
+}
+
+_BINARY = {
+    **{name: name.lower() for name in "Add Div Equal Greater Less Mul PRelu Sub".split()},
+    "And": "logical_and",
+    "BitwiseAnd": "bit_and",
+    "BitwiseOr": "bit_or",
+    "BitwiseXor": "bit_xor",
+    "GreaterOrEqual": "greater_equal",
+    "LessOrEqual": "less_equal",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+}
+
+_VARIADIC = {"Max": "max", "Mean": "add", "Min": "min", "Sum": "add"}
+
+
+@onnx_op(*_UNARY)
+def unary(ctx: NodeContext) -> Value:
+    return ctx.emit(_UNARY[ctx.op], [ctx.required(0)])
+
+
+@onnx_op(*_BINARY)
+def binary(ctx: NodeContext) -> Value:
+    if ctx.op == "Equal" and ctx.importer.texts.among(ctx.inputs):
+        return text.equal(ctx)
+    return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("Max", "Min", "Sum")
+def variadic(ctx: NodeContext) -> Value:
+    result = ctx.required(0)
+    for index in range(1, len(ctx.inputs)):
+        result = ctx.emit(_VARIADIC[ctx.op], [result, ctx.required(index)])
+    return result
+
+
+@onnx_op("Mean")
+def mean(ctx: NodeContext) -> Value:
+    total = variadic(ctx)
+    return ctx.emit("div", [total, ctx.like(len(ctx.inputs), total)])
+
+
+@onnx_op("Clip")
+def clip(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    low, high = ctx.input(1), ctx.input(2)
+    if ctx.opset < 11:
+        low = None if ctx.attr("min") is None else ctx.like(ctx.attr("min"), x)
+        high = None if ctx.attr("max") is None else ctx.like(ctx.attr("max"), x)
+    if low is not None:
+        x = ctx.emit("max", [x, ctx.reshape(low, ())])
+    if high is not None:
+        x = ctx.emit("min", [x, ctx.reshape(high, ())])
+    return x
+
+
+@onnx_op("Identity")
+def identity(ctx: NodeContext) -> Value:
+    return ctx.required(0)
+
+
+@onnx_op("Cast")
+def cast(ctx: NodeContext) -> Value:
+    x, to = ctx.required(0), ctx.attr("to")
+    if to == onnx.TensorProto.STRING:
+        return x if x in ctx.importer.names else text.cast_to_text(ctx, x)
+    if x in ctx.importer.texts:
+        return text.cast_from_text(ctx, x, element_type(to))
+    return _converted(ctx, element_type(to))
+
+
+@onnx_op("CastLike")
+def cast_like(ctx: NodeContext) -> Value:
+    like = ctx.required(1)
+    return _converted(ctx, ctx.half_of(like) or like.dtype.name)
+
+
+def _converted(ctx: NodeContext, to: str) -> Value:
+    rounding = ctx.attr("round_mode", "up")
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"round_mode is {rounding!r}; it is one of {', '.join(ROUNDINGS)}")
+    return ctx.converted(ctx.required(0), to, bool(ctx.attr("saturate", 1)), rounding)
+
+
+@onnx_op("BitCast")
+def bit_cast(ctx: NodeContext) -> Value:
+    x, to = ctx.required(0), element_type(ctx.attr("to"))
+    x = ctx.cast(x, ctx.half_of(x) or x.dtype.name)
+    result = ctx.emit("bit_cast", [x], to=to)
+    return ctx.converted(ctx.cast(result, "float32"), to) if result.dtype.is_half else result
+
+
+def element_type(code: int) -> str:
+    """The IR's name of an ONNX element type."""
+    name = element_name(code)
+    if name not in DTYPES:
+        raise UnsupportedError(
+            f"element type {name} is not supported; the types are {', '.join(DTYPES)}"
+        )
+    return name
+
+
+@onnx_op("Mod")
+def mod(ctx: NodeContext) -> Value:
+    op = "trunc_mod" if ctx.attr("fmod", 0) else "floor_mod"
+    return ctx.emit(op, [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("BitShift")
+def bit_shift(ctx: NodeContext) -> Value:
+    direction = ctx.attr("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"direction is {direction}; LEFT or RIGHT expected")
+    return ctx.emit(f"shift_{direction.lower()}", [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("IsInf")
+def is_inf(ctx: NodeContext) -> Value:
+    return ctx.emit(
+        "is_inf",
+        [ctx.required(0)],
+        positive=int(ctx.attr("detect_positive", 1)),
+        negative=int(ctx.attr("detect_negative", 1)),
+    )
+
+
+@onnx_op("Where")
+def where(ctx: NodeContext) -> Value:
+    return ctx.emit("where", [ctx.required(i) for i in range(3)])
+
+
+@onnx_op("Pow")
+def power(ctx: NodeContext) -> Value:
+    """The result has the base's element type; common exponents become products and roots."""
+    x, exponent = ctx.required(0), ctx.required(1)
+    number = _uniform(exponent)
+    shape = broadcast(x.shape, exponent.shape)
+    if number in (1.0, 2.0, 3.0) and (x.dtype.is_float or exponent.dtype.is_int):
+        result = x
+        for _ in range(int(number) - 1):
+            result = ctx.emit("mul", [result, x])
+        return ctx.expand(result, shape)
+    if x.dtype.is_float:
+        if number in (0.5, -0.5):
+            root = ctx.emit("sqrt", [x])
+            return ctx.expand(root if number > 0 else ctx.emit("reciprocal", [root]), shape)
+        if number == -1.0:
+            return ctx.expand(ctx.emit("reciprocal", [x]), shape)
+    if exponent.dtype.is_int:
+        if x.dtype.is_float and exponent.dtype.bits <= 16:
+            return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
+        return ctx.emit("pow_whole", [x, exponent])
+    if x.dtype == exponent.dtype:
+        return ctx.emit("pow", [x, exponent])
+    wide = ctx.emit("pow", [ctx.cast(x, "float64"), ctx.cast(exponent, "float64")])
+    return ctx.cast(wide, x.dtype.name)
+
+
+def _uniform(value: Value) -> float | None:
+    """The number that all elements of a constant are; None for anything else."""
+    if value.data is None or value.data.size == 0:
+        return None
+    flat = value.data.reshape(-1)
+    return float(flat[0]) if bool(np.all(flat == flat[0])) else None

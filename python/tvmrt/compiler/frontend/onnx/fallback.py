@@ -1,0 +1,108 @@
+"""Nodes that depend on constants only, computed at import by the ONNX reference evaluator.
+
+This settles whatever the IR cannot express or does not fold (NonZero, Unique, a convolution
+of constants), as long as no input of the network is involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tvmrt.compiler.ir import DTYPES, Value, constant
+from tvmrt.compiler.ir.limits import MAX_FOLDED_BYTES
+
+from .halves import in_float32
+
+_RANDOM = frozenset(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+    "RandomUniformLike".split()
+)
+
+MAX_ELEMENTS = 1 << 24
+_FOLDED = {name for name, row in DTYPES.items() if not row.is_packed}  # those are wider here
+MAX_SHAPE_ELEMENTS = 64  # of an input whose values may tell the shape of a result
+
+
+def evaluate(
+    node: onnx.NodeProto,
+    inputs: Sequence[Value | None],
+    model: onnx.ModelProto,
+    outputs: Sequence[Value | None] = (),
+) -> list[Value | None] | None:
+    """The node's outputs as constants, or None when they are not known at compile time.
+
+    ``outputs`` are those that were imported, if they were: they tell how large the results are.
+    """
+    if any(v is not None and v.data is None for v in inputs):
+        return None
+    if node.op_type == "DequantizeLinear":
+        return None  # integer kernels want the integers; what they leave is folded later
+    if _draws(node, model) or any(a.HasField("g") for a in node.attribute):
+        return None
+    if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
+        return None
+    given = sum(v.type.nbytes for v in inputs if v is not None)
+    if sum(v.type.nbytes for v in outputs if v is not None) > max(MAX_FOLDED_BYTES, given):
+        return None
+    feeds = {key: v.data for key, v in zip(node.input, inputs) if v is not None}
+    graph = helper.make_graph(
+        [node],
+        "one_node",
+        [
+            helper.make_tensor_value_info(
+                key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for key, array in feeds.items()
+        ],
+        [helper.make_empty_tensor_value_info(key) for key in node.output if key],
+    )
+    single = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    if _too_large(single, feeds):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(single).run(None, feeds)
+    except Exception:
+        # the evaluator raises whatever numpy does; the caller then reports the node by name
+        return None
+    named = dict(zip([key for key in node.output if key], results))
+    if any(not isinstance(a, (np.ndarray, np.generic)) for a in named.values()):
+        return None
+    if any(np.asarray(a).dtype.name not in _FOLDED for a in named.values()):
+        return None
+    return [
+        constant(in_float32(np.asarray(named[key])), key) if key else None for key in node.output
+    ]
+
+
+def _draws(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
+    """Whether a node may draw random numbers, which each run must do anew."""
+    own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
+    inner = (inner for function in own for inner in function.node)
+    return node.op_type in _RANDOM or any(_draws(n, model) for n in inner)
+
+
+def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:
+    """Whether a result would be larger than what may be folded, as far as its shape is known."""
+    model = onnx.ModelProto()
+    model.CopyFrom(single)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, key)
+        for key, array in feeds.items()
+        if array.size <= MAX_SHAPE_ELEMENTS
+    )
+    # the onnx package keeps what it knows of a vector's elements as one extent each: many gigabytes
+    few = all(array.size <= MAX_SHAPE_ELEMENTS for array in feeds.values())
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=few)
+    except Exception:
+        return False  # what is wrong is told by the evaluator's answer
+    shapes = [info.type.tensor_type.shape.dim for info in inferred.graph.output]
+    return any(8 * prod(d.dim_value for d in dims) > MAX_FOLDED_BYTES for dims in shapes if dims)

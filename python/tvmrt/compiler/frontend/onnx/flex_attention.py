@@ -1,0 +1,58 @@
+"""FlexAttention of ``ai.onnx.preview``: attention whose scores and probabilities graphs of the node
+change."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .activation import softmax_along
+from .context import NodeContext
+from .elementwise import element_type
+from .linear import product
+from .registry import onnx_op
+
+
+@onnx_op("FlexAttention", domain="ai.onnx.preview")
+def flex_attention(ctx: NodeContext) -> Value:
+    q, k, v = (ctx.required(i) for i in range(3))
+    if any(len(x.shape) != 4 for x in (q, k, v)):
+        raise ValueError(f"queries {q.type}, keys {k.type} and values {v.type} have four axes each")
+    batch, heads, length, width = q.shape
+    shared = k.shape[1]
+    if shared < 1 or heads % shared or v.shape[:3] != k.shape[:3] or k.shape[3] != width:
+        raise ValueError(f"keys {k.type} and values {v.type} do not fit queries {q.type}")
+    scale = ctx.attr("scale")
+    scale = 1 / np.sqrt(max(width, 1)) if scale is None else scale
+    # the heads of a group read the same keys, so their queries are rows of one matrix
+    rows = ctx.reshape(q, (batch, shared, heads // shared * length, width))
+    scores = product(ctx, rows, ctx.transpose(k, (0, 1, 3, 2)))
+    scores = ctx.emit("mul", [scores, ctx.like(scale, scores)])
+    scores = ctx.reshape(scores, (batch, heads, length, k.shape[2]))
+    code = ctx.attr("softmax_precision", 0)
+    wide = "float64" if q.dtype.name == "float64" else "float32"
+    scores = ctx.converted(scores, element_type(code) if code else wide)
+    scores = _modified(ctx, "score_mod", scores)
+    probabilities = _modified(ctx, "prob_mod", ctx.alike(softmax_along(ctx, scores, 3), scores))
+    probabilities = ctx.converted(probabilities, ctx.half_of(v) or v.dtype.name)
+    weights = ctx.reshape(probabilities, (batch, shared, heads // shared * length, k.shape[2]))
+    y = product(ctx, weights, v)
+    return ctx.reshape(y, (batch, heads, length, v.shape[3]))
+
+
+def _modified(ctx: NodeContext, name: str, x: Value) -> Value:
+    """What a graph of the node makes of a tensor, which keeps its type and shape."""
+    graph = ctx.attr(name)
+    if graph is None:
+        return x
+    if not isinstance(graph, onnx.GraphProto) or (len(graph.input), len(graph.output)) != (1, 1):
+        raise ValueError(f"{name} is no graph of one tensor to one tensor")
+    (result,) = ctx.importer.import_branch(graph, ctx.scope, inputs=[x])
+    if result is None:
+        raise UnsupportedError(f"a node of {name} cannot be compiled")
+    if result.type != x.type:
+        raise ValueError(f"{name} makes {result.type} of {x.type}, and must keep type and shape")
+    return result

@@ -1,0 +1,114 @@
+"""``Gradient`` of ``ai.onnx.preview.training``: derivatives of the sum of a tensor's elements by
+tensors of the same network, as nodes that go backwards through what computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers
+from .context import NodeContext
+from .linear import product
+from .registry import onnx_op
+
+# for each operand of a node, its part of the derivative; None for one that has none
+Parts = "list[Numbers | None]"
+
+
+@onnx_op("Gradient", domain="ai.onnx.preview.training")
+def gradient(ctx: NodeContext) -> list[Value]:
+    names = [*ctx.attr("xs"), *(ctx.attr("zs") or [])]
+    known = [ctx.scope.get(name) for name in [*names, ctx.attr("y")]]
+    if len(ctx.inputs) != len(names) or None in known:
+        raise ValueError("xs, zs and y are names of the network, an input for each of xs and zs")
+    *inputs, y = known
+    if any(given is not own for given, own in zip(ctx.inputs, inputs)):
+        raise UnsupportedError("a derivative at other values than those that the network computes")
+    wanted = inputs[: len(ctx.attr("xs"))]
+    if not all(v.dtype.is_float for v in [*wanted, y]):
+        raise ValueError("derivatives are of floating-point numbers")
+    found = _backwards(ctx, y, wanted)
+    return [_of(ctx, found, x).value for x in wanted]
+
+
+def _of(ctx: NodeContext, found: dict[Value, Numbers], x: Value) -> Numbers:
+    """What is collected for a value; nothing is 0."""
+    return found.get(x) or Numbers(ctx, ctx.expand(ctx.like(0, x), x.shape))
+
+
+def _backwards(ctx: NodeContext, y: Value, wanted: list[Value]) -> dict[Value, Numbers]:
+    """Derivatives of all values between those that are wanted and y."""
+    before = list(ctx.builder.graph.nodes)
+    depends = set(wanted)
+    for node in before:
+        if any(v in depends for v in node.inputs):
+            depends.update(node.outputs)
+    found = {y: Numbers(ctx, ctx.expand(ctx.like(1, y), y.shape))}
+    for node in reversed(before):
+        (result, *others) = node.outputs or [None]
+        if result not in found or result not in depends or result in wanted:
+            continue
+        if node.op not in _RULES or others or node.guard is not None:
+            raise UnsupportedError(f"derivatives of {node.op} are not known")
+        parts = _RULES[node.op](ctx, node, found[result])
+        for operand, part in zip(node.inputs, parts):
+            if operand in depends and part is not None:
+                own = _summed(ctx, part, operand)
+                found[operand] = found[operand] + own if operand in found else own
+    return found
+
+
+def _summed(ctx: NodeContext, part: Numbers, operand: Value) -> Numbers:
+    """Over the axes along which the operand was repeated."""
+    more = len(part.shape) - len(operand.shape)
+    own = (1,) * more + operand.shape
+    axes = tuple(d for d, (a, b) in enumerate(zip(own, part.shape)) if a != b)
+    value = part.value
+    if axes:
+        value = ctx.emit("reduce_sum", [value], axes=axes, keepdims=1)
+    return Numbers(ctx, ctx.reshape(value, operand.shape))
+
+
+def _rule(function: Callable) -> Callable:
+    """A rule of the operands, the result and its derivative, all as Numbers."""
+
+    def rule(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
+        return function(g, Numbers(ctx, node.outputs[0]), *(Numbers(ctx, v) for v in node.inputs))
+
+    return rule
+
+
+def _product(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
+    a, b = node.inputs
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("derivatives of products of vectors are not known")
+
+    pairs = ((g.value, ctx.swapped(b)), (ctx.swapped(a), g.value))
+    return [Numbers(ctx, product(ctx, *pair)) for pair in pairs]
+
+
+def _repeated(ctx: NodeContext, node: Node, g: Numbers) -> Parts:
+    """Of a sum along axes: the same for all elements."""
+    x, axes = node.inputs[0], node.attrs["axes"]
+    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+    return [Numbers(ctx, ctx.expand(ctx.reshape(g.value, kept), x.shape))]
+
+
+_RULES: dict[str, Callable] = {
+    "add": _rule(lambda g, y, a, b: [g, g]),
+    "sub": _rule(lambda g, y, a, b: [g, g * -1]),
+    "mul": _rule(lambda g, y, a, b: [g * b, g * a]),
+    "div": _rule(lambda g, y, a, b: [g / b, g * y / b * -1]),
+    "neg": _rule(lambda g, y, a: [g * -1]),
+    "exp": _rule(lambda g, y, a: [g * y]),
+    "log": _rule(lambda g, y, a: [g / a]),
+    "sqrt": _rule(lambda g, y, a: [g / (y * 2)]),
+    "tanh": _rule(lambda g, y, a: [g * (y * y * -1 + 1)]),
+    "sigmoid": _rule(lambda g, y, a: [g * y * (y * -1 + 1)]),
+    "relu": _rule(lambda g, y, a: [(a > 0).choose(g, 0)]),
+    "matmul": _product,
+    "reduce_sum": _repeated,
+    "reshape": _rule(lambda g, y, a: [g.reshape(*a.shape)]),
+}

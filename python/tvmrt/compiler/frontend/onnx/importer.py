@@ -1,0 +1,494 @@
+"""A whole ONNX graph to a whole IR graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.frontend.dims import Dims
+from tvmrt.compiler.frontend.size_conditions import Fitting, check_sizes, import_at_fitting_sizes
+from tvmrt.compiler.ir import HANDLE, Builder, Graph, TensorType, Value, constant
+from tvmrt.compiler.ir.assumptions import Condition, enter_node
+from tvmrt.compiler.ir.extent import Whole, symbols_of
+from tvmrt.compiler.ir.value_ranges import Interval
+from tvmrt.error import UnforeseenError, UnsupportedError
+
+from . import alternatives, extents, fallback, float_sizes, sequences, told
+from .adoption import Adopter, adopt
+from .border import shapes_of_parts, taken_apart, with_tensors
+from .candidates import run_importer
+from .context import NodeContext
+from .custom import importer_of
+from .declared_results import held_to_bounds
+from .definitions import check_inference, check_inputs, check_node
+from .functions import body_of, foreign_versions
+from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
+from .held import Alternatives
+from .inputs import check_default, declared_shapes, element_name, input_types, overrides
+from .model_file import licence, load_lightly, opsets
+from .names import Names
+from .open_axes import name_open_axes
+from .registry import Importer, find
+from .rows import check_row
+from .sanitize_model import sanitize_model
+from .tensors import dense, read_weights
+from .text import Texts
+from .version_converter import upgrade_opset
+from .whole import check_whole
+from .wiring import check_wiring, name_of
+from .written_out import WrittenOut
+
+
+def import_model(
+    source: str | os.PathLike | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    operators: Any = None,
+    dims: Mapping[str, int | str | Sequence[int]] | None = None,
+    sequences: Mapping[str, int | None] | None = None,
+    adopters: Mapping[str, Adopter] | None = None,
+) -> Graph:
+    """Read an ONNX model.
+
+    ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions; ``dims``
+    the most, or (least, most), of those that stay open until the network runs.
+    ``operators`` knows operators of the user's own by ``find(domain, name, version)``,
+    ``sequences`` the numbers of elements of inputs, see ``border.with_tensors``. ``adopters``: what
+    devices, by their names, make of nodes that no operator means.
+    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
+    input that is not there) or UnsupportedError, which lists every unsupported node at once.
+    """
+    model, folder, kept = load_lightly(source)
+    model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
+    check_wiring(model)
+    given = shapes_of_parts(shapes or {}, bundles)
+    model = upgrade_opset(name_open_axes(model, given))
+
+    refused: list[onnx.NodeProto] = []
+    fitting = Fitting()
+
+    def attempt(known: told.Known) -> Graph:
+        zeros = [condition.zero for condition in fitting.checked]
+        sizes = Dims(dims, fitting.narrowed, zeros)
+        importer = GraphImporter(model, folder, given, operators, sizes, known)
+        importer.checked = fitting.checked
+        importer.kept = kept
+        importer.graph.bundles.update(bundles)
+        importer.refused = refused
+        importer.adopters = dict(adopters or {})
+        importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
+        try:
+            return importer.run()
+        finally:
+            # it and its helpers know each other: all weights of the file would stay in memory
+            # until the garbage collector comes
+            vars(importer).clear()
+
+    def attempt_at(sizes: Fitting) -> Graph:
+        nonlocal fitting
+        fitting = sizes
+        return attempt({})
+
+    try:
+        return import_at_fitting_sizes(attempt_at)
+    except UnsupportedError:
+        known = told.by_results(model, list(refused), attempt)
+        if not known:
+            raise
+        return attempt(known)
+
+
+class GraphImporter:
+    """State of one import. ``problems`` collects what is not supported, node by node."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: str,
+        shapes: dict,
+        operators: Any = None,
+        dims: Dims | None = None,
+        known: told.Known | None = None,
+    ) -> None:
+        self.known = known or {}  # inputs that must be these numbers
+        self.operators = operators
+        self.model = model
+        self.folder = folder
+        self.kept: dict[str, np.ndarray] = {}  # bytes of large weights that the model is without
+        self.shapes = shapes
+        self.dims = dims or Dims()
+        # integers that are made of extents, element by element
+        self.extents: dict[Value, np.ndarray] = {}
+        # of values in bodies of loops that are made outside
+        self.intervals: dict[Value, Interval] = {}
+        # floats and truth values that are made of extents, and the counts that they became
+        self.size_numbers: dict[Value, np.ndarray] = {}
+        self.size_counts: dict[tuple, Whole] = {}
+        self.opsets = opsets(self.model)
+        self.open_functions: list[tuple[str, str]] = []
+        self.functions = {(f.domain, f.name): f for f in self.model.functions}
+        self.graph = Graph(self.model.graph.name or "graph")
+        self.graph.licence = licence(self.model)
+        self.builder = Builder(self.graph)
+        self.types: dict[str, TensorType] = {}
+        self.problems: list[str] = []
+        self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
+        self.adopters: dict[str, Adopter] = {}
+        self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
+        # tensors in half precision and packed ones, which are wider here, and their ONNX types
+        self.halves: dict[Value, str] = {}
+        self.names = Names()
+        self.texts = Texts(self)
+        self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
+        self.written_out = WrittenOut(self.functions)
+        self._declared_shapes: dict[str, tuple] | None = None
+        self.is_partial = False  # whether a branch is left out, as it does not fit these extents
+        self.checked: tuple[Condition, ...] = ()  # what a run's sizes are held to first
+        self.tabled = 0  # elements of tables that importers wrote
+
+    def packed(self, value: Value) -> str | None:
+        """The packed type in which ONNX has a tensor that is wider here; else None."""
+        kind = self.halves.get(value)
+        return None if kind in HALF else kind
+
+    def declared(self, name: str) -> tuple | None:
+        """The shape that the network declares of one of its own tensors; None where it does not, or
+        by dimensions that no input has."""
+        shape = self.bounds_of(name)
+        if shape is None:
+            return None
+        sizes = symbols_of(*(type.shape for type in self.types.values()))
+        return shape if symbols_of(shape) <= sizes else None
+
+    def bounds_of(self, name: str) -> tuple | None:
+        """The same, dimensions that no input has included: those have bounds, and the run finds
+        their sizes."""
+        if self._declared_shapes is None:
+            self._declared_shapes = declared_shapes(self.model.graph, self.dims)
+        return None if self.open_functions else self._declared_shapes.get(name)
+
+    def run(self) -> Graph:
+        proto = self.model.graph
+        scope: dict[str, Value | None] = {}
+        self.texts.reserve()
+        self._add_initializers(proto, scope, self.kept)
+        self._add_inputs(proto, scope)
+        check_sizes(self.builder, self.checked)
+        self.import_nodes(proto.node, scope)
+        self._raise_problems()
+        for info in proto.output:
+            if scope.get(info.name) is None:
+                raise ValueError(f"output {info.name} of the graph is made by no node")
+            if isinstance(scope[info.name], Alternatives):
+                scope[info.name] = alternatives.output_of(self, info, scope[info.name])
+            if not isinstance(scope[info.name], Value):
+                self._add_bundle(info, scope[info.name])
+                continue
+            self._add_output(info, scope[info.name])
+            named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
+            if named:
+                self.graph.labels[info.name] = named
+        check_whole(self.model, self.types, self.opsets, self._is_own, self.is_partial)
+        return self.graph
+
+    def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
+        self.graph.outputs.append(held_to_bounds(self, info, self._declared(info, value)))
+        self.graph.output_names.append(info.name)
+
+    def _add_bundle(self, info: onnx.ValueInfoProto, held: sequences.Held) -> None:
+        bundle, tensors = taken_apart(info, held)
+        self.graph.bundles[info.name] = bundle
+        for part, value in tensors:
+            self._add_output(part, value)
+
+    def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
+        """An output in the element type that the network declares."""
+        code = info.type.tensor_type.elem_type
+        if value in self.names and code in (0, onnx.TensorProto.STRING):
+            return value
+        if value in self.texts and code in (0, onnx.TensorProto.STRING):
+            self.builder.sources, self.builder.guard = (info.name,), None
+            return self.builder.emit("text_out", [value], info.name)
+        if info.type.HasField("tensor_type") and not code:
+            raise ValueError(
+                f"output {info.name} is declared a tensor without element type; "
+                "export the model again"
+            )
+        name = element_name(code) if code else self.halves.get(value, value.dtype.name)
+        given = self.packed(value) or value.dtype.name
+        if name not in HALF and name != given:
+            raise ValueError(
+                f"output {info.name} is declared {name}, its elements are {given}; "
+                "export the model again"
+            )
+        self.builder.sources, self.builder.guard = (info.name,), None
+        return handed_over(self.builder, value, name, info.name)
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            count = len(self.problems)
+            raise UnsupportedError(
+                f"{count} node{'s' if count > 1 else ''} of the network cannot be compiled: "
+                + "; ".join(self.problems)
+            )
+
+    def _add_initializers(
+        self, proto: onnx.GraphProto, scope: dict, kept: Mapping[str, np.ndarray]
+    ) -> None:
+        for tensor in proto.initializer:
+            array = read_weights(tensor, self.folder, kept)
+            scope[tensor.name] = self._constant(array, tensor.name)
+        for sparse in proto.sparse_initializer:
+            scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
+
+    def _constant(self, array: np.ndarray, name: str) -> Value | None:
+        if array.dtype.kind in "OSU":
+            return self.names.constant(array, name)
+        try:
+            value = constant(in_float32(array), name)
+        except UnsupportedError as problem:
+            self.problems.append(f"weights {name} ({problem})")
+            return None
+        if array.dtype.name in CARRIERS:
+            value = carried(self.builder, value, name)
+            self.halves[value] = array.dtype.name
+        return value
+
+    def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
+        # an initialiser may name a default of an input: we treat that as the constant it is
+        infos = [info for info in proto.input if info.name not in scope]
+        given = {tensor.name: tensor.data_type for tensor in proto.initializer}
+        for info in proto.input:
+            if info.name in given:
+                check_default(info, scope[info.name], given[info.name])
+        self.types = input_types(infos, self.shapes, self.dims, [*proto.output, *proto.value_info])
+        if overrides(infos, self.types):
+            self._declared_shapes = {}
+        for name, type in self.types.items():
+            value = Value(name, type)
+            self.graph.inputs.append(value)
+            if value.dtype == HANDLE:
+                self.builder.sources = (name,)
+                value = self.texts.marked(self.builder.emit("text_in", [value], name))
+            elif value.dtype.name in CARRIERS:
+                self.builder.sources = (name,)
+                value = carried(self.builder, value, name)
+                self.halves[value] = type.dtype.name
+            if name in self.known:
+                self.builder.sources = (name,)
+                value = told.held(self, value, self.known[name])
+            scope[name] = value
+
+    def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
+        """Import nodes in order; ``scope`` maps names to values and takes the results."""
+        for node in nodes:
+            name = name_of(node)
+            inputs: list[Value | None] = []
+            missing = False
+            for key in node.input:
+                if key and key not in scope:
+                    raise ValueError(
+                        f"node {name} ({node.op_type}) reads {key}, which is not made before it"
+                    )
+                inputs.append(scope[key] if key else None)
+                missing |= bool(key) and scope[key] is None
+            if missing:
+                outputs: Sequence[Value | None] = [None] * len(node.output)
+                if self._importer_of(node) is None and not self._function(node):
+                    self.problems.append(f"{name} ({_unknown(node, self._opset(node))})")
+            else:
+                outputs = self._import_node(node, name, inputs, scope)
+                if all(v is None or isinstance(v, Value) for v in (*inputs, *outputs)):
+                    opset = self._opset(node)
+                    self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
+                    self.names.carry(node, inputs, outputs)
+            for key, value in zip(node.output, outputs):
+                if key:
+                    scope[key] = value
+
+    def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
+        """The constants and nodes of a subgraph, whose inputs and surroundings ``scope`` has."""
+        self._add_initializers(proto, scope, {})
+        self.import_nodes(proto.node, scope)
+
+    def import_branch(
+        self,
+        proto: onnx.GraphProto,
+        outer: dict[str, Value | None],
+        guard: tuple[Value, bool] | None = None,
+        inputs: Sequence[Value | None] = (),
+    ) -> list[Value | None]:
+        """The nodes of a subgraph in place; with a guard they run only if it holds.
+
+        ``inputs`` are bound to the subgraph's own inputs in order.
+        """
+        scope = dict(outer)
+        scope.update(zip((info.name for info in proto.input), inputs))
+        saved = self.builder.guard, self.builder.sources
+        if guard is not None:
+            self.builder.guard = guard
+        try:
+            self.import_body(proto, scope)
+        finally:
+            self.builder.guard, self.builder.sources = saved
+        return [scope.get(info.name) for info in proto.output]
+
+    def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+        return self.functions.get((node.domain, node.op_type))
+
+    def _is_own(self, node: onnx.NodeProto) -> bool:
+        """Whether a node means an operator of the user's own."""
+        found = self.operators and self.operators.find(node.domain, node.op_type, self._opset(node))
+        return found is not None
+
+    def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
+        """Who imports a node: an operator of the user's own goes before a built-in one."""
+        builtin = find(node.domain, node.op_type)
+        if record is None and self.operators is not None:
+            record = self.operators.find(node.domain, node.op_type, self._opset(node))
+        return builtin if record is None else importer_of(record, builtin)
+
+    def _opset(self, node: onnx.NodeProto) -> int:
+        return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+
+    def add_node(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], record: Any = None
+    ) -> Sequence[Value]:
+        """One node on values of this graph, by an operator of the user's own if that is given.
+
+        Raises what importing a model with the node does.
+        """
+        outputs = self._import_node(node, node.name, list(inputs), {}, record)
+        self._raise_problems()
+        return outputs
+
+    def _import_node(self, node, name, inputs, scope, record=None) -> Sequence[Value | None]:
+        self.builder.sources = (name,)
+        enter_node(name, self.builder.guard is not None)
+        self.graph.op_types[name] = node.op_type
+        context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
+        context.scope = scope
+        both = alternatives.read_by(node, inputs, scope)
+        if both is not None:
+            return alternatives.import_each(context, both)
+        where = f"node {name} ({_qualified(node)})"
+        try:
+            outputs = self._outputs(context, record)
+        except UnsupportedError as problem:
+            return self._left(context, f"{_qualified(node)}: {problem}", refused=True)
+        except (ValueError, MemoryError) as problem:
+            why = str(problem) or "there is not enough memory for it"
+            raise ValueError(f"{where}: {why}") from problem
+        except Exception as problem:
+            what = f"it cannot be read ({type(problem).__name__}: {problem})"
+            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+        if outputs is None:
+            return self._left(context, _unknown(node, self._opset(node)))
+        return outputs
+
+    def _left(
+        self, context: NodeContext, problem: str, refused: bool = False
+    ) -> Sequence[Value | None]:
+        """A node that cannot be compiled: a device has it, or it is noted why nobody has."""
+        node, inputs = context.node, context.inputs
+        for device, adopter in self.adopters.items():
+            try:
+                if not all(v is None or self._is_plain(v) for v in inputs):
+                    raise UnsupportedError("its operands are no tensors of ONNX's types here")
+                return adopt(self.builder, adopter, node, self.opsets, inputs)
+            except UnsupportedError as reason:
+                problem += f"; {device}: {reason}"
+        if not self.adopters and node.domain not in ("", "ai.onnx"):
+            problem += "; or leave it to the device onnxruntime"
+        self.problems.append(f"{context.name} ({problem})")
+        if refused:
+            self.refused.append(node)
+        return [None] * len(node.output)
+
+    def _is_plain(self, value: Any) -> bool:
+        """Whether it is a tensor that holds what ONNX has in it."""
+        held = self.halves, self.names, self.texts
+        return isinstance(value, Value) and not any(value in table for table in held)
+
+    def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
+        """What a node makes, None if nobody knows its operator."""
+        node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
+        # somebody's own operator may mean something else than ONNX's of that name
+        inputs = context.inputs = self.texts.prepared(node, context.opset, inputs)
+        # onnx would take the places of names for the numbers that they are here, and knows nothing
+        # of how sequences are held
+        named = self.names.among(inputs) or self.texts.among(inputs)
+        named = named or sequences.concerns(node.op_type, inputs)
+        checked = record is None and not named and not self._is_own(node)
+        if checked:
+            check_node(node, context.opset)
+            check_inputs(node, context.opset, inputs, self.packed)
+            check_row(node, context.opset, inputs)
+        try:
+            followed = checked and (extents.follow(context) or float_sizes.follow(context))
+            outputs = followed or self._made(context, record)
+            if checked and not followed:
+                outputs = float_sizes.note(context, outputs)
+            self.texts.carry(node, context.opset, inputs, outputs or ())
+        except UnsupportedError:
+            del self.graph.nodes[count:]
+            folded = None if named else fallback.evaluate(node, inputs, self.model)
+            if folded is None:
+                raise
+            return folded
+        except (ValueError, MemoryError):
+            raise
+        except Exception:
+            if checked:  # what inference says of the node tells more
+                check_inference(node, self.opsets, context.opset, inputs, self.packed)
+            raise
+        if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
+            return outputs
+        if checked:
+            check_inference(node, self.opsets, context.opset, inputs, self.packed)
+            if outputs is None or any(v is not None and v.data is None for v in outputs):
+                folded = fallback.evaluate(node, inputs, self.model, outputs or ())
+                if folded is not None:
+                    del self.graph.nodes[count:]
+                    return folded
+        return outputs
+
+    def _made(self, context: NodeContext, record: Any) -> list[Value | None] | None:
+        """The same by its importer or the function that the model defines for it."""
+        importer = self._importer_of(context.node, record)
+        if importer is not None:
+            return run_importer(importer, context)
+        function = self._function(context.node)
+        return function and self._inline(function, context.node, context.inputs)
+
+    def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
+        """The body of a function that the model itself defines, in place of its call."""
+        key = (function.domain, function.name)
+        if key in self.open_functions:
+            raise ValueError(f"the function {function.name} calls itself")
+        if not self.open_functions:
+            self.written_out.add(self.written_out.size(function.node))
+        scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
+        self.open_functions.append(key)
+        saved = self.opsets
+        self.opsets = {**saved, **foreign_versions(function)}
+        try:
+            self.import_nodes(body_of(function, node), scope)
+        finally:
+            self.opsets = saved
+            self.open_functions.pop()
+        return [scope.get(key) for key in function.output]
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _unknown(node: onnx.NodeProto, version: int) -> str:
+    what = f"{_qualified(node)} of version {version} is not a known operator"
+    if node.domain in ("", "ai.onnx"):
+        return what
+    return f"{what}; give its declaration, operators= in Python or --operators of the command"

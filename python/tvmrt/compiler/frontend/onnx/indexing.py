@@ -1,0 +1,287 @@
+"""Selecting and writing by index, sorting, one-hot codes."""
+
+from __future__ import annotations
+
+from math import prod
+from operator import le
+
+import numpy as np
+
+from tvmrt.compiler.ir import VIEW, Value, get_op
+from tvmrt.compiler.ir.assumptions import is_at_least
+from tvmrt.compiler.ir.extent import Whole, certainly, least, symbols_of
+from tvmrt.compiler.ir.op import normalize_axis
+
+from . import supposed
+from .context import NodeContext
+from .registry import onnx_op
+from .run_sizes import integer_of
+
+
+def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
+    """Indices; constant ones are checked and counted from the front.
+
+    ``extent``: of the axis that they are for, or of each axis that a tuple of them is for.
+    """
+    if not value.dtype.is_int:
+        raise ValueError(f"indices must be integers, not {value.dtype}")
+    if value.data is None:
+        return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
+    indices = _from_front(value.data, extent)
+    return ctx.whole_numbers(indices) if symbols_of(*indices.flat) else ctx.const(indices, np.int64)
+
+
+def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
+    """Return non-negative indices; some may be extents. Raises ValueError for one outside."""
+    of_each = np.broadcast_to(np.asarray(extent, object), indices.shape)
+    for index, limit in zip(indices.flat, of_each.flat):
+        if not is_at_least(limit, int(index) + 1 if index >= 0 else -int(index)):
+            raise ValueError(f"index {index} is outside an extent of {limit!r}")
+    found = np.where(indices < 0, indices.astype(object) + of_each, indices)
+    return found if symbols_of(*found.flat) else found.astype(np.int64)
+
+
+def rows_at(ctx: NodeContext, table: Value, places: Value) -> Value:
+    """The rows of a table at places, which are checked as far as they are known."""
+    return ctx.emit("gather", [table, checked_indices(ctx, places, table.shape[0])], axis=0)
+
+
+def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
+    """The second operand: tuples of indices for the axes of ``x`` behind the first ``batch``."""
+    value = ctx.required(1)
+    extents = x.shape[batch : batch + value.shape[-1]]
+    if len(extents) != value.shape[-1]:  # refused by the operator's contract
+        return value
+    return checked_indices(ctx, value, np.asarray(extents))
+
+
+@onnx_op("Gather")
+def gather(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    counts = _counted_from_both(ctx.required(1), x.shape[axis])
+    if counts is not None:
+        # the first ones and the last ones, so that indices are those of known places
+        first, last = counts
+        parts = [ctx.slice_axis(x, axis, x.shape[axis] - last, last)]
+        if first:
+            parts.insert(0, ctx.slice_axis(x, axis, 0, first))
+        x = ctx.joined(parts, axis)
+        indices = ctx.required(1).data
+        return take(ctx, x, np.where(indices < 0, indices + first + last, indices), axis)
+    indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
+    if indices.data is None:
+        return ctx.emit("gather", [x, indices], axis=axis)
+    return take(ctx, x, indices.data, axis)
+
+
+def _counted_from_both(indices: Value, extent: Whole) -> tuple[int, int] | None:
+    """How many of the first and of the last elements of an axis whose extent a run chooses hold all
+    that constant indices are for, where some are negative and there are always so many."""
+    if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
+        return None
+    if not indices.data.size or indices.data.min() >= 0:
+        return None
+    first, last = 1 + max(-1, int(indices.data.max())), -int(indices.data.min())
+    return (first, last) if max(first, last) <= least(extent) else None
+
+
+def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
+    """Elements at known indices, none negative: a slice where they are evenly spaced."""
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    flat = indices.reshape(-1)
+    steps = np.unique(np.diff(flat))
+    if flat.size == 0 or steps.size > 1:
+        out = ctx.emit("gather", [x, ctx.const(flat, np.int64)], axis=axis)
+        return ctx.reshape(out, shape)
+    step = int(steps[0]) if steps.size else 1
+    if step == 0:
+        x = ctx.slice_axis(x, axis, int(flat[0]), 1)
+        x = ctx.expand(x, [flat.size if d == axis else n for d, n in enumerate(x.shape)])
+    else:
+        x = ctx.slice_axis(x, axis, int(flat[0]), flat.size, step)
+    return ctx.reshape(x, shape)
+
+
+@onnx_op("GatherElements")
+def gather_elements(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    return ctx.emit(
+        "gather_elements", [x, checked_indices(ctx, ctx.required(1), x.shape[axis])], axis=axis
+    )
+
+
+@onnx_op("GatherND")
+def gather_nd(ctx: NodeContext) -> Value:
+    x, batch = ctx.required(0), ctx.attr("batch_dims", 0)
+    return ctx.emit("gather_nd", [x, _tuples(ctx, x, batch)], batch=batch)
+
+
+@onnx_op("Scatter", "ScatterElements")
+def scatter_elements(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    inputs = [x, checked_indices(ctx, ctx.required(1), x.shape[axis]), ctx.required(2)]
+    return ctx.emit("scatter_elements", inputs, axis=axis, reduction=ctx.attr("reduction", "none"))
+
+
+@onnx_op("ScatterND")
+def scatter_nd(ctx: NodeContext) -> Value:
+    x, updates = ctx.required(0), ctx.required(2)
+    indices = _tuples(ctx, x, 0)
+    reduction = ctx.attr("reduction", "none")
+    slab = _slab(x, indices) if reduction == "none" else None
+    if slab is not None:
+        axis, start, extents = slab
+        return splice(ctx, x, axis, start, ctx.reshape(updates, extents))
+    return ctx.emit("scatter_nd", [x, indices, updates], reduction=reduction)
+
+
+def _slab(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
+    """(axis, start, shape) where known indices name all of x but for a range along one axis.
+
+    Exporters write x[:, a:b] = updates this way. Where x may be overwritten, writing the updates
+    alone is less work than joining, so only what must be copied anyway counts.
+    """
+    if indices.data is None or indices.data.size == 0 or not _must_be_copied(x):
+        return None
+    depth = indices.shape[-1]
+    named = np.asarray(x.shape[:depth])
+    tuples = indices.data.reshape(-1, depth)
+    tuples = np.where(tuples < 0, tuples + named, tuples)
+    first = tuples.min(0)
+    extents = tuples.max(0) - first + 1
+    if prod(extents) != len(tuples) or (first < 0).any() or (first + extents > named).any():
+        return None
+    box = np.indices(extents).reshape(depth, -1).T + first
+    partial = np.flatnonzero(extents != named)
+    if partial.size > 1 or not np.array_equal(box, tuples):
+        return None
+    axis = int(partial[0]) if partial.size else 0
+    return axis, int(first[axis]), (*(int(n) for n in extents), *x.shape[depth:])
+
+
+def _must_be_copied(x: Value) -> bool:
+    """Whether x is an input of the network, a constant, or joined from parts."""
+    while x.producer is not None and get_op(x.producer.op).kind == VIEW:
+        x = x.producer.inputs[0]
+    return x.producer is None or x.producer.op == "concat"
+
+
+def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Value:
+    """x with a range along one axis replaced. Parts of a join that are replaced vanish."""
+    joined = x.producer is not None and x.producer.op == "concat"
+    parts = x.producer.inputs if joined and x.producer.attrs["axis"] == axis else [x]
+    end = start + new.shape[axis]
+    before, after, place = [], [], 0
+    for part in parts:
+        last = place + part.shape[axis]
+        if place < start:
+            before.append(ctx.slice_axis(part, axis, 0, min(start, last) - place))
+        if not certainly(le, last, end):
+            kept = last - max(end, place)
+            after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
+        place = last
+    return ctx.joined([*before, new, *after], axis)
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(ctx: NodeContext) -> Value:
+    """Write ``update`` into a cache at a position of its own for each sample."""
+    cache, update = ctx.required(0), ctx.required(1)
+    where = ctx.input(2)
+    if where is None:
+        where = ctx.const(np.zeros(cache.shape[0]), np.int64)
+    return ctx.emit(
+        "tensor_scatter",
+        [cache, update, ctx.cast(where, "int64")],
+        axis=normalize_axis(ctx.attr("axis", -2), len(cache.shape)),
+        circular=ctx.attr("mode", "linear") == "circular",
+    )
+
+
+@onnx_op("OneHot")
+def one_hot(ctx: NodeContext) -> Value:
+    """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
+    indices = ctx.cast(ctx.required(0), "int64")
+    ctx.inputs[1] = integer_of(ctx.required(1))
+    (depth,) = ctx.ints_of(1, "the depth")
+    values = ctx.required(2)
+    rank = len(indices.shape) + 1
+    axis = normalize_axis(ctx.attr("axis", -1), rank)
+    negative = ctx.emit("less", [indices, ctx.const(0, np.int64)])
+    lifted = ctx.emit("add", [indices, ctx.whole_numbers(np.asarray(depth, object))])
+    indices = ctx.emit("where", [negative, lifted, indices])
+    indices = ctx.with_axis(indices, axis)
+    places = ctx.counted(depth, what="the depth")
+    places = ctx.reshape(places, [depth if d == axis else 1 for d in range(rank)])
+    hit = ctx.emit("equal", [indices, places])
+    off, on = (ctx.element(values, 0, i) for i in (0, 1))
+    return ctx.emit("where", [hit, on, off])
+
+
+@onnx_op("TopK")
+def top_k(ctx: NodeContext) -> list[Value]:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
+    if ctx.opset >= 10 and ctx.is_computed(1):
+        told = supposed.operand(ctx, 1)
+        if told is None:
+            number = ctx.reshape(ctx.required(1), ())
+            k = ctx.found(number, 0, x.shape[axis], "k")
+        else:
+            (k,) = told.reshape(-1).tolist()
+    else:
+        (k,) = ctx.attr_or_input("k", 1)
+    return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
+
+
+@onnx_op("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> Value:
+    inputs = [ctx.required(0), ctx.cast(ctx.required(1), "int64")]
+    return ctx.emit(
+        "reverse_sequence",
+        inputs,
+        batch_axis=ctx.attr("batch_axis", 1),
+        time_axis=ctx.attr("time_axis", 0),
+    )
+
+
+@onnx_op("Col2Im")
+def col2im(ctx: NodeContext) -> Value:
+    """Sum overlapping blocks into an image; where each element goes is known beforehand."""
+    x = ctx.required(0)
+    image, block = ctx.ints_of(1, "the image's shape"), ctx.ints_of(2, "the block's shape")
+    rank = len(image)
+    pads = ctx.attr("pads", [0] * 2 * rank)
+    targets = block_targets(
+        ctx, image, block, ctx.attr("strides", [1] * rank), ctx.attr("dilations", [1] * rank), pads
+    )
+    channels, spots = x.shape[1] // prod(block), prod(targets.shape[-rank:])
+    if x.shape[1] % prod(block) or x.shape[2] != spots:
+        raise ValueError(f"{x.type} does not hold blocks of {block} for an image of {image}")
+    rows = ctx.reshape(x, (x.shape[0] * channels, targets.size))
+    out = ctx.emit("sum_into", [rows, ctx.const(targets.reshape(-1), np.int32)], size=prod(image))
+    return ctx.reshape(out, (x.shape[0], channels, *image))
+
+
+def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> np.ndarray:
+    """The flat place in the image of element [*block][*position], -1 in the padding."""
+    rank = len(image)
+    ctx.table_size(prod(block) * prod(max(n, 1) for n in image), "the table of blocks")
+    places, inside = np.zeros([1] * 2 * rank, np.int64), np.ones([1] * 2 * rank, bool)
+    for d in range(rank):
+        reach = dilations[d] * (block[d] - 1) + 1
+        positions = (image[d] + pads[d] + pads[rank + d] - reach) // strides[d] + 1
+        along = (
+            dilations[d] * np.arange(block[d])[:, None]
+            + strides[d] * np.arange(positions)[None, :]
+            - pads[d]
+        )
+        shape = [1] * 2 * rank
+        shape[d], shape[rank + d] = along.shape
+        along = along.reshape(shape)
+        places = places * image[d] + along
+        inside = inside & (along >= 0) & (along < image[d])
+    return np.where(inside, places, -1)

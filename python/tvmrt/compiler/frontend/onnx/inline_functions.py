@@ -1,0 +1,49 @@
+"""A model with the bodies of its own functions in place of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+
+import onnx
+from onnx.inliner import inline_local_functions
+
+from tvmrt.compiler.ir.limits import MAX_WRITTEN_NODES
+
+from .written_out import WrittenOut
+
+MAX_DEPTH = 64  # of functions that call others: the inliner of the onnx package recurses
+
+_Key = tuple[str, str]
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model without functions; itself where it has none, where they call themselves, or
+    where they become too many nodes."""
+    functions = {(f.domain, f.name): f for f in model.functions}
+    calls = {key: set(_called(f.node, functions.keys())) for key, f in functions.items()}
+    depth: dict[_Key, int] = {}
+    try:
+        for key in TopologicalSorter(calls).static_order():
+            depth[key] = 1 + max((depth[other] for other in calls[key]), default=0)
+    except CycleError:
+        return model
+    deepest = max(depth.values(), default=0)
+    if not 0 < deepest <= MAX_DEPTH:
+        return model
+    if WrittenOut(functions).size(model.graph.node) > MAX_WRITTEN_NODES:
+        return model
+    try:
+        return inline_local_functions(model)
+    except Exception:  # damaged functions: the importer says of which node
+        return model
+
+
+def _called(nodes: Iterable[onnx.NodeProto], known: Iterable[_Key]) -> Iterator[_Key]:
+    """The functions that nodes call, inside of subgraphs as well."""
+    for node in nodes:
+        if (node.domain, node.op_type) in known:
+            yield node.domain, node.op_type
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _called(attribute.g.node, known)

@@ -1,0 +1,235 @@
+"""The network's inputs: their types, with symbolic extents bound by whoever compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.frontend.dims import Dims, parse_dim
+from tvmrt.compiler.frontend.wording import word_dims, word_shape
+from tvmrt.compiler.ir import DTYPES, HANDLE, TensorType, Value
+from tvmrt.compiler.ir.extent import Extent, linear_form, symbols_of
+from tvmrt.error import OpenDimensionsError, UnsupportedError
+
+
+def input_types(
+    infos: Sequence[onnx.ValueInfoProto],
+    shapes: Mapping[str, Sequence[int | str]],
+    dims: Dims,
+    results: Sequence[onnx.ValueInfoProto] = (),
+) -> dict[str, TensorType]:
+    """Types by name, of inputs that are no weights; of ``results`` dimensions may be declared, too.
+
+    Extents of ``shapes`` are numbers, names of declared dimensions, or declare one themselves.
+    Raises KeyError for a shape of something that is no input, ValueError for a shape that does
+    not fit or is missing, and UnsupportedError for what is no tensor of a known element type.
+    """
+    names = [info.name for info in infos]
+    for name in shapes:
+        if name not in names:
+            raise KeyError(
+                f"a shape is given for {name}, which is not an input; "
+                f"the inputs are {', '.join(names) or 'none'}"
+            )
+    given = {name: _declaring(shape, dims) for name, shape in shapes.items()}
+    others = _open_names((info for info in infos if info.name not in given), dims)
+    types = {info.name: _input_type(info, given.get(info.name), dims, others) for info in infos}
+    _check_symbols(infos, types)
+    _check_used([*infos, *results], given, dims)
+    _check_known(types)
+    return types
+
+
+def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
+    """The named dimensions of inputs that are not declared."""
+    names = (d.dim_param for info in infos for d in info.type.tensor_type.shape.dim)
+    return [name for name in dict.fromkeys(names) if name and name not in dims]
+
+
+def _check_known(types: Mapping[str, TensorType]) -> None:
+    """Raise ValueError for a dimension whose size a run cannot compute from the extent of an axis.
+
+    An axis gives the size of ``height`` if it is ``height``, or ``32*height + 5``.
+    """
+    extents = [n for type in types.values() for n in type.shape]
+    given = {form[0] for form in map(linear_form, extents) if form is not None}
+    for symbol in symbols_of(extents) - given:
+        found = next(n for n in extents if symbol in symbols_of(n))
+        raise ValueError(
+            f"no axis of an input gives the size of the dimension {symbol.name}, which is in "
+            f"{found!r} alone; declare an axis that is {symbol.name}, or a multiple of it"
+        )
+
+
+# What gives each element from the one at its place: the shape of the result is that of the operand.
+_SHAPED_ALIKE = {
+    "Abs", "Cast", "CastLike", "Ceil", "Erf", "Exp", "Floor", "Identity", "Log", "Neg", "Not",
+    "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh",
+}  # fmt: skip
+
+
+def overrides(infos: Iterable[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> bool:
+    """Whether an input has another extent than the fixed one that the network declares of it: what
+    else the network declares of extents need not hold then."""
+    return any(
+        d.HasField("dim_value") and d.dim_value != extent
+        for info in infos
+        if info.name in types
+        for d, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape)
+    )
+
+
+def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int | Extent, ...]]:
+    """Shapes that a graph declares of its tensors, by name, and those that follow backwards."""
+    found: dict[str, tuple[int | Extent, ...]] = {}
+    for info in (*proto.value_info, *proto.output):
+        tensor = info.type.tensor_type
+        declared = [
+            d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim
+        ]
+        known = all(isinstance(d, int) or d in dims for d in declared)
+        if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
+            found[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
+    for node in reversed(proto.node):
+        if not node.input or not node.output:
+            continue
+        if node.op_type in _SHAPED_ALIKE and node.output[0] in found:
+            found.setdefault(node.input[0], found[node.output[0]])
+    return found
+
+
+def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
+    """The shape with names where it declares dimensions."""
+    found: list[int | str] = []
+    for extent in shape:
+        name = extent
+        if isinstance(extent, str) and extent not in dims:
+            name, bounds = parse_dim(extent)
+            dims.declare(name, bounds)
+        found.append(name)
+    return tuple(found)
+
+
+def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims) -> None:
+    known = {d.dim_param for info in infos for d in info.type.tensor_type.shape.dim}
+    known |= {extent for shape in given.values() for extent in shape if isinstance(extent, str)}
+    unused = dims.unused(known)
+    if unused:
+        names = ", ".join(sorted(known - {""}))
+        there = f"the dimensions are {names}" if names else "all its dimensions have fixed sizes"
+        raise KeyError(
+            f"the dimension {unused[0]} is declared, which no input and no result has; {there}"
+        )
+
+
+def element_name(element_type: int) -> str:
+    """numpy's name of an ONNX element type, or "<number>, which ONNX does not define"."""
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(element_type)).name
+    except KeyError:
+        return f"{element_type}, which ONNX does not define"
+
+
+def _input_type(
+    info: onnx.ValueInfoProto,
+    given: Sequence[int | str] | None,
+    dims: Dims,
+    others: Sequence[str],
+) -> TensorType:
+    if not info.type.HasField("tensor_type"):
+        kind = info.type.WhichOneof("value")
+        if kind is None:
+            raise ValueError(f"input {info.name} has no type; export the model again")
+        raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
+    name = element_name(info.type.tensor_type.elem_type)
+    if name == "object":
+        return TensorType(_extents(info, given, dims, others), HANDLE)  # strings
+    if name not in DTYPES:
+        raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
+    return TensorType(_extents(info, given, dims, others), DTYPES[name])
+
+
+def _extents(
+    info: onnx.ValueInfoProto,
+    given: Sequence[int | str] | None,
+    dims: Dims,
+    others: Sequence[str] = (),
+) -> tuple[int | Extent, ...]:
+    tensor = info.type.tensor_type
+    fixed = tensor.HasField("shape")
+    declared = [
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    ]
+    if given is None:
+        if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
+            raise _unbound(info.name, declared if fixed else None, dims, others)
+        given = declared
+    given = tuple(d if isinstance(d, str) else int(d) for d in given)
+    if fixed and len(given) != len(declared):
+        raise ValueError(
+            f"shape [{', '.join(map(str, given))}] does not fit input {info.name} of shape "
+            f"[{', '.join(map(str, declared))}]"
+        )
+    if any(isinstance(d, int) and d < 0 for d in given):
+        raise ValueError(f"input {info.name}: shape {list(given)} has a negative extent")
+    return tuple(dims.extent(d) if isinstance(d, str) else d for d in given)
+
+
+def _unbound(
+    name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
+) -> OpenDimensionsError:
+    """The error for an input with open dimensions; ``others``: what all inputs have open."""
+    if declared is None:
+        return OpenDimensionsError(
+            f"the file does not say how many axes input {name} has; give its shape, for example "
+            + word_shape(name, [1])
+        )
+    open_ = [d for d in dict.fromkeys(declared) if isinstance(d, str) and d not in dims]
+    names = dims.undeclared(dict.fromkeys([*open_, *others]))
+    text = ", ".join(map(str, declared))
+    return OpenDimensionsError(
+        f"input {name} has shape [{text}], of which {', '.join(open_)} "
+        f"{'is' if len(open_) == 1 else 'are'} open; declare the sizes, as in "
+        + word_dims({n: ("LOW", "HIGH") for n in names}),
+        tuple(names),
+    )
+
+
+def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> None:
+    """Every symbol stands for one extent, in all inputs that carry it."""
+    found: dict[str, tuple[int, str]] = {}
+    for info in infos:
+        for dim, extent in zip(info.type.tensor_type.shape.dim, types[info.name].shape):
+            if not dim.dim_param:
+                continue
+            before, where = found.setdefault(dim.dim_param, (extent, info.name))
+            if before != extent:
+                raise ValueError(
+                    f"the symbol {dim.dim_param} stands for {before!r} in input {where} and for "
+                    f"{extent!r} in input {info.name}; give every input of the symbol one extent"
+                )
+
+
+def check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type: int) -> None:
+    """Raise ValueError if an input that is weights, too, is declared as something else."""
+    tensor = info.type.tensor_type
+    if weights is None:
+        return
+    if tensor.elem_type not in (0, element_type):
+        raise ValueError(
+            f"input {info.name} is declared {element_name(tensor.elem_type)}, "
+            f"its weights are {element_name(element_type)}; export the model again"
+        )
+    if not tensor.HasField("shape"):
+        return
+    extents = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    if len(extents) != len(weights.shape) or any(
+        e is not None and e != n for e, n in zip(extents, weights.shape)
+    ):
+        raise ValueError(
+            f"input {info.name} is declared [{', '.join(str(e or '?') for e in extents)}], "
+            f"its weights are {weights.type}; export the model again"
+        )

@@ -1,0 +1,189 @@
+"""Matrix products and what reduces to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.compiler.ir import Value
+
+from .context import NodeContext
+from .registry import onnx_op
+
+_LEAST_FACTOR = 2.0**-20  # smaller ones, and larger ones than its inverse, scale the product
+
+
+def product(ctx: NodeContext, a: Value, b: Value) -> Value:
+    """The matrix product of the last two axes of two tensors of rank 2 or more.
+
+    Element types without a kernel become a fused multiplication and sum.
+    """
+    if a.dtype.name == "float32" or b.dtype != a.dtype:
+        return ctx.emit("matmul", [a, b])
+    terms = ctx.emit(
+        "mul",
+        [
+            ctx.reshape(a, (*a.shape, 1)),
+            ctx.reshape(b, (*b.shape[:-2], 1, *b.shape[-2:])),
+        ],
+    )
+    return ctx.emit("reduce_sum", [terms], axes=(len(terms.shape) - 2,), keepdims=0)
+
+
+def scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
+    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.like(factor, x)])
+
+
+def scaled_product(ctx: NodeContext, a: Value, b: Value, alpha: float) -> Value:
+    """alpha * a b; scaling a constant side costs nothing at run time."""
+    if alpha and not _LEAST_FACTOR <= abs(alpha) <= 1 / _LEAST_FACTOR:
+        return scaled(ctx, product(ctx, a, b), alpha)  # operands times it may leave their type
+    if b.is_constant:
+        b = scaled(ctx, b, alpha)
+    elif a.type.nbytes <= b.type.nbytes:
+        a = scaled(ctx, a, alpha)
+    else:
+        b = scaled(ctx, b, alpha)
+    return product(ctx, a, b)
+
+
+@onnx_op("MatMul")
+def matmul(ctx: NodeContext) -> Value:
+    return vector_product(ctx, ctx.required(0), ctx.required(1))
+
+
+def vector_product(ctx: NodeContext, a: Value, b: Value, alpha: float = 1.0) -> Value:
+    """A product by numpy's rules: operands of rank 1 are a row and a column."""
+    drop_row, drop_column = len(a.shape) == 1, len(b.shape) == 1
+    if drop_row:
+        a = ctx.reshape(a, (1, *a.shape))
+    if drop_column:
+        b = ctx.reshape(b, (*b.shape, 1))
+    out = scaled_product(ctx, a, b, alpha)
+    shape = list(out.shape)
+    if drop_column:
+        del shape[-1]
+    if drop_row:
+        del shape[-1 if drop_column else -2]
+    return ctx.reshape(out, shape)
+
+
+@onnx_op("Gemm")
+def gemm(ctx: NodeContext) -> Value:
+    a, b, c = ctx.required(0), ctx.required(1), ctx.input(2)
+    a = ctx.swapped(a) if ctx.attr("transA", 0) else a
+    b = ctx.swapped(b) if ctx.attr("transB", 0) else b
+    out = scaled_product(ctx, a, b, ctx.attr("alpha", 1.0))
+    beta = ctx.attr("beta", 1.0)
+    if c is not None and beta != 0.0:
+        out = ctx.emit("add", [out, scaled(ctx, c, beta)])
+    return out
+
+
+@onnx_op("Einsum")
+def einsum(ctx: NodeContext) -> Value:
+    operands = [ctx.required(i) for i in range(len(ctx.inputs))]
+    terms, result = _labels(ctx.attr("equation"), [len(x.shape) for x in operands])
+    pending = []
+    for x, labels in zip(operands, terms):
+        pending.append(_without_repeats(ctx, x, labels))
+    current, labels = pending.pop(0)
+    while pending:
+        other, other_labels = pending.pop(0)
+        needed = set(result).union(*(set(own) for _, own in pending))
+        current, labels = _contract(ctx, current, labels, other, other_labels, needed)
+    current, labels = _sum_out(ctx, current, labels, set(result))
+    return ctx.transpose(current, [labels.index(c) for c in result])
+
+
+def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """One letter an axis for every operand and the result; broadcast axes are digits and beyond."""
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ValueError(f"equation {equation} has {len(terms)} operands, the node {len(ranks)}")
+    hidden = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks)]
+    broadcast = max((n for n, term in zip(hidden, terms) if "..." in term), default=0)
+    # axes behind an ellipsis, right-aligned; private characters that no equation can name
+    spare = "".join(chr(0xE000 + i) for i in range(broadcast))
+    named = []
+    for term, count in zip(terms, hidden):
+        if ("..." not in term and count != 0) or count < 0:
+            raise ValueError(f"term {term} of equation {equation} does not fit its operand's rank")
+        named.append(term.replace("...", spare[broadcast - count :] if count else ""))
+    if arrow:
+        result = right.replace("...", spare)
+    else:
+        letters = "".join(named)
+        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in spare)
+        result = spare + "".join(once)
+    if not set(result) <= set("".join(named)):
+        raise ValueError(f"equation {equation} names an axis in its result only")
+    return named, result
+
+
+def _without_repeats(ctx: NodeContext, x: Value, labels: str) -> tuple[Value, str]:
+    """Take the diagonal of axes that carry the same letter."""
+    for letter in dict.fromkeys(labels):
+        while labels.count(letter) > 1:
+            first = labels.index(letter)
+            second = labels.index(letter, first + 1)
+            rest = [d for d in range(len(labels)) if d not in (first, second)]
+            x = ctx.transpose(x, (*rest, first, second))
+            n = x.shape[-1]
+            if x.shape[-2] != n:
+                raise ValueError(f"axes {letter} have extents {x.shape[-2]} and {n}")
+            x = ctx.reshape(x, (*x.shape[:-2], n * n))
+            x = ctx.slice_axis(x, len(rest), 0, n, n + 1)
+            labels = "".join(labels[d] for d in rest) + letter
+    return x, labels
+
+
+def _sum_out(ctx: NodeContext, x: Value, labels: str, keep: set[str]) -> tuple[Value, str]:
+    axes = tuple(d for d, c in enumerate(labels) if c not in keep)
+    if not axes:
+        return x, labels
+    x = ctx.emit("reduce_sum", [x], axes=axes, keepdims=0)
+    return x, "".join(c for c in labels if c in keep)
+
+
+def _contract(
+    ctx: NodeContext, a: Value, a_labels: str, b: Value, b_labels: str, needed: set[str]
+) -> tuple[Value, str]:
+    """Two operands into one, summed over what only they have."""
+    a, a_labels = _sum_out(ctx, a, a_labels, needed | set(b_labels))
+    b, b_labels = _sum_out(ctx, b, b_labels, needed | set(a_labels))
+    extent = dict(zip(a_labels, a.shape))
+    for c, n in zip(b_labels, b.shape):
+        if extent.get(c, 1) not in (1, n) and n != 1:
+            raise ValueError(f"an axis has extents {extent[c]} and {n}")
+    both = [c for c in a_labels if c in b_labels]
+    folded = [c for c in both if c not in needed]
+    batch = [c for c in both if c in needed]
+    rows = [c for c in a_labels if c not in b_labels]
+    columns = [c for c in b_labels if c not in a_labels]
+    stretched = any(a.shape[a_labels.index(c)] != b.shape[b_labels.index(c)] for c in folded)
+    if not folded or stretched:
+        order = [*batch, *folded, *rows, *columns]
+        x = ctx.emit("mul", [_spread(ctx, a, a_labels, order), _spread(ctx, b, b_labels, order)])
+        return _sum_out(ctx, x, "".join(order), needed)
+    a = ctx.transpose(a, [a_labels.index(c) for c in (*batch, *rows, *folded)])
+    b = ctx.transpose(b, [b_labels.index(c) for c in (*batch, *folded, *columns)])
+    # each side as a matrix per element of the batch
+    lead, inner = len(batch), len(batch) + len(folded)
+    row_extents, column_extents = a.shape[lead : lead + len(rows)], b.shape[inner:]
+    depth = prod(b.shape[lead:inner])
+    a = ctx.reshape(a, (*a.shape[:lead], prod(row_extents), depth))
+    b = ctx.reshape(b, (*b.shape[:lead], depth, prod(column_extents)))
+    out = product(ctx, a, b)
+    out = ctx.reshape(out, (*out.shape[:lead], *row_extents, *column_extents))
+    return out, "".join([*batch, *rows, *columns])
+
+
+def _spread(ctx: NodeContext, x: Value, labels: str, order: Sequence[str]) -> Value:
+    """The operand with an axis for every label of the order, of extent 1 where it has none."""
+    present = [c for c in order if c in labels]
+    x = ctx.transpose(x, [labels.index(c) for c in present])
+    extents = dict(zip(present, x.shape))
+    return ctx.reshape(x, [extents.get(c, 1) for c in order])

@@ -1,0 +1,166 @@
+"""Loops that carry a tensor whose shape changes from round to round, as one that they append to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir import Graph, TensorType, Value
+from tvmrt.compiler.ir.extent import Whole, least, most, shown, symbols_of
+from tvmrt.compiler.ir.loop import Growth
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+
+MAX_ROOM = 1 << 20  # elements of an axis whose bound follows from what each round adds
+
+
+@dataclass(frozen=True)
+class Changing:
+    """An axis of the carried tensor of number ``index``: the symbol that it is in a round, what it
+    is before the first round, what a round adds if that is always the same, else None, and the most
+    that it can be."""
+
+    index: int
+    axis: int
+    symbol: Whole
+    first: Whole
+    step: int | None
+    most: Whole
+
+
+def changing_axes(
+    ctx: NodeContext,
+    carried: Sequence[Value],
+    made: Sequence[Value],
+    known: Sequence[Changing],
+    bound: Whole | None,
+    outputs: Sequence[str],
+) -> list[Changing]:
+    """The axes whose extent is another after a round than before it, those of ``known`` included.
+
+    ``made``: what a round makes of what it carries; ``bound``: the most rounds, None where nothing
+    tells; ``outputs``: the names of the loop's results. Raises UnsupportedError where something
+    else than extents changes, or nothing tells how large they become.
+    """
+    found = []
+    for i, (before, after) in enumerate(zip(carried, made)):
+        if (len(before.shape), before.dtype) != (len(after.shape), after.dtype):
+            raise UnsupportedError(
+                f"what it carries is {before.type} before a round and {after.type} after it"
+            )
+        for axis, (first, now) in enumerate(zip(before.shape, after.shape)):
+            old = next((c for c in known if (c.index, c.axis) == (i, axis)), None)
+            if old is None and first == now:
+                continue
+            place = (i, axis)
+            found.append(_change(ctx, place, first, now, old, bound, outputs[i]))
+    return found
+
+
+def _change(
+    ctx: NodeContext,
+    place: tuple[int, int],
+    first: Whole,
+    now: Whole,
+    old: Changing | None,
+    bound: Whole | None,
+    output: str,
+) -> Changing:
+    before = first if old is None else old.symbol
+    step = now - before
+    by_itself = old is None or bool(symbols_of(before) & symbols_of(now))
+    if by_itself and isinstance(step, int) and bound is not None:
+        last = first + step * bound
+        low, high = least(first), max(most(last) - step, least(first))
+        room = last
+        if step < 0:
+            low, high, room = max(least(last) - step, 0), most(first), first
+    elif not by_itself or (isinstance(step, int) and step < 0):
+        step, low = None, min(least(first), max(least(now), 0))
+        high = room = max(most(first), most(now))
+    else:
+        room = _room(ctx, first, step, bound, output) if by_itself else None
+        if room is None:
+            room = _declared(ctx, place, first, now, output)
+        low = least(before)
+        step, low, high = None, low if least(now) >= low else 0, room
+    if old is not None and (old.step, old.most) == (step, room):
+        return old
+    name = ctx.importer.dims.fresh(f"{ctx.name}_extent")
+    symbol = ctx.importer.dims.counted(name, low, high, None)
+    return Changing(*place, symbol, first, step, room)
+
+
+def _room(
+    ctx: NodeContext, first: Whole, step: Whole, bound: Whole | None, output: str
+) -> int | None:
+    """The most that an axis can be to which no round adds more than ``step``; None where that is
+    unknown, or where the model declares the axis, which is closer."""
+    if most(step) <= 0:
+        return most(first)
+    if bound is None or ctx.importer.bounds_of(output) is not None:
+        return None
+    room = most(first) + most(step) * most(bound)
+    return room if room <= MAX_ROOM else None
+
+
+def _declared(
+    ctx: NodeContext, place: tuple[int, int], first: Whole, now: Whole, output: str
+) -> int:
+    """The most that the model declares of the axis of what is carried."""
+    shape = ctx.importer.bounds_of(output)
+    if shape is None or len(shape) <= place[1]:
+        raise UnsupportedError(
+            f"axis {place[1]} of {output or 'what it carries'}, which is {shown(first)} before a "
+            f"round and {shown(now)} after it, may become of any size; declare the shape of "
+            f"{output or 'the result'} in the model, or the dimension that it has in it by --dim"
+        )
+    return max(most(shape[place[1]]), most(first))
+
+
+def inside_types(carried: Sequence[Value], changing: Sequence[Changing]) -> list[TensorType]:
+    """The types that they have in the body."""
+    shapes = [list(v.shape) for v in carried]
+    for each in changing:
+        shapes[each.index][each.axis] = each.symbol
+    return [TensorType(tuple(shape), v.dtype) for shape, v in zip(shapes, carried)]
+
+
+def growths(changing: Sequence[Changing], graph: Graph, conditional: bool) -> tuple[Growth, ...]:
+    """For the operator: what a round makes of each of these axes."""
+    made = graph.outputs[conditional:]
+    return tuple(
+        Growth(
+            each.index,
+            each.axis,
+            next(iter(symbols_of(each.symbol))),
+            each.first,
+            made[each.index].shape[each.axis],
+            most(each.most),
+        )
+        for each in changing
+    )
+
+
+def in_shape(
+    ctx: NodeContext,
+    results: list[Value],
+    extents: Sequence[Value],
+    changing: Sequence[Changing],
+    types: Sequence[TensorType],
+    known_rounds: Whole | None,
+) -> None:
+    """Give the carried results, whose elements lie behind one another, the shape that they have
+    after the last round; ``known_rounds``: how many those are where that is known."""
+    shapes = {each.index: list(types[each.index].shape) for each in changing}
+    for each, extent in zip(changing, extents):
+        if known_rounds is not None and each.step is not None:
+            last: Whole = each.first + each.step * known_rounds
+        else:
+            last = ctx.found(extent, 0, each.most, f"extent of axis {each.axis}")
+        shapes[each.index][each.axis] = last
+    for index, shape in shapes.items():
+        type = TensorType(tuple(shape), types[index].dtype)
+        flat = ctx.slice_axis(results[index], 0, 0, type.size)
+        results[index] = ctx.reshape(flat, type.shape)

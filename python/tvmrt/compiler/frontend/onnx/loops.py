@@ -1,0 +1,422 @@
+"""Loops: a few known rounds are written out, one copy of the body a round; else the run goes
+through them, see ``tvmrt.compiler.ir.loop``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, counts_in, least, most, symbols_of
+from tvmrt.compiler.ir.limits import MAX_ROUNDS as MOST_WRITTEN
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.error import UnsupportedError
+
+from .apart import Apart, import_apart
+from .context import NodeContext
+from .foretold import foretell
+from .goes_on import induction_variables
+from .held import Stack, TensorList
+from .loop_growth import Changing, changing_axes, growths, in_shape, inside_types
+from .loop_lists import appending
+from .old_scan import batches
+from .registry import onnx_op
+from .rounds_up_to import rounds_up_to
+from .run_sizes import bound_of
+from .sequences import along, axis_first, extended, first_axis_to
+
+FEW = 8  # rounds that are written out
+ATTEMPTS = 4  # to find shapes that hold in every round
+MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
+
+INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
+
+
+@onnx_op("Loop")
+def loop(ctx: NodeContext) -> list[Value | None]:
+    if any(info.type.tensor_type.shape.dim for info in ctx.attr("body").input[:2]):
+        ctx.set_attr("body", _with_scalars(ctx.attr("body")))
+    foretell(ctx)
+    limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
+    rounds = limit[0] if limit else None
+    most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
+    count = len(ctx.importer.graph.nodes)
+    try:
+        return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+    except (UnsupportedError, Undecided):
+        if not most_:
+            raise
+        del ctx.importer.graph.nodes[count:]
+        return rounds_up_to(ctx, max(most_))
+
+
+def _with_scalars(body: onnx.GraphProto) -> onnx.GraphProto:
+    """The body as one that takes the number of the round and the condition as scalars, which ONNX
+    has them be: torch declares vectors of one element, and counts on getting such."""
+    ranks = [len(info.type.tensor_type.shape.dim) for info in body.input[:2]]
+    found = onnx.GraphProto()
+    found.CopyFrom(body)
+    for info, rank in zip(found.input, ranks):
+        if rank:
+            scalar, shape = f"{info.name}_scalar", f"{info.name}_shape"
+            ones = helper.make_tensor(shape, onnx.TensorProto.INT64, [rank], [1] * rank)
+            found.initializer.append(ones)
+            node = helper.make_node("Reshape", [scalar, shape], [info.name], name=info.name)
+            found.node.insert(0, node)
+            del info.type.tensor_type.shape.dim[:]
+            info.name = scalar
+    return found
+
+
+@onnx_op("Scan")
+def scan(ctx: NodeContext) -> list[Value | None]:
+    if ctx.opset < 9:
+        return batches(ctx, scan)
+    layout = _ScanLayout(ctx)
+    return _whichever(
+        ctx, layout.rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
+    )
+
+
+def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]:
+    """Written out where there are few rounds, or where it cannot be a loop of the run and their
+    number is known."""
+    graph = ctx.importer.graph
+    if isinstance(rounds, int) and rounds <= FEW:
+        return unrolled()
+    count = len(graph.nodes)
+    try:
+        return looped()
+    except (UnsupportedError, Undecided):
+        del graph.nodes[count:]
+        if not isinstance(rounds, int) or rounds > MOST_WRITTEN:
+            raise
+        return unrolled()
+
+
+# Rounds that a run goes through.
+
+
+def _loop(ctx: NodeContext) -> list[Value | None]:
+    given = ctx.inputs[2:]
+    lists = [i for i, v in enumerate(given) if isinstance(v, (TensorList, Stack))]
+    body, outputs = appending(ctx.attr("body"), ctx.node.output, lists)
+    carried = [_there(v) for i, v in enumerate(given) if i not in lists]
+    results = _loop_of_tensors(ctx, body, carried, outputs)
+    made = len(results) - len(lists)
+    for i, more in zip(lists, results[made:]):
+        results.insert(i, extended(ctx, given[i], more))
+    return results[: made + len(lists)]
+
+
+def _loop_of_tensors(
+    ctx: NodeContext, body: onnx.GraphProto, carried: list[Value], outputs: Sequence[str]
+) -> list[Value]:
+    """What is carried, then what is collected; ``outputs`` are the names of these."""
+    limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
+    bound = _most_rounds(ctx, limit, outputs[len(carried) :])
+    number = _number(ctx, bound)
+    inside, changing = _settled_body(ctx, body, carried, outputs, number, bound)
+    graph = inside.graph
+    # in a round that has begun, the condition is true
+    graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
+    verdict = graph.outputs[0]
+    if verdict.data is not None and verdict.data.all():
+        graph.outputs.pop(0)  # once begun, it goes on to the limit
+    conditional = len(graph.outputs) == len(body.output)
+    if go is not None and go.data is not None and go.data.all():
+        go = None
+    if limit is None and go is None and not conditional:
+        raise UnsupportedError("a Loop without a number of rounds and a condition never ends")
+    collected = len(body.output) - 1 - len(carried)
+    if bound is None and collected:
+        raise UnsupportedError(
+            "how many rounds it has is known only when the network runs, and it collects "
+            f"{outputs[len(carried)]}; declare the shape of that in the model, or the dimension "
+            "that it has in it by --dim"
+        )
+    fixed = bound is not None and not ctx.is_computed(0) and limit is not None
+    known = fixed and go is None and not conditional
+    ends = _Ends(limit, go, conditional, bound if known else most(bound or 0), known)
+    return _emit(ctx, inside, ends, carried, [], number, changing=changing)
+
+
+def _settled_body(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: list[Value],
+    outputs: Sequence[str],
+    number: Value,
+    bound: Whole | None,
+) -> tuple[Apart, list[Changing]]:
+    """The body with all that it carries in shapes that hold in every round."""
+    importer = ctx.importer
+    count, was_partial = len(importer.graph.nodes), importer.is_partial
+    counting = _counting(ctx, body, carried, number, bound)
+    attempt = partial(_with_shapes, ctx, body, carried, outputs, number, bound)
+    if counting == carried:
+        return attempt(carried)
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always")
+        try:
+            found = attempt(carried)
+            fits = importer.is_partial == was_partial
+        except (UnsupportedError, ValueError):
+            fits = False
+    if fits:
+        for remark in remarks:
+            warnings.warn(remark.message, stacklevel=2)
+        return found
+    importer.is_partial = was_partial
+    del importer.graph.nodes[count:]
+    return attempt(counting)
+
+
+def _counting(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: Sequence[Value],
+    number: Value,
+    bound: Whole | None,
+) -> list[Value]:
+    """What a loop carries, with numbers that count its rounds as extents."""
+    found, known = list(carried), ctx.importer.extents.get(number)
+    if known is None or bound is None or len(carried) != len(body.input) - 2:
+        return found
+    for place, extent in induction_variables(ctx, body, carried, bound, known.item()).items():
+        found[place] = Value(carried[place].name, carried[place].type)
+        ctx.importer.extents[found[place]] = np.full(carried[place].shape, extent, object)
+    return found
+
+
+def _with_shapes(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: list[Value],
+    outputs: Sequence[str],
+    number: Value,
+    bound: Whole | None,
+    like_carried: Sequence[Value],
+) -> tuple[Apart, list[Changing]]:
+    """The body; what it carries is like ``like_carried``."""
+    changing: list[Changing] = []
+    for _ in range(ATTEMPTS):
+        like = [(number, INT64), (ctx.const(True), BOOL)]
+        like += list(zip(like_carried, inside_types(carried, changing)))
+        numbers = (number, *(v for v in like_carried if v not in carried))
+        inside = import_apart(ctx.importer, body, ctx.scope, like, numbers)
+        made = inside.graph.outputs[1 : 1 + len(carried)]
+        found = changing_axes(ctx, carried, made, changing, bound, outputs)
+        if found == changing:
+            return inside, changing
+        changing = found
+    raise UnsupportedError("the shape of what it carries changes in a way that is not understood")
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """When a loop ends: the most rounds and whether there is a first one, each None where nothing
+    says so, whether the body tells, and the most rounds, which are ``known`` to be had."""
+
+    limit: Value | None
+    go: Value | None
+    conditional: bool
+    most: Whole
+    known: bool
+
+
+def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> Whole | None:
+    """The most rounds, None where nothing tells."""
+    if limit is not None and not ctx.is_computed(0):
+        (number,) = ctx.ints_of(0, "the number of rounds")
+        if most(number) < MAX_ROUNDS:
+            return number if least(number) >= 0 else max(most(number), 0)
+    shape = ctx.importer.bounds_of(collected[0]) if collected else None
+    if shape:
+        return most(shape[0])
+    return None if limit is None else bound_of(ctx, limit)
+
+
+def _number(ctx: NodeContext, bound: Whole | None) -> Value:
+    """The number of the round, as the extent that it is in the body where it has a bound."""
+    if bound is None or most(bound) == 0:
+        return ctx.const(0, np.int64)
+    dims = ctx.importer.dims
+    name = dims.fresh(f"{ctx.name}_round")
+    value = Value(name, INT64)
+    last = bound - 1 if least(bound) > 0 else max(most(bound) - 1, 0)
+    extent = dims.counted(name, 0, last, None)
+    ctx.importer.extents[value] = np.asarray(extent, object)
+    return value
+
+
+def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
+    sliced = [axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
+    carried = layout.carried
+    like = [(v, v.type) for v in carried]
+    like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
+    inside = import_apart(ctx.importer, layout.body, ctx.scope, like)
+    graph = inside.graph
+    number = Value("round", INT64)
+    graph.inputs.insert(0, number)
+    backward = [*layout.backward, *layout.out_backward]
+    ends = _Ends(None, None, False, layout.rounds, True)
+    results = _emit(ctx, inside, ends, carried, sliced, number, backward)
+    out = results[len(carried) :]
+    moved = [first_axis_to(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
+    return [*results[: len(carried)], *moved]
+
+
+def _emit(
+    ctx: NodeContext,
+    inside: Apart,
+    ends: _Ends,
+    carried: list[Value],
+    sliced: list[Value],
+    number: Value,
+    backward: Sequence[int] = (),
+    changing: Sequence[Changing] = (),
+) -> list[Value]:
+    """The loop, and what it collected as far as there were rounds."""
+    body = inside.graph
+    made = body.outputs[ends.conditional :]
+    for before, after in zip(carried, made):
+        if not changing and before.type != after.type:
+            raise UnsupportedError(
+                f"what it carries is {before.type} before a round and {after.type} after it"
+            )
+    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
+    collected = len(made) - len(carried)
+    known_as = ctx.importer.extents.get(number)
+    numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
+    grows = growths(changing, body, ends.conditional)
+    own = {*numbered.values(), *(each.symbol for each in grows)}
+    shapes = [v.shape for v in made[len(carried) :]]
+    found = {v for node in body.nodes for v in node.outputs}
+    if own & symbols_of(*shapes) or any(s.source in found for s in counts_in(*shapes)):
+        raise UnsupportedError("it collects tensors that have another shape in each round")
+    outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
+    outer = {inside.counts.get(symbol, symbol) for symbol in outer - own}
+    emitted = ctx.emit_many(
+        "loop",
+        [ends.limit, ends.go, *carried, *sliced, *inside.captured],
+        body=body,
+        carried=len(carried),
+        sliced=len(sliced),
+        conditional=ends.conditional,
+        most=ends.most,
+        backward=tuple(map(bool, backward or [0] * (len(sliced) + collected))),
+        **numbered,
+        **({"grows": grows} if grows else {}),
+        extents=tuple(s.extent for s in sorted(outer, key=lambda s: s.name)),
+    )
+    *results, rounds = emitted[: len(emitted) - len(grows)]
+    extents = emitted[len(emitted) - len(grows) :]
+    types = [inside.outside(v.type) for v in made]
+    in_shape(ctx, results, extents, changing, types, ends.most if ends.known else None)
+    if not ends.known and collected:
+        found = ctx.found(rounds, 0, ends.most, "rounds")
+        results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
+    return [ctx.alike(v, inner) for v, inner in zip(results, made)]
+
+
+def _symbols(body: Graph) -> list:
+    """The dimensions that a body depends on."""
+    found = symbols_of(*(n.attrs for n in body.nodes), *(v.shape for v in body.inputs))
+    made = symbols_of(*(v.shape for n in body.nodes for v in n.outputs))
+    return sorted((s for s in found | made if s.source is None), key=lambda s: s.name)
+
+
+def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:
+    value = ctx.input(index)
+    return None if value is None else ctx.cast(ctx.reshape(value, ()), to)
+
+
+def _there(value: Value | None) -> Value:
+    if not isinstance(value, Value):
+        raise UnsupportedError("a Loop that carries a sequence, or what is left out")
+    return value
+
+
+# Rounds that are written out.
+
+
+def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
+    body = ctx.attr("body")
+    condition = ctx.input(1)
+    carried: list[Value | None] = list(ctx.inputs[2:])
+    scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    for number in ctx.importer.written_out.rounds("Loop", rounds, body):
+        if condition is not None and not _known_truth(condition):
+            break
+        inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
+        condition, *results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        carried = results[: len(carried)]
+        for column, value in zip(scanned, results[len(carried) :]):
+            column.append(value)
+    if scanned and not scanned[0]:
+        return [*carried, *_of_no_rounds(ctx, body, carried)]
+    return [*carried, *(along(ctx, column, 0) for column in scanned)]
+
+
+def _of_no_rounds(
+    ctx: NodeContext, body: onnx.GraphProto, carried: list[Value | None]
+) -> list[Value]:
+    """What is collected where there is no round, of the shapes that one would have made."""
+    if not all(isinstance(v, Value) for v in carried):
+        raise UnsupportedError("a Loop of no rounds that carries a sequence, or what is left out")
+    like = [(ctx.const(0, np.int64), INT64), (ctx.const(True), BOOL)]
+    inside = import_apart(ctx.importer, body, ctx.scope, [*like, *((v, v.type) for v in carried)])
+    made = inside.graph.outputs[1 + len(carried) :]
+    types = [inside.outside(v.type) for v in made]
+    empty = (ctx.expand(ctx.const(0, t.dtype.numpy), (0, *t.shape)) for t in types)
+    return [ctx.alike(*pair) for pair in zip(empty, made)]
+
+
+def _known_truth(condition: Value) -> bool:
+    if condition.data is None:
+        raise UnsupportedError("a Loop whose condition is computed at run time")
+    return bool(condition.data.reshape(-1)[0])
+
+
+class _ScanLayout:
+    """What a Scan carries, what it goes through along which axes, and in which order."""
+
+    def __init__(self, ctx: NodeContext) -> None:
+        self.body: onnx.GraphProto = ctx.attr("body")
+        count = ctx.attr("num_scan_inputs")
+        self.carried = [_there(v) for v in ctx.inputs[: len(ctx.inputs) - count]]
+        self.sequences = [ctx.required(len(self.carried) + i) for i in range(count)]
+        outputs = len(self.body.output) - len(self.carried)
+        axes = ctx.attr("scan_input_axes", [0] * count)
+        self.axes = [normalize_axis(a, len(v.shape)) for a, v in zip(axes, self.sequences)]
+        self.backward = ctx.attr("scan_input_directions", [0] * count)
+        self.out_axes = ctx.attr("scan_output_axes", [0] * outputs)
+        self.out_backward = ctx.attr("scan_output_directions", [0] * outputs)
+        self.rounds: int | Extent = self.sequences[0].shape[self.axes[0]]
+
+
+def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
+    body, rounds = layout.body, layout.rounds
+    carried: list[Value | None] = list(layout.carried)
+    columns: list[list[Value | None]] = [[] for _ in layout.out_axes]
+    for number in ctx.importer.written_out.rounds("Scan", rounds, body):
+        inputs = list(carried)
+        for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
+            place = rounds - 1 - number if reverse else number
+            inputs.append(ctx.alike(ctx.element(value, axis, place), value))
+        results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        carried = results[: len(carried)]
+        for column, value in zip(columns, results[len(carried) :]):
+            column.append(value)
+    for column, reverse in zip(columns, layout.out_backward):
+        if reverse:
+            column.reverse()
+    out = [along(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
+    return [*carried, *out]

@@ -1,0 +1,93 @@
+"""Maps that a network is given.
+
+A library knows tensors alone. What a network reads of a map are the values of keys that it knows,
+in their order, so the map becomes a row of these values: ``DictVectorizer``, and ``CastMap`` to a
+row of a declared length, then have nothing left to do but a cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from tvmrt.compiler.ir.bundle import Bundle
+from tvmrt.compiler.ir.limits import check_table
+from tvmrt.error import UnsupportedError
+
+_CASTS = {
+    "TO_FLOAT": TensorProto.FLOAT,
+    "TO_INT64": TensorProto.INT64,
+    "TO_STRING": TensorProto.STRING,
+}
+_OPSET = 15  # of a model that has no operator but those of ai.onnx.ml
+
+
+def with_rows(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Bundle]]:
+    """The model with rows for the maps among its inputs, and the bundles that they are.
+
+    Raises UnsupportedError for a map of which the model reads anything else.
+    """
+    maps = [info.name for info in model.graph.input if info.type.HasField("map_type")]
+    if not maps:
+        return model, {}
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
+        copy.opset_import.append(helper.make_opsetid("", _OPSET))
+    bundles = {}
+    for info in copy.graph.input:
+        if info.name in maps:
+            bundles[info.name] = _replace(info, copy.graph.node)
+    return copy, bundles
+
+
+def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bundle:
+    """Make a row of a map, and casts of what reads it."""
+    name, kind = info.name, info.type.map_type.value_type.tensor_type.elem_type
+    readers = [node for node in nodes if name in node.input]
+    known = {_keys(name, node) for node in readers}
+    if len(known) != 1:
+        raise UnsupportedError(
+            f"input {name} is a map that "
+            + ("nothing reads" if not known else "its readers know by different keys")
+        )
+    keys = known.pop()
+    info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
+    texts = kind == TensorProto.STRING
+    row_type = "object" if texts else helper.tensor_dtype_to_np_dtype(kind).name
+    zero = "0" if any(node.op_type == "CastMap" for node in readers) else ""
+    for node in readers:
+        to = _CASTS[_text(_attribute(node, "cast_to", "TO_FLOAT"))]
+        to = kind if node.op_type == "DictVectorizer" else to
+        node.CopyFrom(helper.make_node("Cast", [name], list(node.output), node.name, to=to))
+    return Bundle((name,), False, keys=keys, row_type=row_type, lacking=zero if texts else 0)
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    found = [each for each in node.attribute if each.name == name]
+    return helper.get_attribute_value(found[0]) if found else default
+
+
+def _text(value: bytes | int | str) -> int | str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _keys(name: str, node: onnx.NodeProto) -> tuple[int | str, ...]:
+    """The keys whose values a node reads."""
+    if node.op_type == "DictVectorizer":
+        words = _attribute(node, "string_vocabulary", []) or _attribute(
+            node, "int64_vocabulary", []
+        )
+        return tuple(_text(word) for word in words)
+    if node.op_type != "CastMap" or _text(_attribute(node, "map_form", "DENSE")) != "SPARSE":
+        raise UnsupportedError(
+            f"input {name} is a map, of which {node.op_type} ({node.name or 'without a name'}) "
+            "reads as many values as there are; what can be read is the values of known keys, by "
+            "DictVectorizer or by CastMap with map_form SPARSE"
+        )
+    length = _attribute(node, "max_map", 1)
+    check_table(length, f"the map {name}")
+    return tuple(range(length))

@@ -1,0 +1,79 @@
+"""Activations, with the biases and gates that are fused into them."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+
+from ..activation import gelu_of, softmax_along, swish_of
+from ..context import NodeContext
+from ..linear import scaled
+from .domain import ms_op, only
+
+_BIASED = "x: E=float[*X], bias?: E[_]"
+
+
+def _biased(ctx: NodeContext) -> Value:
+    return ctx.added(ctx.required(0), ctx.input(1))
+
+
+@ms_op("Gelu", takes="x: float[*X]")
+def gelu(ctx: NodeContext) -> Value:
+    return gelu_of(ctx, ctx.required(0))
+
+
+@ms_op("BiasGelu", takes="x: E=float[*X], bias: E[_]")
+def bias_gelu(ctx: NodeContext) -> Value:
+    return gelu_of(ctx, _biased(ctx))
+
+
+@ms_op("FastGelu", takes=_BIASED)
+def fast_gelu(ctx: NodeContext) -> Value:
+    return gelu_of(ctx, _biased(ctx), tanh=True)
+
+
+@ms_op("QuickGelu", takes="x: float[*X]", attributes="alpha?: float")
+def quick_gelu(ctx: NodeContext) -> Value:
+    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.702))
+
+
+@ms_op("ScaledSiLU", takes="x: float[*X], scale?: float[*]", attributes="alpha?: float")
+def scaled_silu(ctx: NodeContext) -> Value:
+    """z * sigmoid(z) of z, the scaled input."""
+    x, scale = ctx.required(0), ctx.input(1)
+    if scale is None:
+        x = scaled(ctx, x, ctx.attr("alpha", 1.0))
+    else:
+        x = ctx.emit("mul", [x, ctx.reshape(scale, ())])
+    return swish_of(ctx, x, 1.0)
+
+
+@ms_op("GatedAdd", takes="x: E=float[*X], y: E[*X], gate: E[*]")
+def gated_add(ctx: NodeContext) -> Value:
+    x, y, gate = (ctx.required(i) for i in range(3))
+    return ctx.emit("add", [x, ctx.emit("mul", [y, gate])])
+
+
+@ms_op("BiasAdd", takes="x: E=float[B S H], bias: E[H], skip: E[B S H]")
+def bias_add(ctx: NodeContext) -> Value:
+    return ctx.emit("add", [_biased(ctx), ctx.required(2)])
+
+
+@ms_op("BiasSplitGelu", takes="x: E=float[B S H], bias: E[H]")
+def bias_split_gelu(ctx: NodeContext) -> Value:
+    """The first half of the features times the curve of the second."""
+    x = _biased(ctx)
+    half = x.shape[2] // 2
+    first, second = (ctx.slice_axis(x, 2, i * half, half) for i in (0, 1))
+    return ctx.emit("mul", [first, gelu_of(ctx, second)])
+
+
+@ms_op(
+    "BiasSoftmax",
+    takes="x: E=float[*X], bias: E[*]",
+    attributes="axis?: int, is_inner_broadcast: int 0..1",
+)
+def bias_softmax(ctx: NodeContext) -> Value:
+    only(ctx, "is_inner_broadcast", 0)
+    x = _biased(ctx)
+    return softmax_along(ctx, x, normalize_axis(ctx.attr("axis", 1), len(x.shape)))

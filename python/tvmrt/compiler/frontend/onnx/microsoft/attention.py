@@ -1,0 +1,229 @@
+"""Attention as onnxruntime fuses it: projections, masks and caches are operands of one node."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole
+from tvmrt.error import UnsupportedError
+
+from ..attention import Heads, ahead, bias_of, join_heads, split_heads, with_past
+from ..context import NodeContext
+from ..linear import product
+from ..quantize import integer_product, scaled_back
+from .domain import ms_op, only, without
+
+_SCORES = "mask_filter_value?: float, num_heads: int 1.., scale?: float"
+_PACKED = (
+    f"{_SCORES}, do_rotary?: int, past_present_share_buffer?: int, "
+    "rotary_embedding_dim?: int, unidirectional?: int 0..1"
+)
+
+
+def scale_of(ctx: NodeContext, query: Value) -> float:
+    return ctx.attr("scale") or 1.0 / sqrt(query.shape[3])
+
+
+@ms_op(
+    "Attention",
+    takes=(
+        "x: E=float[B S C], weights: E[C _], bias?: E[_], mask?: int32[*M], past?: E[2 B _ _ _], "
+        "attention_bias?: E[_ _ _ _], past_length?: int32[*]"
+    ),
+    attributes=f"{_PACKED}, qkv_hidden_sizes?: ints[3]",
+)
+def packed_attention(ctx: NodeContext) -> list[Value]:
+    """The node projects its input itself; query, key and value lie side by side."""
+    packed = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
+    return _of_packed(ctx, packed, ctx.input(3), ctx.input(4), ctx.input(5))
+
+
+@ms_op(
+    "QAttention",
+    takes=(
+        "x: byte[B S C], weights: byte[C _], bias: E=float[_], x_scale: E[*], "
+        "weight_scale: E[*], mask?: int32[*M], x_zero_point?: byte[*], "
+        "weight_zero_point?: byte[*], past?: E[2 B _ _ _]"
+    ),
+    attributes=_PACKED,
+)
+def q_attention(ctx: NodeContext) -> list[Value]:
+    """The same with a product of bytes; what follows it computes in floats."""
+    sums = integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(6), ctx.input(7))
+    packed = scaled_back(ctx, sums, ctx.required(3), ctx.required(4), ctx.required(2))
+    return _of_packed(ctx, packed, ctx.input(5), ctx.input(8), None)
+
+
+def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value]:
+    only(ctx, "do_rotary", 0)
+    only(ctx, "past_present_share_buffer", 0)
+    count = ctx.attr("num_heads")
+    sizes = ctx.attr("qkv_hidden_sizes") or [packed.shape[2] // 3] * 3
+    if sum(sizes) != packed.shape[2]:
+        raise ValueError(f"query, key and value {sizes} are not the {packed.shape[2]} features")
+    query, key, value = (
+        split_heads(ctx, ctx.slice_axis(packed, 2, sum(sizes[:i]), size), count)
+        for i, size in enumerate(sizes)
+    )
+    if past is not None:
+        before = [ctx.element(past, 0, i) for i in (0, 1)]
+        key, value = with_past(ctx, before[0], key), with_past(ctx, before[1], value)
+    steps, length = query.shape[2], key.shape[2]
+    biases = [] if extra is None else [extra]
+    if mask is not None:
+        biases.append(_key_mask(ctx, mask, query, length))
+    if ctx.attr("unidirectional", 0):
+        biases.append(_causal(ctx, query, length, length - steps))
+    y, _ = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True).attend(
+        ctx
+    )
+    if len(ctx.node.output) < 2 or not ctx.node.output[1]:
+        return [join_heads(ctx, y)]
+    if key.type != value.type:
+        raise UnsupportedError(f"keys {key.type} and values {value.type} as one tensor")
+    both = [ctx.with_axis(v, 0) for v in (key, value)]
+    return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
+
+
+@ms_op(
+    "MultiHeadAttention",
+    takes=(
+        "query: E=float[*Q{3..5}], key?: E[*K{3..5}], value?: E[*V{3..4}], bias?: E[_], "
+        "key_padding_mask?: int32[*M], attention_bias?: E[_ _ _ _], past_key?: E[_ _ _ _], "
+        "past_value?: E[_ _ _ _], past_length?: int32[*], cache_indirection?: int32[_ _ _]"
+    ),
+    attributes=f"{_SCORES}, unidirectional?: int 0..1",
+)
+def multi_head_attention(ctx: NodeContext) -> list[Value]:
+    without(ctx, past_sequence_length=8, cache_indirection=9)
+    query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(3))
+    past = 0 if ctx.input(6) is None else ctx.required(6).shape[2]
+    key, value = with_past(ctx, ctx.input(6), key), with_past(ctx, ctx.input(7), value)
+    biases = [] if ctx.input(5) is None else [ctx.required(5)]
+    if ctx.input(4) is not None:
+        biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
+    if ctx.attr("unidirectional", 0):
+        biases.append(_causal(ctx, query, key.shape[2], past))
+    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
+    y, stages = heads.attend(ctx)
+    return [join_heads(ctx, y), key, value, stages[0]]
+
+
+@ms_op(
+    "DecoderMaskedMultiHeadAttention",
+    takes=(
+        "query: E=float[B 1 _], key?: E[*K{3..4}], value?: E[*V{3..4}], mask?: int32[B _], "
+        "attention_bias?: E[_ _ _ _], past_key?: E[_ _ _ _], past_value?: E[_ _ _ _], "
+        "past_length?: int32[*], beam_width?: int32[*], cache_indirection?: int32[_ _ _], "
+        "bias?: E[_]"
+    ),
+    attributes=f"{_SCORES}, output_qk?: int, past_present_share_buffer?: int",
+)
+def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
+    """One query for each text; with a shared buffer the past has room for what is to come."""
+    without(ctx, beam_width=8, cache_indirection=9)
+    query, key, value = _projected(ctx, ctx.attr("num_heads"), ctx.input(10))
+    extra, mask = ctx.input(4), ctx.input(3)
+    biases: list[Value] = []
+    across = ctx.input(1) is not None and len(ctx.required(1).shape) == 4
+    if ctx.attr("past_present_share_buffer", 0) and not across:
+        at = ctx.input(7)
+        if at is None or ctx.input(5) is None:
+            raise ValueError("a shared buffer needs past_key and past_sequence_length")
+        at = ctx.reshape(ctx.cast(at, "int64"), (1, 1, 1, 1))
+        key = put(ctx, ctx.required(5), key, at)
+        value = put(ctx, ctx.required(6), value, at)
+        places = ctx.reshape(ctx.counted(key.shape[2]), (1, 1, 1, key.shape[2]))
+        there = ctx.emit("less_equal", [places, at])
+        biases.append(bias_of(ctx, there, query))
+        extra, mask = (None if v is None else fitted(ctx, v, key.shape[2]) for v in (extra, mask))
+    else:
+        key, value = with_past(ctx, ctx.input(5), key), with_past(ctx, ctx.input(6), value)
+    if extra is not None:
+        biases.append(extra)
+    if mask is not None and not across:
+        biases.append(_key_mask(ctx, mask, query, key.shape[2]))
+    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
+    y, stages = heads.attend(ctx)
+    return [join_heads(ctx, y), key, value, stages[0]]
+
+
+def fitted(ctx: NodeContext, x: Value, length: Whole) -> Value:
+    """What is told of keys, for a cache with room for more: zeros behind it."""
+    missing = length - x.shape[-1]
+    if missing == 0:
+        return x
+    if missing < 0:
+        raise ValueError(f"{x.type} tells of more keys than the {length} there are")
+    return ctx.filled_up(x, -1, missing, ctx.like(0, x))
+
+
+def put(ctx: NodeContext, buffer: Value, now: Value, at: Value) -> Value:
+    """The buffer [B, heads, T, D] with one row, [B, heads, 1, D], in place ``at``."""
+    length = buffer.shape[2]
+    places = ctx.reshape(ctx.counted(length), (1, 1, length, 1))
+    return ctx.emit("where", [ctx.emit("equal", [places, at]), now, buffer])
+
+
+def _projected(ctx: NodeContext, count: int, bias: Value | None) -> tuple[Value, Value, Value]:
+    """Query, key and value as [B, heads, S, D] from any of the packings that the nodes know."""
+    query, key = ctx.required(0), ctx.input(1)
+    if key is None and len(query.shape) == 5:
+        # [B, S, heads, 3, D]
+        parts = [_unpacked(ctx, query, i) for i in range(3)]
+    elif key is None:
+        # [B, S, 3 * heads * D]
+        parts = [
+            split_heads(ctx, ctx.slice_axis(query, 2, i * query.shape[2] // 3, size), count)
+            for i, size in enumerate([query.shape[2] // 3] * 3)
+        ]
+    elif len(key.shape) == 5:
+        # [B, S, heads, 2, D]
+        parts = [split_heads(ctx, query, count), *(_unpacked(ctx, key, i) for i in range(2))]
+    elif len(key.shape) == 4:
+        parts = [split_heads(ctx, query, count), key, ctx.required(2)]
+    else:
+        parts = [split_heads(ctx, v, count) for v in (query, key, ctx.required(2))]
+    if bias is not None:
+        across = key is not None and len(key.shape) == 4
+        sizes = [v.shape[1] * v.shape[3] for v in parts]
+        # a cache has its bias already
+        for i, part in enumerate(parts[:1] if across else parts):
+            row = ctx.slice_axis(bias, 0, sum(sizes[:i]), sizes[i])
+            row = ctx.reshape(row, (part.shape[1], 1, part.shape[3]))
+            parts[i] = ctx.emit("add", [part, row])
+    return tuple(parts)
+
+
+def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
+    return ctx.transpose(ctx.element(x, 3, index), (0, 2, 1, 3))
+
+
+def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value:
+    distance = ahead(ctx, query.shape[2], length, past)
+    return bias_of(ctx, ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)]), query)
+
+
+def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: Whole) -> Value:
+    """A bias from a mask of keys [B, T] or [B, S, T], from where valid keys end [B], or from where
+    they end and begin [2 * B]."""
+    batch = query.shape[0]
+    if mask.shape in ((batch,), (2 * batch,)):
+        places = ctx.reshape(ctx.cast(ctx.counted(length), "int32"), (1, 1, 1, length))
+        ends = ctx.reshape(ctx.slice_axis(mask, 0, 0, batch), (batch, 1, 1, 1))
+        allowed = ctx.emit("less", [places, ends])
+        if mask.shape != (batch,):
+            starts = ctx.reshape(ctx.slice_axis(mask, 0, batch, batch), (batch, 1, 1, 1))
+            allowed = ctx.emit(
+                "logical_and", [allowed, ctx.emit("greater_equal", [places, starts])]
+            )
+    elif len(mask.shape) in (2, 3) and mask.shape[-1] == length:
+        middle = (1, 1) if len(mask.shape) == 2 else (1, mask.shape[1])
+        allowed = ctx.reshape(mask, (mask.shape[0], *middle, length))
+        allowed = ctx.emit("greater", [allowed, ctx.const(0, np.int32)])
+    else:
+        raise UnsupportedError(f"a key mask of shape {list(mask.shape)}")
+    return bias_of(ctx, allowed, query, ctx.attr("mask_filter_value", -10000.0))

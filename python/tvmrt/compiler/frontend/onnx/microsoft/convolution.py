@@ -1,0 +1,86 @@
+"""Convolutions with activations fused into them, and such over channels that lie innermost."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+
+from .. import quantize
+from ..context import NodeContext
+from ..convolution import convolution, cropped, window_attrs
+from ..pooling import pool_window, pooled
+from .domain import ms_op
+from .products import activated
+
+WINDOW = "auto_pad?: text, dilations?: ints, kernel_shape?: ints, pads?: ints, strides?: ints"
+_CONV = f"{WINDOW}, group?: int 1.."
+_FUSED = "activation?: text, activation_params?: floats"
+
+
+def channels_first(ctx: NodeContext, x: Value) -> Value:
+    rank = len(x.shape)
+    return ctx.transpose(x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_last(ctx: NodeContext, x: Value) -> Value:
+    rank = len(x.shape)
+    return ctx.transpose(x, (0, *range(2, rank), 1))
+
+
+def _convolved(ctx: NodeContext, x: Value, w: Value, bias: Value | None) -> Value:
+    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    return convolution(ctx, cropped(ctx, x, attrs), w, bias, ctx.attr("group", 1), attrs)
+
+
+def _activated(ctx: NodeContext, y: Value) -> Value:
+    return activated(ctx, y, ctx.attr("activation"), ctx.attr("activation_params", []))
+
+
+@ms_op(
+    "FusedConv",
+    takes="x: E=float[*X], w: E[*W], bias?: E[_], z?: E[*Z]",
+    attributes=f"{_CONV}, {_FUSED}",
+)
+def fused_conv(ctx: NodeContext) -> Value:
+    y = _convolved(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    return _activated(ctx, ctx.added(y, ctx.input(3)))
+
+
+@ms_op("NhwcConv", takes="x: E=float[*X], w: E[*W], bias?: E[_]", attributes=_CONV)
+def nhwc_conv(ctx: NodeContext) -> Value:
+    """Channels of the weights lie innermost, too."""
+    x, w = (channels_first(ctx, ctx.required(i)) for i in (0, 1))
+    return channels_last(ctx, _convolved(ctx, x, w, ctx.input(2)))
+
+
+@ms_op(
+    "NhwcFusedConv",
+    takes="x: E=float[*X], w: E[*W], bias?: E[_], z?: E[*Z]",
+    attributes=f"{_CONV}, {_FUSED}",
+)
+def nhwc_fused_conv(ctx: NodeContext) -> Value:
+    """Here the weights lie as in ONNX."""
+    x = channels_first(ctx, ctx.required(0))
+    y = channels_last(ctx, _convolved(ctx, x, ctx.required(1), ctx.input(2)))
+    return _activated(ctx, ctx.added(y, ctx.input(3)))
+
+
+@ms_op("NhwcMaxPool", takes="x: byte[*X]", attributes=f"{WINDOW}, ceil_mode?: int 0..1")
+def nhwc_max_pool(ctx: NodeContext) -> Value:
+    x, attrs = pool_window(ctx, channels_first(ctx, ctx.required(0)))
+    return channels_last(ctx, pooled(ctx, "max_pool", x, attrs)[0])
+
+
+@ms_op(
+    "QLinearConv",
+    takes=(
+        "x: byte[*X], x_scale: float32[*], x_zero_point: byte[*], w: byte[*W], "
+        "w_scale: float32[*], w_zero_point: byte[*], y_scale: float32[*], y_zero_point: byte[*], "
+        "bias?: int32[_]"
+    ),
+    attributes=f"{_CONV}, channels_last?: int 0..1",
+)
+def qlinear_conv(ctx: NodeContext) -> Value:
+    if not ctx.attr("channels_last", 0):
+        return quantize.qlinear_conv_of(ctx, ctx.required(0))
+    y = quantize.qlinear_conv_of(ctx, channels_first(ctx, ctx.required(0)))
+    return channels_last(ctx, y)

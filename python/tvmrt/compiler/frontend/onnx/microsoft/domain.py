@@ -1,0 +1,64 @@
+"""How an operator of ``com.microsoft`` enters the table: by its name, with its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from tvmrt.compiler.ir.contract import Contract
+from tvmrt.error import UnsupportedError
+
+from ..context import NodeContext
+from ..registry import Importer, onnx_op
+
+MICROSOFT = "com.microsoft"
+_ROWS: dict[str, Contract] = {}
+
+
+def ms_op(*names: str, takes: str, attributes: str = "") -> Callable[[Importer], Importer]:
+    """Decorator: the function imports these operators, whose nodes are as the contract says."""
+    contract = Contract(takes, attributes)
+
+    def add(function: Importer) -> Importer:
+        @wraps(function)
+        def importer(ctx: NodeContext):
+            _check(ctx, contract)
+            return function(ctx)
+
+        _ROWS.update(dict.fromkeys(names, contract))
+        onnx_op(*names, domain=MICROSOFT)(importer)
+        return function
+
+    return add
+
+
+def rows() -> dict[str, Contract]:
+    """The contract of each operator; the package is imported before."""
+    return _ROWS
+
+
+def only(ctx: NodeContext, name: str, value: int | str) -> None:
+    """Raise UnsupportedError where an attribute, if it is there, has another value."""
+    given = ctx.attr(name, value)
+    if given != value:
+        raise UnsupportedError(f"attribute {name} is {given}; {value} alone is known")
+
+
+def without(ctx: NodeContext, **inputs: int) -> None:
+    """Raise UnsupportedError where one of these inputs, named with their places, is there."""
+    for name, place in inputs.items():
+        if ctx.input(place) is not None:
+            raise UnsupportedError(f"input {place} ({name}) is given, which is not known")
+
+
+def _check(ctx: NodeContext, contract: Contract) -> None:
+    given = {a.name: ctx.attr(a.name) for a in ctx.node.attribute}
+    strange = sorted(name for name in given.keys() - contract.attributes.keys() if name[:2] != "__")
+    if strange:
+        known = ", ".join(contract.attributes) or "none"
+        raise UnsupportedError(f"attribute {strange[0]} is not known; there are {known}")
+    types = [None if value is None else value.type for value in ctx.inputs]
+    while types and types[-1] is None:
+        types.pop()
+    known = {name: given[name] for name in contract.attributes if name in given}
+    contract.bind(types, known, [None if value is None else value.data for value in ctx.inputs])

@@ -1,0 +1,231 @@
+"""GroupQueryAttention: what language models decode with, over a cache of keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole
+from tvmrt.error import UnsupportedError
+
+from ..activation import softmax_along
+from ..attention import Heads, bias_of, join_heads, split_heads, turned
+from ..context import NodeContext
+from ..indexing import checked_indices
+from .attention import fitted, put, scale_of
+from .domain import ms_op, only, without
+
+
+@dataclass
+class _WithSink(Heads):
+    """Probabilities that leave a share to nothing: the exponential of ``sink``, [heads] or []."""
+
+    sink: Value | None = None
+
+    def _softmax(self, ctx: NodeContext, scores: Value) -> Value:
+        if self.sink is None:
+            return super()._softmax(ctx, scores)
+        batch, heads, steps, length = scores.shape
+        column = ctx.reshape(self.sink, (1, self.sink.type.size, 1, 1))
+        column = ctx.expand(column, (batch, heads, steps, 1))
+        wide = ctx.emit("concat", [column, scores], axis=3)
+        return ctx.slice_axis(softmax_along(ctx, wide, 3), 3, 1, length)
+
+
+@ms_op(
+    "GroupQueryAttention",
+    takes=(
+        "query: E=float[B S _], key?: E[B _ _], value?: E[B _ _], past_key?: any[B _ _ _], "
+        "past_value?: any[B _ _ _], seqlens_k: int32[*], total_sequence_length: int32[*], "
+        "cos_cache?: E[M W], sin_cache?: E[M W], position_ids?: int64[*], "
+        "attention_bias?: E[_ _ _ _], head_sink?: E[_], k_scale?: float[*], v_scale?: float[*], "
+        "q_norm_weight?: E[_], k_norm_weight?: E[_]"
+    ),
+    attributes=(
+        "causal?: int 0..1, do_rotary?: int 0..1, k_quant_type?: text, kv_cache_bit_width?: int, "
+        "kv_num_heads: int 1.., local_window_size?: int -1.., num_heads: int 1.., "
+        "qk_norm_epsilon?: float, qk_output?: int 0..2, rotary_interleaved?: int 0..1, "
+        "scale?: float, sliding_window_cache?: int 0..1, smooth_softmax?: int -1..1, "
+        "softcap?: float, v_quant_type?: text"
+    ),
+)
+def group_query_attention(ctx: NodeContext) -> list[Value]:
+    for name, value in _NEITHER.items():
+        only(ctx, name, value)
+    without(ctx, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
+    query, key, value = _parts(ctx)
+    batch, _, steps, _ = query.shape
+    if ctx.required(5).type.size != batch:
+        raise ValueError(f"{ctx.required(5).type.size} lengths for a batch of {batch}")
+    ends = ctx.reshape(ctx.cast(ctx.required(5), "int64"), (batch, 1))
+    ends = ctx.emit("add", [ends, ctx.const(1, np.int64)])
+    length, fresh = _lengths(ctx, steps)
+    start = None if fresh else _starts(ctx, ends, steps)
+    # of each query, [B or 1, S]
+    places = ctx.reshape(ctx.counted(steps), (1, steps))
+    places = places if start is None else ctx.emit("add", [places, start])
+    if ctx.attr("do_rotary", 0):
+        query, key = (_rotated(ctx, v, places) for v in (query, key))
+    key = _joined(ctx, ctx.input(3), key, start, length)
+    value = _joined(ctx, ctx.input(4), value, start, length)
+    heads = _WithSink(
+        query,
+        key,
+        value,
+        scale_of(ctx, query),
+        ctx.attr("softcap", 0.0),
+        _biases(ctx, query, places, ends, length),
+        scaled_last=True,
+        sink=_sink(ctx, query),
+    )
+    y, _ = heads.attend(ctx)
+    return [join_heads(ctx, y), key, value]
+
+
+_NEITHER = {
+    "k_quant_type": "NONE",
+    "v_quant_type": "NONE",
+    "sliding_window_cache": 0,
+    "qk_output": 0,
+}
+
+
+def _parts(ctx: NodeContext) -> tuple[Value, Value, Value]:
+    """Query, key and value as [B, heads, S, D]; they may come side by side."""
+    query, key, value = ctx.required(0), ctx.input(1), ctx.input(2)
+    count, shared = ctx.attr("num_heads"), ctx.attr("kv_num_heads")
+    if count % shared:
+        raise ValueError(f"{count} query heads do not share {shared} key heads")
+    if key is None:
+        width = query.shape[2] // (count + 2 * shared)
+        sizes = [count * width, shared * width, shared * width]
+        if sum(sizes) != query.shape[2]:
+            raise ValueError(f"{query.shape[2]} features are no {count + 2 * shared} heads")
+        query, key, value = (
+            ctx.slice_axis(query, 2, sum(sizes[:i]), size) for i, size in enumerate(sizes)
+        )
+    elif value is None:
+        raise ValueError("value is missing")
+    if key.shape[1] != query.shape[1]:
+        raise UnsupportedError(f"{key.shape[1]} new keys for {query.shape[1]} queries")
+    return (
+        split_heads(ctx, query, count),
+        split_heads(ctx, key, shared),
+        split_heads(ctx, value, shared),
+    )
+
+
+def _lengths(ctx: NodeContext, steps: Whole) -> tuple[Whole, bool]:
+    """The places of the cache that comes out, and whether nothing is before the new keys."""
+    past = 0 if ctx.input(3) is None else ctx.required(3).shape[2]
+    if ctx.is_computed(6):
+        declared = _declared_length(ctx)
+        if declared is None and past != 0:
+            raise UnsupportedError(
+                "total_sequence_length is computed at run time; it must be a constant or a "
+                "dimension, or the shape of present_key be declared"
+            )
+        return (steps if declared is None else declared), past == 0
+    total = ctx.ints_of(6, "total_sequence_length")[0]
+    return (total if total >= past else past), bool(total == steps)
+
+
+def _declared_length(ctx: NodeContext) -> Whole | None:
+    for name in ctx.node.output[1:3]:
+        shape = ctx.importer.declared(name) if name else None
+        if shape is not None and len(shape) == 4:
+            return shape[2]
+    return None
+
+
+def _starts(ctx: NodeContext, ends: Value, steps: Whole) -> Value:
+    """Where the new keys of each text begin, [B, 1]: behind the past, at 0 in a first prompt, whose
+    texts may end before it does."""
+    count = ctx.reshape(ctx.whole_numbers(np.array([steps], object)), (1, 1))
+    found = ctx.emit("sub", [ends, count])
+    return ctx.emit("max", [found, ctx.const(0, np.int64)])
+
+
+def _rotated(ctx: NodeContext, x: Value, places: Value) -> Value:
+    given = ctx.input(9)
+    if given is not None and given.type.size != 1:
+        places = ctx.reshape(given, (x.shape[0], x.shape[2]))
+    elif given is not None:
+        places = ctx.emit("add", [ctx.reshape(given, (1, 1)), ctx.counted(x.shape[2])])
+    tables = [ctx.required(i) for i in (7, 8)]
+    places = checked_indices(ctx, places, tables[0].shape[0])
+    cos, sin = (ctx.emit("gather", [t, places], axis=0) for t in tables)
+    by_step = ctx.transpose(x, (0, 2, 1, 3))
+    interleaved = bool(ctx.attr("rotary_interleaved", 0))
+    y = turned(ctx, by_step, cos, sin, 2 * cos.shape[-1], interleaved)
+    return ctx.transpose(y, (0, 2, 1, 3))
+
+
+def _joined(
+    ctx: NodeContext, past: Value | None, now: Value, start: Value | None, length: Whole
+) -> Value:
+    """The cache [B, heads, length, D]: the past, with the new rows where they begin."""
+    batch, heads, steps, width = now.shape
+    if past is not None and past.dtype != now.dtype:
+        raise UnsupportedError(f"a cache of {past.dtype}; {now.dtype} alone is known")
+    if start is None and length == steps:
+        return now
+    room = _grown(ctx, past, now, length)
+    if start is None:
+        rest = ctx.slice_axis(room, 2, steps, length - steps)
+        return ctx.emit("concat", [now, rest], axis=2)
+    start = ctx.reshape(start, (batch, 1, 1, 1))
+    if steps == 1:
+        return put(ctx, room, now, start)
+    places = ctx.reshape(ctx.counted(length), (1, 1, length, 1))
+    offset = ctx.emit("sub", [places, start])
+    last = ctx.reshape(ctx.whole_numbers(np.array([steps - 1], object)), (1, 1, 1, 1))
+    zero = ctx.const(0, np.int64)
+    inside = ctx.emit("min", [ctx.emit("max", [offset, zero]), last])
+    new = ctx.emit("equal", [inside, offset])
+    if batch == 1:
+        taken = ctx.emit("gather", [now, ctx.reshape(inside, (length,))], axis=2)
+    else:
+        wide = ctx.expand(inside, (batch, heads, length, width))
+        taken = ctx.emit("gather_elements", [now, wide], axis=2)
+    return ctx.emit("where", [new, taken, room])
+
+
+def _grown(ctx: NodeContext, past: Value | None, now: Value, length: Whole) -> Value:
+    """The past with zeros behind it, as long as the cache is."""
+    batch, heads, _, width = now.shape
+    known = 0 if past is None else past.shape[2]
+    if past is not None and known == length:
+        return past
+    zero = ctx.const(np.zeros((1, 1, 1, 1)), now.dtype.numpy)
+    rest = ctx.expand(zero, (batch, heads, length - known, width))
+    return rest if past is None or known == 0 else ctx.emit("concat", [past, rest], axis=2)
+
+
+def _biases(
+    ctx: NodeContext, query: Value, places: Value, ends: Value, length: Whole
+) -> list[Value]:
+    """What is added to scores [B, heads, S, T]: the given bias, and the places that count."""
+    found = [] if ctx.input(10) is None else [fitted(ctx, ctx.required(10), length)]
+    keys = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
+    window = ctx.attr("local_window_size", -1)
+    if not ctx.attr("causal", 1):
+        if window != -1:
+            raise UnsupportedError("a window of keys without causal order")
+        last = ctx.reshape(ends, (ends.shape[0], 1, 1, 1))
+        return [*found, bias_of(ctx, ctx.emit("less", [keys, last]), query)]
+    at = ctx.reshape(places, (places.shape[0], 1, places.shape[1], 1))
+    distance = ctx.emit("sub", [at, keys])
+    allowed = ctx.emit("greater_equal", [distance, ctx.const(0, np.int64)])
+    if window > 0:
+        near = ctx.emit("less", [distance, ctx.const(window, np.int64)])
+        allowed = ctx.emit("logical_and", [allowed, near])
+    return [*found, bias_of(ctx, allowed, query)]
+
+
+def _sink(ctx: NodeContext, query: Value) -> Value | None:
+    if ctx.input(11) is not None:
+        return ctx.required(11)
+    return ctx.like(0, query) if ctx.attr("smooth_softmax", 0) > 0 else None

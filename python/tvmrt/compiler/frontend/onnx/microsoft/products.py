@@ -1,0 +1,101 @@
+"""Matrix products with transpositions, factors and activations fused into them."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .. import activation as curves
+from ..context import NodeContext
+from ..linear import gemm, product, vector_product
+from .domain import ms_op
+
+_SIDES = "alpha?: float, transA?: int, transB?: int"
+_FUSED = "transBatchA?: int, transBatchB?: int"
+_FACTORS = "a: E=float[*A], b: E[*B]"
+_NUMBERS = ("alpha", "beta", "gamma")  # of an activation, in ONNX's order
+
+
+@ms_op("FusedMatMul", "TransposeMatMul", takes=_FACTORS, attributes=f"{_SIDES}, {_FUSED}")
+def fused_matmul(ctx: NodeContext) -> Value:
+    factors = []
+    for index, side in enumerate("AB"):
+        x = ctx.required(index)
+        rank = len(x.shape)
+        if ctx.attr(f"transBatch{side}", 0) and rank > 2:
+            # the batch stands between the two axes of the matrix
+            x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
+        if ctx.attr(f"trans{side}", 0) and rank > 1:
+            x = ctx.swapped(x)
+        factors.append(x)
+    return vector_product(ctx, *factors, ctx.attr("alpha", 1.0))
+
+
+@ms_op(
+    "FusedMatMulActivation",
+    takes=_FACTORS,
+    attributes=(
+        f"{_SIDES}, {_FUSED}, activation: text, activation_alpha?: float, "
+        "activation_beta?: float, activation_gamma?: float, activation_axis?: int"
+    ),
+)
+def fused_matmul_activation(ctx: NodeContext) -> Value:
+    y, name = fused_matmul(ctx), ctx.attr("activation")
+    if name == "Softmax":
+        return curves.softmax_along(ctx, y, ctx.attr("activation_axis", -1) % len(y.shape))
+    return activated(ctx, y, name, _named_numbers(ctx))
+
+
+@ms_op(
+    "FusedGemm",
+    takes="a: E=float[_ _], b: E[_ _], c?: E[*]",
+    attributes=(
+        f"{_SIDES}, beta?: float, activation?: text, activation_alpha?: float, "
+        "activation_beta?: float, activation_gamma?: float"
+    ),
+)
+def fused_gemm(ctx: NodeContext) -> Value:
+    return activated(ctx, gemm(ctx), ctx.attr("activation"), _named_numbers(ctx))
+
+
+def _named_numbers(ctx: NodeContext) -> list[float | None]:
+    """alpha, beta and gamma of an activation."""
+    return [ctx.attr(f"activation_{name}") for name in _NUMBERS]
+
+
+@ms_op("GemmFastGelu", takes="x: E=float[*X], w: E[_ N], bias?: E[N]")
+def gemm_fast_gelu(ctx: NodeContext) -> Value:
+    y = ctx.added(product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2))
+    return curves.gelu_of(ctx, y, tanh=True)
+
+
+@ms_op("MatMulInteger16", takes="a: int16[*A], b: int16[*B]")
+def matmul_integer_16(ctx: NodeContext) -> Value:
+    a, b = (ctx.cast(ctx.required(i), "int32") for i in (0, 1))
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+    return product(ctx, a, b)
+
+
+_PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Tanh": "tanh"}
+
+
+def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float | None]) -> Value:
+    """The activation that a fused node names, with its numbers in ONNX's order, None for those
+    that it leaves to ONNX's default."""
+
+    def number(place: int, default: float) -> float:
+        given = numbers[place] if place < len(numbers) else None
+        return default if given is None else float(given)
+
+    if not name:
+        return x
+    if name in _PLAIN:
+        return ctx.emit(_PLAIN[name], [x])
+    if name == "Clip":
+        return ctx.clamp(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
+    if name in curves.CURVES:
+        of, defaults = curves.CURVES[name]
+        given = {key: number(_NUMBERS.index(key), n) for key, n in defaults.items()}
+        return of(ctx, x, **given)
+    raise UnsupportedError(f"fused activation {name}")

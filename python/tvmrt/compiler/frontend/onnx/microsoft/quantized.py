@@ -1,0 +1,229 @@
+"""Operators on quantised tensors: dequantised operands, the plain operator, a quantised result.
+
+``transform/quantize.py`` makes integer kernels of that where it can, as of ONNX's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+
+from ..context import NodeContext
+from ..pooling import covers_all, pool_window, pooled
+from ..quantize import (
+    dequantize_linear,
+    dequantized,
+    dynamic_quantized,
+    factor,
+    flat,
+    int_bias,
+    integer_product,
+    quantize_linear,
+    quantized,
+    scaled_back,
+)
+from .convolution import WINDOW, channels_first, channels_last
+from .domain import ms_op
+
+
+def _bytes(name: str) -> str:
+    """Bytes, their scale and their zero point, which may be left out."""
+    return f"{name}: byte[*], {name}_scale: float[*], {name}_zero?: byte[*]"
+
+
+_RESULT = "result_scale: float[*], result_zero?: byte[*]"
+_LINEAR = "axis?: int, block_size?: int 0.., output_dtype?: int, precision?: int"
+
+# onnxruntime writes 16-bit quantisation with its own domain
+ms_op(
+    "DequantizeLinear",
+    takes="x: integer[*], scale: float[*], zero?: integer[*]",
+    attributes=_LINEAR,
+)(dequantize_linear)
+ms_op(
+    "QuantizeLinear",
+    takes="x: float[*], scale: float[*], zero?: integer[*]",
+    attributes=f"{_LINEAR}, saturate?: int 0..1",
+)(quantize_linear)
+
+
+@ms_op(
+    "QGemm",
+    takes=f"{_bytes('a')}, {_bytes('b')}, c?: int32[*], y_scale?: float[*], y_zero?: byte[*]",
+    attributes="alpha?: float, transA?: int 0..1, transB?: int 0..1",
+)
+def qgemm(ctx: NodeContext) -> Value:
+    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
+    b, w_scale = ctx.required(3), ctx.required(4)
+    alpha = ctx.attr("alpha", 1.0)
+    # parameters a column of the product are parameters a row of a transposed factor
+    axis = 0 if ctx.attr("transB", 0) else 1
+    b = dequantized(ctx, b, flat(ctx, w_scale), flat(ctx, ctx.input(5)), axis)
+    a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
+    b = ctx.transpose(b, (1, 0)) if ctx.attr("transB", 0) else b
+    out = ctx.emit("matmul", [a, b])
+    if ctx.input(6) is not None:
+        bias = int_bias(ctx, ctx.required(6), ctx.required(1), w_scale)
+        out = ctx.emit("add", [out, bias])
+    if alpha != 1.0:
+        out = ctx.emit("mul", [out, ctx.const(alpha, np.float32)])
+    if ctx.input(7) is None:
+        return out
+    return quantized(ctx, out, ctx.required(7), ctx.input(8), default=ctx.required(0).dtype.name)
+
+
+@ms_op(
+    "MatMulIntegerToFloat",
+    takes=(
+        "a: byte[*A], b: byte[*B], a_scale: E=float[*], b_scale: E[*], a_zero?: byte[*], "
+        "b_zero?: byte[*], bias?: E[_]"
+    ),
+)
+def matmul_integer_to_float(ctx: NodeContext) -> Value:
+    a, b = ctx.required(0), ctx.required(1)
+    acc = integer_product(ctx, a, b, ctx.input(4), ctx.input(5))
+    return scaled_back(ctx, acc, ctx.required(2), ctx.required(3), ctx.input(6))
+
+
+@ms_op(
+    "DynamicQuantizeMatMul",
+    takes="a: E=float[*A], b: byte[*B], b_scale: E[*], b_zero?: byte[*], bias?: E[_]",
+)
+def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
+    q, scale, zero = dynamic_quantized(ctx, ctx.required(0))
+    acc = integer_product(ctx, q, ctx.required(1), zero, ctx.input(3))
+    return scaled_back(ctx, acc, scale, ctx.required(2), ctx.input(4))
+
+
+def _operand(ctx: NodeContext, index: int) -> Value:
+    """Operand, scale and zero point from three inputs in a row."""
+    return dequantized(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
+
+
+def _result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
+    return quantized(
+        ctx, out, ctx.required(index), ctx.input(index + 1), default=ctx.required(like).dtype.name
+    )
+
+
+@ms_op("QLinearAdd", "QLinearMul", takes=f"{_bytes('a')}, {_bytes('b')}, {_RESULT}")
+def qlinear_binary(ctx: NodeContext) -> Value:
+    op = "add" if ctx.op == "QLinearAdd" else "mul"
+    return _result(ctx, ctx.emit(op, [_operand(ctx, 0), _operand(ctx, 3)]), 6)
+
+
+@ms_op("QLinearSigmoid", takes=f"{_bytes('x')}, {_RESULT}")
+def qlinear_sigmoid(ctx: NodeContext) -> Value:
+    return _result(ctx, ctx.emit("sigmoid", [_operand(ctx, 0)]), 3)
+
+
+@ms_op("QLinearLeakyRelu", takes=f"{_bytes('x')}, {_RESULT}", attributes="alpha?: float")
+def qlinear_leaky_relu(ctx: NodeContext) -> Value:
+    x = _operand(ctx, 0)
+    scaled = ctx.emit("mul", [x, ctx.like(ctx.attr("alpha", 0.01), x)])
+    negative = ctx.emit("less", [x, ctx.like(0, x)])
+    return _result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
+
+
+@ms_op("QLinearSoftmax", takes=f"{_bytes('x')}, {_RESULT}", attributes="axis?: int, opset: int 1..")
+def qlinear_softmax(ctx: NodeContext) -> Value:
+    x = _operand(ctx, 0)
+    rank = len(x.shape)
+    if ctx.attr("opset", 13) >= 13:
+        axis = normalize_axis(ctx.attr("axis", -1), rank)
+        return _result(ctx, ctx.emit("softmax", [x], axis=axis), 3)
+    # of old, all axes from this one on are one
+    axis = normalize_axis(ctx.attr("axis", 1), rank)
+    lead = int(np.prod(x.shape[:axis], dtype=np.int64))
+    flat = ctx.reshape(x, (lead, x.type.size // max(lead, 1)))
+    return _result(ctx, ctx.reshape(ctx.emit("softmax", [flat], axis=1), x.shape), 3)
+
+
+@ms_op(
+    "QLinearConcat",
+    takes="y_scale: float[*], y_zero: byte[*], parts+: any[*]",
+    attributes="axis: int",
+)
+def qlinear_concat(ctx: NodeContext) -> Value:
+    parts = [_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
+    axis = normalize_axis(ctx.attr("axis"), len(parts[0].shape))
+    return _result(ctx, ctx.joined(parts, axis), 0, like=2)
+
+
+@ms_op(
+    "QLinearAveragePool",
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes=(
+        f"{WINDOW}, ceil_mode?: int 0..1, channels_last?: int 0..1, count_include_pad?: int 0..1"
+    ),
+)
+def qlinear_average_pool(ctx: NodeContext) -> Value:
+    last = ctx.attr("channels_last", 0)
+    x = channels_first(ctx, ctx.required(0)) if last else ctx.required(0)
+    x, attrs = pool_window(ctx, x)
+    attrs["count_pads"] = ctx.attr("count_include_pad", 0)
+    out = _averaged(ctx, x, attrs)
+    return channels_last(ctx, out) if last else out
+
+
+def _averaged(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+    """Means of windows, to which onnxruntime adds the zero point before it rounds them."""
+    numbers = _constants(ctx)
+    whole = covers_all(x, attrs)
+    if numbers is not None and not whole:
+        op = "qavg_pool_zero_first" if numbers["y_zero"] else "qavg_pool"
+        return pooled(ctx, op, x, attrs, **numbers)[0]
+    x = dequantized(ctx, x, ctx.required(1), ctx.input(2))
+    if whole:
+        out = ctx.emit("reduce_mean", [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
+    else:
+        (out,) = pooled(ctx, "avg_pool", x, attrs)
+    return _result(ctx, out, 3)
+
+
+def _constants(ctx: NodeContext) -> dict | None:
+    """Attributes of a kernel between bytes, where each side has one scale, which is constant."""
+    kind = ctx.required(0).dtype
+    ends, attrs = np.iinfo(kind.numpy), {"to": kind.name}
+    for name, index in (("x", 1), ("y", 3)):
+        given = [ctx.required(index), ctx.input(index + 1)]
+        if any(v is not None and not (v.is_constant and v.type.size == 1) for v in given):
+            return None
+        scale, zero = (0 if v is None else v.data.reshape(-1)[0] for v in given)
+        if not 0 < float(scale) < np.inf:
+            return None
+        attrs |= {f"{name}_scale": float(scale), f"{name}_zero": int(zero)}
+    return attrs | {"low": int(ends.min), "high": int(ends.max)}
+
+
+@ms_op(
+    "QLinearGlobalAveragePool",
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes="channels_last?: int 0..1",
+)
+def qlinear_global_average_pool(ctx: NodeContext) -> Value:
+    x = _operand(ctx, 0)
+    rank = len(x.shape)
+    axes = tuple(range(1, rank - 1)) if ctx.attr("channels_last", 0) else tuple(range(2, rank))
+    return _result(ctx, ctx.emit("reduce_mean", [x], axes=axes, keepdims=1), 3)
+
+
+@ms_op(
+    "QLinearReduceMean",
+    takes=f"{_bytes('x')}, {_RESULT}",
+    attributes="axes?: ints, keepdims?: int 0..1",
+)
+def qlinear_reduce_mean(ctx: NodeContext) -> Value:
+    x = _operand(ctx, 0)
+    rank = len(x.shape)
+    axes = tuple(sorted(normalize_axis(a, rank) for a in ctx.attr("axes", range(rank))))
+    out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=ctx.attr("keepdims", 1))
+    return _result(ctx, out, 3)
+
+
+@ms_op("QLinearWhere", takes=f"condition: bool[*], {_bytes('x')}, {_bytes('y')}, {_RESULT}")
+def qlinear_where(ctx: NodeContext) -> Value:
+    out = ctx.emit("where", [ctx.required(0), _operand(ctx, 1), _operand(ctx, 4)])
+    return _result(ctx, out, 7, like=1)

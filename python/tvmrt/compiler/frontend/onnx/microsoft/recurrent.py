@@ -1,0 +1,84 @@
+"""DynamicQuantizeLSTM: an LSTM layer whose weights are bytes."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+
+from ..context import NodeContext
+from ..quantize import dequantized, dynamic_quantized, integer_product, scaled_back
+from ..recurrent import LSTM, activations_of, gathered, lengths_of
+from .domain import ms_op
+
+
+@ms_op(
+    "DynamicQuantizeLSTM",
+    takes=(
+        "x: E=float[T B I], w: byte[D I 4*H], r: byte[D H 4*H], bias?: E[D 8*H], "
+        "lengths?: int32[B], initial_h?: E[D B H], initial_c?: E[D B H], peepholes?: E[D 3*H], "
+        "w_scale: E[*], w_zero: byte[*], r_scale: E[*], r_zero: byte[*]"
+    ),
+    attributes=(
+        "activation_alpha?: floats, activation_beta?: floats, activations?: object, "
+        "clip?: float 0.., direction?: forward|reverse|bidirectional, hidden_size?: int 1.., "
+        "input_forget?: int 0..1"
+    ),
+)
+def dynamic_quantize_lstm(ctx: NodeContext) -> list[Value]:
+    """The input is quantised by its own range, as in onnxruntime; the state, which that quantises
+    at each step, too, stays in floats, so that results are nearer to those of a plain LSTM."""
+    x, lengths = ctx.required(0), lengths_of(ctx, ctx.required(0).shape[0])
+    ctx.only_float32(x)
+    direction = ctx.attr("direction", "forward")
+    directions = 2 if direction == "bidirectional" else 1
+    if ctx.required(1).shape[0] != directions:
+        raise ValueError(f"weights of {ctx.required(1).shape[0]} directions, not {directions}")
+    functions = activations_of(ctx, LSTM, directions)
+    clip = ctx.attr("clip")
+    quantized = dynamic_quantized(ctx, x)
+    results = []
+    for d in range(directions):
+        weights = _of_direction(ctx, 2, d, directions)
+        state = dequantized(ctx, weights[0], *weights[1:], axis=1)
+        results.append(
+            ctx.emit_many(
+                "lstm",
+                [
+                    _share(ctx, quantized, d, directions),
+                    ctx.transpose(state, (1, 0)),
+                    *(_part(ctx, ctx.input(i), d) for i in (5, 6, 7)),
+                    lengths,
+                ],
+                reverse=direction == "reverse" or d == 1,
+                activations=functions[d],
+                clip=float("inf") if clip is None else float(clip),
+                input_forget=bool(ctx.attr("input_forget", 0)),
+            )
+        )
+    return gathered(ctx, results, False)
+
+
+def _share(ctx: NodeContext, quantized: tuple[Value, Value, Value], d: int, count: int) -> Value:
+    """What the input gives to all gates of one direction, biases with it."""
+    q, scale, zero = quantized
+    weights, w_scale, w_zero = _of_direction(ctx, 1, d, count)
+    both, bias = _part(ctx, ctx.input(3), d), None
+    if both is not None:
+        size = both.shape[0] // 2
+        bias = ctx.emit("add", [ctx.slice_axis(both, 0, i * size, size) for i in (0, 1)])
+    return scaled_back(ctx, integer_product(ctx, q, weights, zero, w_zero), scale, w_scale, bias)
+
+
+def _of_direction(ctx: NodeContext, index: int, d: int, count: int) -> tuple[Value, Value, Value]:
+    """Weights, scale and zero point of one direction; the latter are one number or one a column."""
+    weights = _part(ctx, ctx.required(index), d)
+    at = 8 if index == 1 else 10
+    found = []
+    for i in (at, at + 1):
+        rows = ctx.reshape(ctx.required(i), (count, ctx.required(i).type.size // count))
+        row = _part(ctx, rows, d)
+        found.append(ctx.reshape(row, ()) if row.type.size == 1 else row)
+    return (weights, *found)
+
+
+def _part(ctx: NodeContext, value: Value | None, d: int) -> Value | None:
+    return None if value is None else ctx.element(value, 0, d)

@@ -1,0 +1,83 @@
+"""Rotary position embedding: pairs of features turned by angles of their positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+
+from ..attention import turned
+from ..context import NodeContext
+from ..indexing import rows_at
+from .domain import ms_op, only
+
+_ATTRIBUTES = (
+    "interleaved?: int 0..1, is_packed_batching?: int 0..1, num_heads?: int 0.., "
+    "rotary_embedding_dim?: int 0.., scale?: float"
+)
+
+
+@ms_op(
+    "RotaryEmbedding",
+    takes="x: E=float[*X{3..4}], position_ids: int64[*P], cos: E[M W], sin: E[M W]",
+    attributes=_ATTRIBUTES,
+)
+def rotary_embedding(ctx: NodeContext) -> Value:
+    """One position stands for the first of a row."""
+    _refuse(ctx)
+    x, places = ctx.required(0), ctx.required(1)
+    steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
+    if places.type.size == 1:
+        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.counted(steps)])
+    return _in_layout(ctx, x, *(rows_at(ctx, ctx.required(i), places) for i in (2, 3)))
+
+
+@ms_op(
+    "MRotaryEmbedding",
+    takes="x: E=float[*X{3..4}], position_ids: int64[3 B S], cos: E[M W], sin: E[M W]",
+    attributes=f"{_ATTRIBUTES}, mrope_section: ints[3] 0.., mrope_layout?: int 0..1",
+)
+def m_rotary_embedding(ctx: NodeContext) -> Value:
+    """Every angle is that of one of three positions: in time, of the row, or of the column."""
+    _refuse(ctx)
+    x, places = ctx.required(0), ctx.required(1)
+    width = ctx.required(2).shape[1]
+    sections = ctx.attr("mrope_section")
+    if sum(sections) != width:
+        raise ValueError(f"sections {sections} do not add up to {width} angles")
+    if ctx.attr("mrope_layout", 0):
+        owner = np.zeros(width, np.int64)
+        for stream in (1, 2):
+            owner[stream : sections[stream] * 3 : 3] = stream
+    else:
+        owner = np.repeat(np.arange(3), sections)
+    mixed = []
+    for i in (2, 3):
+        found = rows_at(ctx, ctx.required(i), places)
+        total, *others = (ctx.element(found, 0, k) for k in range(3))
+        for stream, part in enumerate(others, 1):
+            total = ctx.emit("where", [ctx.const(owner == stream), part, total])
+        mixed.append(total)
+    return _in_layout(ctx, x, *mixed)
+
+
+def _refuse(ctx: NodeContext) -> None:
+    only(ctx, "is_packed_batching", 0)
+    only(ctx, "scale", 1.0)
+
+
+def _in_layout(ctx: NodeContext, x: Value, cos: Value, sin: Value) -> Value:
+    """The input, [B, heads, S, D] or [B, S, heads * D], by angles [B, S, W]."""
+    shape = x.shape
+    interleaved = bool(ctx.attr("interleaved", 0))
+    if len(shape) == 4:
+        x = ctx.transpose(x, (0, 2, 1, 3))
+    else:
+        # the tables tell the width of a head that the node leaves open
+        heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
+        if heads < 1 or shape[2] % heads:
+            raise ValueError(f"{shape[2]} features do not fall into {heads} heads")
+        x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
+    width = ctx.attr("rotary_embedding_dim", 0) or 2 * cos.shape[-1]
+    y = turned(ctx, x, cos, sin, width, interleaved)
+    return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)

@@ -1,0 +1,119 @@
+"""From scores to what classifiers give: labels and numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from ..activation import softmax_along
+from ..context import NodeContext
+
+
+class Labels(NamedTuple):
+    """The class labels of a node: integers, and the names that they are places of, if any."""
+
+    numbers: np.ndarray
+    names: list[str]
+
+
+def labels_of(ctx: NodeContext, ints: str, strings: str) -> Labels:
+    """What the node's attributes of these names have, one of which must be given."""
+    names, numbers = ctx.attr(strings) or [], ctx.attr(ints) or []
+    if bool(names) == bool(numbers):
+        raise ValueError(f"one of {ints} and {strings} must be given")
+    if names:
+        return Labels(np.arange(len(names)), list(names))
+    return Labels(np.asarray(numbers, np.int64), [])
+
+
+def label(ctx: NodeContext, place: Value, labels: Labels) -> Value:
+    """The label at each place, which is int64; of labels with names the place itself."""
+    numbers, names = labels
+    if names:
+        ctx.importer.names[place] = names
+    if (numbers == np.arange(numbers.size)).all():
+        return place
+    return ctx.emit("gather", [ctx.const(numbers), place], axis=0)
+
+
+def classified(
+    ctx: NodeContext, scores: Value, labels: Labels, place: Value | None = None
+) -> list[Value]:
+    """What a classifier gives for scores [N, C]; ``place``: the class, where that is not the one of
+    the greatest score."""
+    place = best(ctx, scores) if place is None else place
+    return [label(ctx, place, labels), transformed(ctx, scores)]
+
+
+def best(ctx: NodeContext, scores: Value) -> Value:
+    """The place of each row's greatest score, the first of equals."""
+    return ctx.emit("argmax", [scores], axis=1, keepdims=0, select_last=0)
+
+
+def transformed(ctx: NodeContext, scores: Value, how: str | None = None) -> Value:
+    """The scores [N, C] after a post transform, that of the node unless told otherwise."""
+    how = ctx.attr("post_transform", "NONE") if how is None else how
+    if how == "NONE":
+        return scores
+    if how == "LOGISTIC":
+        return ctx.emit("sigmoid", [scores])
+    if how == "SOFTMAX":
+        return softmax_along(ctx, scores, 1)
+    if how == "SOFTMAX_ZERO":
+        return _softmax_zero(ctx, scores)
+    if how == "PROBIT":
+        return _probit(ctx, scores)
+    raise ValueError(
+        f"post_transform {how} is not known; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT "
+        "expected"
+    )
+
+
+def _softmax_zero(ctx: NodeContext, scores: Value) -> Value:
+    """Softmax in which what is next to zero stays so."""
+    greatest = ctx.emit("reduce_max", [scores], axes=(1,), keepdims=1)
+    far = ctx.emit("greater", [ctx.emit("abs", [scores]), ctx.like(1e-7, scores)])
+    grown = ctx.emit("exp", [ctx.emit("sub", [scores, greatest])])
+    near = ctx.emit("mul", [scores, ctx.emit("exp", [ctx.emit("neg", [greatest])])])
+    x = ctx.emit("where", [far, grown, near])
+    total = ctx.emit("reduce_sum", [x], axes=(1,), keepdims=1)
+    none = ctx.emit("equal", [total, ctx.like(0.0, total)])
+    share = ctx.emit("div", [x, ctx.emit("where", [none, ctx.like(1.0, total), total])])
+    return ctx.emit("where", [none, ctx.like(0.5, total), share])
+
+
+def _probit(ctx: NodeContext, p: Value) -> Value:
+    """The inverse of the normal distribution by the approximation that runtimes agree on."""
+
+    def scalar(number: float) -> Value:
+        return ctx.like(number, p)
+
+    x = ctx.emit("sub", [ctx.emit("mul", [scalar(2.0), p]), scalar(1.0)])
+    square = ctx.emit("sub", [scalar(1.0), ctx.emit("mul", [x, x])])
+    log = ctx.emit("log", [square])
+    half = ctx.emit("mul", [scalar(0.5), log])
+    v = ctx.emit("add", [scalar(2.0 / (3.14159 * 0.147)), half])
+    root = ctx.emit("sub", [ctx.emit("mul", [v, v]), ctx.emit("mul", [scalar(1 / 0.147), log])])
+    size = ctx.emit("sqrt", [ctx.emit("sub", [ctx.emit("sqrt", [root]), v])])
+    return ctx.emit("mul", [scalar(1.41421356), ctx.emit("mul", [ctx.emit("sign", [x]), size])])
+
+
+def paired(ctx: NodeContext, first: Value, second: Value) -> Value:
+    """Two columns as one [N, 2]."""
+    return ctx.emit("concat", [first, second], axis=1)
+
+
+def complement(ctx: NodeContext, p: Value) -> Value:
+    """1 - p"""
+    return ctx.emit("sub", [ctx.like(1.0, p), p])
+
+
+def in_floats(ctx: NodeContext, x: Value) -> Value:
+    """x as kernels take it: float64 as it is, all else as float32."""
+    if not (x.dtype.is_float or x.dtype.is_int):
+        raise UnsupportedError(f"{x.dtype} elements; numbers are expected")
+    return x if x.dtype.name == "float64" else ctx.cast(x, "float32")

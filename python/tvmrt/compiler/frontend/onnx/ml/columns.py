@@ -1,0 +1,62 @@
+"""Columns taken and put together, and what stands for maps."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from . import classes
+from .domain import DOMAIN
+
+
+@onnx_op("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(ctx: NodeContext) -> Value:
+    x, places = ctx.required(0), ctx.required(1)
+    if not x.shape:
+        raise ValueError("the input has no axes")
+    if places.data is not None and places.data.size:
+        low, high = int(places.data.min()), int(places.data.max())
+        if low < 0 or high >= x.shape[-1]:
+            raise ValueError(f"a place from {low} to {high} is outside {x.shape[-1]} columns")
+    flat = ctx.reshape(places, (places.type.size,))
+    taken = ctx.emit("gather", [x, flat], axis=len(x.shape) - 1)
+    if len(x.shape) == 1:
+        taken = ctx.reshape(taken, (1, places.type.size))
+    names = ctx.importer.names.get(x)
+    if names is not None:
+        ctx.importer.names[taken] = names
+    return taken
+
+
+@onnx_op("FeatureVectorizer", domain=DOMAIN)
+def feature_vectorizer(ctx: NodeContext) -> Value:
+    widths = ctx.attr("inputdimensions") or []
+    if len(widths) != len(ctx.inputs):
+        raise ValueError(f"inputdimensions has {len(widths)} elements for {len(ctx.inputs)} inputs")
+    parts = []
+    for i, width in enumerate(widths):
+        x = ctx.cast(classes.in_floats(ctx, ctx.required(i)), "float32")
+        if len(x.shape) == 1:
+            x = ctx.reshape(x, (1, *x.shape))
+        if len(x.shape) != 2:
+            raise ValueError(f"input {i} has {len(x.shape)} axes, expected rows of columns")
+        parts.append(ctx.fitted(x, 1, width))
+    return ctx.joined(parts, 1)
+
+
+@onnx_op("ZipMap", domain=DOMAIN)
+def zip_map(ctx: NodeContext) -> Value:
+    """The numbers; a map from the labels to them is for whoever reads the output."""
+    numbers, names = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
+    x = ctx.emit("identity", [ctx.required(0)])
+    if x.shape[-1] != numbers.size:
+        raise ValueError(f"there are {numbers.size} labels for {x.shape[-1]} columns")
+    ctx.importer.columns[x] = names or [str(label) for label in numbers]
+    return x
+
+
+@onnx_op("DictVectorizer", "CastMap", domain=DOMAIN)
+def maps(ctx: NodeContext) -> Value:
+    raise UnsupportedError("it reads a map that is no input of the network")

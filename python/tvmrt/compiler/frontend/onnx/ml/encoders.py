@@ -1,0 +1,162 @@
+"""Numbers for categories."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .. import text
+from ..context import NodeContext
+from ..names import text_of
+from ..registry import onnx_op
+from .domain import DOMAIN
+
+_KINDS = ("int64s", "floats", "strings", "tensor")
+_DEFAULTS = {"int64s": -1, "floats": -0.0, "strings": "_Unused"}
+_WHOLE = 1 << 16  # numbers from 0 on that are looked up by their place
+
+
+def _table(ctx: NodeContext, side: str) -> tuple[str, np.ndarray]:
+    """The kind of the keys or values, and their elements."""
+    found = [(kind, ctx.attr(f"{side}_{kind}")) for kind in _KINDS]
+    found = [(kind, elements) for kind, elements in found if elements is not None]
+    if len(found) != 1:
+        raise ValueError(f"one of {', '.join(f'{side}_{kind}' for kind in _KINDS)} must be given")
+    kind, elements = found[0]
+    if kind == "tensor":
+        elements = np.asarray(elements).reshape(-1)
+        if elements.dtype.kind in "OSU":
+            return "strings", np.asarray([text_of(e) for e in elements], object)
+        return kind, elements
+    types = {"int64s": np.int64, "floats": np.float32, "strings": object}
+    return kind, np.asarray(elements, types[kind])
+
+
+def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Value, np.ndarray]:
+    """x and the keys as numbers: where they are strings, places among the names that x has, or
+    among the keys."""
+    if kind != "strings":
+        if _has_strings(ctx, x):
+            raise ValueError("the keys are numbers, the input has strings")
+        return x, keys
+    if x in ctx.importer.texts:
+        x, names = text.found(ctx, x, keys.tolist())
+    else:
+        names = ctx.importer.names.get(x)
+    if names is None:
+        raise ValueError(f"the keys are strings, the input has {x.dtype} elements")
+    places = {name: i for i, name in enumerate(names)}
+    return x, np.array([places.get(key, -1) for key in keys], np.int64)
+
+
+def _has_strings(ctx: NodeContext, x: Value) -> bool:
+    return x in ctx.importer.names or x in ctx.importer.texts
+
+
+def _default(ctx: NodeContext, kind: str):
+    given = ctx.attr("default_tensor")
+    if given is not None:
+        return text_of(given.reshape(-1)[0]) if kind == "strings" else given.reshape(-1)[0]
+    if kind == "tensor":
+        return 0
+    return ctx.attr(f"default_{kind[:-1]}", _DEFAULTS[kind])
+
+
+def looked_up(
+    ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray, default: object
+) -> Value:
+    """The value of each element's key, the first of equal keys; the default of what is no key."""
+    kept = {}
+    for key, value in zip(keys.tolist(), values.tolist()):
+        kept.setdefault(None if isinstance(key, float) and math.isnan(key) else key, value)
+    keys = np.array([np.nan if key is None else key for key in kept], keys.dtype)
+    values = np.array([*kept.values(), default], values.dtype)
+    ctx.table_size(values.size, "the keys")
+    if x.dtype.is_int and keys.size and 0 <= keys.min() and keys.max() < _WHOLE:
+        return _by_place(ctx, x, keys, values)
+    order = ctx.reshape(x, (*x.shape, 1))
+    equal = ctx.emit("equal", [order, ctx.const(keys, x.dtype.numpy)])
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        nan = ctx.emit("logical_and", [ctx.emit("is_nan", [order]), ctx.const(np.isnan(keys))])
+        equal = ctx.emit("logical_or", [equal, nan])
+    # at most one holds, so the greatest of place + 1 is that of the key, 0 where there is none
+    number = ctx.const(np.arange(1, keys.size + 1), np.int32)
+    place = ctx.emit("where", [equal, number, ctx.const(0, np.int32)])
+    place = ctx.emit("reduce_max", [place], axes=(len(x.shape),), keepdims=0)
+    return ctx.emit("gather", [ctx.const(np.roll(values, 1)), place], axis=0)
+
+
+def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) -> Value:
+    """Keys that are small numbers: a table with the default before and behind."""
+    first, last = int(keys.min()), int(keys.max())
+    table = np.full(last - first + 3, values[-1], values.dtype)
+    table[keys.astype(np.int64) - first + 1] = values[:-1]
+    x = ctx.cast(x, "int64")
+    x = ctx.emit("min", [x, ctx.like(last + 1, x)])
+    x = ctx.emit("max", [x, ctx.like(first - 1, x)])
+    place = ctx.emit("sub", [x, ctx.like(first - 1, x)])
+    return ctx.emit("gather", [ctx.const(table), place], axis=0)
+
+
+@onnx_op("LabelEncoder", domain=DOMAIN)
+def label_encoder(ctx: NodeContext) -> Value:
+    x, names = ctx.required(0), ctx.attr("classes_strings")
+    if names is not None:
+        return _mapped(ctx, x, names, np.arange(len(names)))
+    keys_kind, keys = _table(ctx, "keys")
+    kind, values = _table(ctx, "values")
+    if keys.size != values.size or keys.size == 0:
+        raise ValueError(f"there are {keys.size} keys for {values.size} values")
+    x, keys = _keyed(ctx, x, keys_kind, keys)
+    default = _default(ctx, kind)
+    if kind == "strings":
+        return _into_names(ctx, x, keys, list(values), default)
+    return looked_up(ctx, x, keys, values, default)
+
+
+@onnx_op("CategoryMapper", domain=DOMAIN)
+def category_mapper(ctx: NodeContext) -> Value:
+    x, names = ctx.required(0), ctx.attr("cats_strings") or []
+    numbers = np.asarray(ctx.attr("cats_int64s") or [], np.int64)
+    if len(names) != numbers.size or not names:
+        raise ValueError(f"there are {len(names)} cats_strings for {numbers.size} cats_int64s")
+    return _mapped(ctx, x, names, numbers)
+
+
+def _mapped(ctx: NodeContext, x: Value, names: list[str], numbers: np.ndarray) -> Value:
+    """Names as their numbers, or numbers as their names, as x has the ones or the others."""
+    if _has_strings(ctx, x):
+        x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
+        return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
+    return _into_names(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
+
+
+def _into_names(
+    ctx: NodeContext, x: Value, keys: np.ndarray, values: list[str], default: str
+) -> Value:
+    """Strings as places among all that the node can give."""
+    names = list(dict.fromkeys([*values, default]))
+    places = {name: i for i, name in enumerate(names)}
+    numbers = np.array([places[value] for value in values], np.int64)
+    result = looked_up(ctx, x, np.asarray(keys), numbers, places[default])
+    ctx.importer.names[result] = names
+    return result
+
+
+@onnx_op("OneHotEncoder", domain=DOMAIN)
+def one_hot_encoder(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    names, numbers = ctx.attr("cats_strings"), ctx.attr("cats_int64s")
+    if bool(names) == bool(numbers):
+        raise ValueError("one of cats_int64s and cats_strings must be given")
+    if not ctx.attr("zeros", 1):
+        raise UnsupportedError("zeros=0, by which rows of unknown categories stop the run")
+    kind = "strings" if names else "int64s"
+    x, keys = _keyed(ctx, x, kind, np.asarray(names or numbers, object if names else np.int64))
+    wide = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))
+    equal = ctx.emit("equal", [wide, ctx.const(keys, np.int64)])
+    return ctx.cast(equal, "float32")

@@ -1,0 +1,75 @@
+"""Linear models: one product of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from . import classes
+from .domain import DOMAIN
+
+
+def rows_of(ctx: NodeContext, x: Value) -> Value:
+    """x as float32 [N, C]; a vector is one row."""
+    x = ctx.cast(classes.in_floats(ctx, x), "float32")
+    if len(x.shape) == 1:
+        return ctx.reshape(x, (1, *x.shape))
+    if len(x.shape) != 2:
+        raise ValueError(f"the input has {len(x.shape)} axes, expected rows of columns")
+    return x
+
+
+def affine(ctx: NodeContext, x: Value, weights: np.ndarray, bias: np.ndarray | None) -> Value:
+    """x [N, C] times the rows of weights [K, C], and the bias [K] on it."""
+    y = ctx.emit("matmul", [x, ctx.const(np.ascontiguousarray(weights.T), np.float32)])
+    if bias is None or not bias.any():
+        return y
+    return ctx.emit("add", [y, ctx.const(bias[None], np.float32)])
+
+
+def _scores(ctx: NodeContext, x: Value, rows: int | None) -> Value:
+    """Products with the node's coefficients, of which there are so many rows, and intercepts."""
+    given = np.asarray(ctx.attr("coefficients") or [], np.float32)
+    columns = x.shape[1]
+    rows = rows or (given.size // columns if columns else 0)
+    if given.size == 0 or given.size != rows * columns:
+        raise ValueError(
+            f"there are {given.size} coefficients, which are no rows of {columns} columns"
+        )
+    bias = np.asarray(ctx.attr("intercepts") or [], np.float32)
+    if bias.size not in (0, rows):
+        raise ValueError(f"there are {bias.size} intercepts, expected {rows}")
+    return affine(ctx, x, given.reshape(rows, columns), bias if bias.size else None)
+
+
+@onnx_op("LinearRegressor", domain=DOMAIN)
+def linear_regressor(ctx: NodeContext) -> Value:
+    x = rows_of(ctx, ctx.required(0))
+    scores = _scores(ctx, x, ctx.attr("targets", 1))
+    return classes.transformed(ctx, scores)
+
+
+@onnx_op("LinearClassifier", domain=DOMAIN)
+def linear_classifier(ctx: NodeContext) -> list[Value]:
+    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
+    scores = _scores(ctx, rows_of(ctx, ctx.required(0)), None)
+    count, known = scores.shape[1], labels.numbers.size
+    if count == 1 and known <= 2:
+        return _of_one_score(ctx, scores, labels)
+    if count != known:
+        raise ValueError(f"there are {known} labels for {count} rows of coefficients")
+    return classes.classified(ctx, scores, labels)
+
+
+def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
+    flat = ctx.reshape(score, (score.shape[0],))
+    place = ctx.cast(ctx.emit("greater", [flat, ctx.like(0.0, flat)]), "int64")
+    if labels.numbers.size < 2:  # the one label, or none
+        return [place, classes.transformed(ctx, score)]
+    logistic = ctx.attr("post_transform") == "LOGISTIC"
+    second = classes.transformed(ctx, score) if logistic else score
+    pair = classes.paired(ctx, classes.complement(ctx, second), second)
+    return [classes.label(ctx, place, labels), pair]

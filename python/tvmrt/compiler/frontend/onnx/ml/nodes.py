@@ -1,0 +1,223 @@
+"""Trees as ONNX writes them, brought into the one form that the operator ``forest`` has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.trees import links_fit
+from tvmrt.error import UnsupportedError
+
+from ..context import NodeContext
+from .joined import chains_as_sets, each_its_own
+
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of all trees, an element of each array for each.
+
+    ``mode``: one of the above; ``true`` and ``false``: where children are; ``missing``: whether
+    NaN holds, too; ``rows``: what a leaf gives, a row of a table.
+    """
+
+    mode: np.ndarray
+    features: np.ndarray
+    thresholds: np.ndarray
+    true: np.ndarray
+    false: np.ndarray
+    missing: np.ndarray
+    rows: np.ndarray
+    roots: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.mode.size
+
+    def taken(self, order: np.ndarray, true: np.ndarray, false: np.ndarray, roots) -> Nodes:
+        """Nodes by their places, as often as these name them, with other links."""
+        names = ("mode", "features", "thresholds", "missing", "rows")
+        kept = {name: getattr(self, name)[order] for name in names}
+        return Nodes(**kept, true=true, false=false, roots=roots)
+
+
+def in_order(nodes: Nodes) -> Nodes:
+    """Each tree's nodes in a run, siblings side by side, children behind their parent."""
+    branch = nodes.mode != LEAF
+    order = _in_blocks(nodes, branch)
+    moved = np.zeros(nodes.count, np.int64)
+    moved[order] = np.arange(order.size)
+    true, false = (moved[np.where(branch, ends, 0)[order]] for ends in (nodes.true, nodes.false))
+    return nodes.taken(order, true, false, moved[nodes.roots])
+
+
+def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
+    """The nodes that walks can reach, tree by tree, in blocks of two children and four
+    grandchildren: two steps of a walk are in one line of a cache."""
+    found = [nodes.roots]
+    trees, blocks, places = [np.arange(nodes.roots.size)], [np.full(nodes.roots.size, -1)], []
+    places.append(np.zeros(nodes.roots.size, np.int64))
+    top, tree = nodes.roots, trees[0]
+
+    def put(parents: np.ndarray, tree: np.ndarray, block: np.ndarray, place: np.ndarray) -> tuple:
+        """Both children of each parent; them with their tree, block and place."""
+        inner = branch[parents]
+        pair = np.stack([nodes.true[parents[inner]], nodes.false[parents[inner]]], 1)
+        both = place[inner, None] + np.arange(2)
+        known = (np.repeat(each[inner], 2) for each in (tree, block))
+        made = (pair.reshape(-1), *known, both.reshape(-1))
+        for into, array in zip((found, trees, blocks, places), made):
+            into.append(array)
+        return made
+
+    number = 0
+    while top.size:
+        block = number + np.arange(top.size)
+        number += top.size
+        pairs = put(top, tree, block, np.zeros(top.size, np.int64))
+        # of those at places 0 and 1 the children have places 2, 3 and 4, 5
+        lower = put(*pairs[:3], 2 + 2 * pairs[3])
+        top, tree = lower[0], lower[1]
+    order = np.lexsort([np.concatenate(each) for each in (places, blocks, trees)])
+    return np.concatenate(found)[order]
+
+
+def _check(nodes: Nodes, columns: int) -> None:
+    branch = nodes.mode != LEAF
+    if not ((nodes.mode >= 0) & (nodes.mode <= LEAF)).all():
+        raise ValueError("a node has a mode that is not known")
+    children = np.concatenate([nodes.true[branch], nodes.false[branch]])
+    if children.size and not (0 <= children.min() and children.max() < nodes.count):
+        raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
+    read = nodes.features[branch]
+    if read.size and not (0 <= read.min() and read.max() < columns):
+        wrong = read.max() if read.max() >= columns else read.min()
+        raise ValueError(f"a node reads column {wrong} of {columns}")
+
+
+def emit_forest(
+    ctx: NodeContext,
+    x: Value,
+    nodes: Nodes,
+    values: np.ndarray,
+    targets: np.ndarray,
+    base: np.ndarray,
+    aggregate: str,
+    members: list[np.ndarray] | None = None,
+) -> Value:
+    """What the trees give for the rows of x, in x's element type.
+
+    ``values``: a row for each number in ``nodes.rows``; ``targets``: where each tree's go;
+    ``members``: the sets of the nodes of mode MEMBER, in their order.
+    """
+    if len(x.shape) != 2:
+        raise UnsupportedError(f"an input of {len(x.shape)} axes; rows of columns are expected")
+    _check(nodes, x.shape[1])
+    nodes, members = chains_as_sets(nodes, members or [], (EQ, MEMBER))
+    x, nodes = with_equalities(ctx, x, nodes, members)
+    nodes = in_order(each_its_own(_at_most(nodes, x.dtype.numpy), LEAF))
+    leaf, here = nodes.mode == LEAF, np.arange(nodes.count)
+    left = np.where(leaf, here, nodes.true)
+    result = x.dtype.name
+    if not links_fit(nodes.features, left, x.dtype.bits):
+        x = ctx.cast(x, "float64")  # of which integers have more bits; no comparison changes
+    kind = x.dtype.numpy
+    scores = ctx.emit(
+        "forest",
+        [
+            x,
+            ctx.const(np.where(leaf, 0, nodes.thresholds), kind),
+            ctx.const(np.where(leaf, 0, nodes.features), np.int32),
+            ctx.const(left, np.int32),
+            ctx.const(~leaf & nodes.missing),
+            ctx.const(np.where(leaf, nodes.rows, 0), np.int32),
+            ctx.const(nodes.roots, np.int32),
+            ctx.const(targets, np.int32),
+            ctx.const(values, kind),
+            ctx.const(base, kind),
+        ],
+        aggregate=aggregate,
+    )
+    return ctx.cast(scores, result)
+
+
+def _at_most(nodes: Nodes, kind: np.dtype) -> Nodes:
+    """The same with no other comparison than LEQ: x >= t is what is not x < t, which is x <= the
+    float before t."""
+    thresholds = nodes.thresholds.astype(kind)
+    strict, swapped = np.isin(nodes.mode, (LT, GTE)), np.isin(nodes.mode, (GTE, GT))
+    return replace(
+        nodes,
+        mode=np.where(nodes.mode == LEAF, LEAF, LEQ),
+        thresholds=np.where(strict, _before(thresholds), thresholds),
+        true=np.where(swapped, nodes.false, nodes.true),
+        false=np.where(swapped, nodes.true, nodes.false),
+        missing=nodes.missing != swapped,
+    )
+
+
+def _before(numbers: np.ndarray) -> np.ndarray:
+    """The next smaller floats: x < t is x <= the one before t. None is less than -infinity."""
+    with np.errstate(all="ignore"):
+        least = np.asarray(-np.inf, numbers.dtype)
+        nan = np.asarray(np.nan, numbers.dtype)
+        return np.where(numbers == least, nan, np.nextafter(numbers, least))
+
+
+def with_equalities(
+    ctx: NodeContext, x: Value, nodes: Nodes, members: list[np.ndarray]
+) -> tuple[Value, Nodes]:
+    """x with a column of 0 and 1 for each comparison with one number or several, and nodes that
+    read those instead."""
+    asked = np.flatnonzero(np.isin(nodes.mode, (EQ, NEQ, MEMBER)))
+    if not asked.size:
+        return x, nodes
+    sets = iter(members)
+    tests: dict[tuple, int] = {}
+    column = np.empty(asked.size, np.int64)
+    for i, node in enumerate(asked):
+        mode = nodes.mode[node]
+        numbers = next(sets) if mode == MEMBER else nodes.thresholds[node : node + 1]
+        missing = bool(nodes.missing[node]) and mode != NEQ
+        key = (int(nodes.features[node]), missing, *np.unique(numbers).tolist())
+        column[i] = tests.setdefault(key, len(tests))
+    mode, features = nodes.mode.copy(), nodes.features.copy()
+    thresholds, missing = nodes.thresholds.copy(), nodes.missing.copy()
+    true, false = nodes.true.copy(), nodes.false.copy()
+    holds = np.isin(nodes.mode, (EQ, MEMBER))
+    mode[asked], thresholds[asked], missing[asked] = LEQ, 0.5, False
+    features[asked] = x.shape[1] + column
+    # at most one half is what does not equal
+    true[holds], false[holds] = nodes.false[holds], nodes.true[holds]
+    columns = _equal_columns(ctx, x, list(tests))
+    changed = replace(
+        nodes,
+        mode=mode,
+        features=features,
+        thresholds=thresholds,
+        missing=missing,
+        true=true,
+        false=false,
+    )
+    return ctx.emit("concat", [x, columns], axis=1), changed
+
+
+def _equal_columns(ctx: NodeContext, x: Value, tests: list[tuple]) -> Value:
+    """A column for each test (feature, whether NaN holds, numbers...): 1 where one is equal."""
+    numbers = [(i, number) for i, test in enumerate(tests) for number in test[2:]]
+    places = np.array([i for i, _ in numbers], np.int32)
+    features = np.array([tests[i][0] for i in places], np.int64)
+    compared = np.array([number for _, number in numbers], x.dtype.numpy)
+    read = ctx.emit("gather", [x, ctx.const(features)], axis=1)
+    equal = ctx.emit("equal", [read, ctx.const(compared[None])])
+    missing = np.array([tests[i][1] for i in places])
+    if missing.any():
+        nan = ctx.emit("logical_and", [ctx.emit("is_nan", [read]), ctx.const(missing[None])])
+        equal = ctx.emit("logical_or", [equal, nan])
+    columns = ctx.cast(equal, x.dtype.name)
+    if len(numbers) == len(tests):
+        return columns
+    return ctx.emit("sum_into", [columns, ctx.const(places)], size=len(tests))

@@ -1,0 +1,178 @@
+"""Support vector machines: kernels of a row with all support vectors, then linear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from . import classes
+from .domain import DOMAIN
+from .linear import affine, rows_of
+
+
+def _floats(ctx: NodeContext, name: str) -> np.ndarray:
+    return np.asarray(ctx.attr(name) or [], np.float32)
+
+
+def kernels(ctx: NodeContext, x: Value, vectors: np.ndarray) -> Value:
+    """The kernel of each row [N, C] with each support vector [S, C]: [N, S]."""
+    kind = ctx.attr("kernel_type", "LINEAR")
+    params = _floats(ctx, "kernel_params")
+    gamma, offset, degree = (float(p) for p in params) if params.size == 3 else (0.0, 0.0, 0.0)
+    if kind == "RBF":
+        return _radial(ctx, x, vectors, gamma)
+    if kind not in ("POLY", "SIGMOID"):
+        raise ValueError(f"kernel_type {kind} is not known; LINEAR, POLY, RBF or SIGMOID expected")
+    scaled = affine(ctx, x, vectors * np.float32(gamma), np.full(len(vectors), offset))
+    if kind == "SIGMOID":
+        return ctx.emit("tanh", [scaled])
+    return ctx.emit("pow", [scaled, ctx.like(degree, scaled)])
+
+
+def decisions(
+    ctx: NodeContext, x: Value, vectors: np.ndarray, weights: np.ndarray, bias: np.ndarray
+) -> Value:
+    """The kernels of x with the vectors [S, C], weighed by the rows of weights [K, S]: [N, K].
+
+    Where the kernel is linear, the weighted vectors are added up here: less work for a run, which
+    would lose digits in large products that nearly cancel.
+    """
+    if ctx.attr("kernel_type", "LINEAR") == "LINEAR":
+        return affine(ctx, x, weights.astype(np.float64) @ vectors.astype(np.float64), bias)
+    return affine(ctx, kernels(ctx, x, vectors), weights, bias)
+
+
+def _radial(ctx: NodeContext, x: Value, vectors: np.ndarray, gamma: float) -> Value:
+    """From the differences themselves: squares of sums would lose what is small in them."""
+    rows = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
+    apart = ctx.emit("sub", [rows, ctx.const(vectors[None], np.float32)])
+    squares = ctx.emit("reduce_sum_square", [apart], axes=(2,), keepdims=0)
+    return ctx.emit("exp", [ctx.emit("mul", [squares, ctx.like(-gamma, squares)])])
+
+
+def _vectors(ctx: NodeContext, count: int, columns: int) -> np.ndarray:
+    vectors = _floats(ctx, "support_vectors")
+    if vectors.size != count * columns:
+        raise ValueError(
+            f"support_vectors has {vectors.size} elements, expected {count} of {columns} columns"
+        )
+    return vectors.reshape(count, columns)
+
+
+@onnx_op("SVMRegressor", domain=DOMAIN)
+def svm_regressor(ctx: NodeContext) -> Value:
+    x = rows_of(ctx, ctx.required(0))
+    count, rho = ctx.attr("n_supports", 0), _floats(ctx, "rho")
+    coefficients = _floats(ctx, "coefficients")
+    if rho.size < 1:
+        raise ValueError("rho has no elements")
+    width = count or x.shape[1]
+    if coefficients.size != width:
+        raise ValueError(f"there are {coefficients.size} coefficients, expected {width}")
+    if count:
+        y = decisions(ctx, x, _vectors(ctx, count, x.shape[1]), coefficients[None], rho[:1])
+    else:
+        y = affine(ctx, x, coefficients[None], rho[:1])
+    if ctx.attr("one_class", 0):
+        inside = ctx.emit("greater", [y, ctx.like(0.0, y)])
+        return ctx.emit("where", [inside, ctx.like(1.0, y), ctx.like(-1.0, y)])
+    return classes.transformed(ctx, y)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Which class is first and second of each pair, and the pair's rows of coefficients."""
+
+    first: np.ndarray
+    second: np.ndarray
+    weights: np.ndarray
+
+
+def _pairs(coefficients: np.ndarray, per_class: np.ndarray) -> _Pairs:
+    """Each pair of classes decides by the support vectors of both."""
+    count, total = per_class.size, int(per_class.sum())
+    table = coefficients.reshape(count - 1, total)
+    owner = np.repeat(np.arange(count), per_class)
+    pairs = list(combinations(range(count), 2))
+    weights = [
+        np.where(owner == i, table[j - 1], 0) + np.where(owner == j, table[i], 0) for i, j in pairs
+    ]
+    first, second = np.array(pairs).T
+    return _Pairs(first, second, np.array(weights))
+
+
+def _votes(ctx: NodeContext, scores: Value, pairs: _Pairs, count: int) -> Value:
+    """How often each class wins: [N, count]."""
+    wins = ctx.emit("greater", [scores, ctx.like(0.0, scores)])
+    won = ctx.cast(wins, "float32")
+    lost = ctx.cast(ctx.emit("logical_not", [wins]), "float32")
+    votes = [
+        ctx.emit("sum_into", [part, ctx.const(place, np.int32)], size=count)
+        for part, place in ((won, pairs.first), (lost, pairs.second))
+    ]
+    return ctx.emit("add", votes)
+
+
+@onnx_op("SVMClassifier", domain=DOMAIN)
+def svm_classifier(ctx: NodeContext) -> list[Value]:
+    labels = classes.labels_of(ctx, "classlabels_ints", "classlabels_strings")
+    x = rows_of(ctx, ctx.required(0))
+    per_class = np.asarray(ctx.attr("vectors_per_class") or [], np.int64)
+    coefficients, rho = _floats(ctx, "coefficients"), _floats(ctx, "rho")
+    if not per_class.sum():
+        return _linear(ctx, x, labels, coefficients, rho)
+    total, count = int(per_class.sum()), per_class.size
+    known = labels.numbers.size
+    if count != known or count < 2 or per_class.min() < 0:
+        raise ValueError(f"vectors_per_class has {count} elements for {known} labels")
+    if coefficients.size != (count - 1) * total:
+        raise ValueError(
+            f"there are {coefficients.size} coefficients, expected {(count - 1) * total}"
+        )
+    if rho.size != count * (count - 1) // 2:
+        raise ValueError(f"rho has {rho.size} elements, expected {count * (count - 1) // 2}")
+    ctx.table_size(rho.size, "the pairs of classes", total)
+    pairs = _pairs(coefficients, per_class)
+    scores = decisions(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
+    prob_a, prob_b = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")
+    place = classes.best(ctx, _votes(ctx, scores, pairs, count))
+    if prob_a.size:
+        if not prob_a.size == prob_b.size == rho.size:
+            raise ValueError(f"prob_a and prob_b have other lengths than rho, {rho.size}")
+        scores = _probabilities(ctx, scores, prob_a, prob_b, count)
+    elif count == 2:
+        return _of_one_score(ctx, scores, labels)
+    return classes.classified(ctx, scores, labels, place)
+
+
+def _of_one_score(ctx: NodeContext, score: Value, labels: classes.Labels) -> list[Value]:
+    """Two classes of which the first wins where the score is positive."""
+    flat = ctx.reshape(score, (score.shape[0],))
+    place = ctx.cast(ctx.emit("less_equal", [flat, ctx.like(0.0, flat)]), "int64")
+    pair = classes.paired(ctx, ctx.emit("neg", [score]), score)
+    return classes.classified(ctx, pair, labels, place)
+
+
+def _linear(ctx: NodeContext, x: Value, labels: classes.Labels, coefficients, rho) -> list[Value]:
+    """Without support vectors: one row of coefficients for each class."""
+    count = labels.numbers.size
+    if coefficients.size != count * x.shape[1] or rho.size < 1:
+        raise ValueError(
+            f"there are {coefficients.size} coefficients, expected {count} of {x.shape[1]}; "
+            f"rho has {rho.size} elements, expected 1"
+        )
+    weights = coefficients.reshape(count, x.shape[1])
+    return classes.classified(ctx, affine(ctx, x, weights, np.full(count, rho[0])), labels)
+
+
+def _probabilities(ctx: NodeContext, scores: Value, a, b, count: int) -> Value:
+    """Those of pairs by Platt's sigmoids, then those of classes that fit them best."""
+    x = ctx.emit("mul", [scores, ctx.const(-a[None], np.float32)])
+    x = ctx.emit("sigmoid", [ctx.emit("sub", [x, ctx.const(b[None], np.float32)])])
+    return ctx.emit("couple_pairs", [ctx.clamp(x, 1e-7, 1 - 1e-7)], classes=count)

@@ -1,0 +1,161 @@
+"""Ensembles of trees in their form since version 5: nodes and leaves in lists of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from . import classes
+from .domain import DOMAIN
+from .leaves import Leaves, leaf_table
+from .nodes import LEAF, MEMBER, Nodes, emit_forest
+
+_AGGREGATES = ("average", "sum", "min", "max")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def _ints(ctx: NodeContext, name: str, count: int) -> np.ndarray:
+    found = np.asarray(ctx.attr(name) if ctx.attr(name) is not None else [], np.int64).reshape(-1)
+    if found.size != count:
+        raise ValueError(f"{name} has {found.size} elements, expected {count}")
+    return found
+
+
+def _tensor(ctx: NodeContext, name: str) -> np.ndarray:
+    return np.asarray(ctx.attr(name)).reshape(-1)
+
+
+def _nodes(ctx: NodeContext, leaves: int) -> Nodes:
+    """The nodes, behind them the leaves; each tree's own, as a leaf may be the end of several."""
+    thresholds = _tensor(ctx, "nodes_splits")
+    count = thresholds.size
+    children, ends = [], []
+    for side in ("true", "false"):
+        places = _ints(ctx, f"nodes_{side}nodeids", count)
+        end = _ints(ctx, f"nodes_{side}leafs", count).astype(bool)
+        if places.size and not (
+            places.min() >= 0 and (places < np.where(end, leaves, count)).all()
+        ):
+            raise ValueError(f"nodes_{side}nodeids names a node or a leaf that is not there")
+        children.append(places)
+        ends.append(end)
+    given = ctx.attr("nodes_missing_value_tracks_true")
+    missing = (
+        np.zeros(count, bool)
+        if given is None
+        else _ints(ctx, "nodes_missing_value_tracks_true", count).astype(bool)
+    )
+    roots = np.asarray(ctx.attr("tree_roots"), np.int64)
+    if roots.size == 0 or not (0 <= roots.min() and roots.max() < count):
+        raise ValueError("tree_roots names a node that is not there, or none")
+    mode = _tensor(ctx, "nodes_modes").astype(np.int64)
+    if mode.size != count or not ((mode >= 0) & (mode <= MEMBER)).all():
+        raise ValueError(f"nodes_modes has {mode.size} elements, expected {count} from 0 to 6")
+    # a tree that is a leaf alone: a node of which both children are the same leaf
+    alone = ends[0] & ends[1] & (children[0] == children[1])
+    nodes = Nodes(
+        mode=np.where(alone, LEAF, mode),
+        features=_ints(ctx, "nodes_featureids", count),
+        thresholds=thresholds,
+        true=children[0],
+        false=children[1],
+        missing=missing,
+        rows=np.where(alone, children[0], 0),
+        roots=roots,
+    )
+    return _with_leaves(nodes, ends)
+
+
+def _with_leaves(nodes: Nodes, ends: list[np.ndarray]) -> Nodes:
+    """The nodes with one of their own for each child that is a leaf."""
+    true, false = nodes.true.copy(), nodes.false.copy()
+    rows, count = [nodes.rows], nodes.count
+    for child, end in zip((true, false), ends):
+        here = np.flatnonzero(end & (nodes.mode != LEAF))
+        rows.append(child[here])
+        child[here] = count + np.arange(here.size)
+        count += here.size
+    more = count - nodes.count
+
+    def longer(array: np.ndarray, fill: int) -> np.ndarray:
+        return np.concatenate([array, np.full(more, fill, array.dtype)])
+
+    return Nodes(
+        mode=longer(nodes.mode, LEAF),
+        features=longer(nodes.features, 0),
+        thresholds=longer(nodes.thresholds, 0),
+        true=longer(true, 0),
+        false=longer(false, 0),
+        missing=longer(nodes.missing, 0),
+        rows=np.concatenate(rows),
+        roots=nodes.roots,
+    )
+
+
+def _members(ctx: NodeContext, mode: np.ndarray) -> list[np.ndarray]:
+    """The sets of the nodes that compare with sets, which end with NaN each."""
+    asked = int((mode == MEMBER).sum())
+    if not asked:
+        return []
+    given = ctx.attr("membership_values")
+    numbers = np.asarray([] if given is None else given).reshape(-1)
+    ends = np.flatnonzero(np.isnan(numbers))
+    if ends.size != asked:
+        raise ValueError(f"membership_values has {ends.size} sets for {asked} nodes")
+    return [one[~np.isnan(one)] for one in np.split(numbers, ends + 1)[:asked]]
+
+
+def _tree_of(nodes: Nodes) -> np.ndarray:
+    """The tree of each node; 0 for nodes of none."""
+    trees = nodes.roots.size
+    tree, level, number = np.full(nodes.count, -1), nodes.roots, np.arange(trees)
+    for _ in range(nodes.count + 1):
+        known = tree[level]
+        tree[level] = number
+        if ((known != -1) & (known != number) | (tree[level] != number)).any():
+            raise ValueError("a node belongs to two trees; each has nodes of its own")
+        inner = nodes.mode[level] != LEAF
+        if not inner.any():
+            return np.maximum(tree, 0)
+        children = np.concatenate([nodes.true[level[inner]], nodes.false[level[inner]]])
+        pairs = np.unique(children * trees + np.tile(number[inner], 2))
+        level, number = pairs // trees, pairs % trees
+    raise ValueError("a node is the child of itself; walks through trees come to an end")
+
+
+def _choice(ctx: NodeContext, name: str, default: int, known: tuple[str, ...]) -> str:
+    number = ctx.attr(name, default)
+    if not 0 <= number < len(known):
+        raise ValueError(f"{name} is {number}, expected 0 to {len(known) - 1}")
+    return known[number]
+
+
+@onnx_op("TreeEnsemble", domain=DOMAIN)
+def tree_ensemble(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    if not x.dtype.is_float:
+        raise UnsupportedError(f"{x.dtype} elements; float32 and float64 are expected")
+    weight = _tensor(ctx, "leaf_weights")
+    target = _ints(ctx, "leaf_targetids", weight.size)
+    outputs = ctx.attr("n_targets") or int(target.max(initial=0)) + 1
+    if weight.size == 0 or not (0 <= target.min() and target.max() < outputs):
+        raise ValueError(f"a leaf gives to output {target.max(initial=0)} of {outputs}, or none is")
+    aggregate = _choice(ctx, "aggregate_function", 1, _AGGREGATES)
+    how = _choice(ctx, "post_transform", 0, _TRANSFORMS)
+    nodes = _nodes(ctx, weight.size)
+    members = _members(ctx, _tensor(ctx, "nodes_modes"))
+    ends = np.flatnonzero(nodes.mode == LEAF)
+    ctx.table_size(ends.size, "the leaves' numbers", outputs)
+    leaves = Leaves(ends, target[nodes.rows[ends]], weight[nodes.rows[ends]])
+    branch = nodes.mode != LEAF
+    values, rows, targets = leaf_table(leaves, branch, _tree_of(nodes), outputs, aggregate)
+    nodes = replace(nodes, rows=rows)
+    base = np.zeros(outputs)
+    scores = emit_forest(ctx, x, nodes, values, targets, base, aggregate, members)
+    return classes.transformed(ctx, scores, how)

@@ -1,0 +1,195 @@
+"""Ensembles of trees in their old form: nodes by numbers within a tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.contract import LIMIT
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from . import classes
+from .domain import DOMAIN
+from .leaves import Leaves, leaf_table
+from .nodes import LEAF, Nodes, emit_forest
+
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+_NUMBERS = {**{mode: i for i, mode in enumerate(_MODES)}, "LEAF": LEAF}
+
+
+def _floats(ctx: NodeContext, name: str) -> np.ndarray | None:
+    """Numbers that are a list of floats or a tensor."""
+    tensor = ctx.attr(f"{name}_as_tensor")
+    found = ctx.attr(name) if tensor is None else tensor
+    if found is None:
+        return None
+    kind = np.float32 if tensor is None else np.asarray(tensor).dtype
+    return np.asarray(found, kind).reshape(-1)
+
+
+def _ints(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
+    found = np.asarray(ctx.attr(name) or [], np.int64)
+    if count is not None and found.size != count:
+        raise ValueError(f"{name} has {found.size} elements, expected {count}")
+    return found
+
+
+class Places:
+    """Where the node of a tree's number and its own stands among all nodes."""
+
+    def __init__(self, trees: np.ndarray, nodes: np.ndarray) -> None:
+        self.numbers = np.unique(trees)
+        self.span = int(nodes.max(initial=0)) + 1
+        self.tree = np.searchsorted(self.numbers, trees)  # of each node
+        keys = self._keys(trees, nodes)
+        self.order = np.argsort(keys, kind="stable")
+        self.sorted = keys[self.order]
+        if (self.sorted[1:] == self.sorted[:-1]).any():
+            raise ValueError("a tree has two nodes of the same number")
+
+    def _keys(self, trees: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.numbers, trees) * self.span + nodes
+
+    def of(self, trees: np.ndarray, nodes: np.ndarray, what: str) -> np.ndarray:
+        keys = self._keys(trees, nodes)
+        at = np.minimum(np.searchsorted(self.sorted, keys), self.sorted.size - 1)
+        known = np.isin(trees, self.numbers) & (nodes >= 0) & (nodes < self.span)
+        wrong = ~(known & (self.sorted[at] == keys))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise ValueError(f"{what} names node {nodes[i]} of tree {trees[i]}, which is not there")
+        return self.order[at]
+
+
+def _nodes(ctx: NodeContext) -> tuple[Nodes, Places]:
+    trees = _ints(ctx, "nodes_treeids")
+    count = trees.size
+    own = _ints(ctx, "nodes_nodeids", count)
+    if count == 0 or own.min() < 0 or own.max() > LIMIT:
+        raise ValueError(f"there are no nodes, or some with numbers that are not from 0 to {LIMIT}")
+    said = ctx.attr("nodes_modes") or []
+    unknown = sorted(set(said) - set(_NUMBERS))
+    if unknown or len(said) != count:
+        raise ValueError(
+            f"nodes_modes has {len(said)} elements, expected {count} of {', '.join(_NUMBERS)}"
+            + (f"; {unknown[0]} is none of them" if unknown else "")
+        )
+    mode = np.array([_NUMBERS[mode] for mode in said])
+    branch = mode != LEAF
+    values = _floats(ctx, "nodes_values")
+    if values is None or values.size != count:
+        raise ValueError(
+            f"nodes_values has {0 if values is None else values.size} elements, expected {count}"
+        )
+    places = Places(trees, own)
+    children = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        found = np.zeros(count, np.int64)
+        found[branch] = places.of(trees[branch], _ints(ctx, name, count)[branch], name)
+        children.append(found)
+    missing = _ints(ctx, "nodes_missing_value_tracks_true")
+    nodes = Nodes(
+        mode=mode,
+        features=_ints(ctx, "nodes_featureids", count),
+        thresholds=values,
+        true=children[0],
+        false=children[1],
+        missing=missing.astype(bool) if missing.size == count else np.zeros(count, bool),
+        rows=np.zeros(count, np.int64),
+        roots=_roots(trees, branch, children, places.numbers),
+    )
+    return nodes, places
+
+
+def _roots(trees, branch, children, numbers) -> np.ndarray:
+    """Each tree's node that is nobody's child."""
+    child = np.zeros(trees.size, bool)
+    for found in children:
+        child[found[branch]] = True
+    roots = np.flatnonzero(~child)
+    roots = roots[np.argsort(trees[roots], kind="stable")]
+    if roots.size != numbers.size or (trees[roots] != numbers).any():
+        raise ValueError("a tree has no root, or several: a node that is no other's child")
+    return roots
+
+
+def _leaves(ctx: NodeContext, stem: str, nodes: Nodes, places: Places) -> Leaves:
+    """``stem``: what the attributes' names begin with, class or target."""
+    weight = _floats(ctx, f"{stem}_weights")
+    weight = np.zeros(0, np.float32) if weight is None else weight
+    target = _ints(ctx, f"{stem}_ids", weight.size)
+    given = [_ints(ctx, f"{stem}_{name}", weight.size) for name in ("treeids", "nodeids")]
+    place = places.of(*given, f"{stem}_nodeids")
+    kept = nodes.mode[place] == LEAF
+    return Leaves(place[kept], target[kept], weight[kept])
+
+
+def _in_type(ctx: NodeContext, *tables: np.ndarray | None) -> Value:
+    """The input in the type of comparisons: float64 where it is, or where a table is."""
+    x = classes.in_floats(ctx, ctx.required(0))
+    wide = any(table is not None and table.dtype == np.float64 for table in tables)
+    return ctx.cast(x, "float64") if wide else x
+
+
+def _scores(
+    ctx: NodeContext, nodes: Nodes, places: Places, leaves: Leaves, outputs: int, aggregate: str
+) -> Value:
+    """What all trees give, with the base values, as float32 [N, outputs]."""
+    base = _floats(ctx, "base_values")
+    if leaves.target.size and not (0 <= leaves.target.min() and leaves.target.max() < outputs):
+        raise ValueError(f"a leaf gives to output {leaves.target.max()} of {outputs}")
+    ctx.table_size(int((nodes.mode == LEAF).sum()), "the leaves' numbers", outputs)
+    branch = nodes.mode != LEAF
+    values, rows, targets = leaf_table(leaves, branch, places.tree, outputs, aggregate)
+    start = np.zeros(outputs) if base is None else base
+    if start.size != outputs:
+        raise ValueError(f"base_values has {start.size} elements, expected {outputs}")
+    x = _in_type(ctx, nodes.thresholds, leaves.weight)
+    nodes = replace(nodes, rows=rows)
+    return ctx.cast(emit_forest(ctx, x, nodes, values, targets, start, aggregate), "float32")
+
+
+@onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
+def tree_ensemble_regressor(ctx: NodeContext) -> Value:
+    nodes, places = _nodes(ctx)
+    leaves = _leaves(ctx, "target", nodes, places)
+    outputs = ctx.attr("n_targets") or int(leaves.target.max(initial=0)) + 1
+    aggregate = ctx.attr("aggregate_function", "SUM").lower()
+    scores = _scores(ctx, nodes, places, leaves, outputs, aggregate)
+    return classes.transformed(ctx, scores)
+
+
+@onnx_op("TreeEnsembleClassifier", domain=DOMAIN)
+def tree_ensemble_classifier(ctx: NodeContext) -> list[Value]:
+    labels = classes.labels_of(ctx, "classlabels_int64s", "classlabels_strings")
+    nodes, places = _nodes(ctx)
+    leaves = _leaves(ctx, "class", nodes, places)
+    count = labels.numbers.size
+    if count <= 2 and np.unique(leaves.target).size <= 1:
+        one = replace(leaves, target=np.zeros_like(leaves.target))
+        p = _scores(ctx, nodes, places, one, 1, "sum")
+        place, scores = _of_one_score(ctx, p, bool((leaves.weight >= 0).all()))
+    else:
+        scores = _scores(ctx, nodes, places, leaves, count, "sum")
+        place = classes.best(ctx, scores)
+        scores = classes.transformed(ctx, scores)
+    return [classes.label(ctx, place, labels), scores]
+
+
+def _of_one_score(ctx: NodeContext, p: Value, positive: bool) -> tuple[Value, Value]:
+    """Label's place and scores of two classes by the score of the second. Where all weights are
+    ``positive``, it is a probability, unless it becomes one by the post transform."""
+    how = ctx.attr("post_transform", "NONE")
+    positive = positive and how != "LOGISTIC"
+    border = ctx.like(0.5 if positive else 0.0, p)
+    above = ctx.emit("greater", [ctx.emit("reshape", [p], shape=(p.shape[0],)), border])
+    place = ctx.cast(above, "int64")
+    if how == "PROBIT":
+        return place, classes.transformed(ctx, p, how)
+    if positive:
+        return place, classes.paired(ctx, classes.complement(ctx, p), p)
+    pair = classes.paired(ctx, ctx.emit("neg", [p]), p)
+    return place, classes.transformed(ctx, pair, how if how == "LOGISTIC" else "NONE")

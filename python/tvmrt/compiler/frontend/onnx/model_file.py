@@ -1,0 +1,177 @@
+"""Reading an ONNX file that nobody vouches for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import onnx
+from onnx.external_data_helper import uses_external_data
+
+from tvmrt.compiler.ir.stowed import LARGE
+
+from .light_file import read_light
+from .tensors import (
+    external_tensors,
+    gather_external_data,
+    graphs,
+    leave_out,
+    nodes,
+    refuse_external_data,
+    stow_external_data,
+)
+
+MIN_OPSET = 7
+
+
+def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """The model and the folder of its external data.
+
+    Raises OSError when the file cannot be read and ValueError when it is no ONNX model.
+    """
+    if isinstance(source, onnx.ModelProto):
+        check_texts(source)
+        refuse_external_data(source)
+        return source, ""
+    path = Path(source)
+    data = path.read_bytes()
+    model = _checked(_parsed(data, path, len(data)), path, len(data))
+    gather_external_data(model, path)
+    return model, str(path.parent)
+
+
+def load_lightly(
+    source: str | os.PathLike | onnx.ModelProto,
+) -> tuple[onnx.ModelProto, str, dict[str, np.ndarray]]:
+    """The same, but large weights of the model's graph lie outside of it: their bytes by name.
+
+    A model in an opset that is translated has its weights itself, and so has one that is no file.
+    """
+    light = None if isinstance(source, onnx.ModelProto) else _read_lightly(Path(source))
+    if light is None:
+        return (*load_model(source), {})
+    path = Path(cast("str | os.PathLike", source))
+    model, kept = light
+    gather_external_data(model, path)
+    return model, str(path.parent), {**kept, **stow_external_data(model, path)}
+
+
+def _read_lightly(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
+    """The model, and what lies outside of it; None where it is to be read as a whole."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        read = read_light(file, size) if size >= LARGE and path.is_file() else None
+    if read is None:
+        return None
+    model = _checked(_parsed(read[0], path, size), path, size)
+    if any(o.domain in ("", "ai.onnx") and o.version < MIN_OPSET for o in model.opset_import):
+        return None
+    kept = {}
+    for place, data in read[1].items():
+        tensor = model.graph.initializer[place]
+        if not uses_external_data(tensor):
+            kept[tensor.name] = data
+            leave_out(tensor)
+    return model, kept
+
+
+def _parsed(data: bytes, path: Path, size: int) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as problem:
+        raise ValueError(f"{path} {_unreadable(str(problem), size)}") from problem
+    return model
+
+
+def _checked(model: onnx.ModelProto, path: Path, size: int) -> onnx.ModelProto:
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise ValueError(f"{path} holds no ONNX graph ({size} bytes); export it again")
+    check_texts(model)
+    return model
+
+
+def data_files(path: str | os.PathLike) -> list[str]:
+    """Names of the files with tensors beside an ONNX file, relative to its folder.
+
+    Raises as ``load_model``.
+    """
+    model = onnx.ModelProto()
+    model.ParseFromString(Path(path).read_bytes())
+    entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
+    return sorted({entry.value for entry in entries if entry.key == "location"})
+
+
+def licence(model: onnx.ModelProto) -> str:
+    """The licence that a model names among its properties, "" where it names none."""
+    found = (entry.value for entry in model.metadata_props if entry.key == "model_license")
+    return str(next(found, ""))
+
+
+def _unreadable(reason: str, size: int) -> str:
+    """Why protobuf does not read a file."""
+    if "depth" in reason.lower() or "nest" in reason.lower():
+        return (
+            "nests graphs deeper than protobuf reads; export it with fewer If, Loop or Scan inside"
+        )
+    return f"is not an ONNX model, or is cut short ({size} bytes); export or copy it again"
+
+
+def check_texts(model: onnx.ModelProto) -> None:
+    """Every name is text: protobuf hands out bytes where a damaged file has no valid UTF-8."""
+    for text in _texts(model):
+        if not isinstance(text, str):
+            raise ValueError(f"the model has a damaged name {text!r}; copy or export it again")
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
+    for opset in model.opset_import:
+        yield opset.domain
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+        yield from function.attribute
+        yield from (attribute.name for attribute in function.attribute_proto)
+    for graph in graphs(model):
+        yield from _texts_of_graph(graph)
+    for node in nodes(model):
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+
+
+def _texts_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+    yield graph.name
+    for tensor in graph.initializer:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        yield info.name
+        for extent in info.type.tensor_type.shape.dim:
+            yield extent.dim_param
+
+
+def opsets(model: onnx.ModelProto) -> dict[str, int]:
+    """Opset version per domain; the default domain is the empty name."""
+    if not model.opset_import:
+        raise ValueError("the model does not say in which opset it is written; export it again")
+    if model.ir_version > onnx.IR_VERSION:
+        raise ValueError(
+            f"the model's file format is IR version {model.ir_version}; onnx {onnx.__version__} "
+            f"reads up to {onnx.IR_VERSION}, a newer onnx reads more"
+        )
+    found = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
+    version = found.get("", max(MIN_OPSET, onnx.defs.onnx_opset_version()))
+    newest = onnx.defs.onnx_opset_version()
+    if not MIN_OPSET <= version <= newest:
+        hint = f"with onnx {onnx.__version__}; a newer onnx reads more " if version > newest else ""
+        raise ValueError(
+            f"the model is written in opset {version}; tvmrt reads {MIN_OPSET} to {newest} "
+            f"{hint}(onnx.version_converter can translate it)"
+        )
+    found[""] = version
+    return found

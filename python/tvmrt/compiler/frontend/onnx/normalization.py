@@ -1,0 +1,219 @@
+"""Normalisation, composed of reductions and pointwise work that fuse into two or three loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+
+def mean(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
+    return ctx.emit("reduce_mean", [x], axes=tuple(axes), keepdims=1)
+
+
+def variance(ctx: NodeContext, x: Value, centre: Value, axes: Sequence[int]) -> Value:
+    """The mean squared distance from ``centre``."""
+    away = ctx.emit("sub", [x, centre])
+    return mean(ctx, ctx.emit("mul", [away, away]), axes)
+
+
+def inverse_deviation(ctx: NodeContext, variance: Value, epsilon: float) -> Value:
+    """1 / sqrt(variance + epsilon)."""
+    shifted = ctx.emit("add", [variance, ctx.like(epsilon, variance)])
+    return ctx.emit("reciprocal", [ctx.emit("sqrt", [shifted])])
+
+
+def standardized(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
+    """x with mean 0 and variance 1 over the axes; also the mean and the inverse deviation."""
+    centre = mean(ctx, x, axes)
+    inverse = inverse_deviation(ctx, variance(ctx, x, centre, axes), epsilon)
+    # the difference is taken again, for storing that of the variance would cost more
+    away = ctx.emit("sub", [x, centre])
+    return ctx.emit("mul", [away, inverse]), centre, inverse
+
+
+def affine(ctx: NodeContext, x: Value, scale: Value | None, shift: Value | None) -> Value:
+    if scale is not None:
+        x = ctx.emit("mul", [x, scale])
+    return ctx.added(x, shift)
+
+
+def by_channel(ctx: NodeContext, row: Value, rank: int) -> Value:
+    """One number a channel, made to broadcast along axis 1."""
+    return ctx.reshape(row, (row.type.size, *[1] * (rank - 2)))
+
+
+@onnx_op("BatchNormalization")
+def batch_normalization(ctx: NodeContext) -> Value | list[Value]:
+    x, scale, shift = (ctx.required(i) for i in range(3))
+    centre, spread = ctx.required(3), ctx.required(4)
+    epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
+    running = None
+    if ctx.attr("training_mode", 0):
+        axes = [0, *range(2, rank)]
+        now = mean(ctx, x, axes)
+        flat = x.shape[1:2]
+        now_spread = ctx.reshape(variance(ctx, x, now, axes), flat)
+        now = ctx.reshape(now, flat)
+        keep = ctx.attr("momentum", 0.9)
+        running = [
+            _blend(ctx, old, new, keep) for old, new in ((centre, now), (spread, now_spread))
+        ]
+        centre, spread = now, now_spread
+
+    def placed(v: Value) -> Value:
+        # before opset 9 there could be a number for every place of a channel, too
+        return by_channel(ctx, v, rank) if len(v.shape) == 1 else v
+
+    factor = ctx.emit("mul", [scale, inverse_deviation(ctx, spread, epsilon)])
+    offset = ctx.emit("sub", [shift, ctx.emit("mul", [centre, factor])])
+    y = affine(ctx, x, placed(factor), placed(offset))
+    return y if running is None else [y, *running]
+
+
+def _blend(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
+    kept = ctx.emit("mul", [old, ctx.like(keep, old)])
+    return ctx.emit("add", [kept, ctx.emit("mul", [new, ctx.like(1 - keep, new)])])
+
+
+@onnx_op("InstanceNormalization")
+def instance_normalization(ctx: NodeContext) -> Value:
+    x, scale, shift = (ctx.required(i) for i in range(3))
+    epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
+    if x.dtype.name == "float32":
+        return ctx.emit("group_norm", [x, scale, shift], groups=x.shape[1], epsilon=epsilon)
+    y, _, _ = standardized(ctx, x, range(2, rank), epsilon)
+    return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
+
+
+@onnx_op("GroupNormalization")
+def group_normalization(ctx: NodeContext) -> Value:
+    x, groups = ctx.required(0), ctx.attr("num_groups")
+    scale, shift = ctx.required(1), ctx.required(2)
+    channels, rank = x.shape[1], len(x.shape)
+    epsilon = ctx.attr("epsilon", 1e-5)
+    if groups < 1 or channels % groups:
+        raise ValueError(f"{channels} channels do not fall into {groups} groups")
+    if ctx.opset < 21:
+        # one number a group
+        scale, shift = (_repeated(ctx, v, channels // groups) for v in (scale, shift))
+    if x.dtype.name == "float32":
+        return ctx.emit("group_norm", [x, scale, shift], groups=groups, epsilon=epsilon)
+    grouped = ctx.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
+    y, _, _ = standardized(ctx, grouped, range(2, rank + 1), epsilon)
+    y = ctx.reshape(y, x.shape)
+    return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
+
+
+def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
+    """Every element ``count`` times."""
+    column = ctx.reshape(row, (row.type.size, 1))
+    return ctx.reshape(ctx.expand(column, (row.type.size, count)), (row.type.size * count,))
+
+
+@onnx_op("LayerNormalization")
+def layer_normalization(ctx: NodeContext) -> list[Value]:
+    x, scale, shift = ctx.required(0), ctx.input(1), ctx.input(2)
+    axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
+    if not _asks_for(ctx, 1, 2):
+        return [over_rows(ctx, x, axes, epsilon, True, scale, shift)]
+    y, centre, inverse = standardized(ctx, x, axes, epsilon)
+    return [affine(ctx, y, scale, shift), centre, inverse]
+
+
+def _asks_for(ctx: NodeContext, *outputs: int) -> bool:
+    """Whether somebody may read one of these outputs."""
+    return any(i < len(ctx.node.output) and ctx.node.output[i] for i in outputs)
+
+
+def over_rows(
+    ctx: NodeContext,
+    x: Value,
+    axes: Sequence[int],
+    epsilon: float,
+    centre: bool,
+    scale: Value | None,
+    shift: Value | None,
+) -> Value:
+    """Layer norm, or (without ``centre``) RMS norm, over the last axes."""
+    width = prod(x.shape[a] for a in axes)
+    rows = all(v is None or v.type.size == width for v in (scale, shift))
+    if x.dtype.name == "float32" and rows and (scale is not None or shift is None):
+        inputs = [x, scale, shift]
+        return ctx.emit("layer_norm", inputs, axis=axes[0], epsilon=epsilon, centre=centre)
+    if centre:
+        y, _, _ = standardized(ctx, x, axes, epsilon)
+    else:
+        y, _ = root_mean_square(ctx, x, axes, epsilon)
+    return affine(ctx, y, scale, shift)
+
+
+def _trailing_axes(ctx: NodeContext, x: Value) -> list[int]:
+    rank = len(x.shape)
+    return list(range(normalize_axis(ctx.attr("axis", -1), rank), rank))
+
+
+def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: float):
+    """x over the root of its mean square; also the inverse of that root."""
+    inverse = inverse_deviation(ctx, mean(ctx, ctx.emit("mul", [x, x]), axes), epsilon)
+    return ctx.emit("mul", [x, inverse]), inverse
+
+
+@onnx_op("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_normalization(ctx: NodeContext) -> list[Value]:
+    x, scale = ctx.required(0), ctx.required(1)
+    axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
+    if not _asks_for(ctx, 1):
+        return [over_rows(ctx, x, axes, epsilon, False, scale, None)]
+    y, inverse = root_mean_square(ctx, x, axes, epsilon)
+    return [affine(ctx, y, scale, None), inverse]
+
+
+@onnx_op("MeanVarianceNormalization")
+def mean_variance_normalization(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rank = len(x.shape)
+    axes = sorted({normalize_axis(a, rank) for a in ctx.attr("axes", [0, 2, 3])})
+    centre = mean(ctx, x, axes)
+    deviation = ctx.emit("sqrt", [variance(ctx, x, centre, axes)])
+    divisor = ctx.emit("add", [deviation, ctx.like(1e-9, x)])
+    return ctx.emit("mul", [ctx.emit("sub", [x, centre]), ctx.emit("reciprocal", [divisor])])
+
+
+@onnx_op("LpNormalization")
+def lp_normalization(ctx: NodeContext) -> Value:
+    x, power = ctx.required(0), ctx.attr("p", 2)
+    axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
+    if power not in (1, 2):
+        raise ValueError(f"norm p = {power}; ONNX knows 1 and 2")
+    norm = ctx.emit(
+        "reduce_sum",
+        [ctx.emit("mul", [x, x]) if power == 2 else ctx.emit("abs", [x])],
+        axes=(axis,),
+        keepdims=1,
+    )
+    if power == 2:
+        norm = ctx.emit("sqrt", [norm])
+    # a zero vector stays one
+    empty = ctx.emit("equal", [norm, ctx.like(0, x)])
+    norm = ctx.emit("where", [empty, ctx.like(1, x), norm])
+    # a quotient, so that the only element of a vector becomes 1 exactly
+    return ctx.emit("div", [x, norm])
+
+
+@onnx_op("LRN")
+def lrn(ctx: NodeContext) -> Value:
+    ctx.only_float32(ctx.required(0))
+    return ctx.emit(
+        "lrn",
+        [ctx.required(0)],
+        size=ctx.attr("size"),
+        alpha=ctx.attr("alpha", 1e-4),
+        beta=ctx.attr("beta", 0.75),
+        bias=ctx.attr("bias", 1.0),
+    )

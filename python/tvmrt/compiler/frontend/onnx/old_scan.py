@@ -1,0 +1,50 @@
+"""Scan of opset 8: one of opset 9 for each element of a batch, the first axis of all operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+from onnx import helper
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .sequences import along
+
+
+def batches(ctx: NodeContext, scan: Callable[[NodeContext], list[Value | None]]) -> list:
+    """The results of Scan on a batch, by the importer of Scan without one."""
+    lengths, operands = ctx.input(0), ctx.inputs[1:]
+    if lengths is not None:
+        raise UnsupportedError(
+            "the elements of the batch are scanned to lengths of their own; convert the model to "
+            "opset 9"
+        )
+    count = ctx.required(1).shape[0] if operands else 0
+    if not isinstance(count, int) or count < 1:
+        raise UnsupportedError(f"Scan of opset 8 over a batch of {count!r}; fix it with --shape")
+    ctx.table_size(count, "the batch")
+    node, columns = _newer(ctx), []
+    for place in range(count):
+        rows = [None if v is None else ctx.alike(ctx.element(v, 0, place), v) for v in operands]
+        inner = NodeContext(node, ctx.name, rows, 9, ctx.builder, ctx.importer)
+        inner.scope = ctx.scope
+        columns.append(scan(inner))
+    return [along(ctx, values, 0) for values in zip(*columns)]
+
+
+def _newer(ctx: NodeContext) -> onnx.NodeProto:
+    """The node of opset 9 that goes through each element of the batch."""
+    node = onnx.NodeProto()
+    node.CopyFrom(ctx.node)
+    del node.input[0], node.attribute[:]
+    for attribute in ctx.node.attribute:
+        if attribute.name == "directions":
+            node.attribute.append(
+                helper.make_attribute("scan_input_directions", list(attribute.ints))
+            )
+        else:
+            node.attribute.append(attribute)
+    return node

@@ -1,0 +1,247 @@
+"""Open dimensions of a network's inputs that nobody has declared, with bounds by their roles."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+import onnx
+
+from tvmrt.compiler.frontend.dimension_roles import ChosenSize, Role, Uses, choose_sizes
+from tvmrt.compiler.frontend.dims import Declaration, Dims, unused_name
+from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.ir.extent import least, linear_form, most
+
+from . import axis_product_rules, axis_rules, axis_window_rules  # noqa: F401  (register rules)
+from .axis_uses import AxisUses
+from .border import shapes_of_parts, with_tensors
+from .inline_functions import inline_functions
+from .model_file import load_lightly
+from .sanitize_model import sanitize_model
+from .version_converter import upgrade_opset
+
+Bounds = Union[str, "tuple[int, int]"]
+_SIZES_OF_PICTURES = ("imgsz", "image_size")  # metadata: "[640, 640]"
+MAX_STATED = 4096
+Sizes = Mapping[str, ChosenSize]
+
+
+def name_open_axes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]]
+) -> onnx.ModelProto:
+    """Return a model in which each open axis of an input has a name: ``x_2`` is axis 2 of ``x``.
+
+    Inputs with a shape in ``shapes`` stay as they are; so does a model that needs no name.
+    """
+    if not any(_unnamed(info, shapes) for info in model.graph.input):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    taken = {dim.dim_param for info in copy.graph.input for dim in info.type.tensor_type.shape.dim}
+    for info in copy.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        for place in _unnamed(info, shapes):
+            name = re.sub(r"\W", "_", f"{info.name}_{place}", flags=re.ASCII)
+            dims[place].dim_param = unused_name(name, taken.__contains__)
+            taken.add(dims[place].dim_param)
+    return copy
+
+
+def _unnamed(info: onnx.ValueInfoProto, shapes: Mapping[str, object]) -> list[int]:
+    if info.name in shapes:
+        return []
+    dims = info.type.tensor_type.shape.dim
+    return [i for i, d in enumerate(dims) if not d.HasField("dim_value") and not d.dim_param]
+
+
+@dataclass(frozen=True)
+class OpenAxes:
+    """Open dimensions that are to be declared, and what is known of them.
+
+    Parameters
+    ----------
+    uses
+        How each dimension is used.
+    sizes
+        Its bounds by its role.
+    forms
+        Of a dimension that the file names by an expression of one other, such as ``32*h``: the
+        other, the factor, and what is added.
+    inputs
+        The shapes of the inputs, with the names of their open dimensions.
+    """
+
+    uses: Mapping[str, Uses]
+    sizes: Mapping[str, ChosenSize]
+    forms: Mapping[str, tuple[str, int, int]]
+    inputs: Mapping[str, Sequence[int | str]]
+
+    def declare(self, sizes: Sizes, same: Mapping[str, str]) -> dict[str, Bounds]:
+        """The declarations of dimensions with these bounds; ``same``: those that equal others."""
+        found: dict[str, Bounds] = {}
+        for name, size in sizes.items():
+            if name in same:
+                found[name] = same[name]
+                continue
+            inner, factor, offset = self.forms.get(name, (name, 1, 0))
+            if size.in_steps and name not in self.forms:
+                inner, factor = re.sub(r"\W", "_", f"{name}_by_{size.step}"), size.step
+                found[name] = f"{factor}*{inner}"
+            low, high = -(-(size.low - offset) // factor), (size.high - offset) // factor
+            found[inner] = max(low, 0), max(high, low, 1)
+        return found
+
+    def fitting(self, types: Mapping[str, TensorType]) -> dict[str, Bounds]:
+        """The declarations of the sizes at which a network fits that has inputs of these types."""
+        found: dict[str, Bounds] = {}
+        for name, shape in self.inputs.items():
+            for label, extent in zip(shape, types[name].shape if name in types else ()):
+                if not isinstance(label, str) or label not in self.sizes:
+                    continue
+                form = linear_form(extent)
+                if form is None or not form[0].name.isidentifier():
+                    found[label] = least(extent), most(extent)
+                    continue
+                symbol, factor, offset = form
+                if symbol.name != label and label not in self.forms:
+                    more = f" + {offset}" if offset else ""
+                    found[label] = (f"{factor}*" if factor > 1 else "") + symbol.name + more
+                found[symbol.name] = symbol.low, symbol.high
+        return found
+
+    def with_batch(self, sizes: Sizes, batch: int) -> dict[str, ChosenSize]:
+        """The same bounds for at most so many rows of a batch."""
+
+        def limited(size: ChosenSize) -> ChosenSize:
+            return replace(size, high=max(min(size.high, batch), size.low))
+
+        return {n: limited(s) if s.role is Role.BATCH else s for n, s in sizes.items()}
+
+    def choices(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+        """Bounds to try in turn where those of the roles alone do not suit, and the dimensions that
+        shall equal others."""
+        sizes, same = dict(self.sizes), self._same()
+        if same:
+            yield sizes, same
+        stepped = {n: replace(s, in_steps=s.step > 1) for n, s in sizes.items()}
+        if stepped != sizes:
+            yield stepped, same
+        from_two = {
+            n: replace(s, low=2) if s.low < 2 <= s.high and not _is_batch(s) else s
+            for n, s in stepped.items()
+        }
+        yield from_two, same
+        yield {n: replace(s, low=max(s.low, min(2, s.high))) for n, s in from_two.items()}, same
+        for high in (256, 128, 64, 32, 16):
+            yield (
+                {
+                    n: replace(s, high=max(min(s.high, high), s.low)) if _is_length(s) else s
+                    for n, s in from_two.items()
+                },
+                same,
+            )
+        pictures = [n for n, size in sizes.items() if size.role is Role.PICTURE]
+        if len(pictures) > 1:
+            yield stepped, {**same, **dict.fromkeys(pictures[1:], pictures[0])}
+
+    def _same(self) -> dict[str, str]:
+        """Dimensions whose elements meet those of another, which comes before them."""
+        first: dict[str, str] = {}
+        for name in self.sizes:
+            if name in first or name in self.forms:
+                continue
+            group, rest = {name}, [name]
+            while rest:
+                for other in sorted(self.uses[rest.pop()].same):
+                    if other in self.sizes and other not in group | self.forms.keys():
+                        group.add(other)
+                        rest.append(other)
+            first.update(dict.fromkeys(group - {name}, name))
+        return first
+
+    def usual(self, open_batch: bool) -> dict[str, ChosenSize]:
+        """One size for each dimension; of a batch all of them if ``open_batch``."""
+        return {
+            name: size if open_batch and _is_batch(size)
+            else replace(size, low=size.usual, high=size.usual)
+            for name, size in self.sizes.items()
+        }  # fmt: skip
+
+    def smaller(self, sizes: Sizes) -> dict[str, ChosenSize] | None:
+        """The bounds with half of the largest; None where nothing is left to halve."""
+        half = {n: s.high // 2 // s.step * s.step for n, s in sizes.items()}
+        able = [n for n, s in sizes.items() if half[n] >= max(s.low, 1)]
+        if not able:
+            return None
+        most = max(sizes[n].high for n in able)
+        return {
+            n: replace(s, high=half[n]) if n in able and s.high == most else s
+            for n, s in sizes.items()
+        }
+
+
+def _is_batch(size: ChosenSize) -> bool:
+    return size.role is Role.BATCH
+
+
+def _is_length(size: ChosenSize) -> bool:
+    return size.role in (Role.LENGTH, Role.COUNT)
+
+
+def find_open_axes(
+    source: str | os.PathLike | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int | str]] | None,
+    dims: Mapping[str, Declaration] | None,
+    sequences: Mapping[str, int | None] | None,
+    names: Sequence[str],
+) -> OpenAxes:
+    """Follow the dimensions of a model's inputs and choose bounds for those of ``names``.
+
+    ``shapes``, ``dims`` and ``sequences`` are the caller's. Raises as ``import_model`` for a file
+    that cannot be read.
+    """
+    model, _, _ = load_lightly(source)
+    model, bundles = with_tensors(sanitize_model(model), dict(sequences or {}), Dims(dims))
+    given = shapes_of_parts(shapes or {}, bundles)
+    model = upgrade_opset(name_open_axes(model, given))
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = {
+        info.name: list(given.get(info.name, ())) or [
+            d.dim_value if d.HasField("dim_value") else d.dim_param
+            for d in info.type.tensor_type.shape.dim
+        ]
+        for info in model.graph.input if info.name not in weights
+    }  # fmt: skip
+    model = inline_functions(model)
+    state = AxisUses(model, inputs)
+    state.follow(model.graph.node)
+    forms = {name: form for name in names if (form := _form(name, dims)) is not None}
+    sizes = choose_sizes(state.uses, _stated(model), [n for n in names if n in state.uses])
+    return OpenAxes(state.uses, sizes, forms, inputs)
+
+
+def _form(name: str, dims: Mapping[str, Declaration] | None) -> tuple[str, int, int] | None:
+    """A dimension that is an expression of one other that is not declared."""
+    if name.isidentifier():
+        return None
+    for inner in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", name)):
+        trial = Dims({**(dims or {}), inner: (1, 1 << 20)})
+        try:
+            form = linear_form(trial.extent(name)) if name in trial else None
+        except ValueError:
+            form = None
+        if form is not None and form[0].name == inner:
+            return inner, form[1], form[2]
+    return None
+
+
+def _stated(model: onnx.ModelProto) -> int | None:
+    """The size of pictures that the file's metadata states."""
+    for entry in model.metadata_props:
+        if entry.key in _SIZES_OF_PICTURES:
+            found = [int(text) for text in re.findall(r"\d{1,6}", entry.value)]
+            return min(max(found), MAX_STATED) if found else None
+    return None

@@ -1,0 +1,138 @@
+"""Pooling over windows and over whole images, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import is_at_least
+from tvmrt.compiler.ir.extent import largest, smallest, symbols_of
+from tvmrt.compiler.ir.rounding import ceil_div
+
+from .context import NodeContext
+from .convolution import cropped, window_attrs
+from .registry import onnx_op
+
+
+def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict) -> tuple:
+    """Output extents; with ceil_mode a last window that begins inside the data counts."""
+    extents, ceil = [], bool(ctx.attr("ceil_mode", 0))
+    for n, k, s, d, b, a in zip(
+        x.shape[2:],
+        kernel,
+        attrs["strides"],
+        attrs["dilations"],
+        attrs["pads_before"],
+        attrs["pads_after"],
+    ):
+        room = n + b + a - d * (k - 1) - 1
+        count = (ceil_div(room, s) if ceil else room // s) + 1
+        if ceil:  # less one that would begin behind the data
+            count = count - smallest(largest((count - 1) * s - (n + b) + 1, 0), 1)
+        # rounded up, a window that is too large by less than a step gives no element
+        if not is_at_least(count, 0 if ceil and symbols_of(count) else 1):
+            raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
+        extents.append(count)
+    return tuple(extents)
+
+
+def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
+    """The input and the attributes that all pools share."""
+    kernel = tuple(ctx.attr("kernel_shape"))
+    if len(kernel) != len(x.shape) - 2:
+        raise ValueError(f"a window {list(kernel)} does not fit {x.type}")
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    x = cropped(ctx, x, attrs)
+    attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
+    return x, {"kernel": kernel, **attrs}
+
+
+def pooled(ctx: NodeContext, op: str, x: Value, attrs: dict, **more: Any) -> list[Value]:
+    """Return the results of a pool, which may have no elements at some sizes of a run."""
+    wanted = attrs["out_spatial"]
+    some = tuple(largest(n, 1) for n in wanted)
+    results = ctx.emit_many(op, [x], **more, **{**attrs, "out_spatial": some})
+    for axis, (n, m) in enumerate(zip(wanted, some), 2):
+        if n != m:
+            results = [ctx.slice_axis(y, axis, 0, n) for y in results]
+    return results
+
+
+def covers_all(x: Value, attrs: dict) -> bool:
+    """Whether there is one window and it is the whole image."""
+    return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
+
+
+@onnx_op("MaxPool")
+def max_pool(ctx: NodeContext) -> Value | list[Value]:
+    x, attrs = pool_window(ctx, ctx.required(0))
+    if len(ctx.node.output) > 1 and ctx.node.output[1]:
+        columns_first = bool(ctx.attr("storage_order", 0))
+        return pooled(ctx, "max_pool_index", x, attrs, columns_first=columns_first)
+    return pooled(ctx, "max_pool", x, attrs)[0]
+
+
+@onnx_op("AveragePool")
+def average_pool(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    ctx.only_float32(x)
+    x, attrs = pool_window(ctx, x)
+    if covers_all(x, attrs):
+        return _over_image(ctx, "reduce_mean", x)
+    return pooled(ctx, "avg_pool", x, attrs, count_pads=ctx.attr("count_include_pad", 0))[0]
+
+
+@onnx_op("LpPool")
+def lp_pool(ctx: NodeContext) -> Value:
+    ctx.only_float32(ctx.required(0))
+    x, attrs = pool_window(ctx, ctx.required(0))
+    return pooled(ctx, "lp_pool", x, attrs, p=ctx.attr("p", 2))[0]
+
+
+def _over_image(ctx: NodeContext, op: str, x: Value) -> Value:
+    return ctx.emit(op, [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
+
+
+@onnx_op("GlobalAveragePool")
+def global_average_pool(ctx: NodeContext) -> Value:
+    return _over_image(ctx, "reduce_mean", ctx.required(0))
+
+
+@onnx_op("GlobalMaxPool")
+def global_max_pool(ctx: NodeContext) -> Value:
+    return _over_image(ctx, "reduce_max", ctx.required(0))
+
+
+@onnx_op("GlobalLpPool")
+def global_lp_pool(ctx: NodeContext) -> Value:
+    x, p = ctx.required(0), ctx.attr("p", 2)
+    if p == 2:
+        return ctx.emit("sqrt", [_over_image(ctx, "reduce_sum", ctx.emit("mul", [x, x]))])
+    size = ctx.emit("abs", [x])
+    if p == 1:
+        return _over_image(ctx, "reduce_sum", size)
+    total = _over_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.like(p, x)]))
+    return ctx.emit("pow", [total, ctx.like(1.0 / p, x)])
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(ctx: NodeContext) -> Value:
+    x, places = ctx.required(0), ctx.required(1)
+    kernel = tuple(ctx.attr("kernel_shape"))
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    natural = [
+        (n - 1) * s - b - a + k
+        for n, s, b, a, k in zip(
+            x.shape[2:], attrs["strides"], attrs["pads_before"], attrs["pads_after"], kernel
+        )
+    ]
+    y = ctx.emit("max_unpool", [x, places], out_spatial=tuple(natural))
+    wanted = ctx.ints_of(2, "the output shape")
+    if wanted is None or tuple(wanted) == y.shape:
+        return y
+    # places count in the natural shape; a larger one is filled up with zeros
+    after = tuple(w - n for w, n in zip(wanted, y.shape))
+    if len(after) != len(y.shape) or min(after) < 0:
+        raise ValueError(f"output shape {wanted} is smaller than {list(y.shape)}")
+    return ctx.emit("pad", [y], before=(0,) * len(after), after=after, mode="constant")

@@ -1,0 +1,259 @@
+"""Quantised operators: each as dequantised operands, the plain operator, and a quantised result.
+
+``transform/quantize.py`` makes integer kernels of that; what it cannot match stays right, in
+floats. Products that ONNX defines on integers (MatMulInteger, ConvInteger) become integer
+kernels at once.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Value, windows
+from tvmrt.compiler.ir.extent import most
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .convolution import convolution, cropped, window_attrs
+from .linear import vector_product
+from .registry import onnx_op
+from .scales import aligned, dequantized, quantized
+
+EXACT_FLOAT_PRODUCTS = 256  # as many products of two 9-bit numbers add up exactly in a float32
+
+
+@onnx_op("DequantizeLinear")
+def dequantize_linear(ctx: NodeContext) -> Value:
+    axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
+    return dequantized(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block)
+
+
+@onnx_op("QuantizeLinear")
+def quantize_linear(ctx: NodeContext) -> Value:
+    axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
+    default = "uint8"
+    if ctx.attr("output_dtype", 0):
+        default = _type_name(ctx.attr("output_dtype"))
+    saturate = bool(ctx.attr("saturate", 1))
+    operands = ctx.required(0), ctx.required(1), ctx.input(2)
+    return quantized(ctx, *operands, axis, block, default, saturate)
+
+
+def _type_name(code: int) -> str:
+    """Our name of an ONNX element type."""
+    from onnx import TensorProto, helper
+
+    name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
+    if name not in DTYPES:
+        raise UnsupportedError(f"element type {TensorProto.DataType.Name(code)} is not supported")
+    return name
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(ctx: NodeContext) -> list[Value]:
+    return list(dynamic_quantized(ctx, ctx.required(0)))
+
+
+def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
+    """uint8 elements, their scale and zero point by the range of x, which includes 0."""
+    axes = tuple(range(len(x.shape)))
+    zero = ctx.const(0, np.float32)
+    low = ctx.emit("min", [ctx.emit("reduce_min", [x], axes=axes, keepdims=0), zero])
+    high = ctx.emit("max", [ctx.emit("reduce_max", [x], axes=axes, keepdims=0), zero])
+    width = ctx.emit("sub", [high, low])
+    # a tensor of zeros has no range; any scale serves
+    some = ctx.emit("equal", [width, zero])
+    scale = ctx.emit("div", [width, ctx.const(255, np.float32)])
+    scale = ctx.emit("where", [some, ctx.const(1, np.float32), scale])
+    point = ctx.emit("sub", [zero, low])
+    point = ctx.emit("quantize", [point, scale, ctx.const(0, np.uint8)])
+    return ctx.emit("quantize", [x, scale, point]), scale, point
+
+
+# Products.
+
+
+def factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int) -> Value:
+    """A dequantised factor: parameters are one number, or one along an axis, which is -2 of the
+    left factor's rows and -1 of the right one's columns; full ranks become vectors."""
+    for p in (scale, zero):
+        if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
+            raise UnsupportedError(f"parameters {p.type} that differ by batch")
+    axis = axis if len(q.shape) > 1 else 0
+    return dequantized(ctx, q, flat(ctx, scale), flat(ctx, zero), axis)
+
+
+@onnx_op("QLinearConv")
+def qlinear_conv(ctx: NodeContext) -> Value:
+    return qlinear_conv_of(ctx, ctx.required(0))
+
+
+def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
+    """The node's convolution of ``q``, [N, C, ...], which is its first operand as it came or with
+    its axes in another order."""
+    w, bias = ctx.required(3), ctx.input(8)
+    attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
+    x = dequantized(ctx, q, ctx.required(1), ctx.input(2))
+    w = dequantized(ctx, w, ctx.required(4), ctx.input(5), 0)
+    if bias is not None:
+        bias = int_bias(ctx, bias, ctx.required(1), ctx.required(4))
+    x = cropped(ctx, x, attrs)
+    out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
+    return quantized(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
+
+
+def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
+    """An int32 bias in units of the product of both scales, as floats."""
+    x_scale = ctx.reshape(x_scale, ())
+    w_scale = ctx.reshape(w_scale, () if w_scale.type.size == 1 else (w_scale.type.size,))
+    bias = ctx.reshape(bias, (bias.type.size,))
+    return dequantized(ctx, bias, ctx.emit("mul", [x_scale, w_scale]), None, 0)
+
+
+@onnx_op("QLinearMatMul")
+def qlinear_matmul(ctx: NodeContext) -> Value:
+    a = factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2), -2)
+    b = factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5), -1)
+    out = vector_product(ctx, a, b)
+    return quantized(
+        ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
+    )
+
+
+def flat(ctx: NodeContext, p: Value | None) -> Value | None:
+    return p if p is None or len(p.shape) <= 1 else ctx.reshape(p, (p.type.size,))
+
+
+@onnx_op("MatMulInteger")
+def matmul_integer(ctx: NodeContext) -> Value:
+    return integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3))
+
+
+def integer_product(
+    ctx: NodeContext, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
+) -> Value:
+    """The exact int32 product of (a - a_zero) and (b - b_zero).
+
+    Zero points are one number, one a row of a, or one a column of b.
+    """
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+    a_zero, b_zero = (_flat_zero(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1)))
+    known = b.is_constant and (b_zero is None or b_zero.is_constant)
+    if not known or len(b.shape) != 2:
+        return _product_by_floats(ctx, a, b, a_zero, b_zero)
+    fixed = a_zero is not None and a_zero.is_constant and a_zero.type.size == 1
+    out = ctx.emit(
+        "qmatmul",
+        [a, b, ctx.const(1, np.float32), None, _weights_zero(ctx, b_zero)],
+        x_zero=int(a_zero.data.reshape(())) if fixed else 0,
+        to="int32",
+    )
+    if a_zero is None or fixed:
+        return out
+    centred = b.data.astype(np.int64) - (0 if b_zero is None else b_zero.data.astype(np.int64))
+    sums = ctx.const(centred.sum(axis=0), np.int32)
+    return ctx.emit("sub", [out, ctx.emit("mul", [ctx.cast(a_zero, "int32"), sums])])
+
+
+def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
+    """A zero point that broadcasts against a matrix, one number or a vector along the axis."""
+    if zero is None:
+        return None
+    if zero.type.size == 1:
+        return ctx.reshape(zero, ())
+    if len(zero.shape) > 1:
+        return zero
+    return ctx.reshape(zero, (zero.shape[0], 1) if axis == -2 else (1, zero.shape[0]))
+
+
+def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
+    """Float products over slices so short that every sum is exact, added up as integers."""
+    a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
+    depth = a.shape[-1]
+    if most(depth) <= EXACT_FLOAT_PRODUCTS:
+        return ctx.cast(ctx.emit("matmul", [a, b]), "int32")
+    total = None
+    for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
+        size = min(EXACT_FLOAT_PRODUCTS, depth - start)
+        left = ctx.slice_axis(a, len(a.shape) - 1, start, size)
+        right = ctx.slice_axis(b, len(b.shape) - 2, start, size)
+        part = ctx.cast(ctx.emit("matmul", [left, right]), "int32")
+        total = part if total is None else ctx.emit("add", [total, part])
+    return total
+
+
+def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
+    """q - zero in floats, exactly."""
+    wide = ctx.cast(q, "int32")
+    if zero is not None:
+        wide = ctx.emit("sub", [wide, ctx.cast(zero, "int32")])
+    return ctx.cast(wide, "float32")
+
+
+@onnx_op("ConvInteger")
+def conv_integer(ctx: NodeContext) -> Value:
+    x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
+    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    x = cropped(ctx, x, attrs)
+    if x_zero is not None and x_zero.type.size != 1:
+        raise UnsupportedError("a zero point for each channel of ConvInteger's input")
+    if not w.is_constant or not (w_zero is None or w_zero.is_constant):
+        return _conv_by_floats(ctx, x, w, x_zero, w_zero, attrs)
+    attrs["groups"] = ctx.attr("group", 1)
+    fixed = x_zero is None or x_zero.is_constant
+    out = ctx.emit(
+        "qconv",
+        [x, w, ctx.const(1, np.float32), None, _weights_zero(ctx, w_zero)],
+        x_zero=int(x_zero.data.reshape(())) if fixed and x_zero is not None else 0,
+        to="int32",
+        **attrs,
+    )
+    if fixed:
+        return out
+    # what the zero point adds to each place: the weights there, fewer at padded borders
+    ones = np.ones((1, 1, *x.shape[2:]))
+    centred = w.data.astype(np.float64)
+    if w_zero is not None:
+        centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
+    taps = centred.sum(axis=1, keepdims=True)
+    sums = ctx.const(windows.conv(ones, taps, None, {**attrs, "groups": 1}), np.int32)
+    zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
+    return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
+
+
+def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:
+    """Float convolutions of so few channels that every sum is exact, added up as integers."""
+    groups, (depth, *kernel) = ctx.attr("group", 1), w.shape[1:]
+    step = EXACT_FLOAT_PRODUCTS // max(prod(kernel), 1)
+    if step < (1 if groups == 1 else depth):
+        raise UnsupportedError(
+            f"weights {w.type} in {groups} groups that are computed at run time; their sums of "
+            f"more than {EXACT_FLOAT_PRODUCTS} products may be inexact"
+        )
+    x = _centred(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
+    if w_zero is not None:
+        w_zero = ctx.reshape(w_zero, (w_zero.type.size, *[1] * (len(w.shape) - 1)))
+    w = _centred(ctx, w, w_zero)
+    total = None
+    for start in range(0, depth, step):
+        size = min(step, depth - start)
+        some = x if groups > 1 else ctx.slice_axis(x, 1, start, size)
+        part = convolution(ctx, some, ctx.slice_axis(w, 1, start, size), None, groups, attrs)
+        part = ctx.cast(part, "int32")
+        total = part if total is None else ctx.emit("add", [total, part])
+    return total
+
+
+def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:
+    return None if zero is None else ctx.reshape(ctx.cast(zero, "int32"), (zero.type.size,))
+
+
+def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
+    """acc * a_scale * b_scale + bias; b_scale may be one a column."""
+    a_scale = aligned(ctx, a_scale, acc.shape, -2)
+    b_scale = aligned(ctx, b_scale, acc.shape, -1)
+    out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
+    return ctx.added(out, bias)

@@ -1,0 +1,174 @@
+"""LSTM, GRU and RNN: all directions, layouts, initial states, lengths and activations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .registry import onnx_op
+
+# alpha and beta that hold when the node does not give them; None: the function takes none
+_ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
+    "affine": (1.0, 0.0),
+    "elu": (1.0, None),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01, None),
+    "relu": (None, None),
+    "scaledtanh": (1.0, 1.0),
+    "sigmoid": (None, None),
+    "softplus": (None, None),
+    "softsign": (None, None),
+    "tanh": (None, None),
+    "thresholdedrelu": (1.0, None),
+}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    op: str
+    gates: int
+    activations: tuple[str, ...]
+
+
+LSTM = _Cell("lstm", 4, ("Sigmoid", "Tanh", "Tanh"))
+_CELLS = {
+    "LSTM": LSTM,
+    "GRU": _Cell("gru", 3, ("Sigmoid", "Tanh")),
+    "RNN": _Cell("rnn", 1, ("Tanh",)),
+}
+
+
+@onnx_op(*_CELLS)
+def recurrent(ctx: NodeContext) -> list[Value | None]:
+    cell = _CELLS[ctx.op]
+    direction = ctx.attr("direction", "forward")
+    if direction not in ("forward", "reverse", "bidirectional"):
+        raise ValueError(f"direction {direction} is not known")
+    directions = 2 if direction == "bidirectional" else 1
+    batch_first = bool(ctx.attr("layout", 0))
+    x = ctx.required(0)
+    ctx.only_float32(x)
+    if batch_first:
+        x = ctx.transpose(x, (1, 0, 2))
+    ctx.required(1)
+    ctx.required(2)
+    lengths = lengths_of(ctx, x.shape[0])
+    functions = activations_of(ctx, cell, directions)
+    results = []
+    for d in range(directions):
+        part = _Direction(ctx, cell, d, batch_first, x, lengths)
+        reverse = direction == "reverse" or d == 1
+        results.append(part.emit(reverse, functions[d]))
+    return gathered(ctx, results, batch_first)
+
+
+def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> list[Value]:
+    """Y [T, D, B, H] and the last states [D, B, H], or with the batch in front."""
+    outputs = []
+    for i, parts in enumerate(zip(*results)):
+        axis = 1 if i == 0 else 0
+        joined = ctx.joined([ctx.with_axis(v, axis) for v in parts], axis)
+        if batch_first:
+            joined = ctx.transpose(joined, (2, 0, 1, 3) if i == 0 else (1, 0, 2))
+        outputs.append(joined)
+    return outputs
+
+
+def lengths_of(ctx: NodeContext, steps: int) -> Value | None:
+    lengths = ctx.input(4)
+    if lengths is None or (lengths.data is not None and bool(np.all(lengths.data == steps))):
+        return None
+    return ctx.cast(lengths, "int32")
+
+
+def activations_of(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
+    """Per direction a (name, alpha, beta) for each function of the cell."""
+    names = ctx.attr("activations") or list(cell.activations) * directions
+    alphas = list(ctx.attr("activation_alpha", []))
+    betas = list(ctx.attr("activation_beta", []))
+    rows = []
+    for name in names:
+        key = name.lower()
+        if key not in _ACTIVATIONS:
+            raise UnsupportedError(f"activation {name} is not one of ONNX's recurrent functions")
+        alpha, beta = _ACTIVATIONS[key]
+        if alpha is not None and alphas:
+            alpha = alphas.pop(0)
+        if beta is not None and betas:
+            beta = betas.pop(0)
+        rows.append((key, alpha, beta))
+    count = len(cell.activations)
+    if len(rows) != count * directions:
+        raise ValueError(f"{len(rows)} activations; {count} for each direction expected")
+    return [tuple(rows[d * count : (d + 1) * count]) for d in range(directions)]
+
+
+class _Direction:
+    """One direction of a recurrent node: its slices of the weights and states."""
+
+    def __init__(self, ctx: NodeContext, cell: _Cell, d: int, batch_first, x, lengths) -> None:
+        self.ctx = ctx
+        self.cell = cell
+        self.d = d
+        self.batch_first = batch_first
+        self.x = x
+        self.lengths = lengths
+        self.w, self.r = self._of(1), self._of(2)
+        self.hidden = self.r.shape[-1]
+
+    def _of(self, index: int, axis: int = 0) -> Value | None:
+        """This direction's part of an input, None if the input is left out."""
+        value = self.ctx.input(index)
+        return None if value is None else self.ctx.element(value, axis, self.d)
+
+    def _state(self, index: int) -> Value | None:
+        state = self._of(index, 1 if self.batch_first else 0)
+        return None if state is None or _is_zero(state) else state
+
+    def emit(self, reverse: bool, functions: tuple) -> list[Value]:
+        ctx, op = self.ctx, self.cell.op
+        before_reset = bool(op == "gru" and ctx.attr("linear_before_reset", 0))
+        bias, recurrent_bias = self._biases(before_reset)
+        share = ctx.emit("matmul", [self.x, ctx.transpose(self.w, (1, 0))])
+        if bias is not None:
+            share = ctx.emit("add", [share, bias])
+        clip = ctx.attr("clip")
+        attrs = {
+            "reverse": reverse,
+            "activations": functions,
+            "clip": float("inf") if clip is None else float(clip),
+        }
+        initial = self._state(5)
+        if op == "lstm":
+            attrs["input_forget"] = bool(ctx.attr("input_forget", 0))
+            extra = [initial, self._state(6), self._of(7), self.lengths]
+        elif op == "gru":
+            attrs["linear_before_reset"] = before_reset
+            extra = [initial, recurrent_bias, self.lengths]
+        else:
+            extra = [initial, self.lengths]
+        return ctx.emit_many(op, [share, self.r, *extra], **attrs)
+
+    def _biases(self, before_reset: bool) -> tuple[Value | None, Value | None]:
+        """What joins the input's share, and what must stay with the recurrent product."""
+        both = self._of(3)
+        if both is None:
+            return None, None
+        ctx, size = self.ctx, self.cell.gates * self.hidden
+        of_input, of_state = (ctx.slice_axis(both, 0, k * size, size) for k in (0, 1))
+        if not before_reset:
+            return ctx.emit("add", [of_input, of_state]), None
+        hidden = ctx.slice_axis(of_state, 0, 2 * self.hidden, self.hidden)
+        gates = ctx.slice_axis(of_state, 0, 0, 2 * self.hidden)
+        none = ctx.const(np.zeros(self.hidden), both.dtype.numpy)
+        padded = ctx.emit("concat", [gates, none], axis=0)
+        return ctx.emit("add", [of_input, padded]), hidden
+
+
+def _is_zero(value: Value) -> bool:
+    return value.data is not None and not np.any(value.data)

@@ -1,0 +1,116 @@
+"""Reductions over axes, and running sums along one."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+_PLAIN = {
+    "ReduceMax": "reduce_max",
+    "ReduceMean": "reduce_mean",
+    "ReduceMin": "reduce_min",
+    "ReduceProd": "reduce_prod",
+    "ReduceSum": "reduce_sum",
+    "ReduceSumSquare": "reduce_sum_square",
+}
+
+
+def reduce_axes(ctx: NodeContext, x: Value) -> list[int]:
+    """The sorted axes to fold: all when none are named, unless the node then wants none."""
+    axes = ctx.attr_or_input("axes", 1)
+    rank = len(x.shape)
+    if not axes:
+        return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted({normalize_axis(a, rank) for a in axes})
+
+
+def _fold(ctx: NodeContext, op: str, x: Value, axes: list[int]) -> Value:
+    if not axes and op in ("reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum"):
+        return x
+    return ctx.emit(op, [x], axes=tuple(axes), keepdims=int(ctx.attr("keepdims", 1)))
+
+
+@onnx_op(*_PLAIN)
+def reduce(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = reduce_axes(ctx, x)
+    if not axes and ctx.op == "ReduceSumSquare":
+        return ctx.emit("mul", [x, x])
+    return _fold(ctx, _PLAIN[ctx.op], x, axes)
+
+
+@onnx_op("ReduceL1")
+def reduce_l1(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return _fold(ctx, "reduce_sum", ctx.emit("abs", [x]), reduce_axes(ctx, x))
+
+
+@onnx_op("ReduceL2")
+def reduce_l2(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = reduce_axes(ctx, x)
+    if not axes:
+        return ctx.emit("abs", [x])
+    return _real(ctx, "sqrt", _fold(ctx, "reduce_sum_square", x, axes))
+
+
+@onnx_op("ReduceLogSum")
+def reduce_log_sum(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return _real(ctx, "log", _fold(ctx, "reduce_sum", x, reduce_axes(ctx, x)))
+
+
+@onnx_op("ReduceLogSumExp")
+def reduce_log_sum_exp(ctx: NodeContext) -> Value:
+    """Exponentials of the distance to the largest element, so that none overflows."""
+    x = ctx.required(0)
+    axes = reduce_axes(ctx, x)
+    if not axes:
+        return x
+    keep = int(ctx.attr("keepdims", 1))
+    work = x if x.dtype.is_float else ctx.cast(x, "float64")
+    top = ctx.emit("reduce_max", [work], axes=tuple(axes), keepdims=1)
+    # a largest element of infinity would give infinity minus infinity
+    finite = ctx.emit("less", [ctx.emit("abs", [top]), ctx.like(float("inf"), top)])
+    top = ctx.emit("where", [finite, top, ctx.like(0, top)])
+    powers = ctx.emit("exp", [ctx.emit("sub", [work, top])])
+    total = ctx.emit("reduce_sum", [powers], axes=tuple(axes), keepdims=1)
+    result = ctx.emit("add", [ctx.emit("log", [total]), top])
+    if not keep:
+        result = ctx.reshape(result, [n for d, n in enumerate(x.shape) if d not in axes])
+    return ctx.cast(result, x.dtype.name)
+
+
+def _real(ctx: NodeContext, op: str, x: Value) -> Value:
+    """A function of real numbers, whole ones by way of float64."""
+    if x.dtype.is_float:
+        return ctx.emit(op, [x])
+    return ctx.cast(ctx.emit(op, [ctx.cast(x, "float64")]), x.dtype.name)
+
+
+@onnx_op("ArgMax", "ArgMin")
+def arg_reduce(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit(
+        ctx.op.lower(),
+        [x],
+        axis=normalize_axis(ctx.attr("axis", 0), len(x.shape)),
+        keepdims=int(ctx.attr("keepdims", 1)),
+        select_last=int(ctx.attr("select_last_index", 0)),
+    )
+
+
+@onnx_op("CumSum", "CumProd")
+def cumulative(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    (axis,) = ctx.ints_of(1, "the axis")
+    return ctx.emit(
+        "cumulative_sum" if ctx.op == "CumSum" else "cumulative_product",
+        [x],
+        axis=normalize_axis(axis, len(x.shape)),
+        exclusive=int(ctx.attr("exclusive", 0)),
+        reverse=int(ctx.attr("reverse", 0)),
+    )

@@ -1,0 +1,45 @@
+"""The table of ONNX operators: (domain, name) to the function that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.ir import Value
+
+    from .context import NodeContext
+
+Importer = Callable[["NodeContext"], "Value | list[Value]"]
+
+_TABLE: dict[tuple[str, str], Importer] = {}
+
+
+def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
+    """Decorator: the function imports these operators of ``domain`` in every opset version."""
+
+    def add(function: Importer) -> Importer:
+        for name in names:
+            _TABLE[domain, name] = function
+        return function
+
+    return add
+
+
+@cache
+def _load_families() -> None:
+    """Fill the table once; what others have entered before stays."""
+    entered = dict(_TABLE)
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__package__}.{module.name}")
+    _TABLE.update(entered)
+
+
+def find(domain: str, name: str) -> Importer | None:
+    """The importer of an operator, or None when it is not known."""
+    _load_families()
+    return _TABLE.get(("" if domain == "ai.onnx" else domain, name))

@@ -1,0 +1,372 @@
+"""Resize and Upsample: every mode becomes tables of indices and weights, one axis at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+
+from tvmrt.compiler.frontend.size_numbers import constant_value, leaf
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Extent, Undecided, Whole, exact_quotient, least
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.error import UnsupportedError
+
+from . import float_sizes, run_places, run_resize
+from .arithmetic import Numbers
+from .context import NodeContext
+from .registry import onnx_op
+from .resize_coordinates import (
+    Axis,
+    Coordinates,
+    Mode,
+    Region,
+    Scale,
+    nearest_indices,
+    source_coordinates,
+)
+from .supposed import is_given
+
+MAX_TAPS = 8  # of the tables by which an element is blended, about
+
+
+@onnx_op("Resize")
+def resize(ctx: NodeContext) -> Value:
+    if ctx.opset < 11:
+        return upsample(ctx)
+    x = ctx.required(0)
+    rank = len(x.shape)
+    axes = [normalize_axis(a, rank) for a in ctx.attr("axes") or range(rank)]
+    mode = Mode(
+        ctx.attr("mode", "nearest"),
+        ctx.attr("coordinate_transformation_mode", "half_pixel"),
+        ctx.attr("nearest_mode", "round_prefer_floor"),
+        ctx.attr("cubic_coeff_a", -0.75),
+        bool(ctx.attr("exclude_outside", 0)),
+        bool(ctx.attr("antialias", 0)),
+    )
+    if ctx.input(2) in ctx.importer.size_numbers and mode.coordinates != "tf_crop_and_resize":
+        found = _by_scales_of_sizes(ctx, x, axes, 2, mode)
+        if found is not None:
+            return found
+    if _chosen_by_the_run(ctx, mode):
+        return _by_the_run(ctx, x, axes, mode)
+    # an empty tensor stands for a missing one
+    scales = ctx.constant_of(2, "the scales")
+    sizes = ctx.ints_of(3, "the sizes")
+    if sizes:
+        extents, found = _by_sizes(ctx, x, axes, sizes)
+    elif scales is not None and scales.size == len(axes):
+        factors = np.asarray(scales, np.float32).reshape(-1)
+        extents = [_scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+        found = [_given(ctx, f) for f in factors]
+    else:
+        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+    regions = _regions(ctx, mode, len(axes))
+    rows = [
+        Axis(a, x.shape[a], out, scale, region)
+        for a, out, scale, region in zip(axes, extents, found, regions)
+    ]
+    return resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
+def _given(ctx: NodeContext, scale: float) -> Scale:
+    return Scale(given=Numbers(ctx, ctx.const(np.float32(scale))))
+
+
+def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
+    """Whether factors or a region are operands of the run; sizes alone follow from the result's."""
+    kept = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
+    crops = mode.coordinates == "tf_crop_and_resize"
+    return is_given(ctx, 2) or (kept and is_given(ctx, 3)) or (crops and is_given(ctx, 1))
+
+
+def _by_scales_of_sizes(
+    ctx: NodeContext, x: Value, axes: Sequence[int], index: int, mode: Mode
+) -> Value | None:
+    """Resize by factors that are computed from the sizes of the run; None where these do not give
+    the size of the result."""
+    given = Numbers(ctx, ctx.cast(ctx.required(index), "float32"))
+    factors = ctx.importer.size_numbers[ctx.required(index)].reshape(-1)
+    if len(factors) != len(axes) or any(f.dtype != "float32" for f in factors):
+        return None
+    out = [float_sizes.scaled(ctx, x.shape[a], f) for f, a in zip(factors, axes)]
+    if any(n is None for n in out):
+        return None
+    for i, (axis, factor) in enumerate(zip(axes, factors)):
+        fixed = constant_value(factor)
+        if fixed is None:
+            row = Axis(axis, x.shape[axis], out[i], Scale(given=given.at(i)))
+            x = run_resize.resized(ctx, x, [row], mode, 0.0)
+        else:
+            x = resized(ctx, x, [Axis(axis, x.shape[axis], out[i], _given(ctx, fixed))], mode, 0.0)
+    return x
+
+
+def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
+    """Resize by factors, sizes or a region of the run."""
+    shape = run_places.declared(ctx, len(x.shape), "the size")
+    before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
+    scales, sizes = ctx.input(2), ctx.input(3)
+    policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
+    if scales is not None and scales.type.size == len(axes):
+        found = run_resize.scales_given(ctx, scales, before, after)
+    elif sizes is None or sizes.type.size != len(axes):
+        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+    elif policy == "stretch":
+        ctx.ints_of(3, "the sizes")  # which holds the run to them
+        found = [Scale(m, n) for n, m in zip(before, after)]
+    else:
+        found = [run_resize.scale_of_sizes(ctx, sizes, before, after, policy)] * len(axes)
+    rows = [
+        Axis(a, n, m, scale, region)
+        for a, n, m, scale, region in zip(
+            axes, before, after, found, _regions_of_the_run(ctx, len(axes))
+        )
+    ]
+    return run_resize.resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
+def _regions_of_the_run(ctx: NodeContext, count: int) -> list[Region]:
+    region = ctx.input(1)
+    if region is None or region.type.size != 2 * count:
+        return [Region()] * count
+    if region.data is not None:
+        return _as_fractions(region.data)
+    ends = Numbers(ctx, ctx.cast(region, "float32"))
+    return [Region(ends.at(i), ends.at(i + count)) for i in range(count)]
+
+
+@onnx_op("Upsample")
+def upsample(ctx: NodeContext) -> Value:
+    """Opsets 7 to 10: asymmetric coordinates only."""
+    x = ctx.required(0)
+    name = ctx.attr("mode", "nearest")
+    mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
+    if ctx.input(1) in ctx.importer.size_numbers:
+        found = _by_scales_of_sizes(ctx, x, range(len(x.shape)), 1, mode)
+        if found is not None:
+            return found
+    if is_given(ctx, 1) and ctx.required(1).type.size == len(x.shape):
+        return _upsampled_by_the_run(ctx, x, mode)
+    scales = ctx.attr("scales") or ctx.constant_of(1, "the scales")
+    if scales is None or len(scales) != len(x.shape):
+        raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
+    rows = [
+        Axis(i, n, _scaled(ctx, n, np.float32(s)), _given(ctx, s))
+        for i, (n, s) in enumerate(zip(x.shape, scales))
+    ]
+    return resized(ctx, x, rows, mode, 0.0)
+
+
+def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
+    shape = run_places.declared(ctx, len(x.shape), "the size")
+    scales = run_resize.scales_given(ctx, ctx.required(1), x.shape, shape)
+    rows = [Axis(i, n, m, scales[i]) for i, (n, m) in enumerate(zip(x.shape, shape))]
+    return run_resize.resized(ctx, x, rows, mode, 0.0)
+
+
+def _scaled(ctx: NodeContext, extent: Whole, factor: np.float32) -> Whole:
+    """An extent times a factor in float32, as onnxruntime and onnx have it, rounded down."""
+    if not isinstance(extent, Extent):
+        return floor(float(np.float32(factor) * np.float32(extent)))
+    found = float_sizes.scaled(ctx, extent, leaf(float(factor), "float32"))
+    if found is None:
+        raise UnsupportedError(
+            f"the extent {extent!r} is chosen when the network runs, and times {factor} it has no "
+            "bounds; resize by a finite factor above 0"
+        )
+    return found
+
+
+def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None:
+    """Each element so many times, where that is what an open axis is resized to."""
+    times = exact_quotient(row.out, row.extent)
+    # in these coordinates each element is the nearest of its own copies
+    own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
+    rule = mode.nearest in (("floor", "simple") if mode.coordinates == "asymmetric" else _ROUND)
+    if mode.interpolation != "nearest" or not isinstance(times, int) or not (own and rule):
+        return None
+    apart = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == row.axis else (n,))]
+    filled = list(apart)
+    filled[row.axis + 1] = times
+    shape = [row.out if d == row.axis else n for d, n in enumerate(x.shape)]
+    return ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
+
+
+_ROUND = ("round_prefer_floor", "round_prefer_ceil")
+
+
+def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
+    """Extents and factors from wanted sizes, aspect ratio kept if asked for."""
+    if len(sizes) != len(axes):
+        raise ValueError(f"sizes {list(sizes)} do not fit {len(axes)} axes")
+    policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
+    pairs = [(s, x.shape[a]) for s, a in zip(sizes, axes)]
+    if policy == "stretch":
+        return list(sizes), [Scale(*pair) for pair in pairs]
+    if policy not in ("not_larger", "not_smaller"):
+        raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
+    if any(least(n) == 0 for _, n in pairs):
+        raise ValueError(f"{x.type} has no aspect ratio to keep where an extent is 0")
+    try:
+        size, extent = pairs[0]
+        for other, across in pairs[1:]:
+            ours, theirs = size * across, other * extent
+            if theirs < ours if policy == "not_larger" else theirs > ours:
+                size, extent = other, across
+    except Undecided:
+        return _by_sizes_of_the_run(ctx, pairs, policy)
+    out = [(2 * size * n + extent) // (2 * extent) for _, n in pairs]  # half is rounded up
+    return out, [Scale(size, extent)] * len(axes)
+
+
+def _by_sizes_of_the_run(
+    ctx: NodeContext, pairs: Sequence[tuple[Whole, Whole]], policy: str
+) -> tuple[list[Whole], list[Scale]]:
+    """The same where the sizes of a run decide which axis has the smallest, or largest, factor."""
+    sizes, extents = ([leaf(n) for n in each] for each in zip(*pairs))
+    out = float_sizes.scaled_alike(
+        ctx, sizes, extents, "less" if policy == "not_larger" else "greater"
+    )
+    given = ctx.whole_numbers(np.asarray([size for size, _ in pairs], object))
+    scale = run_resize.scale_of_sizes(ctx, given, [n for _, n in pairs], out, policy)
+    return out, [scale] * len(pairs)
+
+
+def _regions(ctx: NodeContext, mode: Mode, count: int) -> list[Region]:
+    """The region of interest of each axis, in units of its extent."""
+    if mode.coordinates != "tf_crop_and_resize":
+        return [Region()] * count
+    region = ctx.constant_of(1, "the region of interest")
+    if region is None or region.size == 0:
+        return [Region()] * count
+    if region.size != 2 * count:
+        raise ValueError(f"the region of interest has {region.size} numbers, not {2 * count}")
+    return _as_fractions(region)
+
+
+def _as_fractions(region: np.ndarray) -> list[Region]:
+    if not np.isfinite(region).all():
+        raise ValueError(f"the region of interest {region.reshape(-1).tolist()} is not finite")
+    ends = [Fraction(float(each)) for each in region.reshape(-1)]
+    return [Region(*pair) for pair in zip(ends[: len(ends) // 2], ends[len(ends) // 2 :])]
+
+
+def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
+    """Resample the axes whose places are not simply their own."""
+    chosen = [row for row in rows if isinstance(row.extent, Extent) or isinstance(row.out, Extent)]
+    for row in chosen:
+        if row.out != row.extent:
+            found = _repeated(ctx, x, row, mode)
+            if found is None:
+                # the run computes the indices of the elements and their weights
+                found = run_resize.resized(ctx, x, [row], mode, outside)
+            x = found
+    rows = [row for row in rows if row not in chosen]
+    if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
+        raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
+    # of numbers that are known: what is computed of them is, too
+    found = [source_coordinates(ctx, row, mode) for row in rows]
+    if mode.interpolation == "nearest":
+        indices = [nearest_indices(at, row, mode) for at, row in zip(found, rows)]
+        y = _pick(ctx, x, rows, [each.value.data.astype(np.int32) for each in indices])
+    elif mode.interpolation in ("linear", "cubic"):
+        y = _blend(ctx, x, rows, found, mode)
+    else:
+        raise ValueError(f"resize mode {mode.interpolation} is not known")
+    if mode.coordinates == "tf_crop_and_resize":
+        y = _outside(ctx, y, rows, found, outside)
+    return y
+
+
+def _pick(ctx: NodeContext, x: Value, rows: Sequence[Axis], tables: Sequence[np.ndarray]) -> Value:
+    axes, picked = [], []
+    for row, places in sorted(zip(rows, tables), key=lambda pair: pair[0].axis):
+        if row.out != row.extent or not np.array_equal(places, np.arange(row.extent)):
+            axes.append(row.axis)
+            picked.append(ctx.const(places))
+    return ctx.emit("pick", [x, *picked], axes=tuple(axes)) if axes else x
+
+
+def _blend(
+    ctx: NodeContext, x: Value, rows: Sequence[Axis], found: Sequence[Coordinates], mode: Mode
+) -> Value:
+    """Weighted sums, one axis after the other, those that shrink first."""
+    kind = x.dtype
+    y = x if kind.is_float else ctx.cast(x, "float32")
+    order = sorted(range(len(rows)), key=lambda i: rows[i].out / max(rows[i].extent, 1))
+    for i in order:
+        row = rows[i]
+        base, fraction = (each.value.data for each in found[i].split())
+        stretch = 1.0
+        if mode.antialias and row.out > 0:
+            stretch = min(float(row.scale.number(ctx, "float64").value.data), 1.0)
+        places, weights = blend_table(base, fraction, row.extent, stretch, mode)
+        own = np.array_equal(places[:, 0], np.arange(row.extent))
+        if places.shape[1] == 1 and own and np.all(weights == 1):
+            continue
+        tables = [ctx.const(places), ctx.const(weights, y.dtype.numpy)]
+        y = ctx.emit("resample", [y, *tables], axis=row.axis)
+    return ctx.cast(y, kind.name)
+
+
+def blend_table(
+    base: np.ndarray, fraction: np.ndarray, extent: int, stretch: float, mode: Mode
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices [out, taps] and weights [out, taps] of a linear or cubic blend along one axis.
+
+    Source coordinates are ``base + fraction``; where antialias shrinks an axis, ``stretch`` is the
+    scale, which widens the window.
+    """
+    radius = (1 if mode.interpolation == "linear" else 2) / stretch
+    reach = int(np.ceil(radius))
+    offsets = np.arange(1 - reach, reach + 1)
+    places = base.astype(np.int64)[:, None] + offsets[None, :]
+    distance = np.abs(offsets[None, :] - fraction[:, None]) * stretch
+    if mode.interpolation == "linear":
+        weights = np.clip(1 - distance, 0, None)
+    else:
+        weights = _cubic(distance, mode.cubic_a)
+    inside = (places >= 0) & (places < extent)
+    if mode.exclude_outside:
+        weights = np.where(inside, weights, 0)
+    if mode.antialias or mode.exclude_outside:
+        total = weights.sum(1, keepdims=True)
+        weights = weights / np.where(total == 0, 1, total)
+    places = np.clip(places, 0, max(extent - 1, 0))
+    used = np.any(weights != 0, axis=0)
+    if not used.any():
+        used[0] = True
+    return _merged(places[:, used].astype(np.int32), weights[:, used])
+
+
+def _merged(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A single tap where it is the only one with weight everywhere."""
+    if weights.size == 0 or np.any((weights != 0).sum(1) > 1):
+        return places, weights
+    strongest = np.argmax(np.abs(weights), axis=1)[:, None]
+    return np.take_along_axis(places, strongest, 1), np.take_along_axis(weights, strongest, 1)
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    """The cubic convolution kernel of Keys with parameter ``a``."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _outside(
+    ctx: NodeContext, y: Value, rows: Sequence[Axis], found: Sequence[Coordinates], number: float
+) -> Value:
+    """Replace what was taken from outside the input."""
+    inside = np.ones([1] * len(y.shape), bool)
+    for row, at in zip(rows, found):
+        shape = [1] * len(y.shape)
+        shape[row.axis] = row.out
+        inside = inside & at.inside(row.extent).value.data.reshape(shape)
+    if inside.all():
+        return y
+    return ctx.emit("where", [ctx.const(inside), y, ctx.like(number, y)])

@@ -1,0 +1,287 @@
+"""Source coordinates of Resize: exact quotients of integers where sizes are known, else floats.
+
+A scale that comes from sizes is the quotient of two integers, and so is every source coordinate.
+Rounded to a float, a coordinate that is a whole number or lies half way between two can come out
+just below or above, and the neighbouring element would be taken. A scale that the network gives is
+a float32, and 0.33333334 stands for a third: coordinates are quotients in float32, as runtimes
+compute them. So are those of a region whose ends are such numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Union
+
+from tvmrt.compiler.ir.extent import Whole, most
+
+from .arithmetic import Numbers
+from .context import NodeContext
+
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**62
+MAX_UNIT = 2**16  # of a region whose ends are taken for exact: 0.75, but not 0.1
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How source coordinates are found and elements blended."""
+
+    interpolation: str
+    coordinates: str
+    nearest: str = "round_prefer_floor"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The quotient of two sizes, or a float32 that is given or that the run brings.
+
+    Sizes are integers, extents, or Numbers of int64.
+    """
+
+    size: Whole | Numbers | None = None
+    extent: Whole | Numbers | None = None
+    given: Numbers | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.given is None
+
+    def number(self, ctx: NodeContext, dtype: str) -> Numbers:
+        """The scale as a float."""
+        if self.given is not None:
+            return self.given.cast(dtype)
+        return _as(ctx, self.size, dtype) / _as(ctx, self.extent, dtype)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Start and end of the part of an axis that is taken, in units of its extent.
+
+    Fractions where they are known, else float32 of the run.
+    """
+
+    start: Fraction | Numbers = Fraction(0)
+    end: Fraction | Numbers = Fraction(1)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a resize: extents before and after, scale and region."""
+
+    axis: int
+    extent: Whole
+    out: Whole
+    scale: Scale
+    region: Region = Region()
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Source coordinates ``number / divisor``, integers of one type; the divisor is above 0."""
+
+    number: Numbers
+    divisor: Numbers
+
+    def split(self) -> tuple[Numbers, Numbers]:
+        """The coordinates rounded down, and what is left of each, below 1, in float64."""
+        rest = self.number % self.divisor
+        base = (self.number - rest) / self.divisor
+        return base.cast("float64"), rest.cast("float64") / self.divisor.cast("float64")
+
+    def nearest(self, rule: str) -> Numbers:
+        """The nearest elements; 0 instead of those before the first."""
+        number, divisor = self.number, self.divisor
+        rounded = {
+            "floor": lambda: (number, divisor),
+            "ceil": lambda: (number + divisor - 1, divisor),
+            "round_prefer_floor": lambda: (number * 2 + divisor - 1, divisor * 2),
+            "round_prefer_ceil": lambda: (number * 2 + divisor, divisor * 2),
+        }
+        above, below = _rule(rounded, rule)()
+        return above.most(0) / below  # of what is not negative, rounded towards zero is down
+
+    def inside(self, extent: Whole) -> Numbers:
+        """Whether a coordinate lies within the axis."""
+        last = self.divisor * (self.number.like(extent) - 1)
+        return (self.number >= 0).both(self.number <= last)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Source coordinates in float32, made of a scale or a region that is."""
+
+    position: Numbers
+    scale: Numbers
+
+    def split(self) -> tuple[Numbers, Numbers]:
+        """The coordinates rounded down, and what is left of each, below 1, in float64."""
+        position = self.position.cast("float64")
+        base = position.apply("floor")
+        return base, position - base
+
+    def nearest(self, rule: str) -> Numbers:
+        """The nearest elements; 0 instead of those before the first."""
+        at = self.position
+        rounded = {
+            "floor": lambda: at.apply("floor"),
+            "ceil": lambda: at.apply("ceil"),
+            "round_prefer_floor": lambda: (at - 0.5).apply("ceil"),
+            "round_prefer_ceil": lambda: (at + 0.5).apply("floor"),
+            "simple": lambda: (self.scale < 1).choose(at.apply("ceil"), at.apply("floor")),
+        }
+        return _rule(rounded, rule)().most(0)
+
+    def inside(self, extent: Whole) -> Numbers:
+        """Whether a coordinate lies within the axis."""
+        last = self.position.like(extent) - 1
+        return (self.position >= 0).both(self.position <= last)
+
+
+Coordinates = Union[Exact, Rounded]
+
+
+def _rule(rules: dict[str, Callable], name: str) -> Callable:
+    if name not in rules:
+        raise ValueError(f"nearest_mode {name} is not known")
+    return rules[name]
+
+
+def source_coordinates(ctx: NodeContext, row: Axis, mode: Mode) -> Coordinates:
+    """Return the source coordinate of each element of the result."""
+    ctx.table_size(most(row.out), "a resized axis", 8)
+    if mode.coordinates not in _COORDINATES:
+        raise ValueError(f"coordinate_transformation_mode {mode.coordinates} is not known")
+    exact = _exact(ctx, row, mode)
+    return _rounded(ctx, row, mode.coordinates) if exact is None else exact
+
+
+def nearest_indices(found: Coordinates, row: Axis, mode: Mode) -> Numbers:
+    """Return the index of the element nearest to each source coordinate."""
+    nearest = found.nearest(mode.nearest)
+    return nearest.least(nearest.like(row.extent) - 1).cast("int64")
+
+
+def _as(ctx: NodeContext, size: Whole | Numbers, dtype: str) -> Numbers:
+    if isinstance(size, Numbers):
+        return size.cast(dtype)
+    return Numbers(ctx, ctx.const(0, dtype)).like(size)
+
+
+def _exact(ctx: NodeContext, row: Axis, mode: Mode) -> Exact | None:
+    """Coordinates as quotients of integers; None where they depend on a float or are too large."""
+    region = row.region
+    by_region = mode.coordinates == "tf_crop_and_resize"
+    ends = (region.start, region.end) if by_region else (Fraction(0), Fraction(1))
+    if not all(isinstance(end, Fraction) for end in ends):
+        return None
+    if mode.coordinates in _BY_SCALE and not row.scale.is_exact:
+        return None
+    if mode.nearest == "simple" and mode.interpolation == "nearest":
+        return None  # of a scale alone
+    unit = lcm(*(end.denominator for end in ends))
+    first, last = (int(end * unit) for end in ends)
+    sizes = (row.scale.size, row.scale.extent) if mode.coordinates in _BY_SCALE else (1, 1)
+    bound = _largest(row, sizes, max(abs(first), abs(last), unit))
+    if unit > MAX_UNIT or bound > MAX_INT64:
+        return None
+    dtype = "int32" if bound <= MAX_INT32 else "int64"
+    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), dtype))
+    count, extent = at.like(row.out), at.like(row.extent)
+    if mode.coordinates in _BY_SCALE:
+        # one element of the result is `across / size` elements of the input
+        size, across = (_as(ctx, n, dtype) for n in sizes)
+        number, divisor = _BY_SCALE[mode.coordinates](at, count, extent, size, across)
+        return Exact(number, divisor)
+    steps = (count - 1).most(1)  # of one element the first coordinate is 0
+    number = (steps * first + at * (last - first)) * (extent - 1)
+    if not by_region:
+        return Exact(number, steps * unit)
+    middle = (extent - 1) * (first + last) + at * 0
+    return Exact((count <= 1).choose(middle, number), (count <= 1).choose(2 * unit, steps * unit))
+
+
+def _largest(row: Axis, sizes: tuple, end: int) -> int:
+    """A bound of all integers that exact coordinates are made of."""
+    if any(isinstance(n, Numbers) for n in sizes):
+        return MAX_INT32 + 1  # the run holds them to the extents
+    size, across = (max(most(n), 1) for n in sizes)
+    out, extent = most(row.out) + 1, most(row.extent) + 1
+    by_scale = extent * size + across * (2 * out + 1) + size
+    return 4 * max(by_scale, 2 * out * extent * end)
+
+
+# Numbers and divisors of coordinates: `across / size` elements of the input are one of the result.
+
+
+def _asymmetric(
+    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
+) -> tuple[Numbers, Numbers]:
+    return at * across, size
+
+
+def _half_pixel(
+    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
+) -> tuple[Numbers, Numbers]:
+    return (at * 2 + 1) * across - size, size * 2
+
+
+def _pytorch_half_pixel(
+    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
+) -> tuple[Numbers, Numbers]:
+    middle, divisor = _half_pixel(at, count, extent, size, across)
+    return (count <= 1).choose(at, middle), divisor
+
+
+def _half_pixel_for_nn(
+    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
+) -> tuple[Numbers, Numbers]:
+    return (at * 2 + 1) * across, size * 2
+
+
+def _half_pixel_symmetric(
+    at: Numbers, count: Numbers, extent: Numbers, size: Numbers, across: Numbers
+) -> tuple[Numbers, Numbers]:
+    return extent * size + across * (at * 2 + 1 - count) - size, size * 2
+
+
+_BY_SCALE = {
+    "asymmetric": _asymmetric,
+    "half_pixel": _half_pixel,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "tf_half_pixel_for_nn": _half_pixel_for_nn,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+}
+_COORDINATES = (*_BY_SCALE, "align_corners", "tf_crop_and_resize")
+
+
+def _rounded(ctx: NodeContext, row: Axis, coordinates: str) -> Rounded:
+    """Coordinates in float32."""
+    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), "float32"))
+    count, extent = at.like(row.out), at.like(row.extent)
+    scale = row.scale.number(ctx, "float32")
+    if coordinates == "asymmetric":
+        position = at / scale
+    elif coordinates in ("half_pixel", "pytorch_half_pixel"):
+        position = (at + 0.5) / scale - 0.5
+        if coordinates == "pytorch_half_pixel":
+            position = (count <= 1).choose(at, position)
+    elif coordinates == "tf_half_pixel_for_nn":
+        position = (at + 0.5) / scale
+    elif coordinates == "half_pixel_symmetric":
+        adjustment = count / (scale * extent)
+        position = (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
+    else:  # tf_crop_and_resize; align_corners is exact
+        start, end = (_end(at, each) for each in (row.region.start, row.region.end))
+        last, steps = extent - 1, (count - 1).most(1)
+        across = start * last + at * ((end - start) * last / steps)
+        position = (count <= 1).choose((start + end) * (last * 0.5) + at, across)
+    return Rounded(position, scale)
+
+
+def _end(at: Numbers, end: Fraction | Numbers) -> Numbers:
+    return end if isinstance(end, Numbers) else at.like(float(end))

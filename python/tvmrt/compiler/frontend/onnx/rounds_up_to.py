@@ -1,0 +1,86 @@
+"""Loops that append to sequences of tensors that are not alike, in a number of rounds that the run
+finds: as many rounds as the result may have elements are written out, each under its condition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .control import both
+from .either import either
+from .held import Counted, Held, TensorList
+
+
+def rounds_up_to(ctx: NodeContext, most: int) -> list[Held | None]:
+    """The results of a Loop of at most so many rounds; more end the run with an error.
+
+    Raises UnsupportedError where a round does more with a sequence than to append one tensor, or
+    where tensors are collected.
+    """
+    body, held = ctx.attr("body"), list(ctx.inputs[2:])
+    if len(body.output) - 1 > len(held):
+        raise UnsupportedError(
+            "a Loop of the run that collects tensors and appends to sequences of unlike ones"
+        )
+    limit, go = _limit(ctx, most), _flag(ctx, ctx.input(1))
+    outer = ctx.builder.guard
+    total = Numbers(ctx, ctx.const(0, np.int64))
+    running = ctx.const(True)
+    firsts = [len(v.values) if isinstance(v, TensorList) else 0 for v in held]
+    for number in ctx.importer.written_out.rounds("Loop", most, body):
+        running = _and(ctx, running, go)
+        if limit is not None:
+            running = _and(ctx, running, (limit > number).value)
+        guard = (both(ctx, outer, running), True)
+        inputs = [ctx.const(number, np.int64), ctx.const(True), *held]
+        verdict, *after = ctx.importer.import_branch(body, ctx.scope, guard, inputs)
+        held = [_after(ctx, running, *pair) for pair in zip(held, after)]
+        total = total + Numbers.whole(ctx, running)
+        go = _flag(ctx, verdict)
+    if limit is None:
+        more = Numbers.whole(ctx, _and(ctx, running, go)).reshape(1)
+        require(more, [0], go, "the condition", f"at most {most} rounds")
+    return [
+        Counted(v.values, (total + first).value) if isinstance(v, TensorList) else v
+        for v, first in zip(held, firsts)
+    ]
+
+
+def _limit(ctx: NodeContext, most: int) -> Numbers | None:
+    """The number of rounds, which is held to the most."""
+    given = ctx.input(0)
+    if given is None:
+        return None
+    found = Numbers.whole(ctx, given).reshape()
+    few = (found <= most).cast("int64").reshape(1)
+    require(few, [1], given, "the number of rounds", f"at most {most} rounds")
+    return found
+
+
+def _flag(ctx: NodeContext, value: Value | None) -> Value:
+    return ctx.const(True) if value is None else ctx.cast(ctx.reshape(value, ()), "bool")
+
+
+def _and(ctx: NodeContext, a: Value, b: Value) -> Value:
+    """Both, where one that is known to hold says nothing."""
+    known = [v.data is not None and bool(v.data.all()) for v in (a, b)]
+    if any(known):
+        return b if known[0] else a
+    return ctx.emit("logical_and", [a, b])
+
+
+def _after(ctx: NodeContext, ran: Value, before: Held | None, after: Held | None) -> Held | None:
+    """What is carried behind a round that may have been."""
+    if not isinstance(before, TensorList) and not isinstance(after, TensorList):
+        return either(ctx, ran, after, before)
+    if not (isinstance(before, TensorList) and isinstance(after, TensorList)) or (
+        after.values[:-1] != before.values
+    ):
+        raise UnsupportedError(
+            "a Loop of the run that does more with a sequence than to append one tensor a round"
+        )
+    return after

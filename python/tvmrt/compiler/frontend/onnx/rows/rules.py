@@ -1,0 +1,40 @@
+"""Rules that several operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.compiler.ir import TensorType
+from tvmrt.compiler.ir.contract import Contract, Rule, holds
+
+AXIS = holds(
+    "axis names an axis of x",
+    lambda axis, x: axis is None or -len(x.shape) <= axis < max(len(x.shape), 1),
+)
+ALONG_AXIS = Contract("x: any[*]", "axis: int", rules=[AXIS])
+
+
+def one_number(name: str) -> Rule:
+    """A scalar, or a vector of one element as many exporters write it."""
+
+    def test(type: TensorType | None) -> bool:
+        return type is None or prod(type.shape) == 1
+
+    return Rule(f"{name} has one element", test, (name,))
+
+
+def stretches(small: Sequence[int], large: Sequence[int]) -> bool:
+    """Whether a shape broadcasts to another without changing that."""
+    return len(small) <= len(large) and all(
+        n in (1, m) for n, m in zip(reversed(small), reversed(large))
+    )
+
+
+def broadcasts(name: str, to: str) -> Rule:
+    """``name`` broadcasts to operand ``to``."""
+
+    def test(small: TensorType | None, large: TensorType) -> bool:
+        return small is None or stretches(small.shape, large.shape)
+
+    return Rule(f"{name} broadcasts to {to}", test, (name, to))

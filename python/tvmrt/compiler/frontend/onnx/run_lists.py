@@ -1,0 +1,103 @@
+"""Sequences whose positions or sizes a run brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .either import either
+from .held import Counted, Held, TensorList
+
+MOST_PARTS = 64  # into which an axis is split by a size that the run brings
+
+
+def _place(ctx: NodeContext, index: int, count: int, most: int) -> Numbers:
+    """A position counted from the front, up to ``most``; elsewhere the run ends with an error."""
+    given = ctx.required(index)
+    place = Numbers.whole(ctx, given).reshape().from_the_front(count)
+    inside = (place >= 0).both(place <= most).cast("int64").reshape(1)
+    require(inside, [1], given, "position", f"sequences of {count}")
+    return place
+
+
+def inserted(ctx: NodeContext, values: Sequence[Held], new: Held) -> TensorList:
+    """The sequence with a tensor at a position of the run."""
+    count = len(values)
+    place = _place(ctx, 2, count, count)
+    found = []
+    for i in range(count + 1):
+        old = values[min(i, count - 1)] if count else new
+        if 0 < i < count:
+            old = either(ctx, (place < i).value, values[i - 1], old)
+        found.append(either(ctx, place.equals(i).value, new, old))
+    return TensorList(found)
+
+
+def erased(ctx: NodeContext, values: Sequence[Held]) -> TensorList:
+    """The sequence without the element at a position of the run."""
+    count = len(values)
+    place = _place(ctx, 1, count, count - 1)
+    pairs = enumerate(zip(values[1:], values))
+    return TensorList([either(ctx, (place <= i).value, *pair) for i, pair in pairs])
+
+
+def element(ctx: NodeContext, values: Sequence[Held]) -> Held:
+    """The element at a position of the run, of any shape."""
+    place = _place(ctx, 1, len(values), len(values) - 1)
+    found = values[-1]
+    for i in reversed(range(len(values) - 1)):
+        found = either(ctx, place.equals(i).value, values[i], found)
+    return found
+
+
+def split(ctx: NodeContext, x: Value, axis: int) -> Held:
+    """SplitToSequence by sizes of the run, or by one size for all."""
+    sizes = ctx.required(1)
+    if sizes.shape:
+        return _split_by_each(ctx, x, axis, Numbers.whole(ctx, sizes))
+    extent = x.shape[axis]
+    if not isinstance(extent, int) or extent > MOST_PARTS:
+        raise UnsupportedError(
+            f"an axis of {extent!r} is split by a size that the run brings; at most {MOST_PARTS} "
+            "elements are, for there may be as many parts"
+        )
+    size = Numbers.whole(ctx, sizes)
+    require((size > 0).cast("int64").reshape(1), [1], sizes, "split", "parts of 1 element or more")
+    size = size.least(extent)
+    count = (size + (extent - 1)) / size
+    parts = []
+    for i in range(extent):
+        length = (size * -i + extent).least(size).most(0)
+        parts.append(_part(ctx, x, axis, size * i, length, extent // (i + 1)))
+    return Counted(parts, count.value)
+
+
+def _split_by_each(ctx: NodeContext, x: Value, axis: int, sizes: Numbers) -> TensorList:
+    (count,), extent = sizes.shape, x.shape[axis]
+    if not isinstance(count, int):
+        raise UnsupportedError("how many parts there are is known only in the run")
+    ctx.table_size(count, "the sequence")
+    least = (sizes >= 0).cast("int64").fold("reduce_min").reshape(1)
+    require(least, [1], sizes.value, "split", "parts of 0 elements or more")
+    whole = sizes.fold("reduce_sum").reshape(1)
+    require(whole, [extent], sizes.value, "split", f"an axis of {extent!r}")
+    parts, start = [], sizes.at(0) * 0 if count else None
+    for i in range(count):
+        parts.append(_part(ctx, x, axis, start, sizes.at(i), extent))
+        start = start + sizes.at(i)
+    return TensorList(parts)
+
+
+def _part(
+    ctx: NodeContext, x: Value, axis: int, start: Numbers, length: Numbers, bound: Whole
+) -> Value:
+    """So many elements along an axis, at most ``bound``, from one of the run on."""
+    found = ctx.found(length.value, 0, bound, f"extent of axis {axis}")
+    places = [ctx.counted(n) for n in x.shape]
+    places[axis] = (Numbers(ctx, ctx.counted(found)) + start).value
+    return ctx.alike(ctx.emit("take_at", [x, None, *places]), x)

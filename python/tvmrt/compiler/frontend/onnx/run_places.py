@@ -1,0 +1,250 @@
+"""Slice, Pad and Range whose operands a run brings: where each element comes from is computed by
+the run, along one axis at a time; how many there are, or may be at most, the network declares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Whole, counts_in, least, most, symbols_of
+from tvmrt.compiler.ir.extent_bounds import bounds
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .run_sizes import assumed_size, bound_of
+
+FAR = 2**31 - 1  # no axis has as many elements
+
+
+def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
+    """The shape of the result as the network declares it. Raises UnsupportedError without it, which
+    names the operand that nothing else tells of."""
+    shape = ctx.importer.declared(ctx.node.output[0])
+    if shape is None:
+        raise UnsupportedError(
+            f"{operand} of it is computed at run time; it must be a constant, or the shape of the "
+            "result be declared, by numbers or by names that --dim bounds"
+        )
+    if len(shape) != rank:
+        raise ValueError(f"the result is declared of rank {len(shape)}, it has rank {rank}")
+    return shape
+
+
+def settled(
+    ctx: NodeContext,
+    computed: Numbers,
+    bounds: Sequence[Whole | None],
+    given: Value,
+    operand: str,
+    kept: Collection[int] = (),
+) -> tuple[Whole, ...]:
+    """The extents of the result, which the run computes: those that the network declares, to which
+    the run is held; else each as a count, up to what is declared or to its bound, None where there
+    is none. Axes that are ``kept`` have the extents of their bounds."""
+    rank = len(bounds)
+    if ctx.importer.declared(ctx.node.output[0]) is not None:
+        shape = declared(ctx, rank, operand)
+        require(computed, shape, given, operand, f"results of shape {list(shape)}")
+        return shape
+    named = list(ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank)
+    closer = [_closer(n, bound_of(ctx, computed.at(d).value)) for d, n in enumerate(bounds)]
+    if ctx.op == "Range" and named == closer == [None]:
+        size = assumed_size(ctx, computed.at(0).value, "extent of axis 0")
+        if size is not None:
+            return (size,)
+    if len(named) != rank or any(a is None and b is None for a, b in zip(named, closer)):
+        declared(ctx, rank, operand)  # says so
+        raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")
+    found = []
+    for d, (name, bound) in enumerate(zip(named, closer)):
+        if d in kept:
+            found.append(bounds[d])
+            continue
+        by_name = name is not None and (bound is None or most(name) < least(bound))
+        high = most(name) if by_name else bound
+        found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
+    return tuple(found)
+
+
+def _closer(a: Whole | None, b: int | None) -> Whole | None:
+    """The lower one of two bounds, each None where there is none."""
+    if a is None or b is None:
+        return b if a is None else a
+    return b if b < least(a) else a
+
+
+def along_axes(
+    ctx: NodeContext, values: Numbers, axes: Value | None, rank: int, default: Sequence
+) -> Numbers:
+    """One number for each axis, from those for some axes; ``default`` for the others.
+
+    ``axes`` may be computed by the run; one outside the rank is no axis.
+    """
+    if axes is None:
+        axes = ctx.const(np.arange(values.shape[0]), np.int64)
+    count = values.shape[0]
+    named = Numbers.whole(ctx, axes).reshape(count).from_the_front(rank)
+    hits = named.reshape(count, 1).equals(np.arange(rank)[None])
+    chosen = hits.choose(values.reshape(count, 1), 0).fold("reduce_sum")
+    return hits.cast("int64").fold("reduce_sum").equals(0).choose(default, chosen)
+
+
+def sliced(ctx: NodeContext) -> Value:
+    """Slice by operands of the run."""
+    x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
+    rank = len(x.shape)
+    starts, ends = (Numbers.whole(ctx, ctx.required(i)) for i in (1, 2))
+    extents = np.asarray(x.shape, object)
+    first = along_axes(ctx, starts, axes, rank, [0] * rank)
+    last = along_axes(ctx, ends, axes, rank, x.shape)
+    step = Numbers(ctx, ctx.const([1] * rank, np.int64))
+    if steps is not None:
+        step = along_axes(ctx, Numbers.whole(ctx, steps), axes, rank, [1] * rank)
+    step = step.least(FAR).most(-FAR)
+    forward = step > 0
+    # backwards the last element that may be taken lies before the first, at -1
+    low, high = (
+        forward.choose([0] * rank, step * 0 - 1),
+        forward.choose(extents, step * 0 + extents),
+    )
+    high = forward.choose(high, high - 1)
+    low_first = forward.choose(low, step * 0)
+    first = first.from_the_front(extents).least(high).most(low_first)
+    last = last.from_the_front(extents).least(high).most(low)
+    away = last - first
+    count = ((away + forward.choose(step - 1, step + 1)) / step).most(0)
+    kept = _others(axes, starts.shape[0], rank)
+    shape = settled(ctx, count, x.shape, starts.value, "starts", kept)
+    places = [step.at(d) * _numbered(ctx, n) + first.at(d) for d, n in enumerate(shape)]
+    return ctx.emit("take_at", [x, None, *(p.value for p in places)])
+
+
+def held_to_one(ctx: NodeContext, x: Value, axes: Sequence[int]) -> Value:
+    """Return x with one element along axes that may have more; runs in which they do end with an
+    error."""
+    for axis in axes:
+        extent = x.shape[axis]
+        if symbols_of(extent) and least(extent) <= 1 <= most(extent):
+            number = Numbers(ctx, ctx.whole_numbers(np.asarray([extent], object)))
+            require(number, [1], number.value, f"axis {axis}", "[1]")
+            x = ctx.slice_axis(x, axis, 0, 1)
+    return x
+
+
+def _others(axes: Value | None, count: Whole, rank: int) -> set[int]:
+    """Return the axes that are not among some, which are the first ``count`` if none are given."""
+    if axes is None or axes.data is None:
+        return set(range(int(count), rank)) if axes is None else set()
+    return set(range(rank)) - {int(d) % rank for d in axes.data.reshape(-1)}
+
+
+def _numbered(ctx: NodeContext, count: Whole) -> Numbers:
+    """0, 1, ..."""
+    return Numbers(ctx, ctx.counted(count))
+
+
+def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
+    """Pad by operands of the run."""
+    x, axes = ctx.required(0), ctx.input(3)
+    rank = len(x.shape)
+    pads = Numbers.whole(ctx, ctx.required(1))
+    both, width = pads.shape[0], pads.shape[0] // 2
+    if both % 2 or (axes is None and width != rank) or mode not in _MIRRORS:
+        raise ValueError(f"{both} pads in mode {mode} do not fit {x.type}")
+    before, after = (
+        along_axes(ctx, Numbers(ctx, ctx.slice_axis(pads.value, 0, i * width, width)), axes, rank,
+                   [0] * rank)
+        for i in range(2)
+    )  # fmt: skip
+    # more than any axis has is as good as that
+    before, after = (side.least(FAR).most(-FAR) for side in (before, after))
+    shape = settled(ctx, before + after + list(x.shape), [None] * rank, pads.value, "pads")
+    places = []
+    for d, (n, m) in enumerate(zip(x.shape, shape)):
+        cut, left = before.at(d).least(0) * -1, before.at(d).most(0)
+        kept = after.at(d).least(0) + n - cut
+        place = _MIRRORS[mode](left * -1 + _numbered(ctx, m), kept)
+        places.append(place.value if mode == "constant" and n == 0 else _shifted(place, cut).value)
+    fill = ctx.reshape(value, ()) if mode == "constant" else None
+    return ctx.emit("take_at", [x, fill, *places])
+
+
+def mirrored(ctx: NodeContext, x: Value, axis: int, before: int, after: int, mode: str) -> Value:
+    """Pad an axis whose extent a run chooses by its own elements."""
+    extent = x.shape[axis]
+    number = Numbers(ctx, ctx.whole_numbers(np.asarray(extent, object)))
+    places = _MIRRORS[mode](_numbered(ctx, extent + before + after) - before, number)
+    return ctx.emit("gather", [x, places.value], axis=axis)
+
+
+def _shifted(place: Numbers, cut: Numbers) -> Numbers:
+    return (place < 0).choose(place, place + cut)
+
+
+def _constant(place: Numbers, extent: Numbers) -> Numbers:
+    return (place >= 0).both(place < extent).choose(place, place * 0 - 1)
+
+
+def _reflected(place: Numbers, extent: Numbers) -> Numbers:
+    """Back and forth between the first and the last element."""
+    period = ((extent - 1) * 2).most(1)
+    there = place % period
+    return there.least(period - there).least((extent - 1).most(0))
+
+
+_MIRRORS = {
+    "constant": _constant,
+    "edge": lambda place, extent: place.least(extent - 1).most(0),
+    "reflect": _reflected,
+    "wrap": lambda place, extent: place % extent,
+}
+
+
+def ranged(ctx: NodeContext, bound: int | None = None) -> Value:
+    """Range by operands of the run, of at most ``bound`` elements."""
+    start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
+    wide = "int64" if start.dtype.is_int else "float64"
+    first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
+    if start.dtype.is_int:
+        # a quotient by 0 is 0, so that such steps give no elements
+        up = step > 0
+        found = (last - first + up.choose(step - 1, step + 1)) / step
+    else:
+        found = ((last - first) / step).apply("ceil")
+    whole = found.most(0).least(FAR).cast("int64").reshape(1)
+    given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
+    (count,) = settled(ctx, whole, [bound], given, "limit")
+    return steps(ctx, count)
+
+
+def steps(ctx: NodeContext, count: Whole) -> Value:
+    """So many elements of a Range."""
+    start, _, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
+    places = ctx.cast(ctx.counted(count), start.dtype.name)
+    return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value
+
+
+def alike_but_along(ctx: NodeContext, parts: Sequence[Value], axis: int) -> list[Value]:
+    """Return the parts of a join with the extents that they must have in common, where a run finds
+    those of some: it is held to them."""
+    found = list(parts)
+    for d in range(len(parts[0].shape)):
+        extents = [part.shape[d] for part in parts]
+        given = next((n for n in extents if not symbols_of(n)), None)
+        if d == axis or given is None:
+            continue
+        for i, n in enumerate(extents):
+            low, high = bounds(n)
+            if symbols_of(n) and (counts_in(n) or any(s.local for s in symbols_of(n))):
+                found[i] = _held(ctx, found[i], d, given) if low <= given <= high else found[i]
+    return found
+
+
+def _held(ctx: NodeContext, x: Value, axis: int, extent: Whole) -> Value:
+    number = Numbers(ctx, ctx.whole_numbers(np.asarray([x.shape[axis]], object)))
+    require(number, [extent], number.value, f"axis {axis}", f"{extent} elements")
+    shape = [extent if d == axis else n for d, n in enumerate(x.shape)]
+    return ctx.alike(ctx.emit("take_at", [x, None, *map(ctx.counted, shape)]), x)

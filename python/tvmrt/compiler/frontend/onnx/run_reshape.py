@@ -1,0 +1,111 @@
+"""Reshape to a shape that the run computes, up to what the network declares of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import rest_of
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.assumptions import primitive
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Whole,
+    bounds,
+    counts_in,
+    least,
+    most,
+    shown,
+    symbols_of,
+)
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+
+
+def reshaped(ctx: NodeContext) -> Value:
+    """The elements of the first operand under the shape that the second one tells.
+
+    What the network declares by numbers and by dimensions of inputs is so in every run, the other
+    extents are found by it: together they have as many elements as the operand, and memory has
+    room for so many. Raises UnsupportedError where the result's rank or bounds are not declared.
+    """
+    x, given = ctx.required(0), ctx.required(1)
+    named = ctx.importer.bounds_of(ctx.node.output[0])
+    if named is None:
+        raise UnsupportedError(
+            f"shape (input 1, {given.name}) is computed at run time; it must be a constant, or the "
+            "shape of the result be declared, by numbers or by names that --dim bounds"
+        )
+    if len(named) != given.type.size:
+        raise UnsupportedError(
+            f"the result is declared of rank {len(named)}, its shape has {given.shape[0]} elements"
+        )
+    sizes = _sizes(ctx, x, Numbers.whole(ctx, given).reshape(len(named)))
+    of_inputs = symbols_of(*(type.shape for type in ctx.importer.types.values()))
+    told = [symbols_of(n) <= of_inputs for n in named]
+    fits = sizes.fold("reduce_prod").equals([prod(x.shape)]).reshape()
+    for d, n in enumerate(named):
+        if told[d]:
+            fits = fits.both(sizes.at(d).equals([n]).reshape())
+    as_many = (
+        f"results of as many elements as {x.name} has, within [{', '.join(map(shown, named))}]"
+    )
+    require(fits.cast("int64").reshape(1), [1], given, "shape", as_many)
+    shape = _found(ctx, x, fits.choose(sizes, -1), named, told)
+    whole = ctx.const(np.asarray(True))
+    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=shape), x)
+
+
+def counted(ctx: NodeContext, x: Value, wanted: Sequence[Whole]) -> Value | None:
+    """x under a shape in which counts of the run stand for extents of x, as the two equal sides of
+    an image whose pixels are one axis of x; a run in which they are not these ends with an error.
+
+    None where the counts are extents of x themselves, or nothing tells what -1 is.
+    """
+    known = [n for n in wanted if n != -1]
+    if rest_of(x, known) is not None or set(counts_in(x.shape)) & set(counts_in(known)):
+        return None
+    fixed = prod(n for n in x.shape if isinstance(n, int))
+    named = prod(n for n in known if isinstance(n, int))
+    if -1 in wanted and (not named or fixed % named):
+        return None
+    shape = [fixed // named if n == -1 else n for n in wanted]
+    missing = prod(shape) - x.type.size
+    low, high = bounds(missing)
+    if not isinstance(missing, Extent) or not low <= 0 <= high:
+        return None
+    extents = ctx.whole_numbers(np.asarray(shape, object))
+    size = Numbers.whole(ctx, extents).fold("reduce_prod").reshape(1)
+    as_many = f"results of as many elements as {x.name} has"
+    fits = require(size, [x.type.size], extents, "shape", as_many)
+    if ctx.builder.guard is None:  # what follows reads the result, so its shapes are known to fit
+        for symbol in counts_in(shape):
+            symbol.zeros.append(primitive(missing))
+    return ctx.alike(ctx.emit("choice", [fits, x, x], shape=tuple(shape)), x)
+
+
+def _sizes(ctx: NodeContext, x: Value, wanted: Numbers) -> Numbers:
+    """The extents that are wanted, those of x in the place of zeros, the rest in that of -1."""
+    rank = wanted.shape[0]
+    if not ctx.attr("allowzero", 0):
+        own = [*x.shape[:rank], *[0] * (rank - len(x.shape))]
+        wanted = wanted.equals(0).choose(wanted.like(own), wanted)
+    others = wanted.equals(-1).choose(1, wanted).fold("reduce_prod")
+    return wanted.equals(-1).choose(others.like(prod(x.shape)) / others, wanted)
+
+
+def _found(
+    ctx: NodeContext, x: Value, sizes: Numbers, named: tuple, told: list[bool]
+) -> tuple[Whole, ...]:
+    """The extents of the result; a run in which they do not fit ends with an error."""
+    known = prod(n for n, tells in zip(named, told) if tells)
+    size = most(x.type.size) // max(least(known), 1)
+    numbers = [sizes.at(d).value for d, tells in enumerate(told) if not tells]
+    highs = [min(most(n), size) for n, tells in zip(named, told) if not tells]
+    what = [f"extent of axis {d}" for d, tells in enumerate(told) if not tells]
+    found = iter(ctx.importer.dims.factors(ctx.emit, numbers, highs, size, (ctx.name, what)))
+    return tuple(n if tells else next(found) for n, tells in zip(named, told))

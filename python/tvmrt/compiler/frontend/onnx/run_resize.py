@@ -1,0 +1,162 @@
+"""Resize and Upsample whose scales, sizes or regions a run brings: indices and weights along each
+axis are computed by the run, as resize.py computes them; how large the result is, is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Extent, Whole, least, most, shown, symbols_of
+from tvmrt.compiler.ir.extent_bounds import all_sizes
+from tvmrt.error import UnsupportedError
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .resize_coordinates import (
+    Axis,
+    Coordinates,
+    Mode,
+    Scale,
+    nearest_indices,
+    source_coordinates,
+)
+from .run_places import FAR
+
+MOST_REACH = 32  # elements to either side that are blended, each a step of the network
+
+
+def scales_given(
+    ctx: NodeContext, scales: Value, extents: Sequence[Whole], out: Sequence[Whole]
+) -> list[Scale]:
+    """The scales of the operand, held to the extents that they give."""
+    given = Numbers(ctx, ctx.cast(scales, "float32"))
+    found = (given.cast("float64") * list(extents)).apply("floor")
+    require(_whole(found), out, scales, "scales", f"extents {list(out)}")
+    return [Scale(given=given.at(i)) for i in range(len(extents))]
+
+
+def scale_of_sizes(
+    ctx: NodeContext, sizes: Value, extents: Sequence[Whole], out: Sequence[Whole], policy: str
+) -> Scale:
+    """The scale of all axes that keeps the aspect ratio: the quotient of one size and extent."""
+    given = Numbers.whole(ctx, sizes).most(0).least(FAR)
+    pairs = [(given.at(i), given.at(i).like(n)) for i, n in enumerate(extents)]
+    size, extent = pairs[0]
+    for other, across in pairs[1:]:
+        ours, theirs = size * across, other * extent
+        better = theirs < ours if policy == "not_larger" else theirs > ours
+        size, extent = better.choose(other, size), better.choose(across, extent)
+    rounded = (size * 2).reshape(1) * list(extents) + extent.reshape(1)
+    found = rounded / (extent * 2).reshape(1)
+    require(found, out, sizes, "sizes", f"extents {list(out)}")
+    return Scale(size, extent)
+
+
+def _whole(found: Numbers) -> Numbers:
+    return found.most(-1).least(FAR).cast("int64")
+
+
+def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
+    """x resampled along the axes."""
+    if any(most(row.extent) == 0 for row in rows):
+        raise ValueError(f"{x.type} is not resized by operands of the run")
+    found = [source_coordinates(ctx, row, mode) for row in rows]
+    if mode.interpolation == "nearest":
+        indices = {row.axis: nearest_indices(at, row, mode) for row, at in zip(rows, found)}
+        y = _taken(ctx, x, indices)
+    elif mode.interpolation in ("linear", "cubic"):
+        y = x if x.dtype.is_float else ctx.cast(x, "float32")
+        for row, at in zip(rows, found):
+            y = _blended(ctx, y, row, at, mode)
+        y = ctx.cast(y, x.dtype.name)
+    else:
+        raise ValueError(f"resize mode {mode.interpolation} is not known")
+    if mode.coordinates == "tf_crop_and_resize":
+        for row, at in zip(rows, found):
+            kept = ctx.reshape(at.inside(row.extent).value, _column(row, len(x.shape)))
+            y = ctx.emit("where", [kept, y, ctx.like(outside, y)])
+    return y
+
+
+def _column(row: Axis, rank: int) -> list[Whole]:
+    return [row.out if d == row.axis else 1 for d in range(rank)]
+
+
+def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
+    tables = [places[d].value if d in places else ctx.counted(n) for d, n in enumerate(x.shape)]
+    return ctx.emit("take_at", [x, None, *tables])
+
+
+def _blended(ctx: NodeContext, x: Value, row: Axis, at: Coordinates, mode: Mode) -> Value:
+    """Weighted sums along one axis."""
+    total = None
+    for index, weight in _taps(ctx, row, at, mode):
+        clipped = index.most(0).least(index.like(row.extent) - 1).cast("int64")
+        part = Numbers(ctx, _taken(ctx, x, {row.axis: clipped}))
+        part = part * weight.cast(x.dtype.name).reshape(*_column(row, len(x.shape)))
+        total = part if total is None else total + part
+    return total.value
+
+
+def _taps(
+    ctx: NodeContext, row: Axis, at: Coordinates, mode: Mode
+) -> list[tuple[Numbers, Numbers]]:
+    """For each tap the indices and the weights along the axis, in float64."""
+    radius, stretch = (1 if mode.interpolation == "linear" else 2), None
+    if mode.antialias:
+        radius, stretch = radius / _smallest_scale(row), row.scale.number(ctx, "float64").least(1)
+    reach = ceil(radius)
+    if reach > MOST_REACH:
+        raise UnsupportedError(
+            f"antialias along an axis of {shown(row.extent)} that becomes {shown(row.out)} would "
+            f"blend up to {2 * reach} elements of it into one; declare closer bounds, at most "
+            f"{2 * MOST_REACH} are blended"
+        )
+    ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
+    (base, fraction), taps = at.split(), []
+    for offset in range(1 - reach, reach + 1):
+        index = base + offset
+        distance = (offset - fraction).apply("abs")
+        distance = distance if stretch is None else distance * stretch
+        weight = _weight(distance, mode)
+        if mode.exclude_outside:
+            inside = (index >= 0).both(index <= index.like(row.extent) - 1)
+            weight = inside.choose(weight, 0)
+        taps.append((index, weight))
+    if mode.antialias or mode.exclude_outside:
+        total = taps[0][1]
+        for _, weight in taps[1:]:
+            total = total + weight
+        total = total.equals(0).choose(total * 0 + 1, total)
+        taps = [(index, weight / total) for index, weight in taps]
+    return taps
+
+
+def _smallest_scale(row: Axis) -> float:
+    """Return a lower bound of the scale over all runs, at most 1."""
+    given = row.scale.given
+    if given is not None and given.value.data is not None:
+        return min(float(given.value.data.min()), 1.0)
+    symbols = symbols_of(row.extent, row.out)
+    extents, outs = np.asarray([most(row.extent)]), np.asarray([least(row.out)])
+    sizes = all_sizes(symbols) if len(symbols) == 1 else None
+    if sizes is not None:
+        extents, outs = (_at(n, sizes) for n in (row.extent, row.out))
+    factors = np.maximum(outs - 0.5, 0.5) / np.maximum(extents, 1)
+    return min(float(factors.min()), 1.0)
+
+
+def _at(extent: Whole, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
+
+
+def _weight(distance: Numbers, mode: Mode) -> Numbers:
+    if mode.interpolation == "linear":
+        return (1 - distance).most(0)
+    a = mode.cubic_a
+    near = (distance * (a + 2) - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return (distance <= 1).choose(near, (distance < 2).choose(far, 0))

@@ -1,0 +1,285 @@
+"""Sizes that a network computes of its data: how many rows a mask keeps, and what follows from it.
+
+Such a size becomes an extent. Its bound is the number of elements of the mask, or what interval
+analysis says of the computation; the run checks the size against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from math import inf, prod
+from typing import TYPE_CHECKING, Optional
+
+import numpy as np
+
+from tvmrt.compiler.frontend.dims import size_name
+from tvmrt.compiler.frontend.extents import MOST_ELEMENTS, Elements, each, equal, truncated
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir.assumptions import assume_bound, may_assume
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Undecided,
+    Whole,
+    as_extent,
+    largest,
+    most,
+    smallest,
+    symbols_of,
+)
+from tvmrt.compiler.ir.value_numbering import counted_mask
+from tvmrt.compiler.ir.value_ranges import interval
+
+if TYPE_CHECKING:
+    from .context import NodeContext
+
+MAX_DEPTH = 30  # of a chain of operators that computes a size
+MAX_BOUND = 1 << 24  # of a size whose bound interval analysis finds
+
+
+def sizes_of(ctx: NodeContext, value: Value, bounded: bool = False) -> Elements | None:
+    """Return the elements of an integer operand as integers and extents; None where one is computed
+    of more than shapes and counts.
+
+    ``bounded``: a number that the data decides is an extent, too, if it has a bound.
+    """
+    nodes = ctx.importer.graph.nodes
+    count = len(nodes)
+    try:
+        found = _Walk(ctx, bounded).elements(value)
+    except Undecided:
+        found = None
+    if found is None:
+        del nodes[count:]
+    return found
+
+
+def bound_of(ctx: NodeContext, value: Value) -> int | None:
+    """Return the largest size that the data can make of a number; None if nothing tells."""
+    _, high = interval(value, ctx.importer.intervals)
+    return max(int(high), 0) if -inf < high <= MAX_BOUND else None
+
+
+def integer_of(value: Value) -> Value:
+    """Return the integer that a number was before it was cast to floats; any other as it is."""
+    node = value.producer
+    cast = node.inputs[0] if node is not None and node.op == "cast" else None
+    return cast if cast is not None and cast.dtype.is_int else value
+
+
+def assumed_size(ctx: NodeContext, value: Value, what: str) -> Whole | None:
+    """Return a number that the data decides, a scalar, as an extent, though nothing here bounds it.
+
+    It must meet a tensor that does, as a mask made of lengths meets the sequence; None where the
+    network has no open sizes that it could be as large as.
+    """
+    dims, shapes = ctx.importer.dims, (type.shape for type in ctx.importer.types.values())
+    largest_open = max((most(n) for shape in shapes for n in shape if symbols_of(n)), default=None)
+    if largest_open is None or not may_assume():
+        return None
+    name = dims.fresh(size_name(ctx.name, what))
+    known = dims.bound_of(name)
+    extent = ctx.found(value, 0, largest_open if known is None else known, what)
+    if known is None and any(s.name == name for s in symbols_of(extent)):
+        assume_bound(
+            name,
+            f"node {ctx.name} ({ctx.op}): its {what} is computed at run time and nothing bounds "
+            "it; declare the shape of the result, by numbers or by names that --dim bounds",
+        )
+    return extent
+
+
+class _Walk:
+    """One walk from an operand to what tells its elements."""
+
+    def __init__(self, ctx: NodeContext, bounded: bool) -> None:
+        self.ctx = ctx
+        self.bounded = bounded
+        self._known: dict[tuple[Value, bool], Elements | None] = {}
+
+    def elements(self, value: Value, depth: int = 0, alone: bool = True) -> Elements | None:
+        """Return the elements; ``alone``: they are sizes as they are, so that none is negative."""
+        key = value, alone
+        if key not in self._known:
+            self._known[key] = self._elements(value, depth, alone)
+        return self._known[key]
+
+    def _elements(self, value: Value, depth: int, alone: bool) -> Elements | None:
+        if not value.dtype.is_int or not isinstance(value.type.size, int):
+            return None
+        if value.type.size > MOST_ELEMENTS or depth > MAX_DEPTH:
+            return None
+        if value.data is not None:
+            return np.asarray(value.data.tolist(), object)
+        if value in self.ctx.importer.extents:
+            return self.ctx.importer.extents[value]
+        found, node = None, value.producer
+        if node is not None and value.type.size == 1:
+            found = self._counted(value, node)
+        if found is None and node is not None and node.op in _MOVES:
+            found = _MOVES[node.op](node, lambda v: self.elements(v, depth + 1, alone))
+        elif found is None and node is not None and node.op in _RULES:
+            found = _RULES[node.op](node, lambda v: self.elements(v, depth + 1, False))
+        if found is None and self.bounded:
+            found = self._bounded(value, alone)
+        return None if found is None else np.asarray(found, object).reshape(value.shape)
+
+    def _counted(self, value: Value, node: Node) -> Elements | None:
+        mask = counted_mask(node)
+        if mask is None:
+            return None
+        number = self.ctx.reshape(self.ctx.cast(value, "int64"), ())
+        return np.asarray(self.ctx.found(number, 0, prod(mask.shape), "count"), object)
+
+    def _bounded(self, value: Value, alone: bool) -> list[Extent | int] | None:
+        """Return each element as a size that the run finds, if none can be too large. A number
+        that may be negative is a size if it is alone, since the run checks it."""
+        low, _ = interval(value, self.ctx.importer.intervals)
+        high = bound_of(self.ctx, value)
+        if low < 0 and not alone:
+            return None
+        flat = self.ctx.reshape(self.ctx.cast(value, "int64"), (value.type.size,))
+        least = max(int(low), 0) if low > -inf else 0
+        numbers = [self.ctx.element(flat, 0, i) for i in range(int(value.type.size))]
+        if high is None:
+            assumed = [assumed_size(self.ctx, n, "size") for n in numbers]
+            return None if None in assumed else assumed
+        return [self.ctx.found(n, least, high, "size") for n in numbers]
+
+
+# Rules: the elements of a node's result, by those of its operands; None where they are not known.
+
+Find = Callable[[Value], Optional[Elements]]
+Rule = Callable[[Node, Find], Optional[Elements]]
+
+
+def _all(node: Node, find: Find) -> list[Elements] | None:
+    """Return the elements of all operands; None where one is not known."""
+    found = []
+    for value in node.inputs:
+        part = None if value is None else find(value)
+        if part is None:
+            return None
+        found.append(part)
+    return found
+
+
+def _pairwise(function: Callable) -> Rule:
+    pairs = each(function)
+
+    def rule(node: Node, find: Find) -> Elements | None:
+        operands = _all(node, find)
+        return None if operands is None else pairs(None, *operands)
+
+    return rule
+
+
+def _folded(function: Callable) -> Rule:
+    """Return a rule of a reduction of all elements."""
+
+    def rule(node: Node, find: Find) -> Elements | None:
+        operands = _all(node, find) if node.outputs[0].type.size == 1 else None
+        if operands is None or not operands[0].size:
+            return None
+        return np.asarray(reduce(function, operands[0].reshape(-1).tolist()), object)
+
+    return rule
+
+
+def _chosen(node: Node, find: Find) -> Elements | None:
+    """Return the smaller or the larger of two, which Where takes by a comparison of both; either
+    where the comparison is decided."""
+    condition = node.inputs[0]
+    compared = None if condition is None else condition.producer
+    if compared is None or compared.op not in ("equal", *_SMALLER):
+        return None
+    pair = _all(compared, find)
+    both = _all(node, lambda v: np.zeros(1) if v is condition else find(v))
+    if pair is None or both is None:
+        return None
+    if compared.op == "equal":
+        return np.where(each(equal)(None, *pair).astype(bool), *both[1:])
+    if any(part.size != 1 for part in (*both, *pair)):
+        return None
+    a, b, x, y = (as_extent(part.item()) for part in (*pair, *both[1:]))
+    if (x, y) == (a, b):
+        return (smallest if _SMALLER[compared.op] else largest)(a, b)
+    if (x, y) == (b, a):
+        return (largest if _SMALLER[compared.op] else smallest)(a, b)
+    return None
+
+
+_SMALLER = {"less": True, "less_equal": True, "greater": False, "greater_equal": False}
+
+_RULES: dict[str, Rule] = {
+    "add": _pairwise(lambda a, b: a + b),
+    "div": _pairwise(truncated),
+    "floor_mod": _pairwise(lambda a, b: a % b),
+    "max": _pairwise(largest),
+    "min": _pairwise(smallest),
+    "mul": _pairwise(lambda a, b: a * b),
+    "neg": lambda node, find: _negated(_same(node, find)),
+    "reduce_max": _folded(largest),
+    "reduce_min": _folded(smallest),
+    "reduce_prod": _folded(lambda a, b: a * b),
+    "reduce_sum": _folded(lambda a, b: a + b),
+    "sub": _pairwise(lambda a, b: a - b),
+    "where": _chosen,
+}
+
+
+def _same(node: Node, find: Find) -> Elements | None:
+    return None if node.inputs[0] is None else find(node.inputs[0])
+
+
+def _negated(x: Elements | None) -> Elements | None:
+    return None if x is None else -x
+
+
+def _joined(node: Node, find: Find) -> Elements | None:
+    parts = _all(node, find)
+    return None if parts is None else np.concatenate(parts, node.attrs["axis"])
+
+
+def _cut(node: Node, find: Find) -> Elements | None:
+    """Return the elements of a slice; of a join, what is left out need not be known."""
+    x, (start, *more) = node.inputs[0], node.attrs["starts"]
+    size, step = node.attrs["sizes"][0], node.attrs["steps"][0]
+    if x is None or more:
+        return None
+    if x.producer is not None and x.producer.op == "concat" and step == 1:
+        for part in x.producer.inputs:
+            extent = part.shape[0]  # type: ignore[union-attr]
+            if isinstance(extent, int) and start + size <= extent:
+                found = find(part)  # type: ignore[arg-type]
+                return None if found is None else found[start : start + size]
+            if not isinstance(extent, int) or start < extent:
+                break
+            start -= extent
+        start = node.attrs["starts"][0]
+    found = find(x)
+    return None if found is None else found[[start + step * i for i in range(size)]]
+
+
+def _gathered(node: Node, find: Find) -> Elements | None:
+    x, indices = node.inputs
+    if x is None or indices is None or indices.data is None:
+        return None
+    found = find(x)
+    return None if found is None else np.take(found, indices.data, node.attrs["axis"])
+
+
+def _expanded(node: Node, find: Find) -> Elements | None:
+    x = _same(node, find)
+    return None if x is None else np.broadcast_to(x, node.outputs[0].shape)
+
+
+_MOVES: dict[str, Rule] = {
+    "cast": _same,
+    "concat": _joined,
+    "expand": _expanded,
+    "gather": _gathered,
+    "identity": _same,
+    "reshape": _same,
+    "slice": _cut,
+}

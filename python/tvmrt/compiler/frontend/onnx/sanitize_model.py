@@ -1,0 +1,179 @@
+"""Repair deviations from the ONNX standard that exporters write and other runtimes accept."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx
+
+from tvmrt.compiler.frontend.dims import unused_name
+
+from .tensors import graphs, nodes, replace_nodes, subgraphs
+
+# Exporters write these names for unknown extents; two such dimensions need not be equal.
+UNNAMED_EXTENTS = ("?", "*", "-1")
+
+
+def sanitize_model(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model, or a repaired copy if it needs a repair.
+
+    In the copy every node name is unique, negative and unnamed extents are open, nodes are sorted
+    topologically, and every output has a name of its own: an output that is listed a second time
+    is a copy named after the first with a number appended. A model whose nodes form a cycle keeps
+    their order; ``check_wiring`` reports the cycle.
+    """
+    repairs = [repair for is_needed, repair in _REPAIRS if is_needed(model)]
+    if not repairs:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for repair in repairs:
+        repair(copy)
+    return copy
+
+
+def _node_lists(model: onnx.ModelProto) -> Iterator[Sequence[onnx.NodeProto]]:
+    yield from (graph.node for graph in graphs(model))
+    yield from (function.node for function in model.functions)
+
+
+def _has_repeated_node_names(model: onnx.ModelProto) -> bool:
+    return any(map(_nodes_with_a_taken_name, _node_lists(model)))
+
+
+def _nodes_with_a_taken_name(node_list: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    first: dict[str, onnx.NodeProto] = {}
+    return [n for n in node_list if n.name and first.setdefault(n.name, n) is not n]
+
+
+def _rename_repeated_nodes(model: onnx.ModelProto) -> None:
+    for node_list in _node_lists(model):
+        taken = {node.name for node in node_list}
+        for node in _nodes_with_a_taken_name(node_list):
+            node.name = unused_name(node.name, taken.__contains__)
+            taken.add(node.name)
+
+
+def _unnamed_extents(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    graph = model.graph
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_value < 0 or dim.dim_param in UNNAMED_EXTENTS:
+                yield dim
+
+
+def _has_unnamed_extents(model: onnx.ModelProto) -> bool:
+    return any(True for _ in _unnamed_extents(model))
+
+
+def _open_unnamed_extents(model: onnx.ModelProto) -> None:
+    for dim in _unnamed_extents(model):
+        dim.Clear()
+
+
+def _has_unsorted_nodes(model: onnx.ModelProto) -> bool:
+    return not all(map(_is_sorted, _node_lists(model)))
+
+
+def _is_sorted(node_list: Sequence[onnx.NodeProto]) -> bool:
+    pending = {name for node in node_list for name in node.output if name}
+    for node in node_list:
+        if any(name in pending for name in _names_read(node)):
+            return False
+        pending.difference_update(node.output)
+    return True
+
+
+def _sort_nodes(model: onnx.ModelProto) -> None:
+    for node_list in _node_lists(model):
+        order = _topological_order(node_list)
+        if order is not None and order != sorted(order):
+            replace_nodes(node_list, [node_list[index] for index in order])
+
+
+def _topological_order(node_list: Sequence[onnx.NodeProto]) -> list[int] | None:
+    """Return node indices in topological order, nearest to the order of the file.
+
+    None if the nodes form a cycle.
+    """
+    producers = {name: i for i, node in enumerate(node_list) for name in node.output if name}
+    readers: list[list[int]] = [[] for _ in node_list]
+    waits_for = []
+    for index, node in enumerate(node_list):
+        sources = {producers[name] for name in _names_read(node) if name in producers}
+        waits_for.append(len(sources))
+        for source in sources:
+            readers[source].append(index)
+    ready = [index for index, number in enumerate(waits_for) if not number]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for reader in readers[index]:
+            waits_for[reader] -= 1
+            if not waits_for[reader]:
+                heapq.heappush(ready, reader)
+    return order if len(order) == len(node_list) else None
+
+
+def _names_read(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node and the graphs in its attributes read from its own graph."""
+    names = set(node.input)
+    for graph in subgraphs(node):
+        names |= _outer_names(graph)
+    return names - {""}
+
+
+def _outer_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that a nested graph reads and does not define."""
+    read = {info.name for info in graph.output}
+    defined = {info.name for info in graph.input}
+    defined.update(tensor.name for tensor in graph.initializer)
+    defined.update(tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        read |= _names_read(node)
+        defined.update(node.output)
+    return read - defined
+
+
+def _has_repeated_outputs(model: onnx.ModelProto) -> bool:
+    return any(len({info.name for info in g.output}) < len(g.output) for g in graphs(model)) or any(
+        len(set(function.output)) < len(function.output) for function in model.functions
+    )
+
+
+def _copy_repeated_outputs(model: onnx.ModelProto) -> None:
+    taken = {name for node in nodes(model) for name in (*node.input, *node.output)}
+    for graph in graphs(model):
+        taken.update(info.name for info in (*graph.input, *graph.output))
+        taken.update(tensor.name for tensor in graph.initializer)
+    for function in model.functions:
+        taken.update((*function.input, *function.output))
+
+    def copy_of(node_list: Sequence[onnx.NodeProto], name: str) -> str:
+        copied = unused_name(name, taken.__contains__)
+        taken.add(copied)
+        node_list.extend([onnx.helper.make_node("Identity", [name], [copied])])
+        return copied
+
+    for graph in graphs(model):
+        seen: set[str] = set()
+        for info in graph.output:
+            if info.name in seen:
+                info.name = copy_of(graph.node, info.name)
+            seen.add(info.name)
+    for function in model.functions:
+        listed = list(function.output)
+        for index, name in enumerate(listed):
+            if name in listed[:index]:
+                function.output[index] = copy_of(function.node, name)
+
+
+_Repair = tuple[Callable[[onnx.ModelProto], bool], Callable[[onnx.ModelProto], None]]
+_REPAIRS: tuple[_Repair, ...] = (
+    (_has_repeated_node_names, _rename_repeated_nodes),
+    (_has_unnamed_extents, _open_unnamed_extents),
+    (_has_unsorted_nodes, _sort_nodes),
+    (_has_repeated_outputs, _copy_repeated_outputs),
+)

@@ -1,0 +1,129 @@
+"""Quantised elements to numbers and back, by scales and zero points of ONNX's three forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.small import WIDER, unpacked
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+
+
+def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0) -> Value:
+    """Scale or zero point brought to a shape that broadcasts to ``shape``.
+
+    One number becomes a scalar, one a slice lies along ``axis``, blocks are repeated.
+    """
+    if p.type.size == 1:
+        return ctx.reshape(p, ())
+    axis = normalize_axis(axis, len(shape))
+    if block:
+        return _repeated(ctx, p, shape, axis, block)
+    if len(p.shape) != 1 or p.shape[0] != shape[axis]:
+        raise ValueError(f"parameters {p.type} do not fit axis {axis} of shape {list(shape)}")
+    return ctx.reshape(p, [p.shape[0] if d == axis else 1 for d in range(len(shape))])
+
+
+def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
+    blocks = ceil_div(shape[axis], block)
+    expected = (*shape[:axis], blocks, *shape[axis + 1 :])
+    if p.shape != expected:
+        raise ValueError(f"parameters {p.type} do not fit blocks of {block} in {list(shape)}")
+    split = (*shape[:axis], blocks, 1, *shape[axis + 1 :])
+    wide = (*shape[:axis], blocks, block, *shape[axis + 1 :])
+    joined = (*shape[:axis], blocks * block, *shape[axis + 1 :])
+    out = ctx.reshape(ctx.expand(ctx.reshape(p, split), wide), joined)
+    return ctx.slice_axis(out, axis, 0, shape[axis])
+
+
+def dequantized(
+    ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
+) -> Value:
+    """(q - zero) * scale; zero None is 0, which it is of floats."""
+    scale = ctx.widened(scale)
+    zero = None if zero is None else unpacked(ctx.builder, zero)
+    if q.dtype.is_small or q.dtype.is_float:
+        if zero is not None and zero.is_constant and zero.data.astype(np.float32).any():
+            raise ValueError("the zero point of floats is not 0")
+        q, zero = ctx.widened(q), None
+    elif zero is None:
+        zero = ctx.const(0, q.dtype.numpy)
+    stays = q.producer is not None and q.producer.op == "widen"
+    if block and stays and q.shape[axis] % block == 0:
+        return _dequantized_in_blocks(
+            ctx, q, scale, zero, normalize_axis(axis, len(q.shape)), block
+        )
+    scale = aligned(ctx, scale, q.shape, axis, block)
+    return _scaled(
+        ctx, q, scale, None if zero is None else aligned(ctx, zero, q.shape, axis, block)
+    )
+
+
+def in_bytes(ctx: NodeContext, x: Value) -> Value:
+    """Dequantised elements that were left packed, as constants of a byte each: kernels of integers
+    read those. Others as they are."""
+    node = x.producer
+    if node is None or node.op != "dequantize":
+        return x
+    q = unpacked(ctx.builder, node.inputs[0])
+    return ctx.emit("dequantize", [q, *node.inputs[1:]]) if q.is_constant else x
+
+
+def _scaled(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
+    if zero is None:
+        return ctx.emit("mul", [ctx.cast(q, scale.dtype.name), scale])
+    return ctx.emit("dequantize", [q, scale, zero])
+
+
+def _dequantized_in_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis, block) -> Value:
+    """The same with an axis of blocks, along which parameters need not be repeated."""
+    apart = (*q.shape[:axis], q.shape[axis] // block, block, *q.shape[axis + 1 :])
+    if scale.shape != (*apart[: axis + 1], *apart[axis + 2 :]):
+        raise ValueError(f"parameters {scale.type} do not fit blocks of {block} in {q.type}")
+    beside = (*apart[: axis + 1], 1, *apart[axis + 2 :])
+    scale = ctx.reshape(scale, beside)
+    if zero is not None and zero.shape:  # one that the network leaves out is a scalar
+        zero = ctx.reshape(zero, beside)
+    return ctx.reshape(_scaled(ctx, ctx.reshape(q, apart), scale, zero), q.shape)
+
+
+def quantized(
+    ctx: NodeContext,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    axis: int = 1,
+    block: int = 0,
+    default: str = "uint8",
+    saturate: bool = True,
+) -> Value:
+    """saturate(round(x / scale) + zero); without a zero point 0 of the ``default`` type."""
+    scale = aligned(ctx, scale, x.shape, axis, block)
+    if zero is None:
+        zero = ctx.const(np.zeros((), DTYPES[default].numpy))
+    kind = ctx.half_of(zero) or zero.dtype.name
+    if WIDER.get(kind) == "float32":
+        x = ctx.emit("div", [ctx.cast(x, "float32"), ctx.cast(scale, "float32")])
+        if kind == "float4_e2m1fn":
+            x = ctx.emit("add", [x, aligned(ctx, zero, x.shape, axis, block)])
+        return ctx.converted(x, kind, saturate)
+    zero = aligned(ctx, zero, x.shape, axis, block)
+    if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
+        raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
+    q = ctx.emit("quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero])
+    return _bounded(ctx, q, kind) if kind in WIDER else q
+
+
+def _bounded(ctx: NodeContext, q: Value, kind: str) -> Value:
+    """Quantised elements in the range of a packed type."""
+    count = 1 << DTYPES[kind].bits
+    low = -count // 2 if q.dtype.is_signed else 0
+    q = ctx.clamp(q, low, low + count - 1)
+    ctx.importer.halves[q] = kind
+    return q

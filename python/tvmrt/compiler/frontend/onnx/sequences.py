@@ -1,0 +1,285 @@
+"""Sequences and optional values.
+
+They exist in the importer alone: a sequence is a list of values, and what operators make of it is
+again such a list, or tensors. One whose number of elements the run finds is a tensor with the
+elements, which are all alike, along its first axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
+
+from . import run_lists
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .held import NO_TENSORS, Counted, Held, Nothing, Perhaps, Stack, TensorList
+from .registry import onnx_op
+
+# Operators that take or give what is no tensor.
+_HANDLED = {
+    "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
+    "SequenceMap", "SplitToSequence",
+}  # fmt: skip
+_PASSED_ON = {"Identity", "If", "Loop"}
+
+
+def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
+    """Whether a node is one of those operators, or has an operand that is no tensor.
+
+    Raises UnsupportedError where it takes no such operand.
+    """
+    held = [v for v in inputs if isinstance(v, NO_TENSORS)]
+    if held and op not in _HANDLED and op not in _PASSED_ON:
+        raise UnsupportedError("it is given a sequence or an optional value; it takes tensors")
+    return bool(held) or op in _HANDLED
+
+
+def the_list(ctx: NodeContext) -> TensorList:
+    """The first operand, a sequence of a known number of elements."""
+    found = _sequence(ctx)
+    if not isinstance(found, TensorList):
+        raise UnsupportedError("how many elements the sequence has is known only in the run")
+    return found
+
+
+def _sequence(ctx: NodeContext) -> TensorList | Counted | Stack:
+    found = ctx.required(0)
+    if not isinstance(found, (TensorList, Counted, Stack)):
+        raise ValueError(f"input 0 is {found!r}, expected a sequence")
+    return found
+
+
+def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | None:
+    """The elements along a first axis; None where there are none. Raises UnsupportedError where
+    they are not alike."""
+    if isinstance(given, Stack):
+        return given.value
+    if isinstance(given, Counted):
+        raise UnsupportedError("how many elements the sequence has is known only in the run")
+    if not given.values:
+        return None
+    if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
+        raise UnsupportedError("the elements of the sequence are not alike")
+    return ctx.emit("concat", [lifted(ctx, v, 0) for v in given.values], axis=0)
+
+
+def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack:
+    """A sequence with the elements along the first axis of ``more`` at its end."""
+    first = stacked(ctx, before)
+    if first is None:
+        return Stack(more)
+    if first.shape[1:] != more.shape[1:]:
+        raise UnsupportedError("the elements of the sequence are not alike")
+    return Stack(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
+
+
+@onnx_op("SequenceEmpty")
+def empty(ctx: NodeContext) -> list:
+    return [TensorList([])]
+
+
+@onnx_op("SequenceConstruct")
+def construct(ctx: NodeContext) -> list:
+    return [TensorList([ctx.required(i) for i in range(len(ctx.inputs))])]
+
+
+def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
+    """A position counted from the front, up to ``most``."""
+    (place,) = ctx.ints_of(index, "the position")
+    found = place + count if place < 0 else place
+    if not 0 <= found <= most:
+        raise ValueError(f"position {place} is outside a sequence of {count}")
+    return found
+
+
+@onnx_op("SequenceInsert")
+def insert(ctx: NodeContext) -> list:
+    given = _sequence(ctx)
+    if isinstance(given, Stack) and ctx.input(2) is None:
+        return [extended(ctx, given, lifted(ctx, ctx.required(1), 0))]
+    values = list(the_list(ctx).values)
+    if ctx.is_computed(2):
+        return [run_lists.inserted(ctx, values, ctx.required(1))]
+    count = len(values)
+    place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
+    values.insert(place, ctx.required(1))
+    return [TensorList(values)]
+
+
+@onnx_op("SequenceErase")
+def erase(ctx: NodeContext) -> list:
+    values = list(the_list(ctx).values)
+    if ctx.is_computed(1):
+        return [run_lists.erased(ctx, values)]
+    count = len(values)
+    del values[count - 1 if ctx.input(1) is None else _place(ctx, 1, count, count - 1)]
+    return [TensorList(values)]
+
+
+@onnx_op("SequenceAt")
+def at(ctx: NodeContext) -> list:
+    given = _sequence(ctx)
+    if isinstance(given, TensorList) and not ctx.is_computed(1):
+        count = len(given.values)
+        return [given.values[_place(ctx, 1, count, count - 1)]]
+    if isinstance(given, TensorList) and len({v.type for v in given.values}) > 1:
+        return [run_lists.element(ctx, given.values)]
+    whole = stacked(ctx, given)
+    if whole is None:
+        raise ValueError("an empty sequence has no elements")
+    index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
+    alike = whole if isinstance(given, Stack) else given.values[0]
+    return [ctx.alike(ctx.emit("gather", [whole, index], axis=0), alike)]
+
+
+@onnx_op("SequenceLength")
+def length(ctx: NodeContext) -> Value:
+    given = _sequence(ctx)
+    if isinstance(given, Counted):
+        return given.count
+    count = given.value.shape[0] if isinstance(given, Stack) else len(given.values)
+    return ctx.whole_numbers(np.asarray(count, object))
+
+
+def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The value with a new axis of 1."""
+    axis = normalize_axis(axis, len(value.shape) + 1)
+    return ctx.alike(ctx.with_axis(value, axis), value)
+
+
+def along(ctx: NodeContext, values: Sequence[Value | None], axis: int) -> Value | None:
+    """What all rounds of a loop have made, along a new axis."""
+    if not values:
+        raise UnsupportedError("a loop of no rounds has results of no known shape")
+    if any(v is None for v in values):
+        return None
+    axis = normalize_axis(axis, len(values[0].shape) + 1)
+    return ctx.alike(ctx.joined([lifted(ctx, v, axis) for v in values], axis), values[0])
+
+
+def axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
+    others = [d for d in range(len(value.shape)) if d != axis]
+    return ctx.alike(ctx.transpose(value, (axis, *others)), value)
+
+
+@onnx_op("ConcatFromSequence")
+def concatenate(ctx: NodeContext) -> Value:
+    given, axis = _sequence(ctx), ctx.attr("axis")
+    if isinstance(given, Stack):
+        return _merged(ctx, given.value, axis)
+    values = given.values
+    if not values:
+        raise UnsupportedError("the concatenation of an empty sequence has no known shape")
+    if ctx.attr("new_axis", 0):
+        values = [lifted(ctx, v, axis) for v in values]
+    axis = normalize_axis(axis, len(values[0].shape))
+    return ctx.alike(ctx.joined(values, axis), values[0])
+
+
+def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The value with its first axis moved to another place."""
+    rank = len(value.shape)
+    order = list(range(1, rank))
+    order.insert(normalize_axis(axis, rank), 0)
+    return ctx.alike(ctx.transpose(value, order), value)
+
+
+def _merged(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The elements along the first axis moved to another one, or joined along it."""
+    new = bool(ctx.attr("new_axis", 0))
+    axis = normalize_axis(axis, len(value.shape) - (not new))
+    moved = first_axis_to(ctx, value, axis)
+    if not new:
+        shape = moved.shape
+        moved = ctx.reshape(
+            moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
+        )
+    return ctx.alike(moved, value)
+
+
+@onnx_op("SplitToSequence")
+def split(ctx: NodeContext) -> list:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    if isinstance(x.shape[axis], Extent):
+        return [_split_open(ctx, x, axis)]
+    if ctx.is_computed(1):
+        return [run_lists.split(ctx, x, axis)]
+    sizes = _sizes(ctx, x.shape[axis])
+    parts, start = [], 0
+    for size in sizes:
+        part = ctx.slice_axis(x, axis, start, size)
+        if ctx.input(1) is None and not ctx.attr("keepdims", 1):
+            part = ctx.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]))
+        parts.append(ctx.alike(part, x))
+        start += size
+    return [TensorList(parts)]
+
+
+def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
+    """One element for each place along an axis whose extent a run chooses."""
+    if ctx.input(1) is not None and ctx.ints_of(1, "the split") != [1]:
+        raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
+    first = axis_first(ctx, x, axis)
+    if ctx.input(1) is not None or ctx.attr("keepdims", 1):
+        first = lifted(ctx, first, axis + 1)
+    return Stack(ctx.alike(first, x))
+
+
+def _sizes(ctx: NodeContext, extent: int) -> list[int]:
+    each = [1] if ctx.input(1) is None else ctx.ints_of(1, "the split")
+    if ctx.input(1) is not None and ctx.required(1).shape:
+        if sum(each) != extent or min(each, default=0) < 0:
+            raise ValueError(f"the parts {each} do not make up an axis of {extent}")
+        return each
+    if each[0] < 1:
+        raise ValueError(f"parts of {each[0]} elements do not make up an axis of {extent}")
+    ctx.table_size(ceil_div(extent, each[0]), "the sequence")
+    return [min(each[0], extent - start) for start in range(0, extent, each[0])]
+
+
+@onnx_op("SequenceMap")
+def map_(ctx: NodeContext) -> list:
+    body, count = ctx.attr("body"), len(the_list(ctx).values)
+    columns: list[list] = [[] for _ in body.output]
+    for number in ctx.importer.written_out.rounds("SequenceMap", count, body):
+        inputs = [v.values[number] if isinstance(v, TensorList) else v for v in ctx.inputs]
+        results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        for column, value in zip(columns, results):
+            column.append(value)
+    return [None if None in column else TensorList(column) for column in columns]
+
+
+@onnx_op("Optional")
+def optional(ctx: NodeContext) -> list:
+    given = ctx.input(0)
+    return [Nothing() if given is None else given]
+
+
+@onnx_op("OptionalHasElement")
+def has_element(ctx: NodeContext) -> Value:
+    given = ctx.input(0)
+    if isinstance(given, Perhaps):
+        return given.there
+    return ctx.const(given is not None and not isinstance(given, Nothing))
+
+
+@onnx_op("OptionalGetElement")
+def get_element(ctx: NodeContext) -> list:
+    given = ctx.required(0)
+    if isinstance(given, Nothing):
+        raise ValueError("the optional value is not there")
+    if isinstance(given, Perhaps):
+        there = Numbers.whole(ctx, given.there).reshape(1)
+        require(there, [1], given.there, "input", "an optional value that is there")
+        return [given.value]
+    return [given]

@@ -1,0 +1,410 @@
+"""Shapes, layout changes, joining and cutting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from math import prod
+from operator import gt
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import range_taken, rest_of
+from tvmrt.compiler.ir import Value, broadcast
+from tvmrt.compiler.ir.assumptions import are_equal, is_at_least
+from tvmrt.compiler.ir.contract import Misfit
+from tvmrt.compiler.ir.extent import (
+    Undecided,
+    Whole,
+    bounds,
+    certainly,
+    counts_in,
+    largest,
+    least,
+    most,
+    smallest,
+    symbols_of,
+)
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.error import UnsupportedError
+
+from . import float_sizes, run_places, run_reshape
+from .context import NodeContext
+from .copied_zeros import copied_where_zero
+from .elementwise import element_type
+from .registry import onnx_op
+from .run_sizes import integer_of, sizes_of
+from .supposed import is_given
+from .tensors import dense
+
+
+@onnx_op("Constant")
+def constant(ctx: NodeContext) -> Value:
+    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        value = ctx.attr(name)
+        if value is not None:
+            dtype = {"value_float": np.float32, "value_floats": np.float32}.get(name)
+            if name in ("value_int", "value_ints"):
+                dtype = np.int64
+            return ctx.const(value, dtype)
+    for attribute in ctx.node.attribute:
+        if attribute.name == "sparse_value":
+            return ctx.const(dense(attribute.sparse_tensor))
+    raise UnsupportedError("the constant holds no dense numbers; only those are supported")
+
+
+@onnx_op("Shape")
+def shape(ctx: NodeContext) -> Value:
+    extents = np.asarray(ctx.required(0).shape, object)
+    return ctx.whole_numbers(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
+
+
+@onnx_op("Size")
+def size(ctx: NodeContext) -> Value:
+    return ctx.whole_numbers(np.asarray(ctx.required(0).type.size, object))
+
+
+@onnx_op("ConstantOfShape")
+def constant_of_shape(ctx: NodeContext) -> Value:
+    value = np.asarray(ctx.attr("value", np.zeros(1, np.float32)))
+    number = ctx.const(value.reshape(()))
+    return ctx.alike(ctx.expand(number, ctx.ints_of(0, "the shape")), number)
+
+
+@onnx_op("Range")
+def range_(ctx: NodeContext) -> Value:
+    names = ("start", "limit", "delta")
+    if any(ctx.input(i) is None for i in range(len(names))):
+        raise ValueError("start, limit or delta is missing")
+    if any(value.data is None for value in ctx.inputs):
+        ends = _whole_ends(ctx)
+        if ends is not None:
+            return _range_of_extents(ctx, *ends)
+        count = float_sizes.count_of_range(ctx)
+        return run_places.ranged(ctx) if count is None else run_places.steps(ctx, count)
+    start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
+    if delta == 0 or not np.isfinite((start, limit, delta)).all():
+        raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
+    count = ctx.table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
+    return ctx.const(start + np.arange(count) * delta, start.dtype)
+
+
+def _whole_ends(ctx: NodeContext) -> list[Whole] | None:
+    """Return start, limit and delta where all are integers or extents, in floats, too."""
+    found: list[Whole] = []
+    for value in ctx.inputs:
+        if value.data is not None:
+            number = value.data.item()
+            if number != number // 1:
+                return None
+            found.append(int(number))
+            continue
+        elements = sizes_of(ctx, integer_of(value))
+        if elements is None:
+            return None
+        found.append(elements.item())
+    return found
+
+
+def _range_of_extents(ctx: NodeContext, start: Whole, limit: Whole, delta: Whole) -> Value:
+    low, high = bounds(delta)
+    if low <= 0 <= high:
+        return run_places.ranged(ctx)
+    apart, step = (limit - start, delta) if low > 0 else (start - limit, -delta)
+    try:
+        count = largest(0, ceil_div(apart, step))
+    except Undecided:
+        return run_places.ranged(ctx, max(ceil_div(most(apart), least(step)), 0))
+    dtype = ctx.required(0).dtype.name
+    if isinstance(delta, int):
+        return ctx.cast(ctx.counted(count, start, delta), dtype)
+    by, first = (ctx.whole_numbers(np.asarray(n, object)) for n in (delta, start))
+    return ctx.cast(ctx.added(ctx.emit("mul", [ctx.counted(count), by]), first), dtype)
+
+
+@onnx_op("EyeLike")
+def eye_like(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rows, columns = x.shape
+    if symbols_of(rows, columns):
+        row = ctx.reshape(ctx.counted(rows, ctx.attr("k", 0)), (rows, 1))
+        column = ctx.reshape(ctx.counted(columns), (1, columns))
+        ones = ctx.emit("equal", [row, column])
+    else:
+        ctx.table_size(rows * columns, "the matrix")
+        ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
+    dtype = ctx.attr("dtype")
+    like = ctx.half_of(x) or x.dtype.name
+    return ctx.converted(ones, like if dtype is None else element_type(dtype))
+
+
+# The same elements under another shape.
+
+
+@onnx_op("Reshape")
+def reshape(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    result = ctx.node.output[0]
+    if is_given(ctx, 1) and ctx.importer.declared(result) is None:
+        return run_reshape.reshaped(ctx)
+    wanted = ctx.attr_or_input("shape", 1)
+    if wanted is None:
+        raise ValueError("the shape is missing")
+    copies = not ctx.attr("allowzero", 0)
+    if copies:
+        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
+    free = wanted.index(-1) if -1 in wanted else None
+    if counts_in(wanted) and (found := run_reshape.counted(ctx, x, wanted)) is not None:
+        return found
+    if free is not None:
+        others = [n for n in wanted if n != -1]
+        rest = rest_of(x, others)
+        if rest is None:
+            rest = rest_of(x, _with_sizes_of(x, wanted[:free]) + wanted[free + 1 :])
+        if rest is None:
+            raise ValueError(f"{x.type} does not reshape to {wanted}")
+        wanted[free] = rest
+    shape = copied_where_zero(x.shape, wanted, free) if copies else wanted
+    if shape == wanted:
+        return ctx.reshape(x, wanted)
+    whole = ctx.const(np.asarray(True))
+    return ctx.alike(ctx.emit("choice", [whole, x, x], shape=tuple(shape)), x)
+
+
+def _with_sizes_of(x: Value, wanted: Sequence[Whole]) -> list[Whole]:
+    """Return extents with those of x where both are open: a run is held to sizes that are equal,
+    as exporters give a mask's batch another name than the batch of the words."""
+    pairs = list(zip_longest(wanted, x.shape[: len(wanted)], fillvalue=0))
+    return [m if symbols_of(n) and symbols_of(m) and are_equal(n, m) else n for n, m in pairs]
+
+
+@onnx_op("Flatten")
+def flatten(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = ctx.attr("axis", 1)
+    axis += len(x.shape) if axis < 0 else 0
+    return ctx.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+@onnx_op("Squeeze")
+def squeeze(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = ctx.attr_or_input("axes", 1)
+    if axes is None:
+        axes = [d for d, n in enumerate(x.shape) if n == 1]
+    axes = [normalize_axis(a, len(x.shape)) for a in axes]
+    if ctx.builder.guard is not None:
+        x = run_places.held_to_one(ctx, x, axes)
+    if not all(are_equal(x.shape[a], 1) for a in axes):
+        raise Misfit(f"axes {axes} of {x.type} do not all have extent 1")
+    return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = ctx.attr_or_input("axes", 1) or []
+    rank = len(x.shape) + len(axes)
+    added = {normalize_axis(a, rank) for a in axes}
+    if len(added) != len(axes):
+        raise ValueError(f"axes {axes} name one axis twice")
+    kept = iter(x.shape)
+    return ctx.reshape(x, [1 if d in added else next(kept) for d in range(rank)])
+
+
+@onnx_op("Transpose")
+def transpose(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.transpose(x, ctx.attr("perm", list(range(len(x.shape)))[::-1]))
+
+
+def _block_size(ctx: NodeContext) -> int:
+    block = ctx.attr("blocksize")
+    if block < 1:
+        raise ValueError(f"a block of {block} x {block} is no block")
+    return block
+
+
+@onnx_op("DepthToSpace")
+def depth_to_space(ctx: NodeContext) -> Value:
+    x, block = ctx.required(0), _block_size(ctx)
+    n, c, h, w = x.shape
+    if c % (block * block):
+        raise ValueError(f"{c} channels are no multiple of the block's {block} x {block}")
+    depth = c // (block * block)
+    if ctx.attr("mode", "DCR") == "DCR":
+        blocks, perm = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        blocks, perm = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    out = ctx.transpose(ctx.reshape(x, blocks), perm)
+    return ctx.reshape(out, (n, depth, h * block, w * block))
+
+
+@onnx_op("SpaceToDepth")
+def space_to_depth(ctx: NodeContext) -> Value:
+    x, block = ctx.required(0), _block_size(ctx)
+    n, c, h, w = x.shape
+    if h % block or w % block:
+        raise ValueError(f"{h} x {w} pixels are no multiple of the block's {block} x {block}")
+    blocks = ctx.reshape(x, (n, c, h // block, block, w // block, block))
+    perm = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    out = ctx.transpose(blocks, perm)
+    return ctx.reshape(out, (n, c * block * block, h // block, w // block))
+
+
+# Repeating and joining.
+
+
+@onnx_op("Expand")
+def expand(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.expand(x, broadcast(x.shape, tuple(ctx.ints_of(1, "the shape"))))
+
+
+@onnx_op("Tile")
+def tile(ctx: NodeContext) -> Value:
+    x, repeats = ctx.required(0), ctx.ints_of(1, "the number of repeats")
+    if len(repeats) != len(x.shape) or any(least(r) < 0 for r in repeats):
+        raise ValueError(f"repeats {repeats} do not fit {x.type}")
+    apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
+    filled = ctx.expand(apart, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
+    return ctx.reshape(filled, [n * r for n, r in zip(x.shape, repeats)])
+
+
+@onnx_op("Concat")
+def concat(ctx: NodeContext) -> Value:
+    parts = [ctx.required(i) for i in range(len(ctx.inputs))]
+    axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
+    if len({len(p.shape) for p in parts}) == 1:
+        parts = run_places.alike_but_along(ctx, parts, axis)
+    filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
+    return ctx.joined(filled, axis)
+
+
+# Cutting.
+
+
+@onnx_op("Slice")
+def slice_(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    if is_given(ctx, 1, 2, 3, 4):
+        return run_places.sliced(ctx)
+    starts = ctx.attr_or_input("starts", 1)
+    ends = ctx.attr_or_input("ends", 2)
+    axes = ctx.attr_or_input("axes", 3)
+    steps = ctx.ints_of(4, "steps") or [1] * len(starts)
+    axes = list(range(len(starts))) if axes is None else axes
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")
+    places = [normalize_axis(a, len(x.shape)) for a in axes]
+    for start, end, axis, step in zip(starts, ends, places, steps):
+        if step == 0:
+            raise ValueError(f"the step along axis {axis} is 0")
+        x = ctx.slice_axis(x, axis, *range_taken(x.shape[axis], start, end, step), step)
+    return x
+
+
+@onnx_op("Split")
+def split(ctx: NodeContext) -> list[Value]:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    sizes = ctx.attr_or_input("split", 1)
+    if sizes is None:
+        count = ctx.attr("num_outputs", len(ctx.node.output))
+        if count != len(ctx.node.output):
+            raise ValueError(f"num_outputs is {count}, but the outputs are {len(ctx.node.output)}")
+        sizes = _equal_parts(x.shape[axis], count)
+    if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
+        raise ValueError(f"parts of {sizes} do not make up axis {axis} of {x.type}")
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(ctx.slice_axis(x, axis, start, size))
+        start = start + size
+    return parts
+
+
+def _equal_parts(extent: Whole, count: int) -> list[Whole]:
+    """Equal parts, of which only the last ones may be smaller."""
+    part = ceil_div(extent, count)
+    return [largest(0, smallest(part, extent - part * i)) for i in range(count)]
+
+
+@onnx_op("Pad")
+def pad(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rank = len(x.shape)
+    if is_given(ctx, 1, 3):
+        value = ctx.input(2) or ctx.like(0, x)
+        return run_places.padded(ctx, ctx.attr("mode", "constant"), value)
+    pads = ctx.attr_or_input("pads", 1)
+    axes = ctx.ints_of(3, "axes")
+    axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]
+    if pads is None or len(pads) != 2 * len(axes):
+        raise ValueError(f"pads {pads} do not fit the axes {axes} of {x.type}")
+    before, after = [0] * rank, [0] * rank
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[len(axes) + i]
+    value = ctx.input(2)
+    if value is None:
+        value = ctx.like(ctx.attr("value", 0.0), x)
+    return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
+
+
+def _pads(before: Sequence[Whole], after: Sequence[Whole]) -> bool:
+    """Whether any of the amounts is not 0, or may be at some sizes of a run."""
+    return any(symbols_of(n) or n for n in (*before, *after))
+
+
+def pad_with(
+    ctx: NodeContext, x: Value, before: list[int], after: list[int], mode: str, value: Value
+) -> Value:
+    """Pad each axis; negative numbers cut elements away instead."""
+    for axis, (b, a) in enumerate(zip(before, after)):
+        left = x.shape[axis] + smallest(b, 0) + smallest(a, 0)
+        if not is_at_least(left, 0):
+            raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
+        x = ctx.slice_axis(x, axis, largest(-b, 0), left)
+    before, after = ([largest(n, 0) for n in side] for side in (before, after))
+    if not _pads(before, after):
+        return x
+    if mode != "constant" and any(
+        n == 0 and certainly(gt, b + a, 0) for n, b, a in zip(x.shape, before, after)
+    ):
+        raise ValueError(f"there is no element of {x.type} to fill the padding with")
+    for axis in range(len(x.shape) if mode != "constant" else 0):
+        if symbols_of(x.shape[axis], before[axis], after[axis]) and _pads(
+            before[axis : axis + 1], after[axis : axis + 1]
+        ):
+            x = run_places.mirrored(ctx, x, axis, before[axis], after[axis], mode)
+            before[axis] = after[axis] = 0
+    if not _pads(before, after):
+        return x
+    inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
+    return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(ctx: NodeContext) -> Value:
+    x, wanted = ctx.required(0), ctx.ints_of(1, "the shape")
+    rank = len(x.shape)
+    axes = [normalize_axis(a, rank) for a in ctx.attr("axes", list(range(rank)))]
+    before, after = [0] * rank, [0] * rank
+    for axis, n in zip(axes, wanted):
+        extra = n - x.shape[axis]
+        # of an odd number, the one more goes to the end when padding and when cutting
+        before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)
+        after[axis] = extra - before[axis]
+    return pad_with(ctx, x, before, after, "constant", ctx.like(0, x))
+
+
+@onnx_op("Trilu")
+def trilu(ctx: NodeContext) -> Value:
+    """Keep the elements on and above (or below) a diagonal, zero the others."""
+    x, k = ctx.required(0), ctx.input(1)
+    rows, columns = x.shape[-2:]
+    k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
+    first = ctx.emit("add", [ctx.reshape(ctx.counted(rows), (rows, 1)), k])
+    side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
+    kept = ctx.emit(side, [ctx.reshape(ctx.counted(columns), (1, columns)), first])
+    return ctx.emit("where", [kept, x, ctx.like(0, x)])

@@ -1,0 +1,201 @@
+"""Fourier transforms, as products with matrices of sines and cosines."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from onnx import TensorProto
+
+from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.ir import DTYPES, Value
+from tvmrt.compiler.ir.assumptions import is_at_least
+from tvmrt.compiler.ir.extent import Whole, largest, most, shown, symbols_of
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.error import UnsupportedError
+
+from . import fallback
+from .arithmetic import Numbers
+from .context import NodeContext
+from .elementwise import element_type
+from .linear import product
+from .registry import onnx_op
+
+MAX_MATRIX = 1 << 22  # numbers of a transform's matrix; beyond, a fast transform would be needed
+
+_COSINES = {
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "HannWindow": (0.5, -0.5),
+}  # factors of a window's harmonics
+
+
+def fourier(length: int, bins: int, inputs: int, inverse: bool, complex_out: bool = True):
+    """The matrix [length * inputs, bins * outputs] of a transform over interleaved numbers.
+
+    ``inputs`` is 1 for real numbers and 2 for real and imaginary parts. Of an inverse transform
+    to real numbers ``bins`` are the elements of the result.
+    """
+    if length * bins * 4 > MAX_MATRIX:
+        raise UnsupportedError(f"a Fourier transform of {length} elements; too long for a matrix")
+    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(bins)) / length
+    cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
+    # out = (a + bi)(cos + i sin): what the real and the imaginary part of an input give
+    rows = [[cos, sin], [-sin, cos]][:inputs]
+    block = np.stack([np.stack(row, -1) for row in rows], 1)
+    if not complex_out:
+        block = block[..., :1]
+    if inverse:
+        block = block / length
+    return block.reshape(length * inputs, -1)
+
+
+def waves(
+    ctx: NodeContext,
+    length: Whole,
+    bins: Whole,
+    inputs: int,
+    inverse: bool,
+    dtype: str,
+    complex_out: bool = True,
+) -> Value:
+    """The matrix of ``fourier`` as a tensor, which the run computes where the length is open."""
+    if most(length) * most(bins) * 4 > MAX_MATRIX:
+        raise UnsupportedError(
+            f"a Fourier transform of {shown(length)} elements, up to {most(length)}; the matrix of "
+            "one may have 1024 at most"
+        )
+    if not symbols_of(length, bins):
+        matrix = fourier(length, bins, inputs, inverse, complex_out)
+        return ctx.const(matrix, DTYPES[dtype].numpy)
+    # sines and cosines of each part of the circle, of which the matrix is made
+    parts = Numbers(ctx, ctx.counted(length))
+    circle = Numbers(ctx, ctx.cast(ctx.whole_numbers(np.asarray(length, object)), "float64"))
+    angles = parts.cast("float64") * (2 * np.pi) / circle
+    cos, sin = angles.apply("cos"), angles.apply("sin") * (1 if inverse else -1)
+    columns = [cos, sin][: 1 + complex_out]
+    if inputs == 2:
+        columns += [sin * -1, cos][: 1 + complex_out]
+    columns = [(c / circle if inverse else c).reshape(length, 1).value for c in columns]
+    table = ctx.cast(ctx.joined(columns, 1), dtype)
+    places = parts.reshape(length, 1) * Numbers(ctx, ctx.counted(bins)).reshape(1, bins)
+    places = places % Numbers(ctx, ctx.whole_numbers(np.asarray(length, object)))
+    matrix = ctx.emit("gather", [table, places.value], axis=0)
+    matrix = ctx.reshape(matrix, (length, bins, inputs, 1 + complex_out))
+    matrix = ctx.transpose(matrix, (0, 2, 1, 3))
+    return ctx.reshape(matrix, (length * inputs, bins * (1 + complex_out)))
+
+
+@onnx_op("DFT")
+def dft(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rank = len(x.shape)
+    if ctx.opset >= 20:
+        given = ctx.ints_of(2, "the axis")
+        axis = given[0] if given else -2
+    else:
+        axis = ctx.attr("axis", 1)
+    axis = normalize_axis(axis, rank)
+    inverse, onesided = bool(ctx.attr("inverse", 0)), bool(ctx.attr("onesided", 0))
+    wanted = ctx.ints_of(1, "the length")
+    numbers = x.shape[-1]
+    if axis == rank - 1 or numbers not in (1, 2):
+        raise ValueError(f"a Fourier transform of {x.type} along axis {axis}")
+    # the axis and the parts of its numbers become the columns of a matrix
+    order = [*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1]
+    moved = ctx.transpose(x, order)
+    full = onesided and inverse
+    length = wanted[0] if wanted else (2 * (x.shape[axis] - 1) if full else x.shape[axis])
+    if full:
+        moved = _mirrored(ctx, moved, length)
+    moved = ctx.fitted(moved, rank - 2, length)
+    bins = length // 2 + 1 if onesided and not inverse else length
+    matrix = waves(ctx, length, bins, numbers, inverse, x.dtype.name, complex_out=not full)
+    outputs = 1 if full else 2
+    flat = ctx.reshape(moved, (*moved.shape[:-2], 1, length * numbers))
+    y = product(ctx, flat, matrix)
+    y = ctx.reshape(y, (*moved.shape[:-2], bins, outputs))
+    return ctx.transpose(y, np.argsort(order).tolist())
+
+
+def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
+    """The conjugated second half of a spectrum of real numbers, behind the first."""
+    axis = len(x.shape) - 2
+    x = ctx.fitted(x, axis, length // 2 + 1)
+    rest = largest(length - x.shape[axis], 0)
+    if most(rest) == 0 or x.shape[-1] == 1:
+        return x
+    tail = ctx.slice_axis(x, axis, rest, rest, -1)
+    sign = ctx.const([1.0, -1.0], x.dtype.numpy)
+    return ctx.emit("concat", [x, ctx.emit("mul", [tail, sign])], axis=axis)
+
+
+@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
+def table(ctx: NodeContext) -> Value:
+    """Tables of known size are computed where all nodes of constants are."""
+    if ctx.input(0) in ctx.importer.extents:
+        return _window(ctx, *ctx.ints_of(0, "the size"))
+    extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
+    # a window's length, or the numbers of mel bins and of the transform's elements
+    ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
+    if any(v.data is None for v in ctx.inputs):
+        sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
+        found = fallback.evaluate(ctx.node, sizes, ctx.importer.model)
+        if found is not None:
+            return found[0]
+    raise UnsupportedError("the table could not be computed; check its sizes and element type")
+
+
+def _window(ctx: NodeContext, size: Whole) -> Value:
+    """Return a window of an open size."""
+    places = Numbers(ctx, ctx.cast(ctx.counted(size, what="the window"), "float64"))
+    steps = size if ctx.attr("periodic", 1) else largest(size - 1, 1)
+    angles = (
+        places
+        * (2 * np.pi)
+        / Numbers(ctx, ctx.whole_numbers(np.asarray(steps, object))).cast("float64")
+    )
+    total = Numbers(ctx, ctx.const(0, np.float64))
+    for harmonic, factor in enumerate(_COSINES[ctx.op]):
+        total = total + (angles * harmonic).apply("cos") * factor
+    kind = ctx.attr("output_datatype", TensorProto.FLOAT)
+    return ctx.converted(total.value, element_type(kind))
+
+
+@onnx_op("STFT")
+def stft(ctx: NodeContext) -> Value:
+    """A convolution whose kernels are the windowed waves."""
+    x, window = ctx.required(0), ctx.input(2)
+    given = ctx.ints_of(3, "the frame length")
+    length = given[0] if given or window is None else window.shape[0]
+    step = ctx.ints_of(1, "the frame step")[0]
+    if x.dtype.name != "float32" or (len(x.shape) == 3 and x.shape[2] != 1):
+        raise UnsupportedError(f"a short-time Fourier transform of {x.type}; real float32 only")
+    bins = length // 2 + 1 if ctx.attr("onesided", 1) else length
+    matrix = fourier(length, bins, 1, False)
+    signal = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
+    if window is not None and window.data is None:
+        frames = _weighted_frames(ctx, signal, window, step, matrix)
+    else:
+        matrix = matrix if window is None else matrix * window.data.reshape(-1, 1)
+        waves = ctx.const(matrix.T[:, None, :], np.float32)
+        y = ctx.emit("conv", [signal, waves], groups=1, **plain_window(1, strides=(step,)))
+        frames = ctx.transpose(y, (0, 2, 1))
+    return ctx.reshape(frames, (x.shape[0], frames.shape[1], bins, 2))
+
+
+def _weighted_frames(
+    ctx: NodeContext, signal: Value, window: Value, step: int, matrix: np.ndarray
+) -> Value:
+    """Frames of a signal [batch, 1, samples], times a window of the run, times a matrix."""
+    length, samples = window.shape[0], signal.shape[2]
+    if not 0 < step or not is_at_least(samples - length, 0):
+        raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")
+    count = (samples - length) // step + 1
+    ctx.table_size(most(count) * length, "the table of frames")
+    starts = ctx.reshape(ctx.counted(count, 0, step), (count, 1))
+    places = ctx.emit("add", [starts, ctx.counted(length)])
+    frames = ctx.emit("gather", [signal, places], axis=2)
+    frames = ctx.reshape(frames, (signal.shape[0], count, length))
+    weighted = ctx.emit("mul", [frames, ctx.cast(window, "float32")])
+    return product(ctx, weighted, ctx.const(matrix, np.float32))

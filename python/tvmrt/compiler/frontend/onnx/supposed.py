@@ -1,0 +1,400 @@
+"""Operands that a run brings, where the network declares the shape of the result.
+
+What such an operand must be follows from the shapes, and the node is imported as if it were a
+constant; a step of the run ends it with an error where the operand is something else. Where several
+values give one shape and not one result, the node is imported for each of them (see candidates.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import combinations, product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import most, shown, symbols_of
+
+from .arithmetic import Numbers, require
+from .rows.layout import REDUCTIONS
+from .run_sizes import sizes_of
+
+if TYPE_CHECKING:
+    from .context import NodeContext
+
+MOST_CANDIDATES = 8  # values of an operand for each of which a node is imported
+MOST_AXES = 8  # of a tensor whose sets of axes are tried
+
+
+class Several(Exception):
+    """An operand may be one of several: ``values``, and for each the condition of the run."""
+
+    def __init__(self, index: int, values: Sequence[np.ndarray], chosen: Sequence[Value]) -> None:
+        super().__init__(index)
+        self.index = index
+        self.values = values
+        self.chosen = chosen
+
+
+def is_given(ctx: NodeContext, *places: int) -> bool:
+    """Whether one of the node's operands is known only when the network runs."""
+    sizes = (v.type.size if v is not None else 0 for v in map(ctx.input, places))
+    return any(size and ctx.is_computed(i) for i, size in zip(places, sizes))
+
+
+def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
+    """What an operand must be for the results to have their declared shapes; None if nothing tells.
+
+    Raises Several where that leaves a choice.
+    """
+    value = ctx.required(index)
+    if value.type.size == 0:
+        return np.zeros(value.shape, value.dtype.numpy)
+    if index in ctx.supposed:
+        return ctx.supposed[index]
+    if ctx.node.domain not in ("", "ai.onnx"):
+        return None
+    rule = _RULES.get((ctx.op, index))
+    found = None if rule is None else rule(ctx, index, value)
+    return _bounded(ctx, index, value) if found is None else found
+
+
+def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """A shape whose extents the run finds, up to what the network declares of the result."""
+    if (ctx.op, index) not in _SHAPES:
+        return None
+    most_ = ctx.importer.bounds_of(ctx.node.output[0])
+    if most_ is not None and ctx.op == "OneHot":
+        most_ = tuple(_along(ctx, most_, -1))
+    if most_ is None or len(most_) != value.type.size:
+        return sizes_of(ctx, value, bounded=True)
+    numbers = Numbers.whole(ctx, value).reshape(len(most_))
+    found = [
+        ctx.found(numbers.at(d).value, 0, most(n), f"extent of axis {d}")
+        for d, n in enumerate(most_)
+    ]
+    return np.asarray(found, object)
+
+
+_SHAPES = {
+    ("ConstantOfShape", 0), ("Expand", 1), ("OneHot", 1), ("Resize", 3), ("Tile", 1),
+}  # fmt: skip
+
+
+def _names(ctx: NodeContext, index: int) -> str:
+    """The operand's name in the standard, as far as the onnx that is installed knows it."""
+    if not onnx.defs.has(ctx.op):
+        return f"operand {index}"
+    return onnx.defs.get_schema(ctx.op).inputs[index].name
+
+
+def _as_text(array: Sequence) -> str:
+    return f"[{', '.join(map(shown, array))}]"
+
+
+# One value.
+
+
+def _exactly(ctx: NodeContext, index: int, value: Value, wanted: Sequence) -> np.ndarray | None:
+    """The operand is these numbers; None is one that no shape tells and no result depends on."""
+    if len(wanted) != value.type.size:
+        return None
+    numbers = [1 if n is None else n for n in wanted]
+    found = Numbers.whole(ctx, value).reshape(len(wanted))
+    if None in wanted:
+        found = found * [int(n is not None) for n in wanted]
+    text = "[" + ", ".join("any" if n is None else shown(n) for n in wanted) + "]"
+    require(found, [n or 0 for n in wanted], value, _names(ctx, index), text)
+    return np.asarray(numbers, object if symbols_of(numbers) else np.int64).reshape(value.shape)
+
+
+def _declared(ctx: NodeContext, result: int = 0) -> tuple | None:
+    names = ctx.node.output
+    found = ctx.importer.declared(names[result]) if result < len(names) else None
+    return None if found is None or symbols_of(found) else found
+
+
+def _by_shape(wanted: Callable[[NodeContext, tuple], Sequence]) -> Callable:
+    """A rule by the declared shape of the first result."""
+
+    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+        y = _declared(ctx)
+        return None if y is None else _exactly(ctx, index, value, wanted(ctx, y))
+
+    return rule
+
+
+def _along(ctx: NodeContext, y: tuple, default: int) -> list[int]:
+    return [y[ctx.attr("axis", default)]]
+
+
+def _tiled(ctx: NodeContext, y: tuple) -> list[int | None]:
+    x = ctx.required(0).shape
+    return [m // n if n else None for n, m in zip(x, y)] if len(x) == len(y) else []
+
+
+def _parts(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    shapes = [_declared(ctx, i) for i in range(len(ctx.node.output))]
+    if any(s is None for s in shapes):
+        return None
+    return _exactly(ctx, index, value, [s[ctx.attr("axis", 0)] for s in shapes])
+
+
+def _resized(ctx: NodeContext, y: tuple) -> list[int]:
+    if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return []
+    return [y[a] for a in ctx.attr("axes") or range(len(y))]
+
+
+def _reshaped(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """Zeros and -1 stand for what the declared shape has in their places."""
+    y, x = _declared(ctx), ctx.required(0).shape
+    if y is None or len(y) != value.type.size or prod(y) != prod(x):
+        return None
+    found = Numbers.whole(ctx, value).reshape(len(y))
+    zeros = 0 if ctx.attr("allowzero", 0) else len(x)
+    kept = [i < zeros and x[i] == n for i, n in enumerate(y)]
+    # a 0 means the extent of x, where that is not 0 it is not the result's 0
+    copies = [n == 0 and i < zeros and x[i] != 0 for i, n in enumerate(y)]
+    right = found.equals([-1 if other else n for n, other in zip(y, copies)])
+    right = right.either(found.equals(-1))
+    right = right.either(found.equals(0).both(Numbers(ctx, ctx.const(kept, np.bool_))))
+    require(right.cast("int64"), [1] * len(y), value, "shape", _as_text(y))
+    return np.asarray(y, np.int64)
+
+
+def _expanded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """Ones leave x's extents as they are."""
+    y, x = _declared(ctx), ctx.required(0).shape
+    count = value.type.size
+    if y is None or count > len(y):
+        return None
+    own = (1,) * (len(y) - len(x)) + tuple(x)
+    wanted, own = y[len(y) - count :], own[len(y) - count :]
+    found = Numbers.whole(ctx, value).reshape(count)
+    kept = Numbers(ctx, ctx.const([a == b for a, b in zip(own, wanted)], np.bool_))
+    right = found.equals(wanted).either(found.equals(1).both(kept))
+    require(right.cast("int64"), [1] * count, value, "shape", _as_text(wanted))
+    return np.asarray(wanted, np.int64)
+
+
+# One of several lists of numbers.
+
+
+def _among(ctx: NodeContext, index: int, value: Value, lists: Sequence) -> np.ndarray | None:
+    """The operand is one of these lists of numbers."""
+    if len(lists) == 1:
+        return _exactly(ctx, index, value, lists[0])
+    if not 0 < len(lists) <= MOST_CANDIDATES or any(len(n) != value.type.size for n in lists):
+        return None
+    found = Numbers.whole(ctx, value).reshape(value.type.size)
+    same = [found.equals(n).cast("int64").fold("reduce_min").equals(1) for n in lists]
+    right = reduce(Numbers.either, same)
+    text = " or ".join(map(_as_text, lists))
+    require(right.cast("int64").reshape(1), [1], value, _names(ctx, index), text)
+    arrays = [np.asarray(n, np.int64).reshape(value.shape) for n in lists]
+    raise Several(index, arrays, [s.value for s in same])
+
+
+# One of several sets of axes.
+
+
+def _axes(fits: Callable, matters: Callable) -> Callable:
+    """A rule: the sets of axes for which ``fits(ctx, set, declared shape)`` holds, where those of
+    one ``matters(ctx, set)`` give one result."""
+
+    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+        y, rank = _declared(ctx) or _shape_for_every_axis(ctx), _rank(ctx, value)
+        if y is None or rank > MOST_AXES:
+            return None
+        sets = [s for s in combinations(range(rank), value.type.size) if fits(ctx, s, y)]
+        groups: dict = {}
+        for axes in sets:
+            groups.setdefault(matters(ctx, axes), []).append(axes)
+        if not 0 < len(groups) <= MOST_CANDIDATES:
+            return None
+        return _chosen(ctx, index, value, list(groups.values()), rank)
+
+    return rule
+
+
+def _shape_for_every_axis(ctx: NodeContext) -> tuple | None:
+    """Return the result's shape if the operator gives the same one whatever the axis is."""
+    x = ctx.required(0).shape
+    if ctx.op in ("CumProd", "CumSum"):
+        return tuple(x)
+    shortens = ctx.attr("onesided", 0) or ctx.input(1) is not None
+    return None if ctx.op != "DFT" or shortens else (*x[:-1], 2)
+
+
+def _rank(ctx: NodeContext, value: Value) -> int:
+    """Of the tensor that axes are counted in."""
+    rank = len(ctx.required(0).shape)
+    return rank + value.type.size if ctx.op == "Unsqueeze" else rank
+
+
+def _chosen(
+    ctx: NodeContext, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
+) -> np.ndarray:
+    """The operand is a set of one of the groups, in any order, counted from either end."""
+    flat = Numbers.whole(ctx, value).reshape(value.type.size).from_the_front(rank)
+    named = flat.reshape(value.type.size, 1).equals(np.arange(rank)[None])
+    bits = named.fold("reduce_max").choose(Numbers(ctx, ctx.const(2 ** np.arange(rank))), 0)
+    code = bits.fold("reduce_sum")
+    codes = [[sum(2**a for a in axes) for axes in group] for group in groups]
+    holds = [reduce(Numbers.either, (code.equals(n) for n in group)) for group in codes]
+    right = reduce(Numbers.either, holds)
+    text = " or ".join(_as_text(axes) for group in groups for axes in group)
+    require(right.cast("int64"), [1], value, _names(ctx, index), text)
+    arrays = [np.asarray(group[0], np.int64).reshape(value.shape) for group in groups]
+    if len(groups) == 1:
+        return arrays[0]
+    raise Several(index, arrays, [h.value for h in holds])
+
+
+def _folds(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    x = ctx.required(0).shape
+    if ctx.attr("keepdims", 1):
+        return tuple(1 if d in axes else n for d, n in enumerate(x)) == y
+    return tuple(n for d, n in enumerate(x) if d not in axes) == y
+
+
+def _longer(ctx: NodeContext, axes: tuple) -> tuple:
+    """Axes of one element change nothing but the shape."""
+    return tuple(a for a in axes if ctx.required(0).shape[a] != 1)
+
+
+def _squeezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    x = ctx.required(0).shape
+    kept = tuple(n for d, n in enumerate(x) if d not in axes)
+    return all(x[a] == 1 for a in axes) and kept == y
+
+
+def _unsqueezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    kept = tuple(n for d, n in enumerate(y) if d not in axes)
+    x = ctx.required(0).shape
+    return len(y) == len(x) + len(axes) and kept == tuple(x) and all(y[a] == 1 for a in axes)
+
+
+def _transforms(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    """Axes of a Fourier transform, one; its length, if the network gives it, is the result's."""
+    x, length = ctx.required(0).shape, ctx.input(1)
+    inverse, onesided = ctx.attr("inverse", 0), ctx.attr("onesided", 0)
+    (axis,) = axes
+    if axis == len(x) - 1 or (length is not None and length.data is None):
+        return False
+    count = x[axis] if length is None else int(length.data.reshape(-1)[0])
+    if onesided and inverse and length is None:
+        count = 2 * (count - 1)
+    bins = count // 2 + 1 if onesided and not inverse else count
+    parts = 1 if onesided and inverse else 2
+    return (*x[:axis], bins, *x[axis + 1 : -1], parts) == y
+
+
+def _same(ctx: NodeContext, axes: tuple) -> tuple:
+    return ()
+
+
+def _each(ctx: NodeContext, axes: tuple) -> tuple:
+    return axes
+
+
+# Blocks of an image.
+
+
+def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """The block's extents that give x's channels and columns."""
+    y, (_, rows, columns) = _declared(ctx), ctx.required(0).shape
+    if y is None or rows % y[1]:
+        return None
+    image, whole = y[2:], rows // y[1]
+    sizes = [[n for n in range(1, whole + 1) if whole % n == 0]] * len(image)
+    fitting = [
+        b for b in product(*sizes) if prod(b) == whole and _columns(ctx, image, b) == columns
+    ]
+    return _among(ctx, index, value, fitting)
+
+
+def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> int:
+    rank = len(image)
+    pads, strides, dilations = (
+        ctx.attr(name, [one] * count)
+        for name, one, count in (
+            ("pads", 0, 2 * rank),
+            ("strides", 1, rank),
+            ("dilations", 1, rank),
+        )
+    )
+    reach = (
+        image[d] + pads[d] + pads[rank + d] - dilations[d] * (block[d] - 1) - 1 for d in range(rank)
+    )
+    return prod(max(n // s + 1, 0) for n, s in zip(reach, strides))
+
+
+# Frames of a signal.
+
+
+def _frame_lengths(ctx: NodeContext, y: tuple) -> list[int]:
+    """How long a frame may be by the number of its frequencies."""
+    window, given = ctx.input(2), ctx.input(3)
+    if window is not None:
+        return [window.shape[0]]
+    if 3 in ctx.supposed or given is None or given.data is not None:
+        known = ctx.supposed.get(3) if given is None or given.data is None else given.data
+        return [] if known is None else [int(known.reshape(-1)[0])]
+    bins = y[-2]
+    return [2 * bins - 2, 2 * bins - 1] if ctx.attr("onesided", 1) else [bins]
+
+
+def _frame_steps(ctx: NodeContext, y: tuple, length: int) -> list[int]:
+    """The steps by which so many frames of a length are in the signal."""
+    rest, steps = ctx.required(0).shape[1] - length, y[1] - 1
+    step = ctx.input(1)
+    if rest < 0 or steps < 1:
+        return []  # one frame lets the step be anything
+    known = ctx.supposed.get(1) if step is None or step.data is None else step.data
+    if known is not None:
+        step = int(known.reshape(-1)[0])
+        return [step] if step > 0 and rest // step == steps else []
+    return [s for s in range(rest // (steps + 1) + 1, rest // steps + 1) if rest // s == steps]
+
+
+def _framed(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    y = _declared(ctx)
+    if y is None or len(y) != 4:
+        return None
+    pairs = [(s, n) for n in _frame_lengths(ctx, y) for s in _frame_steps(ctx, y, n)]
+    found = dict.fromkeys(pair[0 if index == 1 else 1] for pair in pairs)
+    return _among(ctx, index, value, [[n] for n in found])
+
+
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow")
+
+_RULES: dict[tuple[str, int], Callable] = {
+    **{(op, 1): _axes(_folds, _longer) for op in REDUCTIONS},
+    **{(op, 0): _by_shape(lambda ctx, y: y) for op in _WINDOWS},
+    ("AffineGrid", 1): _by_shape(lambda ctx, y: [y[0], None, *y[1:-1]]),
+    ("CenterCropPad", 1): _by_shape(lambda ctx, y: [y[a] for a in ctx.attr("axes", range(len(y)))]),
+    ("Col2Im", 1): _by_shape(lambda ctx, y: y[2:]),
+    ("Col2Im", 2): _blocks,
+    ("ConstantOfShape", 0): _by_shape(lambda ctx, y: y),
+    ("CumProd", 1): _axes(lambda ctx, axes, y: True, _each),
+    ("CumSum", 1): _axes(lambda ctx, axes, y: True, _each),
+    ("DFT", 2): _axes(_transforms, _each),
+    ("Expand", 1): _expanded,
+    ("MaxUnpool", 2): _by_shape(lambda ctx, y: y),
+    ("OneHot", 1): _by_shape(lambda ctx, y: _along(ctx, y, -1)),
+    ("Reshape", 1): _reshaped,
+    ("Resize", 3): _by_shape(_resized),
+    ("STFT", 1): _framed,
+    ("STFT", 3): _framed,
+    ("Split", 1): _parts,
+    ("Squeeze", 1): _axes(_squeezes, _same),
+    ("Tile", 1): _by_shape(_tiled),
+    ("TopK", 1): _by_shape(lambda ctx, y: _along(ctx, y, -1)),
+    ("Unsqueeze", 1): _axes(_unsqueezes, _same),
+}

@@ -1,0 +1,276 @@
+"""The tensors of a network wherever they stand in its file, and what of them lies in other files.
+
+Weights of graphs are read when they are imported, for they are large; all others (in attributes,
+in functions, sparse ones) are taken into the network at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.external_data_helper import uses_external_data
+
+from tvmrt.compiler.ir.stowed import LARGE, stowed_from
+
+MAX_DENSE = 1 << 28  # elements of sparse weights with their zeros
+_PLAIN = {  # types whose elements lie in a file as numpy has them
+    getattr(onnx.TensorProto, name)
+    for name in ("FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64",
+                 "UINT8", "UINT16", "UINT32", "UINT64")
+}  # fmt: skip
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The network's graph and every graph nested in it or in its functions."""
+    open_graphs = [model.graph]
+    for function in model.functions:
+        open_graphs += [graph for node in function.node for graph in subgraphs(node)]
+    while open_graphs:
+        graph = open_graphs.pop()
+        yield graph
+        open_graphs += [inner for node in graph.node for inner in subgraphs(node)]
+
+
+def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node, those of nested graphs and of functions included."""
+    for function in model.functions:
+        yield from function.node
+    for graph in graphs(model):
+        yield from graph.node
+
+
+def replace_nodes(
+    node_list: MutableSequence[onnx.NodeProto], replacement: Iterable[onnx.NodeProto]
+) -> None:
+    """Set the nodes of a graph or function to copies of others, which may be its own."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in replacement]
+    del node_list[:]
+    node_list.extend(copies)
+
+
+def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+        for tensor in (*sparse, *attribute.sparse_tensors):
+            yield from (tensor.values, tensor.indices)
+
+
+def _beside_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors but the dense weights of graphs."""
+    for graph in graphs(model):
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nodes(model):
+        yield from _of_attributes(node.attribute)
+    for function in model.functions:
+        yield from _of_attributes(function.attribute_proto)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor's bytes lie: a file below the network's folder and a part of it."""
+
+    file: Path
+    offset: int
+    length: int | None
+
+
+def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
+    # int() takes signs, blanks, underscores and digits of other scripts, too
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+        raise ValueError(
+            f"weights of {tensor.name}: the {key} {text[:40]!r} in the other file is no number of "
+            "bytes; export the model again"
+        )
+    return int(text)
+
+
+def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+    """Raises ValueError, or FileNotFoundError when the file is not there."""
+    found = {entry.key: entry.value for entry in tensor.external_data}
+    location = found.get("location", "")
+    if not location or "\0" in location:
+        raise ValueError(
+            f"{path}: weights of {tensor.name} lie in another file, but {location!r} is no name of "
+            "one; export the model again"
+        )
+    numbers = {k: _number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
+    target = (folder / location).resolve()
+    if folder not in target.parents:
+        raise ValueError(
+            f"{path}: weights of {tensor.name} point outside the model's folder "
+            f"({location}); keep external data beside the model"
+        )
+    if not target.is_file():
+        raise FileNotFoundError(
+            f"{path}: weights of {tensor.name} are missing; put {location} beside the model"
+        )
+    return _Place(target, numbers.get("offset", 0), numbers.get("length"))
+
+
+def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+    """The place, inside the model's folder and there in full."""
+    place = _place(tensor, path, folder)
+    size = place.file.stat().st_size
+    end = place.offset + (place.length or 0)
+    if end > size:
+        raise ValueError(
+            f"{place.file}: weights of {tensor.name} end at byte {end}, "
+            f"the file at {size}; copy it again"
+        )
+    return place
+
+
+def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
+    """Check every tensor that lies in another file; take all but dense weights into the model.
+
+    Raises ValueError or OSError with the name of the tensor.
+    """
+    folder = path.parent.resolve()
+    for graph in graphs(model):
+        for tensor in graph.initializer:
+            if uses_external_data(tensor):
+                _checked(tensor, path, folder)
+    for tensor in _beside_weights(model):
+        if uses_external_data(tensor):
+            place = _checked(tensor, path, folder)
+            with place.file.open("rb") as file:
+                file.seek(place.offset)
+                tensor.raw_data = file.read(-1 if place.length is None else place.length)
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+
+
+def stow_external_data(model: onnx.ModelProto, path: Path) -> dict[str, np.ndarray]:
+    """The bytes of large weights of the model's graph that lie in other files, by name; they are
+    left out of the model. What other files have must be checked. Raises OSError."""
+    folder, found = path.parent.resolve(), {}
+    for tensor in model.graph.initializer:
+        if not uses_external_data(tensor):
+            continue
+        place = _checked(tensor, path, folder)
+        size = place.file.stat().st_size - place.offset if place.length is None else place.length
+        if size < LARGE:
+            continue
+        with place.file.open("rb") as file:
+            file.seek(place.offset)
+            found[tensor.name] = stowed_from(file, size)
+        leave_out(tensor)
+    return found
+
+
+def leave_out(tensor: onnx.TensorProto) -> None:
+    """Mark weights whose bytes are kept outside of the model."""
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
+    tensor.external_data.add(key="location", value="tvmrt")
+
+
+def array_of(tensor: onnx.TensorProto, folder: str = "") -> np.ndarray:
+    """The elements of a tensor, some of which may lie in files of a folder.
+
+    Raises ValueError where its element type is none of ONNX's, and what onnx raises.
+    """
+    check_element_type(tensor)
+    return numpy_helper.to_array(tensor, folder)
+
+
+def check_element_type(tensor: onnx.TensorProto) -> None:
+    """Raise ValueError for an element type that is none of ONNX's."""
+    try:
+        helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except KeyError:
+        raise ValueError(
+            f"the element type of {tensor.name or 'a tensor'} is the number {tensor.data_type}, "
+            "which ONNX does not define; export the model again"
+        ) from None
+
+
+def read_weights(
+    tensor: onnx.TensorProto, folder: str, kept: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The elements of weights, whose bytes ``kept`` may have by their names.
+
+    Raises ValueError where they contradict themselves.
+    """
+    check_element_type(tensor)
+    try:
+        data = kept.get(tensor.name)
+        return array_of(tensor, folder) if data is None else _elements(tensor, data)
+    except Exception as problem:
+        raise ValueError(
+            f"weights {tensor.name} cannot be read ({problem}); export the model again"
+        ) from problem
+
+
+def _elements(tensor: onnx.TensorProto, data: np.ndarray) -> np.ndarray:
+    if tensor.data_type in _PLAIN and sys.byteorder == "little":
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        return data.view(dtype).reshape(tuple(tensor.dims))
+    whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
+    whole.raw_data = data.tobytes()
+    return array_of(whole)
+
+
+def refuse_external_data(model: onnx.ModelProto) -> None:
+    """Raise ValueError if a model without a file has tensors in other files."""
+    for tensor in external_tensors(model):
+        raise ValueError(
+            f"weights of {tensor.name} lie in another file, and a model that is no file has no "
+            "folder to look for it; give the path of the model, or load it with its data"
+        )
+
+
+def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Weights and others whose elements lie in another file."""
+    weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
+    return filter(uses_external_data, (*weights, *_beside_weights(model)))
+
+
+def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    """A sparse tensor with its zeros. Raises ValueError when it contradicts itself."""
+    name, shape = sparse.values.name, tuple(sparse.dims)
+    values, indices = array_of(sparse.values), array_of(sparse.indices)
+    if any(extent < 1 for extent in shape):
+        raise ValueError(f"sparse weights {name}: shape {list(shape)} has an extent below 1")
+    wanted = {(values.size,), (values.size, len(shape))}
+    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in wanted:
+        raise ValueError(
+            f"sparse weights {name}: indices of {indices.dtype} and shape {list(indices.shape)} do "
+            f"not place values of shape {list(values.shape)} in {list(shape)}"
+        )
+    size = prod(shape)
+    if size > MAX_DENSE:
+        raise ValueError(
+            f"sparse weights {name} have {size} elements; at most {MAX_DENSE} are written out"
+        )
+    bounds = np.array(shape if indices.ndim == 2 else [size])
+    rows = indices.reshape(values.size, -1)
+    if ((rows < 0) | (rows >= bounds)).any():
+        raise ValueError(
+            f"sparse weights {name}: an index lies outside shape {list(shape)}; export them again"
+        )
+    flat = np.ravel_multi_index(rows.T, shape) if indices.ndim == 2 else indices
+    if (np.diff(flat) <= 0).any():
+        raise ValueError(f"sparse weights {name}: indices must rise, each used once")
+    out = np.zeros(shape, values.dtype)
+    out.reshape(-1)[flat] = values
+    return out

@@ -1,0 +1,128 @@
+"""Losses, and the steps of optimisers in ``ai.onnx.preview.training``: formulas of operators."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+
+from tvmrt.compiler.ir import Value
+
+from .activation import softmax_along
+from .arithmetic import Numbers
+from .context import NodeContext
+from .indexing import checked_indices
+from .registry import onnx_op
+
+_TRAINING = "ai.onnx.preview.training"
+
+
+@onnx_op("NegativeLogLikelihoodLoss")
+def negative_log_likelihood_loss(ctx: NodeContext) -> Value:
+    return _likelihood_loss(ctx, ctx.required(0))
+
+
+@onnx_op("SoftmaxCrossEntropyLoss")
+def softmax_cross_entropy_loss(ctx: NodeContext) -> list[Value]:
+    logarithms = softmax_along(ctx, ctx.required(0), 1, log=True)
+    return [_likelihood_loss(ctx, logarithms), logarithms]
+
+
+def _likelihood_loss(ctx: NodeContext, x: Value) -> Value:
+    """Minus the logarithm at each label, weighted; places of the label that is ignored give 0."""
+    labels, weights, ignored = ctx.required(1), ctx.input(2), ctx.attr("ignore_index")
+    reduction = ctx.attr("reduction", "mean")
+    if (x.shape[0], *x.shape[2:]) != labels.shape or reduction not in ("none", "sum", "mean"):
+        raise ValueError(f"labels {labels.type} do not fit {x.type} with reduction {reduction}")
+    skipped = None
+    if ignored is not None:
+        skipped = Numbers(ctx, labels).equals(ignored)
+        labels = skipped.choose(0, Numbers(ctx, labels)).value
+    labels = checked_indices(ctx, labels, x.shape[1])
+    column = ctx.reshape(labels, (x.shape[0], 1, *x.shape[2:]))
+    picked = ctx.emit("gather_elements", [x, column], axis=1)
+    loss = Numbers(ctx, ctx.reshape(picked, labels.shape)) * -1
+    share = None
+    if weights is not None:
+        share = Numbers(ctx, ctx.emit("gather", [weights, labels], axis=0))
+    elif skipped is not None:
+        share = Numbers(ctx, ctx.expand(ctx.like(1, x), labels.shape))
+    if share is not None:
+        loss = loss * share
+    if skipped is not None:
+        # what is ignored may be infinite
+        loss, share = skipped.choose(0, loss), skipped.choose(0, share)
+    if reduction == "none":
+        return loss.value
+    total = _sum(loss)
+    if reduction == "mean":
+        total = total / (labels.type.size if share is None else _sum(share))
+    return total.value
+
+
+def _sum(x: Numbers) -> Numbers:
+    axes = tuple(range(len(x.shape)))
+    return Numbers(x.ctx, x.ctx.emit("reduce_sum", [x.value], axes=axes, keepdims=0))
+
+
+def _optimiser(name: str, count: int) -> Callable:
+    """Decorator: a step of an optimiser for one tensor, whose node has ``count`` operands and
+    results for each, of one kind after the other, behind the rate and the number of updates."""
+
+    def add(step: Callable[..., list[Numbers]]) -> Callable:
+        @onnx_op(name, domain=_TRAINING)
+        def importer(ctx: NodeContext) -> list[Value]:
+            several = (len(ctx.inputs) - 2) // (count + 1)
+            if several < 1 or len(ctx.inputs) != 2 + (count + 1) * several:
+                raise ValueError(f"{len(ctx.inputs)} operands are not {count + 1} for each tensor")
+            columns = []
+            for i in range(several):
+                tensors = [ctx.required(2 + i + k * several) for k in range(count + 1)]
+                kind = tensors[0].dtype.name
+                rate, updates = (
+                    Numbers(ctx, ctx.reshape(ctx.cast(ctx.required(k), kind), ())) for k in (0, 1)
+                )
+                columns.append(step(ctx, rate, updates, *(Numbers(ctx, t) for t in tensors)))
+            return [column[k].value for k in range(count) for column in columns]
+
+        return importer
+
+    return add
+
+
+@_optimiser("Adagrad", 2)
+def adagrad(ctx: NodeContext, rate, updates, x, gradient, squares) -> list[Numbers]:
+    rate = rate / (updates * ctx.attr("decay_factor", 0.0) + 1)
+    gradient = x * ctx.attr("norm_coefficient", 0.0) + gradient
+    squares = squares + gradient * gradient
+    return [x - rate * gradient / (squares.apply("sqrt") + ctx.attr("epsilon", 0.0)), squares]
+
+
+@_optimiser("Momentum", 2)
+def momentum(ctx: NodeContext, rate, updates, x, gradient, velocity) -> list[Numbers]:
+    mode, alpha = ctx.attr("mode"), ctx.attr("alpha")
+    if mode not in ("standard", "nesterov"):
+        raise ValueError(f"mode {mode} is not known; standard or nesterov expected")
+    gradient = x * ctx.attr("norm_coefficient") + gradient
+    beta = (updates > 0).choose(updates * 0 + ctx.attr("beta"), 1)
+    velocity = velocity * alpha + beta * gradient
+    direction = velocity if mode == "standard" else gradient + velocity * alpha
+    return [x - rate * direction, velocity]
+
+
+@_optimiser("Adam", 3)
+def adam(ctx: NodeContext, rate, updates, x, gradient, mean, squares) -> list[Numbers]:
+    alpha, beta = ctx.attr("alpha", 0.9), ctx.attr("beta", 0.999)
+    gradient = x * ctx.attr("norm_coefficient", 0.0) + gradient
+    mean = mean * alpha + gradient * (1 - alpha)
+    squares = squares * beta + gradient * gradient * (1 - beta)
+    left = [1 - _power(factor, updates) for factor in (alpha, beta)]
+    rate = (updates > 0).choose(rate * left[1].apply("sqrt") / left[0], rate)
+    new = x - rate * mean / (squares.apply("sqrt") + ctx.attr("epsilon", 0.0))
+    return [new * (1 - ctx.attr("norm_coefficient_post", 0.0)), mean, squares]
+
+
+def _power(base: float, exponent: Numbers) -> Numbers:
+    ctx = exponent.ctx
+    number = ctx.const(np.asarray(base), exponent.value.dtype.numpy)
+    return Numbers(ctx, ctx.emit("pow", [number, exponent.value]))

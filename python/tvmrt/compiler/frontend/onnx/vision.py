@@ -1,0 +1,133 @@
+"""Sampling, regions and other operators of vision networks."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.compiler.frontend.shapes import plain_window
+from tvmrt.compiler.ir import Value
+from tvmrt.error import UnsupportedError
+
+from .context import NodeContext
+from .convolution import convolution, cropped, window_attrs, with_bias
+from .linear import product
+from .registry import onnx_op
+
+# names before and since opset 20
+_SAMPLE_MODES = {
+    "bilinear": "linear",
+    "linear": "linear",
+    "bicubic": "cubic",
+    "cubic": "cubic",
+    "nearest": "nearest",
+}
+
+
+@onnx_op("GridSample")
+def grid_sample(ctx: NodeContext) -> Value:
+    x, grid = ctx.required(0), ctx.required(1)
+    ctx.only_float32(x, grid)
+    mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
+    if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
+        raise ValueError(f"mode {mode} with padding_mode {padding} is not known")
+    return ctx.emit(
+        "grid_sample",
+        [x, grid],
+        mode=_SAMPLE_MODES[mode],
+        padding=padding,
+        align_corners=bool(ctx.attr("align_corners", 0)),
+    )
+
+
+@onnx_op("AffineGrid")
+def affine_grid(ctx: NodeContext) -> Value:
+    """Every place of a regular grid, times the matrix of each image."""
+    theta, size = ctx.required(0), ctx.ints_of(1, "the size")
+    spatial = size[2:]
+    if len(spatial) not in (2, 3) or theta.shape != (size[0], len(spatial), len(spatial) + 1):
+        raise ValueError(f"matrices {theta.type} do not fit size {size}")
+    ctx.table_size(prod(size[1:]), "the grid")
+    corners = bool(ctx.attr("align_corners", 0))
+    axes = [_centres(n, corners) for n in spatial]
+    # x comes first, the one that the last column is added for comes last
+    places = np.meshgrid(*axes, indexing="ij")[::-1]
+    columns = np.stack([p.reshape(-1) for p in [*places, np.ones(spatial)]])
+    base = ctx.const(columns.T, theta.dtype.numpy)
+    turned = ctx.transpose(theta, (0, 2, 1))
+    grid = product(ctx, base, turned)
+    return ctx.reshape(grid, (size[0], *spatial, len(spatial)))
+
+
+def _centres(count: int, corners: bool) -> np.ndarray:
+    """Where ``count`` elements lie between -1 and 1."""
+    if not corners:
+        return (2 * np.arange(count) + 1) / count - 1
+    return np.linspace(-1, 1, count) if count > 1 else np.zeros(count)
+
+
+@onnx_op("RoiAlign")
+def roi_align(ctx: NodeContext) -> Value:
+    x, regions = ctx.required(0), ctx.required(1)
+    ctx.only_float32(x, regions)
+    mode = ctx.attr("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise ValueError(f"mode {mode} is not known; avg or max expected")
+    default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
+    coordinates = ctx.attr("coordinate_transformation_mode", default)
+    return ctx.emit(
+        "roi_align",
+        [x, regions, ctx.cast(ctx.required(2), "int64")],
+        out=(ctx.attr("output_height", 1), ctx.attr("output_width", 1)),
+        largest=mode == "max",
+        ratio=ctx.attr("sampling_ratio", 0),
+        scale=float(ctx.attr("spatial_scale", 1.0)),
+        half_pixel=coordinates == "half_pixel",
+    )
+
+
+@onnx_op("MaxRoiPool")
+def max_roi_pool(ctx: NodeContext) -> Value:
+    x, regions = ctx.required(0), ctx.required(1)
+    ctx.only_float32(x, regions)
+    out, scale = tuple(ctx.attr("pooled_shape")), float(ctx.attr("spatial_scale", 1.0))
+    return ctx.emit("max_roi_pool", [x, regions], out=out, scale=scale)
+
+
+@onnx_op("DeformConv")
+def deform_conv(ctx: NodeContext) -> Value:
+    x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
+    ctx.only_float32(x, w, offset)
+    if len(x.shape) != 4:
+        raise UnsupportedError("deformable convolution of other than images")
+    groups, kernel = ctx.attr("group", 1), w.shape[2:]
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    x = cropped(ctx, x, attrs)
+    inputs = [x, offset] if ctx.input(4) is None else [x, offset, ctx.required(4)]
+    columns = ctx.emit(
+        "deform_columns",
+        inputs,
+        kernel=tuple(kernel),
+        strides=attrs["strides"],
+        dilations=attrs["dilations"],
+        pads_before=attrs["pads_before"],
+        groups=groups,
+        parts=ctx.attr("offset_group", 1),
+    )
+    weights = _taps_first(ctx, w)
+    if weights.shape[1] * groups != columns.shape[1]:
+        raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
+    window = plain_window(2)
+    if weights.data is None:
+        return convolution(ctx, columns, weights, ctx.input(3), groups, window)
+    y = ctx.emit("conv", [columns, weights], groups=groups, **window)
+    return with_bias(ctx, y, ctx.input(3))
+
+
+def _taps_first(ctx: NodeContext, w: Value) -> Value:
+    """Weights [out, depth, height, width] as those of pixels that hold all taps of a channel."""
+    shape = (w.shape[0], prod(w.shape[1:]), 1, 1)
+    if w.data is not None:
+        return ctx.const(w.data.transpose(0, 2, 3, 1).reshape(shape))
+    return ctx.reshape(ctx.transpose(w, (0, 2, 3, 1)), shape)

@@ -1,0 +1,181 @@
+"""The whole network as the onnx package judges it: what only shows between nodes.
+
+Types of half precision, which are float32 inside, declared types, bodies of loops and functions.
+The package is given a copy without the weights, in which all that onnxruntime takes and it does not
+is put right first: names and shapes that are left out, versions of the file format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+
+import onnx
+from onnx import TensorProto, checker, helper, shape_inference
+
+from tvmrt.compiler.ir import TensorType
+
+from .definitions import declared, definition_of, element_type_of, in_words
+from .tensors import graphs, nodes
+from .wiring import label
+
+_FOREIGN = "tvmrt.unchecked"  # a domain that the onnx package does not know
+_KEPT_BYTES = 4096  # weights that may be shapes or axes
+_LARGEST = 1 << 30  # bytes of a copy that can be serialised
+
+
+def check_whole(
+    model: onnx.ModelProto,
+    types: Mapping[str, TensorType],
+    opsets: Mapping[str, int],
+    unchecked: Callable[[onnx.NodeProto], bool],
+    of_any_extent: bool = False,
+) -> None:
+    """Raise ValueError with what the onnx package's checker or its strict inference refuses.
+
+    ``types`` are those of the inputs; nodes for which ``unchecked`` holds mean no operator of ONNX.
+    ``of_any_extent``: the network has branches that do not fit the extents of the inputs.
+    """
+    copy = _copy(model, types, opsets, unchecked)
+    if of_any_extent:
+        _open_inputs(copy, types)
+    if copy.ByteSize() > _LARGEST:
+        return  # weights in nested graphs, which stay
+    untyped = _complete(copy)
+    try:
+        checker.check_model(copy)
+        if len(untyped) > sum(info in untyped for info in copy.graph.output):
+            return  # results of a nested graph have no type to compare with
+        for info in untyped:
+            info.ClearField("type")
+        _forget_shapes(copy)
+        # without data_prop, by which the package takes memory for each element of a large vector
+        shape_inference.infer_shapes(copy, check_type=True, strict_mode=True)
+    except (checker.ValidationError, shape_inference.InferenceError) as problem:
+        raise ValueError(_sentence(str(problem), copy)) from problem
+
+
+def _copy(model, types, opsets, unchecked) -> onnx.ModelProto:
+    copy = onnx.ModelProto(ir_version=onnx.IR_VERSION)
+    versions = {**opsets, _FOREIGN: 1}
+    for node in nodes(model):
+        versions.setdefault("" if node.domain == "ai.onnx" else node.domain, 1)
+    copy.opset_import.extend(helper.make_opsetid(d, v) for d, v in versions.items())
+    _copy_graph(model.graph, types, copy.graph)
+    for function in model.functions:
+        made = copy.functions.add()
+        made.CopyFrom(function)
+        declared = {o.domain for o in function.opset_import}
+        made.opset_import.extend(
+            helper.make_opsetid(d, v) for d, v in versions.items() if d not in declared
+        )
+    for node in nodes(copy):
+        if node.domain == "ai.onnx":
+            node.domain = ""
+        if unchecked(node) or _is_misjudged(node, opsets):
+            node.domain = _FOREIGN
+    return copy
+
+
+def _open_inputs(model: onnx.ModelProto, names: Container[str]) -> None:
+    """Leave the extents of these inputs open; their numbers of axes stay."""
+    for info in model.graph.input:
+        if info.name in names:
+            for dim in info.type.tensor_type.shape.dim:
+                dim.Clear()
+
+
+def _complete(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Declare what graphs leave out; gives those that had no type at all."""
+    untyped = []
+    for graph in graphs(model):
+        for info in (*graph.input, *graph.output):
+            if not info.type.WhichOneof("value") or (
+                info.type.HasField("tensor_type") and not info.type.tensor_type.elem_type
+            ):
+                info.type.tensor_type.elem_type = TensorProto.FLOAT
+                untyped.append(info)
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.shape.SetInParent()
+    return untyped
+
+
+def _forget_shapes(model: onnx.ModelProto) -> None:
+    """Drop declared shapes that are computed: onnxruntime warns of a wrong one, and goes on.
+
+    A tensor of the file has its own: where it is declared without one, the package takes axes that
+    it holds for none.
+    """
+    for graph in graphs(model):
+        infos = [*graph.output, *graph.value_info]
+        held = {tensor.name: tensor.dims for tensor in graph.initializer}
+        # of nested graphs the inputs, too
+        for info in infos if graph is model.graph else [*infos, *graph.input]:
+            type = info.type.tensor_type
+            if info.type.HasField("tensor_type"):
+                type.ClearField("shape")
+                if info.name in held:
+                    info.CopyFrom(_info(info.name, type.elem_type, held[info.name]))
+
+
+def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Whether onnx infers an operator from a body of other nodes, without its defaults, or has
+    withdrawn what onnxruntime computes."""
+    definition = definition_of(node.op_type, opsets.get(node.domain, 1), node.domain)
+    if definition is None:
+        return node.domain == ""
+    inferred = definition.has_type_and_shape_inference_function
+    return definition.deprecated or (definition.has_function and not inferred)
+
+
+def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -> None:
+    copy.name = graph.name or "graph"
+    for name, type in types.items():
+        element = element_type_of(type.dtype)
+        copy.input.append(helper.make_tensor_value_info(name, element, declared(type.shape)))
+    for node in graph.node:
+        value = _large_constant(node)
+        if value is None:
+            copy.node.append(node)
+        else:
+            _declare(copy, node.output[0], value)
+    for tensor in graph.initializer:
+        if tensor.ByteSize() <= _KEPT_BYTES and not tensor.external_data:
+            copy.initializer.append(tensor)
+        else:
+            _declare(copy, tensor.name, tensor)
+    for sparse in graph.sparse_initializer:
+        copy.input.append(_info(sparse.values.name, sparse.values.data_type, sparse.dims))
+    copy.output.extend(graph.output)
+    copy.value_info.extend(graph.value_info)
+
+
+def _large_constant(node: onnx.NodeProto) -> TensorProto | None:
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
+        return None
+    tensor = node.attribute[0].t if node.attribute else None
+    return tensor if tensor is not None and tensor.ByteSize() > _KEPT_BYTES else None
+
+
+def _declare(graph: onnx.GraphProto, name: str, tensor: TensorProto) -> None:
+    graph.input.append(_info(name, tensor.data_type, tensor.dims))
+
+
+def _info(name: str, element: int, dims: Iterable[int]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, element, list(dims))
+
+
+def _sentence(text: str, model: onnx.ModelProto) -> str:
+    """The first complaint, with the node that it is about."""
+    context = re.search(r"Bad node spec for node\. Name: (.*?) OpType: (\w+)", text)
+    tag = re.search(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", text)
+    if context is not None:
+        op, name = context[2], context[1]
+    elif tag is not None:
+        op, name = tag[1], tag[2] or ""
+        text = re.split(r"\n(?=\(op_type)", text)[0]
+    else:
+        return f"the model is not valid: {in_words(text)}; export it again"
+    found = [n for n in nodes(model) if n.op_type == op and n.name == name]
+    where = label(found[0]) if len(found) == 1 else f"node {name or 'without a name'} ({op})"
+    return f"{where}: {in_words(text)}"

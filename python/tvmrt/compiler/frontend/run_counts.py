@@ -1,0 +1,63 @@
+"""Sizes that a run finds, each once: two counts of the same elements are one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvmrt.compiler.ir import Builder, Value
+from tvmrt.compiler.ir.extent import Whole, counts_in, least, most
+from tvmrt.compiler.ir.value_numbering import ValueNumbers
+
+
+@dataclass(frozen=True)
+class _Known:
+    extent: Whole
+    source: Value | None  # the tensor that holds it
+
+
+class RunCounts:
+    """The sizes of one import that a run finds."""
+
+    def __init__(self) -> None:
+        self._values = ValueNumbers()
+        self._known: dict[tuple[Any, ...], list[_Known]] = {}
+
+    def found(
+        self,
+        builder: Builder,
+        emit: Callable[..., Value],
+        number: Value,
+        bounds: tuple[int, Whole],
+        make: Callable[[Value, int, Whole], Whole],
+    ) -> Whole:
+        """Return a number that the run computes, an integer scalar, as an extent.
+
+        ``make`` declares the extent of a number with its lower and upper bound; it is called only
+        if no earlier extent within ``bounds`` is known to be the same number.
+        """
+        low, high = bounds
+        key, mask, factor = self._values.count(number)
+        guards = {None, builder.guard and (self._values.of(builder.guard[0]), builder.guard[1])}
+        for guard in guards:
+            for known in self._known.get((key, guard), ()):
+                extent = known.extent * factor
+                fits = least(extent) >= low and most(extent) <= most(high)
+                if fits and _is_there(builder, known.source):
+                    return extent
+        if mask is not None and factor != 1:
+            number, high = emit("count_nonzero", [mask]), prod(mask.shape)
+        extent = make(number, low if factor == 1 else 0, high)
+        counts = counts_in(extent)
+        source: Any = counts[0].source if counts else None
+        guard = source.producer.guard if source is not None else None
+        place = guard and (self._values.of(guard[0]), guard[1])
+        self._known.setdefault((key, place), []).append(_Known(extent, source))
+        return extent * factor
+
+
+def _is_there(builder: Builder, source: Value | None) -> bool:
+    """Whether the node that makes a tensor is still in the graph: importers try and take back."""
+    return source is None or any(node is source.producer for node in builder.graph.nodes)

@@ -1,0 +1,77 @@
+"""Shapes whose extents a run may choose: what is left for one axis, what a slice takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Quotient,
+    Whole,
+    exact_quotient,
+    largest,
+    most,
+    smallest,
+    symbols_of,
+)
+from tvmrt.compiler.ir.rounding import ceil_div
+
+
+def plain_window(rank: int, **others: Any) -> dict:
+    """A window that goes on element by element without padding, but for ``others``."""
+    ones, zeros = (1,) * rank, (0,) * rank
+    plain = {"strides": ones, "dilations": ones, "pads_before": zeros, "pads_after": zeros}
+    return {**plain, **others}
+
+
+def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
+    """The extent that makes up x's elements with the others; None where none does. Where sizes of a
+    run may or may not be divisible, it is the quotient of those that are."""
+    known = prod(others)
+    if not symbols_of(known):
+        return None if known == 0 else _divided(x.type.size, known)
+    # an extent that is in both shapes may be none: what is left of each decides
+    left = list(x.shape)
+    for n in others:
+        if n in left:
+            left.remove(n)
+            known = exact_quotient(known, n)
+    return _divided(prod(left), known) if known else None
+
+
+def _divided(number: Whole, divisor: Whole) -> Whole | None:
+    found = exact_quotient(number, divisor)
+    if found is not None or not isinstance(number, Extent):
+        return found
+    if isinstance(divisor, int):
+        return number // divisor if divisor > 0 else None
+    # a part of an axis that is divided into equal ones, and this many times it is the axis
+    parts = {a for atoms, _ in divisor.terms for a in atoms if isinstance(a, Quotient)}
+    for part in parts:
+        several = exact_quotient(divisor, Extent({(part,): 1}))
+        if several is not None:
+            return exact_quotient(number * part.divisor, part.number * several)
+    return None
+
+
+def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
+    """The first element of a slice, and how many there are."""
+    if not symbols_of(extent, start, end):
+        found = range(extent)[start:end:step]
+        return (found.start if found else 0), len(found)
+    if step < 0:
+        first, last = (_inside(n, extent, -1) for n in (start, end))
+        count = ceil_div(largest(first - last, 0), -step)
+        return (largest(first, 0) if most(count) else 0), count
+    first, last = (_inside(n, extent) for n in (start, end))
+    return first, ceil_div(largest(last - first, 0), step)
+
+
+def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
+    """A place counted from the front, from ``shift`` to as far behind the end."""
+    if place < 0:
+        return largest(extent + place, shift)
+    return smallest(place, extent + shift)

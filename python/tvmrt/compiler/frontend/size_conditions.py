@@ -1,0 +1,288 @@
+"""Narrow the dimensions of a network to the sizes at which all its operators fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder
+from tvmrt.compiler.ir.assumptions import Assumptions, Condition, collecting, follows
+from tvmrt.compiler.ir.extent import (
+    Extent,
+    Symbol,
+    Whole,
+    counts_in,
+    exact_quotient,
+    most,
+    symbols_of,
+)
+from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
+from tvmrt.error import Remark, SizesRemark, UnsupportedError
+
+from .dims import Narrowed
+
+MAX_IMPORTS = 12
+MAX_RANGES = 6  # of numbers in an error text
+MAX_PERIOD = 512  # of the sizes that fit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What is known of the sizes at which a network fits: narrower dimensions by name, and
+    conditions that a run checks first."""
+
+    narrowed: Mapping[str, Narrowed] = field(default_factory=dict)
+    checked: tuple[Condition, ...] = ()
+
+
+def import_at_fitting_sizes(attempt: Callable[[Fitting], T]) -> T:
+    """Call ``attempt`` with what is known of fitting sizes until no condition on them is open.
+
+    ``attempt`` imports the network with it. What it raises is raised where no sizes satisfy the
+    conditions.
+    """
+    fitting = Fitting()
+    reasons: dict[str, str] = {}
+    for _ in range(MAX_IMPORTS):
+        result, problem = None, None
+        with collecting() as assumed:
+            try:
+                result = attempt(fitting)
+            except (ValueError, UnsupportedError) as error:
+                problem = error
+        found = _solve(assumed.conditions)
+        _add_bounds(found, assumed)
+        if assumed.unbounded and problem is None and not found:
+            raise UnsupportedError("; ".join(dict.fromkeys(assumed.unbounded.values())))
+        checked = () if found else _satisfiable(assumed.conditions)
+        if assumed.conditions and not (found or checked):
+            return attempt(fitting)  # raises what does not fit
+        if problem is not None and not (found or checked):
+            raise problem
+        if not (found or checked):
+            _warn(fitting, reasons)
+            return result  # type: ignore[return-value]
+        narrowed = {name: sizes for name, (sizes, _) in found.items()}
+        reasons.update((name, node) for name, (_, node) in found.items() if node)
+        # conditions are of the dimensions as they are: those of wider ones are found again
+        known = () if narrowed else fitting.checked
+        fitting = Fitting({**fitting.narrowed, **narrowed}, (*known, *checked))
+    return attempt(fitting)
+
+
+def _warn(fitting: Fitting, reasons: Mapping[str, str]) -> None:
+    said = [
+        f"the dimension {name} {sizes}: node {reasons[name]} fits at no other size"
+        for name, sizes in fitting.narrowed.items()
+        if not sizes.node and name in reasons
+    ]
+    for text in said:
+        warnings.warn(text, Remark, stacklevel=3)
+    for words, conditions in _by_words(fitting.checked).items():
+        is_of_several = any(len(condition.symbols) > 1 for condition in conditions)
+        warnings.warn(
+            f"a run needs sizes at which {words}: node {conditions[0].node} fits at no other",
+            SizesRemark if is_of_several else Remark,
+            stacklevel=3,
+        )
+
+
+def _satisfiable(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Return the conditions that a run is held to, without those that follow from others; none
+    where some sizes of a dimension satisfy one of them, but no sizes all."""
+    kept: list[Condition] = []
+    for condition in conditions:
+        if counts_in(*(symbol.extent for symbol in condition.symbols)):
+            continue  # what a run finds is not known at its start
+        if follows(condition.zero, [other.zero for other in kept]):
+            continue
+        if condition.holds(_some_sizes(condition.symbols)).any():
+            kept.append(condition)
+    fits = _by_dimension(kept)
+    return () if any(not fit.any() for fit in fits.values()) else tuple(kept)
+
+
+def _by_dimension(conditions: Sequence[Condition]) -> dict[Symbol, np.ndarray]:
+    """Return which sizes satisfy all conditions that are on one dimension alone."""
+    fits: dict[Symbol, np.ndarray] = {}
+    for condition in conditions:
+        sizes = all_sizes(condition.symbols, MAX_SIZES)
+        if len(condition.symbols) == 1 and sizes is not None:
+            (symbol,) = condition.symbols
+            fits[symbol] = fits.get(symbol, True) & condition.holds(sizes)
+    return fits
+
+
+def _by_words(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+    """Return the conditions by what they say together: all that are on one dimension alone."""
+    fits, found = _by_dimension(conditions), {}
+    for condition in conditions:
+        fit = next((fits[s] for s in condition.symbols if len(condition.symbols) == 1), None)
+        (*_, last) = condition.symbols
+        words = condition.words if fit is None else sizes_in_words(last, fit) or condition.words
+        found.setdefault(words, []).append(condition)
+    return found
+
+
+def sizes_in_words(symbol: Symbol, fit: np.ndarray) -> str | None:
+    """Return the sizes of a dimension that fit, by what is left of them after some division, or one
+    by one; None where that takes too many words."""
+    sizes = np.arange(symbol.low, symbol.high + 1)
+    for period in range(2, min(len(sizes) // 2, MAX_PERIOD) + 1):
+        left = np.unique(sizes[fit] % period)
+        if np.array_equal(np.isin(sizes % period, left), fit):
+            words = _ranges(left)
+            return words and f"{symbol.name} modulo {period} is {words}"
+    words = _ranges(sizes[fit])
+    return words and f"{symbol.name} is {words}"
+
+
+def _ranges(numbers: np.ndarray) -> str | None:
+    """Return ascending numbers as "0, 2 to 5 or 9"."""
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    if len(parts) > MAX_RANGES:
+        return None
+    words = [f"{p[0]} to {p[-1]}" if len(p) > 1 else str(p[0]) for p in parts]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _some_sizes(symbols: Collection[Symbol]) -> dict[str, np.ndarray]:
+    """Return all combinations of sizes, or those of the largest of each dimension."""
+    most = int(MAX_SIZES ** (1 / len(symbols)))
+    closer = [replace(s, low=max(s.low, s.high - most + 1)) for s in symbols]
+    return all_sizes(closer, MAX_SIZES) or {}
+
+
+def _solve(conditions: Sequence[Condition]) -> dict[str, tuple[Narrowed, str]]:
+    """Return narrower sizes by the names of dimensions, each with the node that asks for them."""
+    found: dict[str, tuple[Narrowed, str]] = {}
+    fits: dict[Symbol, np.ndarray] = {}
+    nodes: dict[str, str] = {}
+    for condition in conditions:
+        if counts_in(*(symbol.extent for symbol in condition.symbols)):
+            found.update(_equal_count(condition, found))
+            continue
+        same = _replaced(*condition.equal, condition.node, found) if condition.equal else {}
+        found.update(same)
+        for symbol, fit in {} if same else _fitting(condition).items():
+            fits[symbol] = fits.get(symbol, True) & fit
+            nodes.setdefault(symbol.name, condition.node)
+    for symbol, fit in fits.items():
+        sizes = None if symbol.name in found else _sizes_of(symbol, fit)
+        if sizes is not None:
+            found[symbol.name] = sizes, nodes[symbol.name]
+    return found
+
+
+def _fitting(condition: Condition) -> dict[Symbol, np.ndarray]:
+    """Return which sizes of each dimension satisfy a condition, whatever the others are; nothing
+    where they depend on each other."""
+    symbols = sorted(condition.symbols, key=lambda s: s.name)
+    sizes = all_sizes(symbols, MAX_SIZES)
+    if sizes is None:
+        return {}
+    fit = condition.holds(sizes)
+    axes = range(len(symbols))
+    alone = [fit.any(axis=tuple(d for d in axes if d != axis)) for axis in axes]
+    if not np.array_equal(fit, reduce(np.logical_and.outer, alone)):
+        return {}
+    return dict(zip(symbols, alone))
+
+
+def _sizes_of(symbol: Symbol, fit: np.ndarray) -> Narrowed | None:
+    """Return the sizes of a dimension that fit, if they follow a step, else those from the first to
+    the last one; None where they are all sizes, or none are."""
+    good = np.arange(symbol.low, symbol.high + 1)[fit]
+    if not len(good) or fit.all():
+        return None
+    low, high = int(good[0]), int(good[-1])
+    steps = np.unique(np.diff(good))
+    if len(steps) > 1:
+        return Narrowed(low, high) if (low, high) != symbol.bounds else None
+    return _in_steps(symbol, int(steps[0]) if len(steps) else 1, low, high)
+
+
+def _in_steps(symbol: Symbol, step: int, low: int, high: int) -> Narrowed:
+    first = low % step if step > 1 else 0
+    return Narrowed((low - first) // step, (high - first) // step, step, first)
+
+
+def _replaced(
+    a: Whole, b: Whole, node: str, taken: Mapping[str, object]
+) -> dict[str, tuple[Narrowed, str]]:
+    """Return a dimension that must be an extent of others for two extents to be equal."""
+    difference = a - b
+    if not isinstance(difference, Extent):
+        return {}
+    for atoms, factor in difference.terms:
+        symbol = atoms[0] if len(atoms) == 1 else None
+        if not isinstance(symbol, Symbol) or abs(factor) != 1 or symbol.name in taken:
+            continue
+        rest = difference - factor * symbol.extent
+        others = symbols_of(rest)
+        if symbol in others or any(other.name in taken for other in others):
+            continue
+        same = -factor * rest
+        if isinstance(same, Extent):
+            return {symbol.name: (Narrowed(same=same), node)}
+    return {}
+
+
+def _add_bounds(found: dict[str, tuple[Narrowed, str]], assumed: Assumptions) -> None:
+    """Add bounds of sizes that the run finds and nothing bounds, by others that are equal."""
+    highs, unbounded = dict(assumed.bounds), assumed.unbounded
+    for condition in assumed.conditions:
+        pair = condition.equal or ()
+        for a, b in zip(pair, pair[::-1]):
+            if not any(symbol.name in unbounded for symbol in symbols_of(b)):
+                names = (s.name for s in symbols_of(a) if a == s.extent and s.name in unbounded)
+                highs.update((name, most(b)) for name in names if name not in highs)
+    for name, high in highs.items():
+        sizes, node = found.get(name, (Narrowed(), ""))
+        found[name] = replace(sizes, high=high), node
+
+
+def _equal_count(
+    condition: Condition, taken: Mapping[str, object]
+) -> dict[str, tuple[Narrowed, str]]:
+    """Return a size that a run finds, and what it must be for two extents to be equal."""
+    a, b = condition.equal or (0, 0)
+    difference = a - b
+    if not isinstance(difference, Extent) or any(s.name in taken for s in condition.symbols):
+        return {}
+    for symbol in counts_in(difference):
+        factor = dict(difference.terms).get((symbol,))
+        if factor is None:
+            continue
+        rest = difference - factor * symbol.extent
+        same = exact_quotient(-rest, factor) if factor > 0 else exact_quotient(rest, -factor)
+        if same is None or symbol in symbols_of(same):
+            continue
+        return {symbol.name: (Narrowed(same=same, node=condition.node), condition.node)}
+    return {}
+
+
+def check_sizes(builder: Builder, conditions: Sequence[Condition]) -> None:
+    """Add steps that end a run whose sizes do not satisfy the conditions, before all others."""
+    for words, those in _by_words(conditions).items():
+        symbols = sorted(set().union(*(c.symbols for c in those)), key=lambda s: s.name)
+        zeros, sizes = tuple(c.zero for c in those), tuple(s.extent for s in symbols)
+        name = those[0].node
+        builder.sources, builder.guard = (name,), None
+        found = builder.emit("extents", [], name, values=zeros, shape=(len(zeros),))
+        given = builder.emit("extents", [], name, values=sizes, shape=(len(sizes),))
+        builder.emit(
+            "require",
+            [found, given],
+            name,
+            expected=(0,) * len(zeros),
+            where=f"node {name}, sizes [{', '.join(s.name for s in symbols)}]",
+            text=f"sizes at which {words}",
+        )

@@ -1,0 +1,255 @@
+"""Floats and truth values that a network computes from the sizes of a run.
+
+Exporters write ``ceil(height / 2)`` as a cast to float, a division, a rounding and a cast back. A
+:class:`SizeNumber` is such a number as an expression over extents. It can be evaluated for any
+sizes with the rounding of the network's own element types, has bounds, and becomes an extent again
+where an exact one gives the same number at all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Extent, Symbol, Undecided, Whole, symbols_of
+from tvmrt.compiler.ir.extent_bounds import MAX_SIZES, all_sizes
+
+from .size_intervals import INTERVALS, Interval, cells, extent_interval
+from .size_ratios import Ratio, constant_ratio, leaf_ratio, ratio_of
+
+MAX_EXTENT = 2**31 - 1
+MAX_DEPTH = 256  # operators that are nested
+FLOATS = ("float32", "float64")
+
+Sizes = Mapping[str, Any]
+
+# How numpy computes an operator; integers are cast towards zero. A quotient is of integers, neither
+# of them below 0.
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "add": np.add,
+    "ceil": np.ceil,
+    "div": np.divide,
+    "equal": np.equal,
+    "floor": np.floor,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "quotient": lambda a, b: np.floor_divide(a, np.maximum(b, 1)),
+    "round": np.rint,
+    "sqrt": np.sqrt,
+    "sub": np.subtract,
+    "where": np.where,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SizeNumber:
+    """``op`` of ``operands``, or a leaf: ``value`` is an integer, an extent or a float.
+
+    ``dtype``: int64, bool, one of FLOATS, or float16 between two conversions. ``ratio``: the number
+    in exact arithmetic, if known.
+    """
+
+    op: str
+    operands: tuple[SizeNumber, ...]
+    dtype: str
+    value: Any
+    key: bytes
+    depth: int
+    symbols: frozenset[Symbol]
+    ratio: Ratio | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizeNumber) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        if not self.op:
+            return repr(self.value)
+        return f"{self.op}({', '.join(map(repr, self.operands))})"
+
+    def at(self, sizes: Sizes) -> Any:
+        """Return the number at these sizes, arrays by the names of symbols."""
+        return _in_order(self, lambda number, operands: _at(number, operands, sizes))
+
+    def within(self, low: Sizes, high: Sizes) -> Interval:
+        """Return bounds of the number where sizes are from ``low`` to ``high``."""
+        return _in_order(self, lambda number, operands: _within(number, operands, low, high))
+
+
+def _in_order(number: SizeNumber, function: Callable) -> Any:
+    """Apply a function to each number and what it gave for its operands, each one once."""
+    found: dict[bytes, Any] = {}
+
+    def visit(each: SizeNumber) -> Any:
+        if each.key not in found:
+            found[each.key] = function(each, [visit(o) for o in each.operands])
+        return found[each.key]
+
+    with np.errstate(all="ignore"):
+        return visit(number)
+
+
+def _at(number: SizeNumber, operands: list, sizes: Sizes) -> Any:
+    if not number.op:
+        value = number.value
+        return np.asarray(value.at(sizes) if isinstance(value, Extent) else value, number.dtype)
+    if number.op == "cast":
+        return _cast(operands[0], number.dtype)
+    return _NUMPY[number.op](*operands)
+
+
+def _cast(array: np.ndarray, dtype: str) -> np.ndarray:
+    return np.asarray(array).astype(dtype)
+
+
+def _within(number: SizeNumber, operands: list, low: Sizes, high: Sizes) -> Interval:
+    if not number.op:
+        value = number.value
+        ends = extent_interval(value, low, high) if isinstance(value, Extent) else (value, value)
+        return tuple(np.asarray(end, number.dtype) for end in ends)  # type: ignore[return-value]
+    if number.op == "cast":
+        return tuple(_cast(end, number.dtype) for end in operands[0])  # type: ignore[return-value]
+    return INTERVALS[number.op](_NUMPY[number.op], *operands)
+
+
+# Making them.
+
+
+def leaf(value: Whole | float, dtype: str = "int64") -> SizeNumber:
+    """Return an integer, an extent or a float as a number."""
+    if isinstance(value, Extent):
+        symbols = frozenset(symbols_of(value))
+        ranges = sorted((s.name, s.low, s.high) for s in symbols)
+        ratio = leaf_ratio(value)
+    else:
+        symbols, ranges = frozenset(), []
+        ratio = constant_ratio(value, dtype)
+    text = value.text() if isinstance(value, Extent) else repr(np.asarray(value, dtype).tolist())
+    return SizeNumber("", (), dtype, value, _key(text, dtype, ranges), 0, symbols, ratio)
+
+
+def combined(op: str, operands: Sequence[SizeNumber], dtype: str) -> SizeNumber:
+    """Return an operator of numbers. Raises Undecided where operators are nested too deep."""
+    depth = 1 + max(o.depth for o in operands)
+    if depth > MAX_DEPTH:
+        raise Undecided(f"a size is computed by more than {MAX_DEPTH} operators")
+    symbols = frozenset().union(*(o.symbols for o in operands))
+    key = _key(op, dtype, [o.key for o in operands])
+    try:
+        rule = "trunc" if op == "cast" and dtype == "int64" else op
+        ratio = ratio_of(rule, [o.ratio for o in operands], dtype)
+    except Undecided:
+        ratio = None
+    return SizeNumber(op, tuple(operands), dtype, None, key, depth, symbols, ratio)
+
+
+def cast_to(number: SizeNumber, dtype: str) -> SizeNumber:
+    return number if number.dtype == dtype else combined("cast", [number], dtype)
+
+
+def _key(*parts: object) -> bytes:
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+# What they are at all sizes.
+
+
+def _sizes_of(number: SizeNumber) -> dict[str, np.ndarray] | None:
+    """Return all combinations of sizes; None if these are too many, for each operator has an array
+    of numbers for them."""
+    many = MAX_SIZES if number.depth <= MAX_DEPTH // 8 else MAX_SIZES // 16
+    return all_sizes(sorted(number.symbols, key=lambda s: s.name), many)
+
+
+@lru_cache(maxsize=1024)
+def constant_value(number: SizeNumber) -> float | int | bool | None:
+    """Return the number if it is one at all sizes."""
+    sizes = _sizes_of(number)
+    if sizes is None:
+        low, high = bounds(number) or (0, 1)
+        return low if low == high else None
+    found = np.asarray(number.at(sizes))
+    first = found.reshape(-1)[0]
+    return first.item() if (found == first).all() else None
+
+
+@lru_cache(maxsize=1024)
+def bounds(number: SizeNumber) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value, or values beyond them; None if it has none."""
+    source = number.operands[0] if number.op == "cast" else number
+    sizes = _sizes_of(number)
+    if sizes is not None:
+        found = np.asarray(source.at(sizes))
+        low, high = found.min(), found.max()
+    else:
+        least, greatest = source.within(*cells(number.symbols))
+        low, high = least.min(), greatest.max()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return None
+    ends = [np.asarray(end).astype(number.dtype).item() for end in (low, high)]
+    return ends[0], ends[1]
+
+
+def exact_extent(number: SizeNumber) -> Whole | None:
+    """Return the extent that a number of type int64 is at all sizes, where one is known."""
+    if number.ratio is not None and _is_ratio(number):
+        return number.ratio.number
+    ends = bounds(number)
+    if ends is None or not 0 <= ends[0] <= ends[1] <= MAX_EXTENT:
+        return None
+    steps = _steps(number)
+    if steps is None:
+        return constant_value(number)
+    first, *factors = steps
+    symbols = sorted(number.symbols, key=lambda s: s.name)
+    return first + sum(k * (s.extent - s.low) for k, s in zip(factors, symbols))
+
+
+@lru_cache(maxsize=1024)
+def _steps(number: SizeNumber) -> tuple[int, ...] | None:
+    """Return a number at the least sizes, and by how much it grows with each symbol, in the order
+    of their names; None where it does not grow by the same steps everywhere."""
+    symbols = sorted(number.symbols, key=lambda s: s.name)
+    sizes = _sizes_of(number)
+    if sizes is None or not symbols or any(s.low == s.high for s in symbols):
+        return None
+    found = np.broadcast_to(number.at(sizes), sizes[symbols[0].name].shape)
+    corner = (0,) * len(symbols)
+    first = int(found[corner])
+    factors = [
+        int(found[tuple(int(i == axis) for i in range(len(symbols)))]) - first
+        for axis in range(len(symbols))
+    ]
+    expected = first + sum(k * (sizes[s.name] - s.low) for k, s in zip(factors, symbols))
+    return (first, *factors) if np.array_equal(found, expected) else None
+
+
+@lru_cache(maxsize=1024)
+def _is_ratio(number: SizeNumber) -> bool:
+    """Whether a number is its quotient in exact arithmetic at all sizes."""
+    ratio = number.ratio
+    if ratio is None or ratio.divisor != 1:
+        return False
+    sizes = _sizes_of(number)
+    if ratio.is_exact or sizes is None:
+        return ratio.is_exact
+    extent = ratio.number
+    found = extent.at(sizes) if isinstance(extent, Extent) else extent
+    return bool((number.at(sizes) == found).all())

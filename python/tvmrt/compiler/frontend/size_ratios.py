@@ -1,0 +1,182 @@
+"""Exact quotients of extents that floats computed from sizes stand for, and proofs of them.
+
+``ceil(float(n) / 2)`` is ``(n + 1) / 2`` rounded down as long as no rounding of a float reaches the
+next integer. A quotient ``N / D`` that was rounded once, by any of IEEE's operations, lies on the
+right side of all integers and half integers if N has fewer bits than the float: these are floats
+themselves, and the nearest one is at least ``1 / 2D`` away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, isfinite
+
+import numpy as np
+
+from tvmrt.compiler.ir.extent import Extent, Whole, bounds, exact_quotient, largest, smallest
+from tvmrt.compiler.ir.rounding import ceil_div
+
+BITS = {"float16": 11, "float32": 24, "float64": 53, "int64": 62}
+MAX_DENOMINATOR = 1024  # of a fraction that a float stands for
+MAX_BITS = 62
+MAX_TERMS = 64
+
+EXACT, ROUNDED, UNPROVEN = range(3)  # in this order the state of a result is its operands' worst
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``number / divisor`` in exact arithmetic. The float of the network is that number (EXACT),
+    the float nearest to it (ROUNDED), which has so many ``bits``, or one about there (UNPROVEN)."""
+
+    number: Whole
+    divisor: int = 1
+    state: int = EXACT
+    bits: int = BITS["int64"]
+
+    @property
+    def is_exact(self) -> bool:
+        return self.state == EXACT
+
+
+def leaf_ratio(extent: Whole) -> Ratio:
+    return Ratio(extent)
+
+
+def constant_ratio(value: float, dtype: str) -> Ratio | None:
+    """Return the simplest fraction that a float stands for: 0.1 is 1 / 10."""
+    if not isfinite(value):
+        return None
+    exact = Fraction(value)
+    simple = exact.limit_denominator(MAX_DENOMINATOR)
+    if np.dtype(dtype).type(float(simple)) != value:
+        simple = exact
+    if simple.denominator.bit_length() > MAX_BITS or simple.numerator.bit_length() > MAX_BITS:
+        return None
+    return Ratio(simple.numerator, simple.denominator, EXACT if simple == exact else UNPROVEN)
+
+
+def ratio_of(op: str, operands: Sequence[Ratio | None], dtype: str) -> Ratio | None:
+    """Return the quotient that an operator makes; None if it is not one. Raises Undecided where
+    bounds leave it open."""
+    rule = _RULES.get(op)
+    known = [each for each in operands if each is not None]
+    if rule is None or len(known) < len(operands):
+        return None
+    found = rule(*known)
+    if found is None:
+        return None
+    number, divisor, whole = found
+    state = max(each.state for each in known)
+    if whole and state == ROUNDED:
+        is_near = all(_bits(each.number) < each.bits for each in known)
+        state = EXACT if is_near else UNPROVEN
+    elif state == ROUNDED and op in ("cast", *_ROUNDED_AGAIN):
+        state = UNPROVEN
+    return _reduced(number, divisor, state, dtype)
+
+
+_ROUNDED_AGAIN = ("add", "sub", "mul", "div")
+
+
+def _bits(number: Whole) -> int:
+    return max(abs(end) for end in bounds(number)).bit_length()
+
+
+def _reduced(number: Whole, divisor: int, state: int, dtype: str) -> Ratio | None:
+    """Without common factors; None if it is too large to be computed with."""
+    terms = dict(number.terms) if isinstance(number, Extent) else {(): number}
+    common = gcd(divisor, *terms.values())
+    if common > 1:
+        number = exact_quotient(number, common) if isinstance(number, Extent) else number // common
+        divisor //= common
+    bits = _bits(number)
+    if max(bits, divisor.bit_length()) > MAX_BITS or len(terms) > MAX_TERMS:
+        return None
+    is_float = bits <= BITS[dtype] and divisor & (divisor - 1) == 0
+    state = ROUNDED if state == EXACT and not is_float else state
+    return Ratio(number, divisor, state, BITS[dtype])
+
+
+# Rules: number and divisor, and whether the result is an integer that lies beside no other.
+
+
+def _add(a: Ratio, b: Ratio) -> tuple:
+    return a.number * b.divisor + b.number * a.divisor, a.divisor * b.divisor, False
+
+
+def _sub(a: Ratio, b: Ratio) -> tuple:
+    return a.number * b.divisor - b.number * a.divisor, a.divisor * b.divisor, False
+
+
+def _mul(a: Ratio, b: Ratio) -> tuple:
+    return a.number * b.number, a.divisor * b.divisor, False
+
+
+def _div(a: Ratio, b: Ratio) -> tuple | None:
+    number, by = a.number * b.divisor, b.number
+    if isinstance(by, int):
+        sign = -1 if by < 0 else 1
+        return (number * sign, a.divisor * abs(by), False) if by else None
+    if bounds(by)[0] <= 0:
+        return None
+    if isinstance(number, int) and number:
+        return None
+    quotient = exact_quotient(number, by) if isinstance(number, Extent) else 0
+    return None if quotient is None else (quotient, a.divisor, False)
+
+
+def _floor(a: Ratio) -> tuple:
+    return a.number // a.divisor, 1, True
+
+
+def _ceil(a: Ratio) -> tuple:
+    return ceil_div(a.number, a.divisor), 1, True
+
+
+def _round(a: Ratio) -> tuple:
+    """To the nearest integer, to the even one of two: one less where ``number / divisor`` lies half
+    way to an odd one, which is where twice the number less the divisor is a multiple of 4 divisors.
+    """
+    twice, unit = 2 * a.number + a.divisor, 2 * a.divisor
+    odd = (twice + unit) // (2 * unit) - (twice + unit - 1) // (2 * unit)
+    return twice // unit - odd, 1, True
+
+
+def _cast(a: Ratio) -> tuple | None:
+    return (a.number, a.divisor, False)
+
+
+def _chosen(rule: Callable) -> Callable:
+    def pick(a: Ratio, b: Ratio) -> tuple:
+        number = rule(a.number * b.divisor, b.number * a.divisor)
+        return number, a.divisor * b.divisor, False
+
+    return pick
+
+
+def _trunc(a: Ratio) -> tuple | None:
+    """Towards zero, of a number that has one sign at all sizes."""
+    low, high = bounds(a.number)
+    if a.divisor == 1 or low >= 0:
+        return _floor(a)
+    return _ceil(a) if high <= 0 else None
+
+
+_RULES: dict[str, Callable] = {
+    "abs": lambda a: (largest(a.number, -a.number), a.divisor, False),
+    "add": _add,
+    "cast": _cast,
+    "ceil": _ceil,
+    "div": _div,
+    "floor": _floor,
+    "max": _chosen(largest),
+    "min": _chosen(smallest),
+    "mul": _mul,
+    "neg": lambda a: (-a.number, a.divisor, False),
+    "round": _round,
+    "sub": _sub,
+    "trunc": _trunc,
+}

@@ -1,0 +1,59 @@
+"""The bounds of activations, and what else of quantised numbers the format fixes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.ir import DTYPES
+from tvmrt.compiler.ir.multiplier import rounded
+from tvmrt.compiler.ir.quantized import storage_range
+from tvmrt.error import UnsupportedError
+
+ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+# What an activation keeps its operand between, as real numbers.
+BOUNDS = {
+    "NONE": (None, None),
+    "RELU": (0.0, None),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU6": (0.0, 6.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
+f32 = np.float32
+
+
+def ratio(number: Any, scale: Any) -> Any:
+    """A number over a scale, in the type of the two; 0 where the scale is 0, which says that the
+    whole tensor is zero. LiteRT's quotient is no number then, and its multiplier 0 as well."""
+    return number / scale if scale else number * 0
+
+
+def activation_name(code: int) -> str:
+    """The activation of a number. Raises UnsupportedError for one that there is not."""
+    if not 0 <= code < len(ACTIVATIONS):
+        raise UnsupportedError(f"activation number {code} is not known")
+    return ACTIVATIONS[code]
+
+
+def quantized_bounds(activation: str, scale: np.float32, zero: int, dtype: str) -> tuple[int, int]:
+    """Least and greatest integer that an activation leaves."""
+    if activation not in BOUNDS:
+        raise UnsupportedError(f"activation {activation} of integers")
+    low, high = storage_range(DTYPES[dtype])
+    least, most = BOUNDS[activation]
+    if least is not None:
+        low = max(low, zero + rounded(float(ratio(f32(least), scale))))
+    if most is not None:
+        high = min(high, zero + rounded(float(ratio(f32(most), scale))))
+    return low, high
+
+
+def power_of_two(scale: np.float32) -> int | None:
+    """The exponent of a scale that is a power of two, else None."""
+    if not scale:
+        return None
+    exponent = math.log2(float(scale))
+    whole = rounded(exponent)
+    return whole if abs(exponent - whole) < 1e-3 else None

@@ -1,0 +1,230 @@
+"""Conditions on the sizes of a run that a network imposes, collected while it is imported.
+
+A network has a meaning only at sizes where its operators fit: a skip connection at those where both
+branches have equal extents, a window where it fits into the image. Where the declared bounds leave
+that open, the condition is assumed and noted; the importer then narrows the dimensions to the sizes
+that satisfy all conditions (``tvmrt.compiler.frontend.size_conditions``). Outside of
+``collecting()`` nothing is assumed. Conditions that no narrower dimensions express are checked at
+the start of a run; the symbols of the dimensions carry what is known then (``Symbol.zeros``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from .extent import (
+    Extent,
+    Quotient,
+    Symbol,
+    Whole,
+    bounds,
+    exact_quotient,
+    largest,
+    shown,
+    symbols_of,
+)
+
+MAX_REDUCTIONS = 64
+
+Sizes = Mapping[str, Any]  # arrays of sizes by the names of symbols
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``zero`` is an extent that must be 0. ``node``: the node that imposes it, ``words`` what it
+    needs. ``equal``: the extents that must be equal, if it is that."""
+
+    zero: Extent
+    node: str
+    words: str
+    equal: tuple[Whole, Whole] | None = None
+
+    @property
+    def symbols(self) -> set[Symbol]:
+        return symbols_of(self.zero)
+
+    def holds(self, sizes: Sizes) -> np.ndarray:
+        """Return for arrays of sizes whether they satisfy it."""
+        return self.zero.at(sizes) == 0
+
+
+@dataclass
+class Assumptions:
+    """The conditions of one import; ``node`` is the one that is being imported. ``guarded``: it
+    runs only where a condition of the run holds.
+
+    ``unbounded``: what is wrong with sizes that the run finds and nothing bounds so far, by name;
+    ``bounds``: how large some of them may be by what is made of them.
+    """
+
+    conditions: list[Condition] = field(default_factory=list)
+    node: str = ""
+    guarded: bool = False
+    unbounded: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, int] = field(default_factory=dict)
+
+
+_current: ContextVar[Assumptions | None] = ContextVar("assumptions", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[Assumptions]:
+    """Assume conditions that the bounds of dimensions leave open, and note them."""
+    found = Assumptions()
+    token = _current.set(found)
+    try:
+        yield found
+    finally:
+        _current.reset(token)
+
+
+def enter_node(name: str, guarded: bool = False) -> None:
+    """Say which node is being imported, and whether some runs leave it out."""
+    current = _current.get()
+    if current is not None:
+        current.node, current.guarded = name, guarded
+
+
+def may_assume() -> bool:
+    """Whether conditions are collected, so that the network is imported again."""
+    return _current.get() is not None
+
+
+def assume_bound(name: str, problem: str) -> None:
+    """Say that the bound of a size that the run finds is assumed until all of the network is known;
+    ``problem`` is the error if nothing gives it one."""
+    current = _current.get()
+    if current is not None:
+        current.unbounded[name] = problem
+
+
+def note_bound(extent: Whole, high: int) -> None:
+    """Say that a size that the run finds, if nothing else bounds it, is at most so large."""
+    current = _current.get()
+    for symbol in symbols_of(extent):
+        if current is not None and symbol.name in current.unbounded and extent == symbol.extent:
+            current.bounds.setdefault(symbol.name, high)
+
+
+def are_equal(a: Whole, b: Whole) -> bool:
+    """Whether two extents are equal, or may be and are assumed to be."""
+    if a == b:
+        return True
+    difference = a - b
+    if not isinstance(difference, Extent):
+        return False
+    low, high = bounds(difference)
+    if low > 0 or high < 0:
+        return False
+    if _is_known(difference):
+        return True
+    zero = primitive(difference)
+    return _assume(zero, _equality(zero), (a, b))
+
+
+def is_at_least(extent: Whole, least: int) -> bool:
+    """Whether an extent has no less than so many elements, or may have and is assumed to."""
+    low, high = bounds(extent)
+    if low >= least or high < least or not isinstance(extent, Extent):
+        return low >= least
+    missing = largest(least - extent, 0)
+    words = f"{extent!r} is at least {least}"
+    return _is_known(missing) or _assume(missing, words)  # type: ignore[arg-type]
+
+
+def _is_known(extent: Extent) -> bool:
+    """Whether an extent is 0 in each run, by those of its symbols that are."""
+    return follows(extent, {zero for symbol in symbols_of(extent) for zero in symbol.zeros})
+
+
+def follows(extent: Extent, zeros: Collection[Extent]) -> bool:
+    """Whether an extent is 0 where all of ``zeros`` are, by taking multiples of these away."""
+    return bool(zeros) and _rest(extent, _basis(frozenset(zeros))) == 0
+
+
+@lru_cache(maxsize=256)
+def _basis(zeros: frozenset[Extent]) -> tuple[Extent, ...]:
+    """Return extents that are 0 where ``zeros`` are, each with another last term."""
+    found: list[Extent] = []
+    for zero in sorted(zeros, key=repr):
+        rest = _rest(zero, found)
+        if isinstance(rest, Extent):
+            found.append(rest)
+    return tuple(found)
+
+
+def _rest(extent: Whole, zeros: Sequence[Extent]) -> Whole:
+    """Return what multiples of ``zeros`` leave of an extent, or of a multiple of it."""
+    for _ in range(MAX_REDUCTIONS):
+        if not isinstance(extent, Extent):
+            break
+        less = next((n for zero in zeros if (n := _reduced(extent, zero)) is not None), None)
+        if less is None:
+            break
+        extent = less
+    return extent
+
+
+def _reduced(extent: Extent, zero: Extent) -> Whole | None:
+    """Return a multiple of an extent less a multiple of ``zero``, so that a term goes whose atoms
+    include those of the last term of ``zero``; None where none does."""
+    lead, factor = zero.terms[-1]
+    for atoms, k in extent.terms:
+        left = list(atoms)
+        for atom in lead:
+            if atom in left:
+                left.remove(atom)
+        if len(left) == len(atoms) - len(lead):
+            common = gcd(k, factor)
+            return extent * (factor // common) - zero * _product(tuple(left)) * (k // common)
+    return None
+
+
+def primitive(extent: Extent) -> Extent:
+    """Return an extent that is 0 where this one is: without the factors that are never 0, and with
+    a first term above 0."""
+    common = gcd(*(k for _, k in extent.terms))
+    found = exact_quotient(extent, common if extent.terms[0][1] > 0 else -common)
+    for atom in extent.terms[0][0]:
+        if atom.bounds[0] > 0 and isinstance(found, Extent):
+            rest = exact_quotient(found, Extent({(atom,): 1}))
+            found = found if rest is None else rest
+    return found if isinstance(found, Extent) else extent
+
+
+def _equality(zero: Extent) -> str:
+    """Say at which sizes an extent is 0."""
+    for atoms, _ in zero.terms:
+        part = atoms[0] if len(atoms) == 1 else None
+        if isinstance(part, Quotient):
+            rest = part.number - part.divisor * Extent({atoms: 1})
+            if zero in (rest, -rest):
+                return f"{part.number!r} is a multiple of {part.divisor}"
+    sides = [
+        [k * sign * _product(atoms) for atoms, k in zero.terms if k * sign > 0] for sign in (1, -1)
+    ]
+    one, other = sorted(map(sum, sides), key=lambda side: isinstance(side, int))
+    return f"{shown(one)} is {shown(other)}"
+
+
+def _product(atoms: tuple) -> Whole:
+    return Extent({atoms: 1}) if atoms else 1
+
+
+def _assume(zero: Extent, words: str, equal: tuple[Whole, Whole] | None = None) -> bool:
+    current = _current.get()
+    symbols = symbols_of(zero)
+    if current is None or current.guarded or any(symbol.local for symbol in symbols):
+        return False  # what some runs leave out says nothing of the others
+    if any(symbol.source is not None for symbol in symbols) and equal is None:
+        return False
+    current.conditions.append(Condition(zero, current.node, words, equal))
+    return True

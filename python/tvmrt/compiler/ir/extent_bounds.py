@@ -1,0 +1,169 @@
+"""The least and the largest number that an extent can be.
+
+What is asked of an extent here: its ``terms``, its symbols, and what it is ``at`` values of them;
+see ``tvmrt.compiler.ir.extent``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+# Values of symbols that are all tried where nothing else tells the bounds of an extent.
+MOST_TRIED = 1 << 16
+# Combinations of sizes that are all tried where a condition on them, or a number, must be exact.
+MAX_SIZES = 1 << 20
+MAX_CASES = 4  # terms max(number, 0) of an extent, each of which is one of two
+
+
+def bounds(value: Any) -> tuple[int, int]:
+    """The least and the largest number that it can be, or numbers beyond these where finding them
+    would take too long."""
+    return _bounds(value) if hasattr(value, "terms") else (int(value), int(value))
+
+
+@lru_cache(maxsize=1 << 14)
+def _bounds(extent: Any) -> tuple[int, int]:
+    low, high = _bounds_alone(extent)
+    for symbol in extent.symbols():
+        if symbol.limit is not None:
+            low, high = _bounds_by_limit(extent, symbol, low, high)
+        if symbol.product is not None:
+            high = _most_by_product(extent, *symbol.product, high)
+    return low, high
+
+
+def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int, int]:
+    """Closer bounds, where a count that is no more than another extent stands alone in one term."""
+    factors = [k for atoms, k in extent.terms if symbol in atoms]
+    if len(factors) != 1 or (dict(extent.terms).get((symbol,), 0)) != factors[0]:
+        return low, high
+    computed = (a for atoms, _ in extent.terms for a in atoms if a.computed)
+    if any(symbol in atom.symbols() for atom in computed):
+        return low, high
+    replaced = bounds(extent + factors[0] * (symbol.limit - symbol.extent))
+    if factors[0] < 0:
+        return max(low, replaced[0]), high
+    return low, min(high, replaced[1])
+
+
+def _most_by_product(extent: Any, names: frozenset[str], size: int, high: int) -> int:
+    """A closer bound, where a term has counts that together are never above a size."""
+    for atoms, k in extent.terms:
+        factors = {a for a in atoms if not a.computed and a.name in names}
+        if k < 0 or len(factors) != len(names):
+            continue
+        left = list(atoms)
+        for factor in factors:
+            left.remove(factor)
+        others = bounds(extent - type(extent)({atoms: k}))[1]
+        high = min(high, k * size * prod(a.bounds[1] for a in left) + others)
+    return high
+
+
+def _bounds_alone(extent: Any) -> tuple[int, int]:
+    if all(k > 0 for _, k in extent.terms):
+        return _summed(extent)  # grows with each atom, and no atom is negative
+    symbols = extent.symbols()
+    sizes = all_sizes(symbols, dtype=object)  # of sizes without an upper limit
+    if sizes is not None:
+        found = extent.at(sizes)
+        return int(found.min()), int(found.max())
+    parts = _independent(extent)
+    if len(parts) > 1:
+        ends = [_bounds_of_terms(extent, part) for part in parts]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
+    found = _at_corners(extent, symbols)
+    return found or _by_cases(extent) or _by_factor(extent) or _summed(extent)
+
+
+def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:
+    (atoms, number), *_ = terms
+    return bounds(type(extent)(dict(terms))) if atoms else (number, number)
+
+
+def _independent(extent: Any) -> list[list[tuple[Any, int]]]:
+    """The terms in groups that have no symbol in common; numbers are a group of their own."""
+    groups: list[tuple[set, list]] = []
+    for atoms, k in extent.terms:
+        symbols = {s for atom in atoms for s in atom.symbols()}
+        joined = [group for group in groups if group[0] & symbols]
+        groups = [group for group in groups if not group[0] & symbols]
+        terms = [term for _, others in joined for term in others]
+        groups.append((symbols.union(*(names for names, _ in joined)), [*terms, (atoms, k)]))
+    return [terms for _, terms in groups]
+
+
+def _by_cases(extent: Any) -> tuple[int, int] | None:
+    """By both cases of a term max(number, 0), which is nowhere else in it; None without one."""
+    if sum(a.computed for atoms, _ in extent.terms for a in atoms) > MAX_CASES:
+        return None  # each doubles the number of cases
+    for atoms, k in extent.terms:
+        atom = atoms[0] if len(atoms) == 1 else None
+        if atom is None or not atom.computed or hasattr(atom, "divisor"):
+            continue
+        rest = extent - type(extent)({atoms: k})
+        if hasattr(rest, "terms") and any(atom in others for others, _ in rest.terms):
+            continue
+        (a, b), (c, d) = bounds(rest), bounds(rest + k * atom.number)
+        # the sum is the larger one of both cases, or the smaller one where it is taken away
+        return (max(a, c), max(b, d)) if k > 0 else (min(a, c), min(b, d))
+    return None
+
+
+def _by_factor(extent: Any) -> tuple[int, int] | None:
+    """Of an atom that all terms have and what it is multiplied by, where these are of different
+    symbols."""
+    for atom in extent.terms[0][0]:
+        if not all(atom in atoms for atoms, _ in extent.terms):
+            continue
+        rest = {}
+        for atoms, k in extent.terms:
+            left = list(atoms)
+            left.remove(atom)
+            rest[tuple(left)] = k
+        other = type(extent)(rest)
+        if not other.symbols() & atom.symbols():
+            ends = [a * b for a in atom.bounds for b in bounds(other)]
+            return min(ends), max(ends)
+    return None
+
+
+def _summed(extent: Any) -> tuple[int, int]:
+    low = high = 0
+    for atoms, k in extent.terms:
+        least = prod(a.bounds[0] for a in atoms)
+        most = prod(a.bounds[1] for a in atoms)
+        low += k * (least if k > 0 else most)
+        high += k * (most if k > 0 else least)
+    return low, high
+
+
+def all_sizes(
+    symbols: Collection[Any], limit: int = MOST_TRIED, dtype: Any = np.int64
+) -> dict[str, np.ndarray] | None:
+    """Return every combination of the symbols' sizes, an array with an axis for each symbol by its
+    name; None if there are more than ``limit``."""
+    if prod(s.high - s.low + 1 for s in symbols) > limit:
+        return None
+    axes = (np.arange(s.low, s.high + 1, dtype=dtype) for s in symbols)
+    return dict(zip((s.name for s in symbols), np.meshgrid(*axes, indexing="ij")))
+
+
+def _at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
+    """By the sign of the change with each symbol; None where it has none."""
+    if any(a.computed for atoms, _ in extent.terms for a in atoms):
+        return None
+    low, high = {}, {}
+    for symbol in symbols:
+        step = extent.at({s.name: s.extent + (s == symbol) for s in symbols}) - extent
+        least, most = bounds(step)
+        if least < 0 < most:
+            return None
+        ends = (symbol.low, symbol.high) if least >= 0 else (symbol.high, symbol.low)
+        low[symbol.name], high[symbol.name] = ends
+    return int(extent.at(low)), int(extent.at(high))

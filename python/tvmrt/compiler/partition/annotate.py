@@ -1,0 +1,215 @@
+"""Which device gets which node.
+
+Contract: every node is the CPU's or exactly one device's; nodes that a pattern takes together get
+the same device, or none does. Non-goal: regions, see merge.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.ir.extent import Undecided, least, listed, symbols_of
+from tvmrt.compiler.ir.readers import Readers
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.devices import Device
+
+CPU = "cpu"
+
+
+@dataclass
+class Assignment:
+    """``device`` has the nodes that a device gets; ``reasons`` what each device said of a node that
+    it did not get; ``atoms`` the chains of nodes that must stay together; ``groups`` the group of
+    each node that its device wants in a region with no other group's."""
+
+    device: dict[Node, str] = field(default_factory=dict)
+    reasons: dict[Node, dict[str, str]] = field(default_factory=dict)
+    atoms: list[list[Node]] = field(default_factory=list)
+    groups: dict[Node, int] = field(default_factory=dict)
+
+    def refuse(self, node: Node, device: str, reason: str) -> None:
+        """Note why the device has not got the node; the first reason stays."""
+        self.reasons.setdefault(node, {}).setdefault(device, reason)
+
+
+@dataclass
+class _Offer:
+    """Nodes that a device would take together."""
+
+    device: Device
+    nodes: list[Node]
+
+    def cost(self) -> float | None:
+        """Seconds of the nodes themselves; None if the device does not know."""
+        costs = [ask(self.device, "cost", node) for node in self.nodes]
+        return None if any(c is None for c in costs) else sum(costs)
+
+
+def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
+    """Ask every device about every node, and choose. ``devices`` in order of preference."""
+    result = Assignment()
+    said = {device.name: _asked(graph, device) for device in devices}
+    willing = {d.name: _willing(graph, d, said[d.name], result) for d in devices}
+    contested: list[_Offer] = []
+    for device in devices:
+        free = willing[device.name].difference(result.device)
+        for offer in _offers(graph, device, free, result):
+            rivals = [d for d in devices if willing[d.name].intersection(offer.nodes)]
+            if len(rivals) > 1 and all(_Offer(d, offer.nodes).cost() is not None for d in rivals):
+                contested.append(offer)
+            else:
+                _take(offer, result)
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    contested.sort(key=lambda offer: position[offer.nodes[0]])
+    for offer in contested:
+        at_once = [o for o in contested if o.nodes[0] is offer.nodes[0]]
+        open_ = [o for o in at_once if not any(n in result.device for n in o.nodes)]
+        if open_:
+            _take(_cheapest(open_, result), result)
+    _note_losers(graph, devices, willing, result)
+    for node in [n for n, name in result.device.items() if name == CPU]:
+        del result.device[node]
+    for node, name in result.device.items():
+        wishes = getattr(said[name], "groups", {})
+        if node in wishes:
+            result.groups[node] = wishes[node]
+    return result
+
+
+def _take(offer: _Offer, result: Assignment) -> None:
+    number = len(result.device)  # no other offer's
+    for node in offer.nodes:
+        result.device[node] = offer.device.name
+        if offer.device.region_per_pattern:
+            result.groups[node] = number
+    if len(offer.nodes) > 1:
+        result.atoms.append(offer.nodes)
+
+
+def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
+    """Say of every device that wanted a node why it has not got it."""
+    for node in graph.nodes:
+        winner = result.device.get(node)
+        for device in devices:
+            if winner not in (None, device.name) and node in willing[device.name]:
+                reason = f"{winner} is cheaper or named before {device.name}"
+                result.refuse(node, device.name, reason)
+
+
+def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node]:
+    """The nodes that a device would take by what it said, with a note of what it would not."""
+    willing = set()
+    for node in graph.nodes:
+        reason = said.get(node, f"{device.name} takes no {node.op}")
+        if reason is None and device.name != CPU:
+            reason = _hindrance(node, device)
+        if reason is None:
+            willing.add(node)
+        else:
+            result.refuse(node, device.name, reason)
+    return willing
+
+
+def _asked(graph: Graph, device: Device) -> dict[Node, str | None]:
+    """What the device says of all nodes; of each by itself where one has an extent that it would
+    have to know."""
+    try:
+        return ask(device, "annotate", graph)
+    except Undecided:
+        return {node: _asked_of(node, device) for node in graph.nodes}
+
+
+def _asked_of(node: Node, device: Device) -> str | None:
+    try:
+        return ask(device, "supports", node)
+    except Undecided as problem:
+        return str(problem)
+
+
+def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -> list[_Offer]:
+    """What one device would take of the nodes that it wants and may have."""
+    if not device.patterns:
+        return [_Offer(device, [node]) for node in graph.nodes if node in free]
+    chains = match_patterns(graph, device.patterns, free)
+    matched = {node for chain in chains for node in chain}
+    for node in free - matched:
+        result.refuse(node, device.name, f"{device.name} takes {node.op} in no such place")
+    return [_Offer(device, chain) for chain in chains]
+
+
+def _hindrance(node: Node, device: Device) -> str | None:
+    """Why a device other than the CPU cannot have a node that it would take."""
+    if node.guard is not None:
+        return "it runs under a condition, which the CPU decides"
+    values = [*node.operands(), *node.outputs]
+    if symbols_of(node.attrs):
+        chosen = listed(symbols_of(node.attrs))
+        return f"its attributes are chosen when the network runs ({chosen})"
+    symbols = symbols_of(*(v.shape for v in values))
+    if any(symbol.source is not None for symbol in symbols):
+        return f"its extents are found by the run ({listed(symbols)})"
+    if symbols and not device.any_size and not ask(device, "prepares_sizes"):
+        return f"its extents are chosen when the network runs ({listed(symbols)})"
+    if any(least(v.type.size) == 0 for v in values):
+        return "a tensor of no elements needs no device"
+    if all(v is None or v.is_constant for v in node.inputs):
+        return "it reads constants alone"
+    return None
+
+
+def match_patterns(
+    graph: Graph, patterns: Sequence[Sequence[str]], willing: set[Node]
+) -> list[list[Node]]:
+    """Chains of willing nodes, the longest first, each node in one at most."""
+    readers = Readers(graph)
+    taken: set[Node] = set()
+    chains = []
+    for pattern in sorted(patterns, key=len, reverse=True):
+        for node in graph.nodes:
+            chain = _chain(node, pattern, readers)
+            if chain and all(n in willing and n not in taken for n in chain):
+                chains.append(chain)
+                taken.update(chain)
+    return chains
+
+
+def _chain(node: Node, pattern: Sequence[str], readers: Readers) -> list[Node] | None:
+    """The chain that begins at the node, if it has these operators."""
+    chain = [node]
+    if node.op != pattern[0]:
+        return None
+    for op in pattern[1:]:
+        behind = readers.only(chain[-1].output) if len(chain[-1].outputs) == 1 else None
+        if behind is None or behind.op != op:
+            return None
+        chain.append(behind)
+    return chain
+
+
+def _cheapest(offers: list[_Offer], result: Assignment) -> _Offer:
+    """The offer of the least seconds for the nodes of the largest, borders included."""
+    largest = max(offers, key=lambda o: len(o.nodes)).nodes
+    priced = []
+    for offer in offers:
+        seconds = _Offer(offer.device, largest).cost()
+        unknown = float("inf") if seconds is None else seconds
+        priced.append((unknown + _borders(offer, result), len(priced), offer))
+    return min(priced, key=lambda row: row[:2])[2]
+
+
+def _borders(offer: _Offer, result: Assignment) -> float:
+    """Seconds for the operands that are made elsewhere."""
+    inside = set(offer.nodes)
+    total = 0.0
+    for value in dict.fromkeys(v for node in offer.nodes for v in node.operands()):
+        producer = value.producer
+        if value.is_constant or producer in inside:
+            continue
+        if result.device.get(producer, CPU) != offer.device.name:
+            total += ask(offer.device, "border_cost", value.type.nbytes)
+    return total

@@ -1,0 +1,68 @@
+"""What crosses the borders of regions, seen in the finished program: which tensors, of how many
+bytes, and for which of them a step was needed that copies them into another layout."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Region
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.program import ARENA, Buffer, Program, Step
+
+from .annotate import CPU
+from .report import BorderRow
+
+
+def border_rows(program: Program) -> list[BorderRow]:
+    """One row a tensor and pair of devices, in the order of the steps that read."""
+    writers: dict[Buffer, list[Step]] = {}
+    rows: dict[tuple[str, str, str], BorderRow] = {}
+    for step in program.steps:
+        if not _is_copy(step):
+            for row in _into(step, writers):
+                rows.setdefault((row.tensor, row.source, row.target), row)
+        for access in step.writes:
+            writers.setdefault(access.buffer, []).append(step)
+    for buffer in program.outputs:
+        for row in _arrivals(buffer, most(buffer.nbytes), CPU, writers):
+            rows.setdefault((row.tensor, row.source, row.target), row)
+    return list(rows.values())
+
+
+def _device(step: Step) -> str:
+    root = step.group.root
+    region: Region | None = root.attrs["region"] if root.op == "region" else None
+    return CPU if region is None else region.device
+
+
+def _is_copy(step: Step) -> bool:
+    return step.group.root.op == "identity" and len(step.group.nodes) == 1 and not step.guard
+
+
+def _into(step: Step, writers) -> list[BorderRow]:
+    """The tensors that the step reads over a border."""
+    found = []
+    for access in step.reads:
+        nbytes = most(access.dtype.nbytes(access.at.size))
+        found += _arrivals(access.buffer, nbytes, _device(step), writers)
+    return found
+
+
+def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BorderRow]:
+    made = writers.get(buffer, [])
+    if not made:  # an input of the network
+        return [] if target == CPU else [BorderRow(buffer.name, CPU, target, nbytes, False)]
+    found = []
+    for step in made:
+        copied = _is_copy(step) and bool(step.reads)
+        origin = step
+        if copied:
+            before = writers.get(step.reads[0].buffer)
+            if before is None:
+                if target != CPU:
+                    found.append(BorderRow(step.reads[0].buffer.name, CPU, target, nbytes, True))
+                continue
+            origin = before[-1]
+        if _device(origin) != target or target != CPU:  # two regions of one device have a border
+            name = origin.writes[0].buffer.name if copied else buffer.name
+            stays = buffer.memory.name if buffer.memory and buffer.kind == ARENA else ""
+            found.append(BorderRow(name, _device(origin), target, nbytes, copied, stays))
+    return found

@@ -1,0 +1,91 @@
+"""Regions out of a graph and, if a device does not want them, never in.
+
+``cut`` copies nodes into a graph of their own; ``put`` then replaces them by one node. Between the
+two the network is untouched, so that a refused region costs nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from tvmrt.compiler.ir import Graph, Node, Region, TensorType, Value
+from tvmrt.compiler.ir.custom import copy_node
+from tvmrt.compiler.ir.dtype import DTYPES
+
+
+def cut(
+    graph: Graph, nodes: Sequence[Node], device: str, symbol: str, users: Mapping | None = None
+) -> tuple[Region, list[Value], list[Value]]:
+    """The region of these nodes, and the network's values that it reads and writes.
+
+    ``users`` are the graph's consumers, if the caller has them.
+    """
+    users = graph.consumers() if users is None else users
+    inside = set(nodes)
+    made = [v for node in nodes for v in node.outputs]
+    own = set(made)
+    reads = list(
+        dict.fromkeys(v for n in nodes for v in n.operands() if v not in own and not v.is_constant)
+    )
+    outputs = set(graph.outputs)
+    writes = [v for v in made if v in outputs or any(u not in inside for u in users.get(v, ()))]
+    part = Graph(symbol)
+    copies: dict[Value, Value] = {}
+    for value in reads:
+        copies[value] = Value(value.name, value.type)
+        part.inputs.append(copies[value])
+    part.nodes = [copy_node(node, copies) for node in nodes]
+    part.outputs = [copies[v] for v in writes]
+    part.output_names = [v.name for v in writes]
+    sources = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
+    return Region(device, symbol, part, onnx_nodes=sources), reads, writes
+
+
+def put(
+    graph: Graph,
+    nodes: Sequence[Node],
+    region: Region,
+    reads: Sequence[Value],
+    writes: Sequence[Value],
+) -> Node:
+    """Replace the nodes by the region; the order of the graph's nodes is left to ``reorder``."""
+    node = Node("region", list(reads), {"region": region}, region.name, region.onnx_nodes)
+    node.give(writes)
+    if region.reports_failure:
+        node.outputs.append(Value(f"{region.name}_failed", TensorType((), DTYPES["bool"]), node))
+    inside = set(nodes)
+    place = next(i for i, n in enumerate(graph.nodes) if n in inside)
+    graph.nodes = [
+        *graph.nodes[:place],
+        node,
+        *(n for n in graph.nodes[place:] if n not in inside),
+    ]
+    return node
+
+
+def reorder(graph: Graph) -> None:
+    """Bring the nodes into an order in which each comes after what it reads, as near to the given
+    one as that allows."""
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    waits: dict[Node, int] = {}
+    followers: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        before = {v.producer for v in node.operands() if v.producer is not None}
+        waits[node] = len(before)
+        for other in before:
+            followers.setdefault(other, []).append(node)
+    ready = [position[node] for node, count in waits.items() if count == 0]
+    heapq.heapify(ready)
+    nodes = graph.nodes
+    ordered = []
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        ordered.append(node)
+        for follower in followers.get(node, ()):
+            waits[follower] -= 1
+            if waits[follower] == 0:
+                heapq.heappush(ready, position[follower])
+    if len(ordered) != len(nodes):
+        raise ValueError("the regions of the graph depend on each other in a circle")
+    graph.nodes = ordered

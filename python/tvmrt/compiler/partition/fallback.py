@@ -1,0 +1,43 @@
+"""The CPU's code beside each region, for devices that may fail while the network runs.
+
+A region says by one more output whether it failed; copies of the nodes that it stands for follow,
+guarded by that, and a choice between the two results. Constants that the device's module holds as
+they are in the network are read there by the CPU's code, too, where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvmrt.compiler.ir import Graph, ModuleBlob, Node, Region, Value, digest_of
+from tvmrt.compiler.ir.custom import copy_node
+
+
+def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None:
+    """``replaced`` has the nodes that each region node of the graph, which is in order, stands for.
+
+    Whoever reads a region's result gets that of whichever has run.
+    """
+    chosen: dict[Value, Value] = {}
+    for region in [node for node in graph.nodes if node in replaced]:
+        failed, results = region.outputs[-1], region.outputs[:-1]
+        _keep_constants(region.attrs["region"], replaced[region])
+        copies = dict(chosen)
+        added = [copy_node(n, copies, guard=(failed, True)) for n in replaced[region]]
+        own = {}
+        for value in results:
+            choice = Node("where", [failed, copies[value], value], {}, value.name, region.sources)
+            choice.outputs = [Value(value.name, value.type, choice)]
+            own[value] = choice.output
+        graph.replace_many(own)
+        chosen.update(own)
+        place = graph.nodes.index(region) + 1
+        choices = [v.producer for v in own.values()]
+        graph.nodes[place:place] = [*added, *choices]
+
+
+def _keep_constants(region: Region, nodes: Sequence[Node]) -> None:
+    """Mark the constants of the nodes that the region's module holds."""
+    held = region.code.constants if isinstance(region.code, ModuleBlob) else {}
+    for value in {v for node in nodes for v in node.operands() if held and v.is_constant}:
+        value.kept = value.kept or digest_of(value.data) in held

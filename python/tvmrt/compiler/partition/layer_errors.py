@@ -1,0 +1,49 @@
+"""How far layers of the CPU are off where they multiply numbers in fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION
+
+from .precision import Run, copied_graph, feed_of, relative_error
+
+
+class LayerErrors:
+    """Computes layers both ways from what flows into them, all of a network at once.
+
+    ``calibration`` are inputs of the network by name, one mapping a sample; ``run`` computes a
+    graph.
+    """
+
+    def __init__(self, calibration: Sequence[Mapping[str, np.ndarray]], run: Run) -> None:
+        self._calibration, self._run = calibration, run
+
+    def __call__(self, graph: Graph, nodes: Sequence[Node]) -> list[float]:
+        """The largest error of each of the nodes over all samples, in parts of the largest number
+        of its result; the graph is left as it is."""
+        errors = [0.0] * len(nodes)
+        if not nodes:
+            return errors
+        copy, full = copied_graph(graph, [node.output for node in nodes])
+        copy.outputs = full + [_reduced_twin(copy, value) for value in full]
+        copy.output_names = [f"v{i}" for i in range(len(copy.outputs))]
+        for sample in self._calibration:
+            found = self._run(copy, [feed_of(sample, value) for value in graph.inputs])
+            for i, (right, given) in enumerate(zip(found, found[len(nodes) :])):
+                errors[i] = max(errors[i], relative_error(given, right))
+        return errors
+
+
+def _reduced_twin(graph: Graph, value: Value) -> Value:
+    """The result of a node that computes a value in fewer bits from the same operands."""
+    node = value.producer
+    assert node is not None, "the value is a layer's result"
+    attrs = {**node.attrs, PRECISION: BFLOAT16}
+    twin = Node(node.op, node.inputs, attrs, f"{node.name}_reduced", node.sources, node.guard)
+    twin.outputs = [Value(f"{value.name}_reduced", value.type, twin)]
+    graph.nodes.insert(graph.nodes.index(node) + 1, twin)
+    return twin.output

@@ -1,0 +1,145 @@
+"""Neighbours on one device become regions, as large as they can be.
+
+Contract: every region is convex: no path leaves it and comes back, so that regions and the rest
+can run one after the other. Reachability is kept as bit sets over the groups of the moment; a merge
+is refused exactly when something lies between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.ir.readers import Readers
+
+
+def merge(
+    graph: Graph,
+    device: Mapping[Node, str],
+    atoms: Sequence[Sequence[Node]],
+    wishes: Mapping[Node, int] | None = None,
+    most: Mapping[str, int] | None = None,
+) -> list[list[Node]]:
+    """The regions, each its nodes in order; regions in the order of their first nodes.
+
+    Parameters
+    ----------
+    atoms
+        Chains that are never cut.
+    wishes
+        Numbers of groups: nodes of a device with different numbers are in different regions, those
+        of one number in one wherever nothing lies between them.
+    most
+        By device, how many nodes a region has at most; of a longer chain its own number.
+    """
+    groups = _Groups(graph)
+    wishes, most = wishes or {}, most or {}
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    for chain in atoms:
+        for a, b in zip(chain, chain[1:]):
+            groups.merge(position[a], position[b])
+    edges = [
+        (position[value.producer], i)
+        for i, node in enumerate(graph.nodes)
+        if node in device
+        for value in node.operands()
+        if value.producer is not None
+        and device.get(value.producer) == device[node]
+        and wishes.get(value.producer) == wishes.get(node)
+    ]
+    edges += _companions(device, wishes, position)
+    limits = [most.get(device[graph.nodes[b]]) for _, b in edges]
+    merged = True
+    while merged:  # what lay between two groups may have joined one of them since
+        merged = any([groups.merge(a, b, limit) for (a, b), limit in zip(edges, limits)])
+    members: dict[int, list[Node]] = {}
+    for i, node in enumerate(graph.nodes):
+        if node in device:
+            members.setdefault(groups.find(i), []).append(node)
+    return list(members.values())
+
+
+def _companions(device, wishes, position) -> list[tuple[int, int]]:
+    """Pairs of nodes of one group, whether one reads the other or not."""
+    last: dict[tuple[str, int], int] = {}
+    pairs = []
+    for node in sorted((n for n in device if n in wishes), key=position.__getitem__):
+        key = device[node], wishes[node]
+        if key in last:
+            pairs.append((last[key], position[node]))
+        last[key] = position[node]
+    return pairs
+
+
+def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
+    """A region cut into pieces of one result each, with all that only that result needs.
+
+    A piece is convex, as every way out of it leads through its result.
+    """
+    readers = Readers(graph)
+    piece: dict[Node, Node] = {}  # the node that gives the result
+    for node in reversed(nodes):
+        pieces = {piece.get(u) for v in node.outputs for u in readers.of(v)}
+        alone = len(pieces) == 1 and None not in pieces
+        leaves = any(map(readers.by_caller, node.outputs))
+        piece[node] = pieces.pop() if alone and not leaves else node
+    found: dict[Node, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(piece[node], []).append(node)
+    return list(found.values())
+
+
+class _Groups:
+    """Disjoint groups of nodes. Of each, as bits by the nodes' numbers: its members, and the nodes
+    above and below it, where groups count as one node."""
+
+    def __init__(self, graph: Graph) -> None:
+        position = {node: i for i, node in enumerate(graph.nodes)}
+        producers = [
+            {position[v.producer] for v in node.operands() if v.producer is not None}
+            for node in graph.nodes
+        ]
+        self._parent = list(range(len(graph.nodes)))
+        self._members = [1 << i for i in range(len(graph.nodes))]
+        self._above = [0] * len(graph.nodes)
+        self._below = [0] * len(graph.nodes)
+        for i, above in enumerate(producers):
+            for j in above:
+                self._above[i] |= self._above[j] | 1 << j
+        for i in reversed(range(len(graph.nodes))):
+            for j in producers[i]:
+                self._below[j] |= self._below[i] | 1 << i
+
+    def find(self, i: int) -> int:
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def merge(self, i: int, j: int, most: int | None = None) -> bool:
+        """Join the groups of two nodes if nothing lies between, and both have ``most`` members."""
+        a, b = self.find(i), self.find(j)
+        both = self._members[a] | self._members[b]
+        between = self._below[a] & self._above[b] | self._below[b] & self._above[a]
+        if a == b or between & ~both or (most is not None and bin(both).count("1") > most):
+            return False
+        # what is new is told to what stood above or below one of them alone
+        beside_a = (self._above[a] ^ self._above[b]) & ~both
+        beside_b = (self._below[a] ^ self._below[b]) & ~both
+        self._parent[b] = a
+        self._members[a] = both
+        self._above[a] = (self._above[a] | self._above[b]) & ~both
+        self._below[a] = (self._below[a] | self._below[b]) & ~both
+        for root in {self.find(x) for x in _bits(beside_a)}:
+            self._below[root] |= self._below[a] | both
+        for root in {self.find(y) for y in _bits(beside_b)}:
+            self._above[root] |= self._above[a] | both
+        return True
+
+
+def _bits(mask: int):
+    """The numbers of the bits that are set."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

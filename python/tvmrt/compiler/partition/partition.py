@@ -1,0 +1,357 @@
+"""Cutting a network over devices: annotate, merge, evaluate, optimize, generate, replace.
+
+Contract: the graph computes the same afterwards; what a device takes is in ``region`` nodes whose
+code is generated, everything else is as it was. A region that its device refuses stays on the CPU,
+with the reason in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tvmrt.compiler.devices.ask import DeviceAnswerError, ask
+from tvmrt.compiler.devices.base import Refusal
+from tvmrt.compiler.ir import CSource, Graph, ModuleBlob, Node, Region, Value
+from tvmrt.compiler.ir.extent import Symbol, listed, symbols_of
+from tvmrt.compiler.ir.region import PACKED
+from tvmrt.compiler.ir.verifier import verify
+from tvmrt.compiler.symbols import prefix_of
+from tvmrt.error import TVMError, UnsupportedError
+
+from .annotate import CPU, Assignment, assign
+from .extract import cut, put, reorder
+from .fallback import add_fallbacks
+from .merge import merge, single_results
+from .precision import Reducer, optimized
+from .report import Partition
+from .sizes import largest_accepted, listed_sizes, ways_to, with_sizes
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.devices import Context, Device
+
+# What a device's methods may raise for a region that they cannot do.
+REFUSALS = (TVMError, ValueError, TypeError, KeyError, OSError, NotImplementedError, ImportError)
+
+
+@dataclass
+class _Candidate:
+    """A region that is not in the graph yet."""
+
+    region: Region
+    nodes: list[Node]
+    reads: list[Value]
+    writes: list[Value]
+    inner: list[Node] = field(default_factory=list)  # what ``nodes`` are in the region
+    taken: tuple[Symbol, ...] = ()  # sizes with smaller bounds, where larger ones run on the CPU
+    note: str = ""
+
+
+def partition(
+    graph: Graph,
+    devices: Sequence[Device],
+    context: Context,
+    fallback: bool = False,
+    reducer: Reducer | None = None,
+) -> Partition:
+    """Cut the graph in place.
+
+    Parameters
+    ----------
+    devices
+        In order of preference; what nobody takes stays on the CPU.
+    fallback
+        Whether a device may fail: code for the CPU stands beside that of each region and runs
+        where the region fails; a region whose code cannot be generated stays on the CPU.
+    reducer
+        Chooses regions and nodes that compute in a lower precision.
+
+    Raises
+    ------
+    UnsupportedError
+        If a device fails to generate code, unless ``fallback``; the text names device and region.
+    """
+    result = Partition([d.name for d in devices], graph.op_types)
+    useful, assignment = _assigned(graph, devices, context)
+    result.begin(graph, assignment)
+    cutter = _Cutter(graph, assignment, useful, context)
+    candidates = cutter.cut(assignment.device)
+    if reducer is not None:
+        reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
+    accepted = []
+    for device in useful:  # all before the graph changes, which is cut anew where a node is refused
+        own = [c for c in candidates if c.region.device == device.name]
+        accepted.append(_accept(own, device, cutter, reducer, result, fallback))
+    replaced: dict[Node, list[Node]] = {}
+    for device, own in zip(useful, accepted):
+        replaced |= _put_regions(graph, device, own, context, fallback, result)
+    reorder(graph)
+    if fallback:
+        add_fallbacks(graph, replaced)
+    order = {node.attrs["region"]: i for i, node in enumerate(graph.nodes) if node.op == "region"}
+    result.regions.sort(key=lambda region: order[region])
+    verify(graph, "partition")
+    if reducer is not None:
+        reducer.finish(result.regions)
+    return result
+
+
+def _assigned(
+    graph: Graph, devices: Sequence[Device], context: Context
+) -> tuple[list[Device], Assignment]:
+    """The devices that take part, and which nodes each would take."""
+    problems = [ask(device, "refuses", context) for device in devices]
+    useful = [device for device, problem in zip(devices, problems) if problem is None]
+    assignment = assign(graph, useful)
+    for device, problem in zip(devices, problems):
+        if problem is not None:
+            for node in graph.nodes:
+                assignment.refuse(node, device.name, problem)
+    return useful, assignment
+
+
+def _put_regions(
+    graph: Graph,
+    device: Device,
+    candidates: Sequence[_Candidate],
+    context: Context,
+    fallback: bool,
+    result: Partition,
+) -> dict[Node, list[Node]]:
+    """Put the device's regions into the graph: each node that is one, and the nodes before it."""
+    for number, candidate in enumerate(candidates):
+        candidate.region.symbol = _symbol(context, device.name, number)
+        candidate.region.reports_failure = fallback
+        candidate.region.stands_for = tuple(candidate.nodes)
+        candidate.region.note = candidate.note
+    replaced = {}
+    for candidate in _generate(device, candidates, context, fallback, result):
+        node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
+        result.place(candidate.nodes, candidate.region)
+        replaced[node] = candidate.nodes
+    return replaced
+
+
+def _symbol(context: Context, device: str, number: int) -> str:
+    return f"{prefix_of(context.module_name)}_{device.replace('-', '_')}_main_{number}"
+
+
+class _Cutter:
+    """Cuts nodes into candidates; the graph stays as it is."""
+
+    def __init__(self, graph: Graph, assignment, devices: Sequence[Device], context) -> None:
+        self._graph, self._assignment, self._context = graph, assignment, context
+        self._devices = {device.name: device for device in devices}
+        self._most = {d.name: d.most_nodes for d in devices if d.most_nodes is not None}
+        self._users = graph.consumers()
+
+    def cut(self, nodes: Iterable[Node]) -> list[_Candidate]:
+        """The regions that these nodes make, as large as they may be."""
+        wishes = self._assignment
+        device = {node: wishes.device[node] for node in nodes}
+        atoms = [chain for chain in wishes.atoms if chain[0] in device]
+        groups = []
+        for group in merge(self._graph, device, atoms, wishes.groups, self._most):
+            single = self._devices[device[group[0]]].single_result
+            groups += single_results(self._graph, group) if single else [group]
+        return [self._candidate(group, number) for number, group in enumerate(groups)]
+
+    def without(self, nodes: Sequence[Node], lost: Node) -> tuple[list[Node], list[Node]]:
+        """The nodes that go with the lost one, its chain's or itself alone, and the rest."""
+        chains = [chain for chain in self._assignment.atoms if lost in chain]
+        gone = {lost, *(node for chain in chains for node in chain)}
+        return [n for n in nodes if n in gone], [n for n in nodes if n not in gone]
+
+    def _candidate(self, nodes: list[Node], number: int) -> _Candidate:
+        device = self._devices[self._assignment.device[nodes[0]]]
+        symbol = _symbol(self._context, device.name, number)
+        region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
+        region.layout = _layout(device, self._graph, reads, writes)
+        region.memory = device.memory
+        if ask(device, "prepares_sizes"):
+            region.sizes = _sizes(reads)
+        region.hooks = device.hooks and self._context.runtime == "crt"
+        region.settings = self._context.options.get(device.name, {})
+        return _Candidate(region, nodes, reads, writes)
+
+
+def _sizes(reads: Sequence[Value]) -> tuple[Symbol, ...]:
+    """The dimensions that tell the extents of these values, and of all that is made of them."""
+    return tuple(sorted(symbols_of(*(v.shape for v in reads)), key=lambda s: s.name))
+
+
+def _accept(
+    own: list[_Candidate],
+    device: Device,
+    cutter: _Cutter,
+    reducer,
+    result: Partition,
+    fallback: bool,
+) -> list[_Candidate]:
+    """The candidates that the device accepts. Of one that it refuses for the sake of a node, what
+    is left without that is offered again."""
+    accepted = []
+    waiting = own[::-1]
+    while waiting:
+        candidate = waiting.pop()
+        reason = _refusal(device, candidate, reducer, cutter if fallback else None)
+        if reason is None:
+            accepted.append(candidate)
+            continue
+        gone, rest = candidate.nodes, []
+        if isinstance(reason, Refusal) and reason.node in candidate.inner:
+            lost = candidate.nodes[candidate.inner.index(reason.node)]
+            gone, rest = cutter.without(candidate.nodes, lost)
+        result.refuse(gone, device.name, str(reason))
+        # what is too large at the largest sizes alone may be a region up to smaller ones
+        apart = gone if rest and candidate.taken else []
+        waiting += [*cutter.cut(apart), *cutter.cut(rest)][::-1]
+    return accepted
+
+
+def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value]) -> str:
+    own = set(reads) <= set(graph.inputs) and set(writes) <= set(graph.outputs)
+    return device.layout_alone or device.layout if own else device.layout
+
+
+def _refusal(
+    device: Device, candidate: _Candidate, reducer, fallback: _Cutter | None
+) -> str | None:
+    """Let the device judge the region and bring it into its own form; None if it takes it.
+    ``fallback``: the cutter, where the CPU may compute what the device does not."""
+    bounds_region = reducer is None  # a precision is measured at the largest sizes
+    region = candidate.region
+    if not candidate.writes:
+        return "nobody reads its results"
+    candidate.inner = list(region.nodes)
+    types = [v.type for v in region.inputs], [v.type for v in region.outputs]
+    try:
+        reason = ask(device, "evaluate", region)
+        if reason is not None:
+            reason = _at_smaller_sizes(device, candidate, reason, fallback, bounds_region)
+        if reason is None and reducer is not None:
+            reducer.choose(device, region, candidate.reads, candidate.writes)
+        if reason is None:
+            region = optimized(device, region)
+            verify(region.graph, f"{device.name}.optimize", open=True)
+    except DeviceAnswerError:
+        raise  # a mistake in the device, which no other region would do without
+    except REFUSALS as problem:
+        reason = _text(problem)
+    after = [v.type for v in region.inputs], [v.type for v in region.outputs]
+    if reason is None and types != after:
+        reason = "its optimize changed the types of the region's inputs or outputs"
+    candidate.region = region
+    return reason
+
+
+def _at_smaller_sizes(
+    device: Device,
+    candidate: _Candidate,
+    reason: str,
+    fallback: _Cutter | None,
+    bounds_region: bool,
+) -> str | None:
+    """Why the device refuses a region whose extents a run chooses, with sizes that it takes.
+
+    None where the region may be the device's up to these sizes: the CPU's code beside it computes
+    the larger ones. The runtime compares those of each run with the region's bounds.
+    """
+    region = candidate.region
+    sizes = region.sizes or _sizes(candidate.reads)
+    bounds_region = bounds_region and bool(region.sizes)
+    taken = largest_accepted(sizes, lambda smaller: _is_taken(device, region, smaller))
+    if taken is None:
+        return reason
+    if fallback is not None and bounds_region:
+        candidate.taken = taken
+        candidate.note = f"up to {listed_sizes(taken)}; larger ones run on the CPU: {reason}"
+        if not isinstance(reason, Refusal) or _is_all(candidate, reason, fallback):
+            return None
+    ways = ways_to(taken, sizes, bounds_region)
+    text = f"{reason} (asked about the largest sizes, {listed_sizes(sizes)}{ways})"
+    return Refusal(text, reason.node) if isinstance(reason, Refusal) else text
+
+
+def _is_all(candidate: _Candidate, reason: Refusal, cutter: _Cutter) -> bool:
+    """Whether without the node that is refused nothing is left of the region."""
+    if reason.node not in candidate.inner:
+        return True
+    lost = candidate.nodes[candidate.inner.index(reason.node)]
+    return not cutter.without(candidate.nodes, lost)[1]
+
+
+def _is_taken(device: Device, region: Region, sizes: Sequence[Symbol]) -> bool:
+    try:
+        return ask(device, "evaluate", with_sizes(region, sizes)) is None
+    except DeviceAnswerError:
+        raise
+    except REFUSALS:
+        return False
+
+
+def _generate(
+    device: Device, candidates: list[_Candidate], context: Context, fallback: bool, result
+) -> list[_Candidate]:
+    """The candidates that have code now. One that fails is left out, if that is allowed."""
+    if not candidates:
+        return []
+    try:
+        _codegen(device, candidates, context)
+        return candidates
+    except DeviceAnswerError:
+        raise
+    except REFUSALS as problem:
+        if not fallback:
+            raise UnsupportedError(_failure(device, candidates, context, problem)) from problem
+    kept = []
+    for candidate in candidates:
+        try:
+            _codegen(device, [candidate], context)
+            kept.append(candidate)
+        except REFUSALS as problem:
+            result.refuse(candidate.nodes, device.name, _text(problem))
+    if kept:
+        _codegen(device, kept, context)
+    return kept
+
+
+def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:
+    regions = [c.region for c in candidates]
+    bounded = [with_sizes(c.region, c.taken) if c.taken else c.region for c in candidates]
+    code = ask(device, "codegen", bounded, context)
+    shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
+    if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
+        raise UnsupportedError(
+            "its C source takes pointers, which do not tell the extents that a run chooses "
+            f"({listed(symbols_of(*shapes))}); give C source of entry packed"
+        )
+    if context.runtime == "crt" and isinstance(code, ModuleBlob):
+        raise UnsupportedError(
+            f"it gives a module of kind {code.type_key}, which only runtimes with an operating "
+            "system load; a device for firmware gives C source"
+        )
+    for region in regions:
+        region.code = code
+
+
+def _failure(device: Device, candidates, context: Context, problem: Exception) -> str:
+    """The error's text with the region at fault in front, found by trying each alone."""
+    for candidate in candidates:
+        try:
+            _codegen(device, [candidate], context)
+        except REFUSALS as alone:
+            nodes = ", ".join(candidate.region.onnx_nodes)
+            symbol = candidate.region.symbol
+            return f"device {device.name}, codegen of region {symbol} ({nodes}): {_text(alone)}"
+    return f"device {device.name}, codegen: {_text(problem)}"
+
+
+def _text(problem: BaseException) -> str:
+    if isinstance(problem, KeyError) and len(problem.args) == 1:
+        return str(problem.args[0])  # str() of a KeyError is the repr of its argument
+    return str(problem) or type(problem).__name__
+
+
+__all__ = ["CPU", "Partition", "partition"]

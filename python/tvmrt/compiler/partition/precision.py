@@ -1,0 +1,228 @@
+"""Mixed precision: which regions, and which of their nodes, compute in fewer bits.
+
+A device that offers the precision chooses nodes in its ``optimize``; they get the attribute
+``precision``. The error of each region is measured on what really flows into it, against the CPU. A
+region whose error is too large is narrowed: its nodes are halved until what is left is good enough.
+The region's inputs and outputs keep their types; the device converts at its borders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.compiler.devices.ask import ask
+from tvmrt.compiler.ir import Graph, Node, Region, Value
+from tvmrt.compiler.ir.custom import copy_node
+from tvmrt.error import TVMError, UnsupportedError
+
+from .extract import cut
+
+if TYPE_CHECKING:
+    from tvmrt.compiler.devices import Context, Device
+
+PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
+MAX_PROBES = 24  # networks compiled to narrow one region
+
+Run = Callable[[Graph, Sequence[np.ndarray]], "list[np.ndarray]"]
+
+
+class Reducer:
+    """Chooses the precision of every region of one network.
+
+    ``calibration`` are inputs of the network by name, one mapping a sample; ``run`` computes a
+    graph. Without ``max_error`` and calibration nothing is measured.
+    """
+
+    def __init__(
+        self,
+        precision: str,
+        max_error: float | None,
+        calibration: Sequence[Mapping[str, np.ndarray]],
+        run: Run,
+        context: Context,
+    ) -> None:
+        if precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise ValueError(f"mixed-precision {precision} is not known; choose one of {known}")
+        if max_error is not None and not max_error > 0:
+            raise ValueError(f"max-error is {max_error}; it must be a number above 0")
+        if max_error is not None and not calibration:
+            raise ValueError("max-error is measured on inputs of the network; give calibration")
+        self.word = precision
+        self.precision = PRECISIONS[precision]
+        self.max_error = max_error
+        self._calibration = calibration
+        self._run = run
+        self._context = context
+        self._values: dict[Value, list[np.ndarray]] = {}
+        self._refused: dict[str, float] = {}
+        self._failures: dict[str, str] = {}  # first of each device
+
+    def prepare(self, graph: Graph, values: Sequence[Value]) -> None:
+        """Compute what these values are for every sample; the graph is left as it is."""
+        wanted = list(dict.fromkeys(values))
+        if not self._calibration or not wanted:
+            return
+        copy, outputs = copied_graph(graph, wanted)
+        copy.outputs, copy.output_names = outputs, [f"v{i}" for i in range(len(outputs))]
+        for sample in self._calibration:
+            feeds = [feed_of(sample, value) for value in graph.inputs]
+            for value, array in zip(wanted, self._run(copy, feeds)):
+                self._values.setdefault(value, []).append(array)
+
+    def choose(
+        self, device: Device, region: Region, reads: Sequence[Value], writes: Sequence[Value]
+    ) -> None:
+        """Set the region's options ``precision``, ``full_precision`` and ``error``."""
+        if self.precision not in device.precisions:
+            return
+        region.options["precision"] = self.precision
+        try:
+            names = self._reduced(device, region)
+        except (TVMError, ValueError, TypeError) as problem:
+            named = str(problem).startswith((f"device {device.name}", f"device '{device.name}'"))
+            text = str(problem) if named else f"device {device.name}: {problem}"
+            self._failures.setdefault(device.name, text)
+            raise
+        if not names:
+            del region.options["precision"]
+        elif self._calibration:
+            self._measure(device, region, names, reads, writes)
+
+    def finish(self, regions: Sequence[Region]) -> None:
+        """Raise UnsupportedError if no region computes in the precision: devices failed to choose
+        nodes, none is within the error, or no device offers it."""
+        if any("precision" in region.options for region in regions):
+            return
+        if self._failures:
+            said = "; ".join(self._failures.values())
+            raise UnsupportedError(f"no region computes in {self.word}: {said}")
+        if self._refused:
+            symbol, error = min(self._refused.items(), key=lambda item: item[1])
+            raise UnsupportedError(
+                f"no region keeps within max-error {self.max_error:g} in {self.word}; the least is "
+                f"{error:.3g}, of {symbol}; allow more, or choose another precision"
+            )
+        raise UnsupportedError(
+            f"no region is on a device that computes in {self.word}; name one with --device"
+        )
+
+    def _reduced(self, device: Device, region: Region) -> list[str]:
+        """The nodes, by name, that the device would compute in the precision."""
+        trial = optimized(device, _copy_of(region))
+        return [_name(n) for n in trial.nodes if n.attrs.get("precision") == self.precision]
+
+    def _measure(self, device: Device, region: Region, names: list[str], reads, writes) -> None:
+        feeds = [self._values[v] for v in reads]
+        golden = [self._values[v] for v in writes]
+        errors: dict[frozenset[str], float] = {}
+
+        def error_of(reduced: frozenset[str]) -> float:
+            if reduced not in errors and len(errors) < MAX_PROBES:
+                full = frozenset(names) - reduced
+                errors[reduced] = self._error(device, region, full, feeds, golden)
+            return errors.get(reduced, float("inf"))
+
+        chosen = frozenset(names)
+        if self.max_error is not None and error_of(chosen) > self.max_error:
+            chosen = self._narrowed(names, error_of)
+        if not chosen:
+            self._refused[region.symbol] = min(errors.values())
+            del region.options["precision"]
+            return
+        region.options["error"] = error_of(chosen)
+        region.options["full_precision"] = frozenset(names) - chosen
+
+    def _narrowed(self, names: Sequence[str], error_of) -> frozenset[str]:
+        """A large part of the nodes whose reduction keeps within the error; maybe none."""
+        if error_of(frozenset(names)) <= self.max_error:
+            return frozenset(names)
+        if len(names) < 2:
+            return frozenset()
+        middle = len(names) // 2
+        first = self._narrowed(names[:middle], error_of)
+        last = self._narrowed(names[middle:], error_of)
+        if first and last and error_of(first | last) <= self.max_error:
+            return first | last
+        return max(first, last, key=len)
+
+    def _error(self, device: Device, region: Region, full: frozenset[str], feeds, golden) -> float:
+        """The largest error over all samples, in parts of the largest value of each result."""
+        trial = _copy_of(region)
+        trial.options["full_precision"] = full
+        trial = optimized(device, trial)
+        trial.code = ask(device, "codegen", [trial], self._context)
+        graph = _alone(trial)
+        worst = 0.0
+        for sample in range(len(self._calibration)):
+            found = self._run(graph, [arrays[sample] for arrays in feeds])
+            for array, wanted in zip(found, (arrays[sample] for arrays in golden)):
+                worst = max(worst, relative_error(array, wanted))
+        return worst
+
+
+def optimized(device: Device, region: Region) -> Region:
+    """The region as the device wants it, but for the nodes that keep their precision."""
+    region = ask(device, "optimize", region)
+    for node in region.nodes:
+        if _name(node) in region.options.get("full_precision", ()):
+            node.attrs.pop("precision", None)
+    return region
+
+
+def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """Largest difference in parts of the largest wanted value; infinite where a value is lost."""
+    if wanted.size == 0:
+        return 0.0
+    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
+    if not np.isfinite(found).all():
+        return float("inf")
+    return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-12))
+
+
+def _name(node: Node) -> str:
+    return f"{node.op} {', '.join(node.sources)}"
+
+
+def _copy_of(region: Region) -> Region:
+    copy, _, _ = cut(region.graph, region.nodes, region.device, region.symbol)
+    copy.layout, copy.memory = region.layout, region.memory
+    copy.options, copy.settings = dict(region.options), region.settings
+    return copy
+
+
+def copied_graph(graph: Graph, wanted: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    """A copy of the graph, guards included, and the wanted values in it."""
+    copy = Graph(graph.name)
+    copies: dict[Value, Value] = {}
+    for number, value in enumerate(graph.inputs):
+        copies[value] = Value(f"x{number}", value.type)
+        copy.inputs.append(copies[value])
+    copy.nodes = [copy_node(node, copies) for node in graph.nodes]
+    return copy, [copies[value] for value in wanted]
+
+
+def _alone(region: Region) -> Graph:
+    """A network that is the region and nothing else."""
+    graph = Graph("region")
+    graph.inputs = [Value(f"x{i}", v.type) for i, v in enumerate(region.inputs)]
+    node = Node("region", graph.inputs, {"region": region}, region.name, region.onnx_nodes)
+    node.outputs = [Value(f"y{i}", v.type, node) for i, v in enumerate(region.outputs)]
+    graph.nodes, graph.outputs = [node], list(node.outputs)
+    graph.output_names = [v.name for v in node.outputs]
+    return graph
+
+
+def feed_of(sample: Mapping[str, np.ndarray], value: Value) -> np.ndarray:
+    if value.name not in sample:
+        raise KeyError(f"calibration has no input {value.name}; it has {', '.join(sample)}")
+    array = np.asarray(sample[value.name])
+    if array.shape != value.shape:
+        raise ValueError(
+            f"calibration of input {value.name} has shape {list(array.shape)}, "
+            f"the network takes {list(value.shape)}"
+        )
+    return array.astype(value.dtype.numpy)

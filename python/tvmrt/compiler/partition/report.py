@@ -1,0 +1,206 @@
+"""What became of each of the network's nodes, and why: for people, and for ``--require-device``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx.defs
+
+from tvmrt.compiler.ir import KERNEL, REDUCE, CSource, Graph, ModuleBlob, Node, Region, get_op
+from tvmrt.compiler.ir.extent import most
+from tvmrt.error import UnsupportedError
+
+from .annotate import CPU, Assignment
+
+FOLDED = "none"  # the device of nodes that need no code
+
+
+def _by(device: str, reason: str) -> str:
+    """A reason that says whose it is."""
+    return reason if device in reason.split() else f"{device}: {reason}"
+
+
+def _note(region: Region) -> str:
+    """What a device says of a region, and up to which sizes it has it."""
+    told = region.code.notes.get(region.symbol, "") if isinstance(region.code, CSource) else ""
+    return "; ".join(filter(None, (told, region.note)))
+
+
+def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
+    """The constants of regions, each once."""
+    nodes = [node for region in regions for node in region.nodes]
+    constants = [v.data for node in nodes for v in node.operands() if v.is_constant]
+    return list({id(array): array for array in constants}.values())
+
+
+@dataclass
+class NodeRow:
+    """One node of the ONNX network. ``device`` lists several where its parts went apart; ``reason``
+    says why a device has not got it; ``region`` is the symbol of the region that has it."""
+
+    name: str
+    op_type: str
+    device: str
+    reason: str = ""
+    region: str = ""
+
+
+@dataclass
+class RegionRow:
+    """One region: what it is made of, what crosses its border, its code in words, its weights, and
+    what its device says of it, such as its size and time."""
+
+    symbol: str
+    device: str
+    onnx_nodes: list[str]
+    operators: list[str]
+    input_bytes: int
+    output_bytes: int
+    code: str
+    precision: str = ""
+    error: float | None = None
+    weights_bytes: int = 0
+    note: str = ""
+
+
+@dataclass
+class BorderRow:
+    """One tensor that passes from one region or device to another; ``copied`` where its layout
+    changes; ``nbytes`` are those of the largest run. With ``stays_in``, the name of a device, it
+    lies in that device's memory all the time: nothing of it crosses."""
+
+    tensor: str
+    source: str
+    target: str
+    nbytes: int
+    copied: bool
+    stays_in: str = ""
+
+
+@dataclass
+class _Piece:
+    """An operator of the optimized graph, and where it went."""
+
+    node: Node
+    device: str = CPU
+    reasons: dict[str, str] = field(default_factory=dict)
+    region: str = ""
+
+
+@dataclass
+class Partition:
+    """The network cut over devices. ``devices`` are those asked for, in order."""
+
+    devices: list[str]
+    op_types: dict[str, str]
+    pieces: list[_Piece] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+
+    def begin(self, graph: Graph, assignment: Assignment) -> None:
+        """Note the graph as it is before regions are cut out of it."""
+        self.pieces = [
+            _Piece(node, CPU, dict(assignment.reasons.get(node, {}))) for node in graph.nodes
+        ]
+        self._by_node = {piece.node: piece for piece in self.pieces}
+
+    def place(self, nodes: Iterable[Node], region: Region) -> None:
+        """Note that these nodes are in a region."""
+        self.regions.append(region)
+        for node in nodes:
+            self._by_node[node].device = region.device
+            self._by_node[node].region = region.symbol
+
+    def refuse(self, nodes: Iterable[Node], device: str, reason: str) -> None:
+        """Note that a device has given nodes back."""
+        for node in nodes:
+            self._by_node[node].reasons[device] = reason
+
+    def node_rows(self) -> list[NodeRow]:
+        """The network's nodes in order."""
+        pieces: dict[str, list[_Piece]] = {}
+        for piece in self.pieces:
+            for source in piece.node.sources:
+                pieces.setdefault(source, []).append(piece)
+        return [self._row(name, op, pieces.get(name, [])) for name, op in self.op_types.items()]
+
+    def _row(self, name: str, op_type: str, pieces: Sequence[_Piece]) -> NodeRow:
+        if not pieces:
+            return NodeRow(name, op_type, FOLDED, "the compiler needs no code for it")
+        devices = list(dict.fromkeys(p.device for p in pieces))
+        symbols = list(dict.fromkeys(p.region for p in pieces if p.region))
+        several = len({piece.node.op for piece in pieces}) > 1
+        told = [
+            (piece.node.op, _by(device, reason))
+            for piece in pieces
+            if piece.device == CPU
+            for device, reason in piece.reasons.items()
+        ]
+        several = several and len({reason for _, reason in told}) > 1
+        reasons = [f"{op}: {reason}" if several else reason for op, reason in told]
+        text = "; ".join(dict.fromkeys(reasons))
+        return NodeRow(name, op_type, ", ".join(devices), text, ", ".join(symbols))
+
+    def region_rows(self) -> list[RegionRow]:
+        """The regions in the order in which they run."""
+        return [
+            RegionRow(
+                region.symbol,
+                region.device,
+                list(region.onnx_nodes),
+                [node.op for node in region.nodes],
+                sum(most(v.type.nbytes) for v in region.inputs),
+                sum(most(v.type.nbytes) for v in region.outputs),
+                str(region.code),
+                region.options.get("precision", ""),
+                region.options.get("error"),
+                sum(array.nbytes for array in _weights([region])),
+                _note(region),
+            )
+            for region in self.regions
+        ]
+
+    @property
+    def module_weights_bytes(self) -> int:
+        """Weights in the modules of devices; of those that are C source they are the library's."""
+        regions = [r for r in self.regions if isinstance(r.code, ModuleBlob)]
+        return sum(array.nbytes for array in _weights(regions))
+
+    def check_required(self, rules: Sequence[str]) -> None:
+        """Hold the partition to rules: ``device`` takes something, ``device:OpType`` takes every
+        node of that type.
+
+        Raises
+        ------
+        UnsupportedError
+            Naming every node that another device has, with the reason.
+        """
+        problems = [text for rule in rules for text in self._broken(rule)]
+        if problems:
+            raise UnsupportedError("; ".join(problems))
+
+    def _broken(self, rule: str) -> list[str]:
+        device, _, op_type = rule.partition(":")
+        if not op_type:
+            if device == CPU or any(region.device == device for region in self.regions):
+                return []
+            return [f"device {device} takes nothing of the network{self._why(device)}"]
+        if op_type not in self.op_types.values():
+            known = onnx.defs.has(op_type)
+            return [] if known else [f"rule {rule}: neither ONNX nor the network has a {op_type}"]
+        return [
+            f"node {row.name} ({row.op_type}) is not on {device}: {row.reason or row.device}"
+            for row in self.node_rows()
+            if row.op_type == op_type and not self._on(row.name, device)
+        ]
+
+    def _on(self, name: str, device: str) -> bool:
+        """Whether a node's work is on the device: its kernels, or all of it if it has none."""
+        pieces = [p for p in self.pieces if name in p.node.sources]
+        heavy = [p for p in pieces if get_op(p.node.op).kind in (KERNEL, REDUCE)]
+        return all(p.device == device for p in heavy or pieces)
+
+    def _why(self, device: str) -> str:
+        reasons = [p.reasons[device] for p in self.pieces if device in p.reasons]
+        return f" ({'; '.join(list(dict.fromkeys(reasons))[:3])})" if reasons else ""

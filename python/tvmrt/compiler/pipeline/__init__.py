@@ -1,0 +1,164 @@
+"""The compiler from end to end: a network to a library that can be exported.
+
+``frontend -> ir -> transform -> partition -> codegen (program) -> planner -> codegen (C) ->
+export``; each stage is a function of its own, which ``draft.py`` calls in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.compiler.codegen.firmware.state import refuse_sharing
+from tvmrt.compiler.codegen.image_memory import plan_memory
+from tvmrt.compiler.codegen.options import SharedImage
+from tvmrt.compiler.export.image import CompiledImage, check_names, live_groups
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.ir.limits import io_bytes
+from tvmrt.compiler.request import Request, documented, make
+from tvmrt.compiler.symbols import prefix_of
+
+from .draft import STAGES, Draft, make_draft, on_board
+from .open_sizes import compile_at_chosen_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tvmrt.compiler.option_types import CompileOptions
+
+
+@documented
+def compile(
+    model: Any, request: Request | None = None, **options: Unpack[CompileOptions]
+) -> CompiledLibrary:
+    """Compile an ONNX or TensorFlow Lite network.
+
+    Parameters
+    ----------
+    model
+        Path of an ``.onnx`` or ``.tflite`` file, an ``onnx.ModelProto``, the bytes of a
+        ``.tflite`` file, or a ``tvmrt.custom.GraphBuilder``.
+    request
+        All options as one ``tvmrt.Request``, in place of naming them one by one.
+    {options}
+
+    Returns
+    -------
+    A CompiledLibrary; nothing has been compiled by the C compiler yet, that is done on export.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
+    network that the compiler cannot do. Every text is one sentence.
+    """
+    return compile_at_chosen_sizes(model, _request(request, options), partial(_compiled, model))[0]
+
+
+def choose_dims(model: Any, request: Request) -> dict[str, Any]:
+    """The ``dims`` of a request, with bounds for the dimensions that the network leaves open."""
+    return compile_at_chosen_sizes(model, request, partial(_compiled, model))[1]
+
+
+def _compiled(model: Any, request: Request, check: Callable[[int], None]) -> CompiledLibrary:
+    """The library of a network; ``check`` is told the bytes of its tensors before its code is
+    made."""
+    draft = make_draft(model, request)
+    with draft.clock.stage("plan"), on_board(draft):
+        (planned,) = plan_memory([draft.need], draft.placement)
+    check(io_bytes(draft.need.program) + draft.need.program.arena_bytes)
+    return draft.generate(planned)
+
+
+def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
+    if request is None:
+        return make(options)
+    if options or not isinstance(request, Request):
+        raise TypeError("options go by their names, or all of them in one tvmrt.Request")
+    return request
+
+
+def compile_together(
+    networks: Mapping[str, Any],
+    concurrent: bool | Sequence[Sequence[str]] = False,
+    image_name: str = "image",
+    shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    dims: Mapping[str, Mapping[str, Any]] | None = None,
+    sequences: Mapping[str, Mapping[str, int | None]] | None = None,
+    **options: Any,
+) -> CompiledImage:
+    """Compile several networks for one program without an operating system.
+
+    They have one workspace and one set of pools between them, of the size that the largest needs,
+    and store equal weights once.
+
+    Parameters
+    ----------
+    networks
+        Models (see :func:`compile`) by the names that they get in symbols.
+    concurrent
+        Which networks may be live at a time: one runs while another is in the middle of a run, or
+        while another's inputs or outputs in the pools are in use. Their memory is then kept apart,
+        and its sizes add up. True: all of them; otherwise groups of names, each network in one at
+        most: networks of different groups take turns.
+    image_name
+        Name of what the networks share: ``tvmgen_<image_name>.h``.
+    shapes
+        By network: extents of inputs with symbolic dimensions, by input name.
+    dims
+        By network: dimensions that its runs choose, with their bounds.
+    sequences
+        By network: numbers of elements of inputs that are sequences.
+    options
+        As :func:`compile` takes them, for all networks alike. The runtime must be crt.
+
+    Returns
+    -------
+    A CompiledImage with each network as CompiledLibrary; export writes one archive or folder.
+
+    Raises
+    ------
+    As :func:`compile`.
+    """
+    names = list(networks)
+    check_names(names, image_name)
+    groups = live_groups(names, concurrent)
+    sizes = {"shapes": shapes or {}, "dims": dims or {}, "sequences": sequences or {}}
+    live = [[names.index(name) for name in group] for group in groups]
+    libraries = _generate_image(_drafts(networks, make(options), sizes), live, image_name)
+    return CompiledImage(image_name, libraries, groups)
+
+
+def _drafts(
+    networks: Mapping[str, Any], asked: Request, sizes: Mapping[str, Mapping[str, Any]]
+) -> list[Draft]:
+    """The networks as drafts; ``sizes``: what requests say of each network for itself."""
+    drafts = []
+    for name, model in networks.items():
+        folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
+        own: dict[str, Any] = {field: of_networks.get(name) for field, of_networks in sizes.items()}
+        drafts.append(make_draft(model, replace(asked, module_name=name, dump_dir=folder, **own)))
+    if any(not d.need.options.firmware or d.need.options.executor != "aot" for d in drafts):
+        raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
+                         "firmware target, with executor aot")  # fmt: skip
+    return drafts
+
+
+def _generate_image(
+    drafts: Sequence[Draft], live: Sequence[Sequence[int]], image_name: str
+) -> list[CompiledLibrary]:
+    """The drafts as code that shares memory and weights; ``live``: groups that run at a time."""
+    needs = [draft.need for draft in drafts]
+    refuse_sharing([need.program for need in needs], live)
+    with drafts[0].clock.stage("plan"), on_board(drafts[0]):
+        planned = plan_memory(needs, drafts[0].placement, live)
+    image, made = SharedImage(prefix_of(image_name)), []
+    for draft, places in zip(drafts, planned):
+        made.append(draft.generate(places, image))
+        image = image.after(made[-1].sources)
+    return made
+
+
+__all__ = ["STAGES", "compile", "compile_together"]

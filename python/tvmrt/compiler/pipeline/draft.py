@@ -1,0 +1,239 @@
+"""The stages in their order: up to the steps of a network, and behind the plan of its memory.
+
+Between the two stands what networks of one image share, the memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from tvmrt.compiler import choices
+from tvmrt.compiler.codegen import c_source, pool_options, recovery, row_chains
+from tvmrt.compiler.codegen.device_places import defer_regions, place_on_devices
+from tvmrt.compiler.codegen.entries import graph as graph_file
+from tvmrt.compiler.codegen.entries import tvm_ffi
+from tvmrt.compiler.codegen.families import Family, find_family
+from tvmrt.compiler.codegen.image_memory import Need, Planned
+from tvmrt.compiler.codegen.options import SharedImage
+from tvmrt.compiler.codegen.slab_chains import with_slabs
+from tvmrt.compiler.codegen.target import Target, get_target, own_family, with_matrices
+from tvmrt.compiler.devices import Context, Device, resolve
+from tvmrt.compiler.export.dump import Dump
+from tvmrt.compiler.export.firmware_graph import print_files
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.ir import CSource, Graph, limits
+from tvmrt.compiler.ir.program import MemoryPool, Program
+from tvmrt.compiler.ir.stowed import drop_pages
+from tvmrt.compiler.partition import Partition, partition
+from tvmrt.compiler.provenance import provenance_of
+from tvmrt.compiler.request import Request
+from tvmrt.compiler.transform import (
+    expand_composed,
+    infer_layouts,
+    join_siblings,
+    nest_concats,
+    optimize,
+    to_fixed_point,
+)
+from tvmrt.compiler.transform.fixed_point import PRODUCTS
+from tvmrt.error import UnsupportedError
+from tvmrt.tuning.guides import guided
+
+from . import lighter, reading, settled
+
+Progress = Callable[[str, int, int], None]
+STAGES = 7  # the last is the C compiler's, where a library is made
+
+
+def make_draft(model: Any, asked: Request) -> Draft:
+    """The stages up to lowering."""
+    family = None if asked.board is None else find_family(asked.board)
+    request, machine = settled.settle(asked, family)
+    machine = guided(machine, request.tuned)
+    chosen = resolve(request.devices)
+    here = machine.name == "native" or (asked.target is None and machine.name == own_family())
+    choices.check_required(request.require_device, chosen, here)
+    memories = settled.memories(request, family)
+    placement = pool_options.Placement(request.place or {}, memories)
+    clock = _Clock(request.progress)
+    dump = Dump(request.dump_dir)
+    with clock.stage("import"):
+        graph = reading.graph_of(model, request, chosen)
+        expand_composed(graph, lambda graph: reading.claimed(graph, chosen))
+    max_memory = request.max_memory or limits.MAX_MEMORY
+    limits.check_tensors(graph, max_memory)
+    dump.graph("import", graph)
+    with clock.stage("transform"):
+        optimize(graph, dump.graph)
+    with clock.stage("partition"):
+        cuts = _cut(graph, request, machine, chosen)
+        if asked.target is None and machine.levels and _brings_code(cuts):
+            # of a device's C there is one function, not one a level
+            machine = guided(get_target("native"), request.tuned)
+        if expand_composed(graph):
+            optimize(graph, dump.graph)
+        if request.requantize == "fixed-point":
+            to_fixed_point(graph)
+        narrowed = lighter.narrowed(graph, request)
+        by_squares = lighter.by_squares(graph, request, machine)
+        if not _brings_code(cuts) and any(node.op in PRODUCTS for node in graph.nodes):
+            machine = guided(with_matrices(machine, request), request.tuned)
+        _join(graph, machine)
+        reduced = lighter.reduced(graph, request)
+        infer_layouts(graph)
+    if cuts.regions:
+        dump.graph("partition", graph)
+    with clock.stage("lower"):
+        program = recovery.build_program(graph, machine, request.schedule == "async")
+        _copy_names(program, graph)
+        program.narrowed, program.reduced, program.winograd = narrowed, reduced, by_squares
+        if request.workspace_io:
+            program = pool_options.with_io_in_pools(program)
+        if request.runtime == "crt":
+            _refuse_counts(program, request)
+            _refuse_state(program, request)
+            program = _by_rows(program, machine, request, memories)
+        elif request.row_chains is not False:
+            program = with_slabs(program, machine, request.row_chains)
+        if request.abi == "tvm-ffi":
+            tvm_ffi.refuse(program)
+        elif request.runtime != "crt":
+            place_on_devices(program)
+        if request.schedule == "async" and request.executor == "aot":
+            defer_regions(program)
+    given = provenance_of(model, request, graph)
+    need = Need(program, machine, settled.print_options(model, request, given), memories)
+    bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
+    return Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _copy_names(program: Program, graph: Graph) -> None:
+    """Give the program what the graph says of the names of its inputs and outputs."""
+    program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
+    program.aliases = dict(graph.aliases)
+
+
+def _join(graph: Graph, machine: Target) -> None:
+    """What is computed or copied several times over, once."""
+    join_siblings(graph, machine.hosted)
+    if machine.hosted:
+        nest_concats(graph)
+
+
+def _by_rows(
+    program: Program, machine: Target, request: Request, memories: Sequence[MemoryPool]
+) -> Program:
+    """The program with as many layers computed by rows as the memory demands."""
+    limit = request.ram
+    if limit is None and len(memories) == 1:
+        limit = memories[0].capacity
+    if limit is None or request.executor != "aot":
+        return program
+    return row_chains.within(program, machine, limit, request.ram is not None)
+
+
+def _refuse_counts(program: Program, request: Request) -> None:
+    """What tells no extents that a run finds."""
+    if request.record and any(step.counts for step in program.steps):
+        raise UnsupportedError(
+            "record compares tensors of one size, and the network has some whose number of "
+            "elements a run finds; choose profile"
+        )
+    if request.interface_api == "c" or request.executor == "graph":
+        return
+    program.refuse_counts(
+        "which packed functions without an operating system do not tell; choose interface-api c or "
+        "executor graph"
+    )
+
+
+def _refuse_state(program: Program, request: Request) -> None:
+    if program.states and request.executor == "graph":
+        raise UnsupportedError(
+            "the network leaves tensors from run to run, for which the graph executor without an "
+            "operating system has no place; choose executor aot"
+        )
+
+
+def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Device]) -> Partition:
+    """The network cut over devices, as the request demands."""
+    context = Context(
+        request.module_name, machine.name, cast(str, request.runtime), cast(str, request.executor),
+        dict(request.device_options or {}), machine.board or frozenset(),
+    )  # fmt: skip
+    reducer = lighter.make_reducer(request, context, machine)
+    cuts = partition(graph, chosen, context, request.device_fallback, reducer)
+    cuts.check_required(request.require_device)
+    choices.check_hooks(cuts.regions, request.interface_api)
+    return cuts
+
+
+def _brings_code(cuts: Partition) -> bool:
+    """Whether a device has C of its own for a region."""
+    return any(isinstance(region.code, CSource) for region in cuts.regions)
+
+
+@contextmanager
+def on_board(draft: Draft) -> Iterator[None]:
+    """What does not fit is told with the board's name."""
+    try:
+        yield
+    except ValueError as problem:
+        if draft.family is None:
+            raise
+        raise ValueError(draft.family.no_room(str(problem))) from problem
+
+
+@dataclass
+class Draft:
+    """A network that has its steps, and no memory yet."""
+
+    need: Need
+    placement: pool_options.Placement
+    clock: _Clock
+    dump: Dump
+    cc: str | None
+    cuts: Any
+    bound: limits.RunBound
+    family: Family | None = None
+
+    def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
+        """The library of a network whose memory is planned; ``image`` is the one that it is in."""
+        program, machine = self.need.program, self.need.target
+        options = replace(self.need.options, image=image)
+        self.bound.check(program)
+        self.dump.program("plan", program)
+        with self.clock.stage("generate"):
+            sources = c_source.generate(program, machine, options, planned.places, planned.printed)
+            graph = options.executor == "graph"
+            json = graph_file.graph_json(program, sources, options) if graph else None
+        library = CompiledLibrary(
+            program, sources, options, machine, json, self.clock.seconds, self.cc, self.cuts
+        )
+        if self.family is not None:
+            self.family.check_flash(library.summary.weights_bytes)
+        if json is not None and options.firmware:
+            arrays = library.get_params()
+            sources.files.update(print_files(program, sources, json, arrays))
+        return library
+
+
+class _Clock:
+    """Seconds by stage, and the caller's progress."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        if self._progress is not None:
+            self._progress(name, len(self.seconds), STAGES)
+        begin = time.perf_counter()
+        yield
+        drop_pages()
+        self.seconds[name] = time.perf_counter() - begin

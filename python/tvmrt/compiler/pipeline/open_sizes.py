@@ -1,0 +1,232 @@
+"""Compile a network whose file leaves dimensions open, at bounds that follow from their roles.
+
+The first bounds that the whole compiler accepts are taken, so a sentence that proposes bounds
+proposes only such as load.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvmrt.compiler.codegen.target import FIRMWARE
+from tvmrt.compiler.export.library import CompiledLibrary
+from tvmrt.compiler.frontend.dimension_roles import MAX_CHOSEN_BYTES, ChosenSize, Role
+from tvmrt.compiler.frontend.onnx.open_axes import OpenAxes, find_open_axes
+from tvmrt.compiler.frontend.wording import word_dims
+from tvmrt.compiler.ir.limits import MemoryBoundError
+from tvmrt.compiler.request import Request
+from tvmrt.error import OpenDimensionsError, Remark, SizesRemark, UnsupportedError
+
+MAX_HALVINGS = 10
+_ONE_AT_A_TIME = threading.RLock()  # which warnings are shown is a matter of the process
+_PACKAGE = __name__.split(".", maxsplit=1)[0]
+
+
+Attempt = Callable[[Request, Callable[[int], None]], CompiledLibrary]
+
+
+class _OverLimitError(MemoryBoundError):
+    """The tensors of a network take more than the limit."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(f"its tensors take {nbytes} bytes")
+        self.nbytes = nbytes
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A network that compiles at some sizes, with the remarks on it. ``is_related``: it does not
+    fit at all combinations of them."""
+
+    result: CompiledLibrary
+    nbytes: int
+    dims: dict[str, Any]
+    remarks: list[str]
+    is_related: bool
+
+
+def compile_at_chosen_sizes(
+    model: Any, request: Request, attempt: Attempt
+) -> tuple[CompiledLibrary, dict[str, Any]]:
+    """Call ``attempt`` with the request, with bounds for the dimensions that it leaves open.
+
+    The result is the library and the ``dims`` of the request with these bounds. ``attempt`` calls
+    its second argument with the bytes of the network's tensors. A Remark says which bounds are
+    chosen and what they take. Raises what ``attempt`` does where no bounds suit, and
+    OpenDimensionsError with bounds that do where their memory is more than ``MAX_CHOSEN_BYTES`` or
+    the request's ``max_memory``, and for a board.
+    """
+    try:
+        return attempt(request, lambda _: None), dict(request.dims or {})
+    except OpenDimensionsError as error:
+        if not error.names:
+            raise
+        problem = error
+    axes = find_open_axes(model, request.shapes, request.dims, request.sequences, problem.names)
+    if axes.sizes.keys() != set(problem.names):
+        raise problem
+    search = _Search(request, attempt, axes)
+    with _ONE_AT_A_TIME:
+        found = search.on_board(problem) if _is_for_board(request) else search.run(_name(model))
+    for text in found.remarks:
+        _remark(text)
+    names = [each.name for each in found.result.summary.inputs]
+    chosen = axes.fitting(dict(zip(names, found.result.program.input_types)))
+    _remark(
+        f"the network leaves dimensions open; by their use they get {word_dims(chosen)}, with up "
+        f"to {_size(found.nbytes)} for tensors; declare them to have others"
+    )
+    related = (name for name, size in axes.sizes.items() if size.role is not Role.BATCH)
+    found.result.related_dims = tuple(related)
+    return found.result, {**(request.dims or {}), **chosen}
+
+
+class _Search:
+    """Bounds at which one network compiles."""
+
+    def __init__(self, request: Request, attempt: Attempt, axes: OpenAxes) -> None:
+        self.request = request
+        self.attempt = attempt
+        self.axes = axes
+        self.limit = request.max_memory or MAX_CHOSEN_BYTES
+        self.nbytes = 0  # of the last attempt
+
+    def run(self, name: str) -> _Compiled:
+        """The network at the first bounds that suit and whose memory is within the limit."""
+        sizes, same = dict(self.axes.sizes), dict[str, str]()
+        try:
+            found = self._within(sizes, same)
+            return self._simpler() or found if found.is_related else found
+        except MemoryBoundError:
+            raise self._too_much(name, sizes, same) from None
+        except (ValueError, UnsupportedError) as error:
+            problem = error
+        if self._tried(self.axes.usual(False), {}) is None:
+            raise problem  # no matter of sizes
+        for sizes, same in self._others():
+            try:
+                return self._within(sizes, same)
+            except MemoryBoundError:
+                raise self._too_much(name, sizes, same) from None
+            except (ValueError, UnsupportedError):
+                continue
+        raise problem
+
+    def _simpler(self) -> _Compiled | None:
+        """The network at bounds that all combinations of sizes within them fit."""
+        for sizes, same in self._others():
+            found = self._tried(sizes, same)
+            if found is not None and not found.is_related:
+                return found
+        return None
+
+    def _others(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+        yield from self.axes.choices()
+        yield self.axes.usual(True), {}
+        yield self.axes.usual(False), {}
+
+    def on_board(self, problem: OpenDimensionsError) -> _Compiled:
+        """Nothing is chosen for a board, whose memory is its user's to spend: raise the error with
+        sizes that compile."""
+        for sizes in (self.axes.usual(False), self.axes.with_batch(self._least(), 1)):
+            found = self._tried(sizes, {})
+            if found is not None:
+                raise OpenDimensionsError(
+                    "the memory of a board is planned for the largest sizes, so declare those of "
+                    f"{', '.join(problem.names)}, for example "
+                    f"{word_dims(self.axes.declare(sizes, {}))}"
+                ) from None
+        raise problem
+
+    def _least(self) -> dict[str, ChosenSize]:
+        return {
+            n: replace(size, low=max(size.low, 1), high=max(size.low, 1))
+            for n, size in self.axes.sizes.items()
+        }
+
+    def _within(self, sizes: dict[str, ChosenSize], same: dict[str, str]) -> _Compiled:
+        """The network for as many rows of a batch as the limit allows. Raises MemoryBoundError
+        where one row takes more."""
+        batch = max((s.high for s in sizes.values() if s.role is Role.BATCH), default=1)
+        while True:
+            try:
+                return self._compiled(sizes, same)
+            except MemoryBoundError as error:
+                if batch <= 1:
+                    raise
+                fits = batch // 4  # of what is refused earlier nobody knows by how much
+                if isinstance(error, _OverLimitError):
+                    fits = min(int(batch * self.limit / error.nbytes), batch - 1)
+                batch = 1 << max(fits, 1).bit_length() - 1
+            sizes = self.axes.with_batch(sizes, batch)
+
+    def _tried(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled | None:
+        """The network at some sizes; None where it does not compile."""
+        try:
+            return self._compiled(sizes, same)
+        except (ValueError, UnsupportedError):
+            return None
+
+    def _compiled(self, sizes: Mapping[str, ChosenSize], same: Mapping[str, str]) -> _Compiled:
+        dims = {**(self.request.dims or {}), **self.axes.declare(sizes, same)}
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            result = self.attempt(replace(self.request, dims=dims), self._check)
+        remarks = [str(each.message) for each in seen if issubclass(each.category, Remark)]
+        is_related = any(issubclass(each.category, SizesRemark) for each in seen)
+        return _Compiled(result, self.nbytes, dims, remarks, is_related)
+
+    def _check(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        if nbytes > self.limit:
+            raise _OverLimitError(nbytes)
+
+    def _too_much(
+        self, name: str, sizes: dict[str, ChosenSize], same: dict[str, str]
+    ) -> OpenDimensionsError:
+        """The error for a network that takes too much at the bounds of its roles, with smaller ones
+        at which it fits."""
+        small: dict[str, ChosenSize] | None = self.axes.with_batch(sizes, 1)
+        text = word_dims(self.axes.declare(small or sizes, same))
+        example = ""
+        for _ in range(MAX_HALVINGS):
+            small = None if small is None else self.axes.smaller(small)
+            found = None if small is None else self._tried(small, same)
+            if found is not None and small is not None:
+                declared = self.axes.declare(small, same)
+                example = f"for example {word_dims(declared)}, which takes {_size(found.nbytes)}"
+                break
+        return OpenDimensionsError(
+            f"{name} leaves dimensions open and takes more than {_size(self.limit)} for tensors at "
+            f"{text}; declare bounds that suit{', ' + example if example else ''}",
+            tuple(sizes),
+        )
+
+
+def _name(model: Any) -> str:
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else "the network"
+
+
+def _is_for_board(request: Request) -> bool:
+    return bool(request.board or request.runtime == "crt" or request.target in FIRMWARE)
+
+
+def _size(nbytes: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.3g} {unit}"
+    return f"{nbytes} B"
+
+
+def _remark(text: str) -> None:
+    """Warn the caller outside of this package, wherever it called from."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    warnings.warn(text, Remark, stacklevel=level)

@@ -1,0 +1,71 @@
+"""What a request asks for, with nothing left open: the processor, the memories, the C."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from tvmrt.compiler import choices
+from tvmrt.compiler.codegen import pool_options
+from tvmrt.compiler.codegen.c.naming import check_module_name
+from tvmrt.compiler.codegen.families import Family
+from tvmrt.compiler.codegen.options import Options, Provenance
+from tvmrt.compiler.codegen.target import Target, get_target
+from tvmrt.compiler.ir.program import MemoryPool
+from tvmrt.compiler.request import Request
+from tvmrt.error import Remark
+
+
+def settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
+    """The request with nothing left open, checked, and its target."""
+    if family is not None:
+        if asked.target not in (None, "native", family.target):
+            raise ValueError(
+                f"board {family.name} has the processor {family.target}; leave target "
+                f"{asked.target} out, or leave out the board"
+            )
+        if asked.levels:
+            raise ValueError(f"board {family.name} has a single processor; leave levels out")
+        asked = replace(asked, target=family.target)
+    asked, bf16 = asked.with_target(), asked.precision == "bf16"
+    machine = (
+        family.machine() if family else get_target(cast(str, asked.target), asked.levels, bf16)
+    )
+    request = asked.with_defaults(machine.hosted)
+    choices.check(request)
+    if bf16 and not any(level.bf16 for level in machine.levels or [machine]):
+        warnings.warn(
+            f"target {machine.name} has no instruction that multiplies bfloat16: products of "
+            "precision bf16 are computed at the speed of float32, in half the memory for weights; "
+            "choose precision float32, or a processor with AVX512_BF16 or BFMMLA",
+            Remark,
+            stacklevel=2,
+        )
+    if request.module_name:
+        check_module_name("module", request.module_name)
+    if request.runtime != "crt":
+        return request, machine
+    if request.params == "embed":
+        request = replace(request, params="flash")  # the same thing in an image
+    return request, replace(machine, hosted=False)
+
+
+def memories(request: Request, family: Family | None) -> list[MemoryPool]:
+    """The pools that are asked for; of a board, no more than it has."""
+    if family is None:
+        return pool_options.make_pools(request.pools)
+    family.check_pools(request.pools or {})
+    return pool_options.make_pools(request.pools) if request.pools else family.pools()
+
+
+def print_options(model: Any, request: Request, given: Provenance) -> Options:
+    origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
+    settled = cast(Any, request)  # with_defaults() has left nothing open
+    return Options(
+        request.module_name, settled.executor, settled.params, origin, settled.runtime,
+        request.interface_api, settled.unpacked_api, request.profile, request.record,
+        request.trace_records, abi=request.abi, provenance=given,
+    )  # fmt: skip

@@ -1,0 +1,62 @@
+"""When each buffer of a program is alive."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import get_op
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.program import ARENA, Buffer, Program
+
+
+def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
+    """First and last step that touches each arena buffer.
+
+    Inputs among them exist before the first step, outputs, and the counts that tell their extents,
+    until after the last one, states from before the first to after the last; what stays until the
+    next run, until after the last one, too. So does what
+    regions of other devices touch in a program whose steps may run at the same time: nobody knows
+    what runs beside them.
+    """
+    lives: dict[Buffer, tuple[int, int]] = {b: (-1, -1) for b in program.inputs if b.kind == ARENA}
+    for i, step in enumerate(program.steps):
+        touched = [a.buffer for a in step.accesses()]
+        if step.scratch is not None:
+            touched.append(step.scratch)
+        for buffer in touched:
+            if buffer.kind == ARENA:
+                first, _ = lives.get(buffer, (i, i))
+                lives[buffer] = (first, i)
+    end = len(program.steps)
+    if program.concurrent:
+        lives.update((b, (-1, end)) for b in lives if b in _touched_by_regions(program))
+    for buffer in _kept(program):
+        lives[buffer] = (lives[buffer][0], end)
+    for buffer in (*program.outputs, *(a.buffer for a in program.counts.values())):
+        if buffer.kind == ARENA:
+            first, _ = lives.get(buffer, (end, end))
+            lives[buffer] = (first, end)
+    lives.update((b, (-1, end)) for b in program.states)
+    return lives
+
+
+def _kept(program: Program) -> list[Buffer]:
+    """What stays until the next run."""
+    makers = [step for step in program.steps if get_op(step.group.root.op).keeps]
+    return [a.buffer for step in makers for a in step.writes if a.buffer.kind == ARENA]
+
+
+def _touched_by_regions(program: Program) -> set[Buffer]:
+    regions = [step for step in program.steps if step.group.root.op == "region"]
+    return {access.buffer for step in regions for access in step.accesses()}
+
+
+def traffic(program: Program) -> dict[Buffer, int]:
+    """Return the bytes of each arena buffer that the steps read and write in one run, at most."""
+    moved: dict[Buffer, int] = {}
+    for step in program.steps:
+        for access in [*step.reads, *step.writes]:
+            if access.buffer.kind == ARENA:
+                nbytes = access.dtype.nbytes(most(access.at.size))
+                moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
+        if step.scratch is not None:
+            moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes
+    return moved

@@ -1,0 +1,205 @@
+"""Lifetimes of a program's buffers, sharing in place, and their places in the memory pools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tvmrt.compiler.ir.extent import listed
+from tvmrt.compiler.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
+from tvmrt.compiler.ir.region import DeviceMemory
+from tvmrt.compiler.ir.rounding import round_up
+
+from .arena import Interval, liveness_bound
+from .lifetime import lifetimes, traffic
+from .pools import place_in_pools
+
+
+def plan_program(
+    program: Program,
+    pools: Sequence[MemoryPool] = (),
+    align_bytes: int = ALIGN_BYTES,
+    placement: Mapping[Buffer, str] | None = None,
+    shared: Mapping[Buffer, Buffer] | None = None,
+) -> None:
+    """Give every arena buffer its pool and address; the program gets pools with their sizes.
+
+    ``pools`` in order of preference, the fastest first; without any there is one of any size.
+    ``placement`` names the pool that a buffer must lie in; ``shared`` is what
+    :func:`share_memory` gave for it, if it was asked before. ``program.lower_bound_bytes`` becomes
+    the most bytes that live at one step, given the same sharing in place and the same alignment
+    of sizes.
+
+    Raises ValueError where the pools cannot hold the network: it says by how many bytes, and which
+    operator needs most.
+    """
+    program.pools = [replace(pool) for pool in pools] or [MemoryPool("workspace")]
+    placement = {**(placement or {}), **_add_device_pools(program)}
+    shared = share_memory(program, placement) if shared is None else shared
+    lives = lifetimes(program)
+    groups = _groups(lives, shared)
+    intervals = _intervals(lives, groups, align_bytes)
+    on_host = [i for i, root in zip(intervals, groups) if root.memory is None]
+    allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
+    moved = traffic(program)
+    weights = [sum(moved.get(b, 0) for b in group) for group in groups.values()]
+    room = [None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools]
+    places = place_in_pools(intervals, room, allowed, weights)
+    for root, (pool, offset) in zip(groups, places):
+        root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
+    for buffer in lives:
+        buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
+    program.lower_bound_bytes = liveness_bound(on_host)
+    _measure(program, intervals, places)
+    _check_room(program, intervals)
+
+
+def _add_device_pools(program: Program) -> dict[Buffer, str]:
+    """Give the program a pool for each memory of devices, and say what must lie there."""
+    placement: dict[Buffer, str] = {}
+    pools: dict[DeviceMemory, MemoryPool] = {}
+    for buffer in program.arena_buffers():
+        memory = buffer.memory
+        if memory is None or buffer.kind != ARENA:
+            continue
+        if memory not in pools:
+            pools[memory] = MemoryPool(f"{memory.name}_memory", memory=memory)
+            program.pools.append(pools[memory])
+        placement[buffer] = pools[memory].name
+    return placement
+
+
+def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buffer, Buffer]:
+    """For each buffer the one whose memory it takes over, itself if none; steps keep those of their
+    pairs ``in_place`` that really share. Of a plan this is all that printing needs."""
+    shared, pairs = share_in_place(program, lifetimes(program), placement)
+    for step, kept in zip(program.steps, pairs):
+        step.in_place = kept
+    return shared
+
+
+def live_bytes_of_steps(program: Program, align_bytes: int = 1) -> list[int]:
+    """Bytes of memory that are in use at each step, given the sharing in place that a plan
+    without placements would have; nothing is planned yet."""
+    lives = lifetimes(program)
+    shared, _ = share_in_place(program, lives, {})
+    intervals = _intervals(lives, _groups(lives, shared), align_bytes)
+    return [
+        sum(i.size for i in intervals if i.first <= step <= i.last)
+        for step in range(len(program.steps))
+    ]
+
+
+def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]]:
+    """The buffers at each address, by the first of them."""
+    groups: dict[Buffer, list[Buffer]] = {b: [] for b in lives if shared[b] is b}
+    for buffer in lives:
+        groups[shared[buffer]].append(buffer)
+    return groups
+
+
+def _intervals(
+    lives, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
+) -> list[Interval]:
+    """Size and life of what lies at each address; sizes are multiples of the alignment, so that
+    all addresses are."""
+    return [
+        Interval(
+            _aligned(root.nbytes, max(align_bytes, root.memory.align_bytes if root.memory else 1)),
+            min(lives[b][0] for b in group),
+            max(lives[b][1] for b in group),
+        )
+        for root, group in groups.items()
+    ]
+
+
+def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
+    """Numbers of the pools that buffers at one address may lie in."""
+    wanted = {placement[b] for b in buffers if b in placement}
+    return [
+        i for i, pool in enumerate(pools) if (pool.name in wanted if wanted else not pool.memory)
+    ]
+
+
+def _measure(program: Program, intervals, places) -> None:
+    program.arena_bytes = 0
+    for number, pool in enumerate(program.pools):
+        inside = [(i, offset) for i, (p, offset) in zip(intervals, places) if p == number]
+        top = max((offset + i.size for i, offset in inside), default=0)
+        pool.used_bytes = pool.reserved_bytes + top if top or pool.kept_bytes else 0
+        pool.lower_bound_bytes = liveness_bound([i for i, _ in inside])
+        if pool.memory is None:
+            program.arena_bytes += top + pool.kept_bytes
+
+
+def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
+    short = [p for p in program.pools if p.capacity is not None and p.used_bytes > p.capacity]
+    if not short:
+        return
+    names = " and ".join(f"{p.name} of {p.capacity} bytes" for p in program.pools)
+    several = len(program.pools) > 1
+    missing = sum(p.used_bytes - p.capacity for p in short)
+    step, live = _fullest_step(program, intervals)
+    dims = program.dims()
+    sizes = f" at its largest sizes ({listed(dims)})" if dims else ""
+    enough = " and ".join(f"{p.name} to {p.used_bytes} bytes" for p in short)
+    faster = sorted((plan.ram_bytes for plan in program.row_plans), reverse=True)[:-1]
+    if faster and not several:
+        enough += (
+            f"; plans by rows that are faster take {', '.join(map(str, faster))} bytes (--ram)"
+        )
+    raise ValueError(
+        f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
+        f"small for the network{sizes}; most lives at operator {step}, {live} bytes: "
+        f"enlarge {enough}"
+    )
+
+
+def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str, int]:
+    """The operator at which most bytes live, and those bytes."""
+
+    def live(step: int) -> int:
+        return sum(i.size for i in intervals if i.first <= step <= i.last)
+
+    if not program.steps:
+        return "none", sum(i.size for i in intervals)
+    fullest = max(range(len(program.steps)), key=live)
+    return program.steps[fullest].name, live(fullest)
+
+
+def share_in_place(
+    program: Program, lives, placement: Mapping[Buffer, str]
+) -> tuple[dict[Buffer, Buffer], list[list[tuple[int, int]]]]:
+    """For each buffer the one whose memory it takes over (itself if none); for each step those of
+    its pairs ``in_place`` that really share.
+
+    Only buffers of equal placement share.
+    """
+    shared = {b: b for b in lives}
+    pairs = []
+    for i, step in enumerate(program.steps):
+        kept = []
+        for read, write in step.in_place:
+            source, target = step.reads[read].buffer, step.writes[write].buffer
+            alike = placement.get(source) == placement.get(target)
+            if not kept and alike and _may_share(step, i, source, target, lives):
+                shared[target] = shared[source]
+                kept.append((read, write))
+        pairs.append(kept)
+    return shared, pairs
+
+
+def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) -> bool:
+    if source.kind != ARENA or target.kind != ARENA or source is target:
+        return False
+    if source.nbytes != target.nbytes and not (step.shrinks and source.nbytes > target.nbytes):
+        return False
+    if lives[source][1] != index or lives[target][0] != index:
+        return False
+    pairs = {r for r, _ in step.in_place}
+    # every read of the source must be one that visits the same places as the write
+    return all(r in pairs for r, a in enumerate(step.reads) if a.buffer is source)
+
+
+def _aligned(nbytes: int, align_bytes: int) -> int:
+    return round_up(max(nbytes, 1), align_bytes)

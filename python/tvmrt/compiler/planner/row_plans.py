@@ -1,0 +1,135 @@
+"""Which steps to join to chains: the least cost for each amount of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir.program import Program
+from tvmrt.compiler.ir.rounding import round_up
+
+from .lifetime import lifetimes
+from .plan import live_bytes_of_steps
+from .row_chains import ChainPlan
+
+Way = tuple[int, int, int]  # first and last step, and in how many patches
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What calls by rows take more, in instructions: a ``call``, one of a layer with ``windows``
+    that are read where the rows lie, and for a byte that moves to the front."""
+
+    call: int
+    windows: int
+    moved: float
+
+
+# As measured on a Cortex-M4F, and on RV32IMC, which has no load of several words.
+CORTEX_M = Costs(450, 200, 0.55)
+RISCV = Costs(1300, 200, 1.2)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps that can be one: the calls for each patch, the scratch memory that they take, and
+    whether its result may begin where its input does. ``slower``: the instructions that its kernels
+    take more than those that are chosen elsewhere, and what is computed twice.
+    ``images``: the calls are made for each. ``surplus_macs``: multiply-adds that are done twice."""
+
+    plans: tuple[ChainPlan, ...]
+    scratch_bytes: int
+    in_place: bool
+    slower: int = 0
+    images: int = 1
+    surplus_macs: int = 0
+
+    def instructions(self, costs: Costs) -> int:
+        """Those that it takes more than its steps one after the other, estimated."""
+        moved = sum(int(plan.moved_bytes * costs.moved) for plan in self.plans)
+        calls = sum(_call_instructions(plan, costs) for plan in self.plans)
+        return self.images * (calls + moved) + self.slower
+
+
+def _call_instructions(plan: ChainPlan, costs: Costs) -> int:
+    windows = [layer.reach > 1 and not layer.unit for layer in plan.layers]
+    by_windows = sum(windows[call.layer] for call in plan.calls)
+    others = len(plan.calls) - by_windows
+    return by_windows * costs.windows + others * costs.call
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Chains, and the instructions that they take more, estimated. ``bound_bytes``: the most that
+    live at a step."""
+
+    chains: tuple[Way, ...]
+    instructions: int
+    bound_bytes: int
+
+
+def frontier(
+    program: Program, chains: Mapping[Way, Chain], align: int, costs: Costs = CORTEX_M
+) -> list[Choice]:
+    """From no chain at all on, each choice of chains that needs less memory than those before, at
+    the least cost for that memory; all sizes are multiples of ``align``."""
+    singles = live_bytes_of_steps(program, align)
+    ways = {(i, i, 1): (nbytes, 0) for i, nbytes in enumerate(singles)}
+    for way, chain in chains.items():
+        nbytes = live_bytes(program, way, chain, align)
+        if nbytes < max(singles[way[0] : way[1] + 1]):
+            ways[way] = nbytes, chain.instructions(costs)
+    found: list[Choice] = []
+    limit = max(singles, default=0)
+    while True:
+        path = _cheapest(len(singles), ways, limit)
+        if path is None:
+            return found
+        bound = max((ways[way][0] for way in path), default=0)
+        chosen = tuple(way for way in path if way[0] != way[1])
+        found.append(Choice(chosen, sum(ways[way][1] for way in path), bound))
+        if not path or bound == 0:
+            return found
+        limit = bound - 1
+
+
+def _cheapest(count: int, ways: Mapping[Way, tuple[int, int]], limit: int) -> list[Way] | None:
+    """The ways that cover all steps once, none of more bytes than ``limit``, at the least cost."""
+    best: list[tuple[int, Way | None] | None] = [(0, None), *[None] * count]
+    by_end: dict[int, list[Way]] = {}
+    for way, (nbytes, _) in ways.items():
+        if nbytes <= limit:
+            by_end.setdefault(way[1], []).append(way)
+    for end in range(count):
+        for way in by_end.get(end, ()):
+            before = best[way[0]]
+            if before is None:
+                continue
+            cost = before[0] + ways[way][1]
+            now = best[end + 1]
+            if now is None or cost < now[0]:
+                best[end + 1] = cost, way
+    path: list[Way] = []
+    at = count
+    while at:
+        reached = best[at]
+        if reached is None or reached[1] is None:
+            return None
+        path.append(reached[1])
+        at = reached[1][0]
+    return path[::-1]
+
+
+def live_bytes(program: Program, way: Way, chain: Chain, align: int) -> int:
+    """Bytes that live while a chain runs."""
+    first, last, _ = way
+    begin = program.steps[first]
+    x = begin.reads[begin.lowering.row_operand(begin)].buffer
+    y = program.steps[last].writes[0].buffer
+    lives = lifetimes(program)
+    sizes = {b: round_up(max(b.nbytes, 1), align) for b in lives}
+    through = [b for b, (born, end) in lives.items() if born < first <= end and b is not x]
+    total = round_up(chain.scratch_bytes, align) + sum(sizes[b] for b in through)
+    ends = [sizes[b] for b in (x, y) if b in lives]
+    over = chain.in_place and len(ends) == 2 and lives[x][1] <= last and y.nbytes <= x.nbytes
+    return total + (max(ends) if over else sum(ends))

@@ -1,0 +1,70 @@
+"""Where a compiled network comes from: the network's bytes, its licence, and what was asked for.
+
+Nothing of the machine that compiles goes in: no paths, no compiler, no time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tvmrt.compiler.codegen.options import Provenance
+from tvmrt.compiler.ir import Graph
+from tvmrt.compiler.request import Request
+
+# Of the machine that compiles, or values that are no short data.
+LEFT_OUT = {
+    "calibration", "cc", "device_options", "dump_dir", "levels", "max_memory", "module_name",
+    "operators", "progress", "target", "tuned",
+}  # fmt: skip
+
+
+def provenance_of(model: Any, request: Request, graph: Graph) -> Provenance:
+    """What is told of a network; ``request`` is the one with nothing left open.
+
+    Raises OSError where the network's file cannot be read.
+    """
+    asked = {
+        option.name: _plain(getattr(request, option.name))
+        for option in fields(Request)
+        if option.name not in LEFT_OUT and _is_chosen(getattr(request, option.name), option.default)
+    }
+    return Provenance(_sha256(model), graph.licence, dict(sorted(asked.items())))
+
+
+def _is_chosen(value: Any, default: Any) -> bool:
+    return value != default and value not in ([], (), {})
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; of devices and what else has a name, that."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(each) for each in value]
+    return str(getattr(value, "name", type(value).__name__))
+
+
+def _sha256(model: Any) -> str | None:
+    """The hash of the network as it came; None where that is no file and no bytes."""
+    if isinstance(model, (str, os.PathLike)):
+        found = hashlib.sha256()
+        with Path(model).open("rb") as file:
+            while chunk := file.read(1 << 22):
+                found.update(chunk)
+        return found.hexdigest()
+    if isinstance(model, (bytes, bytearray)):
+        return hashlib.sha256(model).hexdigest()
+    # asked of the type: a GraphBuilder takes any attribute of its own for an operator
+    if not hasattr(type(model), "SerializeToString"):
+        return None
+    try:
+        return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    except (ValueError, TypeError):  # beyond 2 GiB
+        return None

@@ -1,0 +1,462 @@
+"""What can be asked of the compiler: every option once, with its default, values and words.
+
+The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are made of
+these rows; what goes together is in ``choices.py``. Nothing is imported here that a command's help
+would have to wait for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tvmrt.compiler.codegen.families import FAMILIES
+from tvmrt.compiler.codegen.target import CROSS, FIRMWARE, LEVELS, default_target, target_here
+
+if TYPE_CHECKING:
+    import os
+
+    from tvmrt.compiler.devices import Device
+    from tvmrt.compiler.ir.tuned import Guide
+
+
+# ruff: noqa: RUF009
+# _option() makes a field, and is called for each option alone
+
+INDENT = "    "
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+OPTIONS = "{options}"  # where a docstring of ``documented`` lists them
+
+
+@dataclass(frozen=True)
+class Row:
+    """An option in words.
+
+    Parameters
+    ----------
+    text
+        What it does, for the command's help and for the docstring alike.
+    python
+        What its value looks like in Python, where that does not go without saying.
+    values
+        Those that it may have, if they can be listed.
+    flag
+        The command's name for it; empty where the command has none.
+    form
+        What stands for the value in the command's help.
+    repeated
+        Whether the command takes it several times.
+    kind
+        What the command makes of the text: ``str``, ``int``, ``float``, ``bool`` or ``path``.
+    least
+        The least value of an ``int``.
+    """
+
+    text: str
+    python: str = ""
+    values: tuple[str, ...] = ()
+    flag: str = ""
+    form: str = ""
+    repeated: bool = False
+    kind: str = "str"
+    least: int | None = None
+
+
+def _option(default: Any, text: str, **row: Any) -> Any:
+    return field(default=default, metadata={"row": Row(text, **row)})
+
+
+# fmt: off
+@dataclass(frozen=True)
+class Request:
+    """The options of ``tvmrt.compile`` as one record, in the order in which people meet them.
+
+    What each of them means is told there.
+    """
+
+    executor: str | None = _option(
+        None,
+        "How the network runs: ``graph``, operator by operator as a graph JSON says, or ``aot``, "
+        "by one generated function, ahead of time. Default: graph; aot for a board.",
+        values=("graph", "aot"), flag="--executor",
+    )
+    interface_api: str = _option(
+        "packed",
+        "How a program calls the network of a board: by ``packed`` functions of tensors, or by a "
+        "plain ``c`` function with structs of pointers and a header.",
+        values=("packed", "c"), flag="--interface-api",
+    )
+    unpacked_api: bool | None = _option(
+        None,
+        "Whether the network calls its operators with plain pointers, not by packed functions. "
+        "Default: so it does on a board, if it is compiled ahead of time.",
+        flag="--unpacked-api/--no-unpacked-api", kind="bool",
+    )
+    abi: str = _option(
+        "packed",
+        "What a host calls in the library: ``packed`` functions alone, or beside them with "
+        "``tvm-ffi`` a function of tensors, inputs and then outputs to be written, for tvm_ffi, "
+        "torch and JAX, which needs no runtime. It implies the executor aot.",
+        values=("packed", "tvm-ffi"), flag="--abi",
+    )
+    runtime: str | None = _option(
+        None,
+        "Runtime on the target: ``host``, with an operating system, or ``crt``, without one: no "
+        "heap, no threads. Default: host; crt for a board.",
+        values=("host", "crt"), flag="--runtime",
+    )
+    target: str | None = _option(
+        None,
+        "``native`` (this machine alone), ``host`` (any of its kind, without its vectors), "
+        f"{', '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
+        "processors, chosen when it is loaded), "
+        f"{', '.join(f'``{name}``' for name in CROSS if name not in LEVELS)} "
+        f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}. Default: what TVMRT_TARGET "
+        "names; on Linux x86-64, aarch64-linux or armv7-linux as this machine is; native "
+        "elsewhere, where runtime is crt, and where what is compiled runs at once (load, verify, "
+        "bench, report).",
+        flag="--target", form="NAME",
+    )
+    levels: Sequence[str] = _option(
+        (),
+        "The levels of processors that the library has code for, where the target has several: "
+        f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
+        f"all of them but {', '.join(t.name for t in LEVELS['x86-64'] if t.named)}, those for "
+        "bfloat16 with precision bf16 alone, v4amx for products of bytes, too.",
+        flag="--levels", form="NAME[,NAME...]", repeated=True,
+    )
+    board: str | None = _option(
+        None,
+        "A family of microcontrollers in place of a target: its processor, and as much memory as "
+        f"it has: {', '.join(FAMILIES)}.",
+        flag="--board", form="NAME",
+    )
+    devices: Sequence[str | Device] = _option(
+        (),
+        "Devices that may take parts of the network, in order of preference. What none takes stays "
+        "on the CPU.",
+        python="Names or ``tvmrt.devices.Device``; the summary's ``nodes`` tell why none took one.",
+        flag="--device", form="NAME[,NAME...]", repeated=True,
+    )
+    require_device: Sequence[str] = _option(
+        (),
+        "Fail where this device takes nothing, or not every ONNX node of the operator: dnnl:Conv.",
+        flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True,
+    )
+    device_fallback: bool = _option(
+        False,
+        "Let the CPU compute what a device fails to: its code for each region goes in, too.",
+        flag="--device-fallback", kind="bool",
+    )
+    schedule: str = _option(
+        "sync",
+        "Whether regions on different devices may run at the same time (``async``: by the graph "
+        "executor's scheduler, or started and waited for by a network compiled ahead), which takes "
+        "more memory.",
+        values=("sync", "async"), flag="--schedule",
+    )
+    mixed_precision: str | None = _option(
+        None,
+        "Let devices that can compute in it; the network's own inputs and outputs keep their "
+        "types.",
+        values=("bf16", "fp16", "int8"), flag="--mixed-precision",
+    )
+    precision: str = _option(
+        "float32",
+        "What the CPU multiplies in convolutions and matrix products: ``bf16`` rounds both factors "
+        "to bfloat16, which has 8 bits of precision and the range of float32, and sums in float32. "
+        "Weights take half the memory; processors with AMX multiply several times as fast, those "
+        "with AVX512_BF16 without it twice, those with BFMMLA by a third of the instructions, "
+        "others as fast as float32. Depthwise layers and recurrent cells stay in float32.",
+        python="The summary's ``reduced`` names the layers.",
+        values=("float32", "bf16"), flag="--precision",
+    )
+    weights: str | None = _option(
+        None,
+        "Store the weights of products and the rows of tables in 8 or 4 bits, in blocks with a "
+        "factor each, and widen them in registers: what computes one row at a time, as decoders "
+        "do, is as fast as its weights are read. Results are those of the rounded weights.",
+        python="The summary's ``narrowed`` tells how far each is off.",
+        values=("int8", "int4"), flag="--weights",
+    )
+    tuned: str | os.PathLike[str] | Guide | None = _option(
+        None,
+        "Compute layers as ``tvmrt tune`` has measured it to be fastest: by the entries of this "
+        "database, or of your ``own``; or as a ``model`` of cost that was fitted to such "
+        "measurements says. The library's manifest tells what was used.",
+        python="Or a ``tvmrt.compiler.ir.tuned.Guide``.",
+        flag="--tuned", form="FILE|own|model", kind="path",
+    )
+    winograd: bool | None = _option(
+        None,
+        "Compute 3x3 convolutions of stride 1 by fewer multiplications (Winograd), where that is "
+        "faster. Their weights take 1.8 or 4 times the bytes, and results are off by some 1e-6 of "
+        "their size. Default: of networks in float32 on hosts those that win most, until the "
+        "weights are a quarter larger, or 4 MiB.",
+        python="The summary's ``winograd`` tells how far each is off.",
+        flag="--winograd/--no-winograd", kind="bool",
+    )
+    row_chains: bool | None = _option(
+        None,
+        "Compute neighbouring convolutions and pooling in float32 a few rows at a time, so that "
+        "what lies between them stays in the cache and takes no memory; results are the same. "
+        "Default: on hosts those of which that is faster, on a board what ``ram`` asks for.",
+        flag="--row-chains/--no-row-chains", kind="bool",
+    )
+    max_error: float | None = _option(
+        None,
+        "With mixed-precision, how far results of a region may be off, in parts of its largest "
+        "value: of a region that is off further, fewer nodes are reduced. With weights, how far "
+        "those of a layer may be off, by the root of the mean square of the difference, in parts "
+        "of that of the weights: a layer that is off further keeps float32. With precision, how "
+        "far the result of a layer may be off on the calibration's inputs, in parts of its largest "
+        "value: the same. With winograd, as with weights of a layer's results on normal numbers: "
+        "one that is off further is computed directly.",
+        python="If no region can be reduced, UnsupportedError is raised.",
+        flag="--max-error", form="X", kind="float",
+    )
+    calibration: Sequence[Mapping[str, Any]] = _option(
+        (),
+        "Inputs of the network on which that is measured; one or several.",
+        python="Arrays by name, one mapping a sample.",
+        flag="--calibration", form="IN.npz", kind="path", repeated=True,
+    )
+    device_options: Mapping[str, Mapping[str, Any]] | None = _option(
+        None,
+        "Options for devices; see the device's own page.",
+        python="Mappings by the device's name.",
+        flag="--device-option", form="NAME:KEY=VALUE", repeated=True,
+    )
+    operators: Sequence[Any] = _option(
+        (),
+        "A Python file or shared library with operators of one's own. Those of installed wheels "
+        "are known anyway.",
+        python="``tvmrt.custom`` operators and paths.",
+        flag="--operators", form="FILE", kind="path", repeated=True,
+    )
+    shapes: Mapping[str, Sequence[int | str]] | None = _option(
+        None,
+        "Shape of an input, of which the file leaves dimensions open or has others. A dimension "
+        "may be open in the library, too, up to a size: N<=8.",
+        python="Extents by the input's name.",
+        flag="--shape", form="INPUT=DIM,...", repeated=True,
+    )
+    dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
+        None,
+        "Sizes between which a dimension of the inputs may change from run to run, by the name "
+        "that the file has for it: batch=1..8; seq<=128, from 1 on; or total=past+seq. Memory is "
+        "planned for the largest. Default: bounds that follow from how the network uses the "
+        "dimension; a remark says which. Not for boards, where they are to be declared.",
+        python="By name the most, or (least, most), or the text of a sum or product of others; an "
+        "axis without a name is called by its input and place, such as ``x_2``.",
+        flag="--dim", form="NAME=LOW..HIGH", repeated=True,
+    )
+    sequences: Mapping[str, int | None] | None = _option(
+        None,
+        "How many elements an input has that is a sequence, which become inputs INPUT[0], "
+        "INPUT[1], ...; none: an optional input that is not given. Of an output the most that it "
+        "may have, where the run finds how many.",
+        python="By the input's name, None for none.",
+        flag="--sequence", form="INPUT=COUNT", repeated=True,
+    )
+    tflite_rounding: str | None = _option(
+        None,
+        "How a .tflite network rounds integers where LiteRT's reference kernels and those for "
+        "microcontrollers differ: fully connected layers, LOGISTIC and TANH. Default: reference; "
+        "micro for a board.",
+        values=("reference", "micro"), flag="--tflite-rounding",
+    )
+    requantize: str = _option(
+        "float",
+        "How quantised layers come from their sums to bytes: ``float``, by a product in float32, "
+        "as onnxruntime does; ``fixed-point``, by integers alone, at most one step from it, for "
+        "boards without floating point.",
+        values=("float", "fixed-point"), flag="--requantize",
+    )
+    signature: str | None = _option(
+        None,
+        "Which signature of a .tflite file is compiled: its graph, with its names of inputs and "
+        "outputs. Default: that of the first graph.",
+        flag="--signature", form="NAME",
+    )
+    params: str | None = _option(
+        None,
+        "Where the weights go: ``embed``, into the library; ``file``, beside it, as params to "
+        "load; ``flash``, into C arrays. Default: embed; flash for a board.",
+        values=("embed", "file", "flash"), flag="--params",
+    )
+    pools: Mapping[str, int | tuple[int, str]] | None = _option(
+        None,
+        "A memory for intermediate values; the first is preferred. The program lends it, or with a "
+        "section of the linker the image has it. Default: one of the network's own.",
+        python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
+        flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True,
+    )
+    ram: int | None = _option(
+        None,
+        "Of a board, the most bytes that intermediate values may take. Where whole layers take "
+        "more, neighbours are computed a few rows at a time, at the least cost. Default: what the "
+        "board or the only pool has.",
+        flag="--ram", form="BYTES", kind="int", least=1,
+    )
+    workspace_io: bool = _option(
+        False,
+        "Place inputs and outputs in these memories, too.",
+        flag="--workspace-io", kind="bool",
+    )
+    place: Mapping[str, str] | None = _option(
+        None,
+        "Tensors or weights by name into one of them; weights are copied there at the start. POOL "
+        "flash: read where they are; flash@SECTION: there, in that section of the linker.",
+        python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
+        flag="--place", form="PATTERN=POOL", repeated=True,
+    )
+    max_memory: int | None = _option(
+        None,
+        "The most bytes that the network's weights, inputs, outputs and intermediate values may "
+        "take; what needs more is refused. Default: 4294967296.",
+        flag="--max-memory", form="BYTES", kind="int", least=1,
+    )
+    module_name: str = _option(
+        "default",
+        "Name of the network in the library, and part of its C names.",
+        python="C names begin with ``tvmgen_<name>_``.",
+        flag="--module-name", form="NAME",
+    )
+    profile: bool = _option(
+        False,
+        "Let a board's network count the cycles of its operators.",
+        python="The board has ``tvmrt_platform_cycles()``.",
+        flag="--profile", kind="bool",
+    )
+    record: bool = _option(
+        False,
+        "Let a board's network note hash, smallest and largest element of all tensors, for tvmrt "
+        "replay.",
+        flag="--record", kind="bool",
+    )
+    trace_records: int | None = _option(
+        None,
+        "How many records of these two are kept. Default: those of one run.",
+        flag="--trace-records", form="N", kind="int", least=1,
+    )
+    cc: str | None = _option(
+        None,
+        "C compiler to use instead of the one found.",
+        flag="--cc", form="COMMAND",
+    )
+    dump_dir: str | os.PathLike[str] | None = _option(
+        None,
+        "Write the graph after every step here.",
+        flag="--dump", form="DIR", kind="path",
+    )
+    progress: Callable[[str, int, int], None] | None = _option(
+        None, "Called with (stage, steps done, steps in all)."
+    )
+
+    # fmt: on
+    def with_target(self) -> Request:
+        """The request with a target named. Raises ValueError where $TVMRT_TARGET names none."""
+        if self.target is not None:
+            return self
+        return replace(self, target=default_target(self.runtime == "crt", self.levels))
+
+    def for_here(self) -> Request:
+        """The request with a target named for what runs at once, on this machine. Raises as
+        ``with_target``."""
+        if self.target is not None or self.board is not None or self.runtime == "crt":
+            return self
+        target, levels = target_here(self.levels, self.precision == "bf16")
+        return replace(self, target=target, levels=levels)
+
+    def with_defaults(self, hosted: bool) -> Request:
+        """The request with what it leaves open chosen for a host or for a board."""
+        graph = hosted and self.abi == "packed"
+        executor = self.executor or ("graph" if graph else "aot")
+        runtime = self.runtime or ("host" if hosted else "crt")
+        params = self.params or ("embed" if hosted and runtime == "host" else "flash")
+        plain = self.unpacked_api
+        if plain is None:
+            plain = runtime == "crt" and executor == "aot"
+        rounding = self.tflite_rounding or ("reference" if hosted else "micro")
+        return replace(
+            self, executor=executor, runtime=runtime, params=params, unpacked_api=plain,
+            tflite_rounding=rounding,
+        )  # fmt: skip
+
+
+def rows() -> dict[str, tuple[Any, Row]]:
+    """Default and words of every option, by its name."""
+    return {option.name: (option.default, option.metadata["row"]) for option in fields(Request)}
+
+
+def make(options: Mapping[str, Any]) -> Request:
+    """A request of these options. Raises TypeError naming one that there is not, or is no list,
+    dict, number or truth value where it has to be, ValueError for a number that is too small."""
+    known = [option.name for option in fields(Request)]
+    for name in options:
+        if name not in known:
+            from difflib import get_close_matches  # loading what is compiled need not wait for it
+
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+            raise TypeError(f"there is no option {name!r} of compile{hint}")
+    for option in fields(Request):
+        value = options.get(option.name)
+        _check_kind(option.name, str(option.type), value)
+        if value is not None:
+            _check_plain(option.name, option.metadata["row"], value)
+    return Request(**options)
+
+
+def _check_plain(name: str, row: Row, value: Any) -> None:
+    """Refuse what is no truth value or whole number where one is asked for: any text would be
+    true."""
+    if row.kind == "bool" and value not in (True, False):
+        raise TypeError(f"{name}: give True or False, not {value!r}")
+    if row.kind != "int":
+        return
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: give a whole number, not {value!r}")
+    if row.least is not None and value < row.least:
+        raise ValueError(f"{name}: give a number from {row.least} on, not {value}")
+
+
+def _check_kind(name: str, kind: str, value: Any) -> None:
+    """Refuse one text where several are asked for, which would be read letter by letter, and what
+    is no mapping. Options of anything take one alone."""
+    if kind.startswith("Sequence") and kind != "Sequence[Any]" and isinstance(value, str):
+        raise TypeError(f"{name}: give a list, [{value!r}]")
+    if kind.startswith("Mapping") and value is not None and not hasattr(value, "items"):
+        raise TypeError(f"{name}: give a dict of names and values, not {value!r}")
+
+
+def documented(function: _Function) -> _Function:
+    """Decorator: fill ``OPTIONS`` in a docstring, and show each option in the signature."""
+    own = inspect.signature(function)
+    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=option.type,
+        )
+        for option in fields(Request)
+    ]
+    shown: Any = function
+    shown.__signature__ = own.replace(parameters=[*kept, *options])
+    function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(OPTIONS, entries())
+    return function
+
+
+def entries() -> str:
+    """The options as entries of a docstring's section of parameters."""
+    lines = []
+    for name, (_, row) in rows().items():
+        text = " ".join(filter(None, (row.text, row.python)))
+        lines += [name, textwrap.fill(text, 96, initial_indent=INDENT, subsequent_indent=INDENT)]
+    return "\n".join(lines)

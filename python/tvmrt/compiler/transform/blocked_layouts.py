@@ -1,0 +1,114 @@
+"""Custom operators in layouts with blocks of channels: the blocks become axes of the graph.
+
+Contract: the graph computes the same; operands of such a layout get the layout's own shape, by a
+reshape and a transpose in front of and behind each operator. Where one operator's result goes to
+another of the same layout, directly or through pointwise nodes, nothing stands between.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, TensorType, Value, get_op
+from tvmrt.compiler.ir.layout import Layout, parse_layout
+
+from .dead_code import remove_dead_code
+from .rewrite import rewrite
+
+
+def write_blocks(graph: Graph) -> None:
+    """Rewrite in place the nodes whose attribute ``layouts`` names blocks."""
+    writer = _Writer()
+    if rewrite(graph, writer.rule):
+        remove_dead_code(graph)
+
+
+class _Writer:
+    """Knows each value's form in blocks, if it has one; both forms have the same elements."""
+
+    def __init__(self) -> None:
+        self.forms: dict[tuple[Value, Layout], Value] = {}
+
+    def rule(self, b: Builder, node: Node) -> list[Value] | Value | None:
+        if node.op == "custom" and node.attrs.get("layouts"):
+            return self._custom(b, node)
+        if get_op(node.op).kind == POINTWISE:
+            return self._pointwise(b, node)
+        return None
+
+    def _custom(self, b: Builder, node: Node) -> list[Value] | None:
+        layouts = [_blocks(name) for name in node.attrs["layouts"]]
+        count = len(node.inputs)
+        apart = _apart(b, node)
+        if not any(layouts) and apart == node.inputs:
+            return None
+        inputs = [
+            self._into(b, v, layout) if layout and v is not None else v
+            for v, layout in zip(apart, layouts)
+        ]
+        if not any(layouts):
+            return b.emit_many("custom", inputs, node.name, **node.attrs)
+        given = [None if v is None else v.type for v in node.inputs]
+        made = [v.type for v in node.outputs]
+        written = [
+            _in_blocks(type, layout) if layout else type
+            for type, layout in zip(made, layouts[count:])
+        ]
+        attrs = {**node.attrs, "blocked": written, "logical": (given, made)}
+        values = b.emit_many("custom", inputs, node.name, **attrs)
+        return [
+            self._out_of(b, v, layout, type.shape) if layout else v
+            for v, layout, type in zip(values, layouts[count:], made)
+        ]
+
+    def _pointwise(self, b: Builder, node: Node) -> Value | None:
+        """The node on blocks, where every operand of its shape has them already."""
+        shape = node.output.shape
+        full = [v for v in node.inputs if v is not None and v.shape == shape]
+        others = [v for v in node.inputs if v is not None and v.shape != shape]
+        if not full or any(v.type.size != 1 for v in others):
+            return None
+        made = [v for v in full if not v.is_constant]
+        for layout in dict.fromkeys(key[1] for key in self.forms):
+            if made and all((v, layout) in self.forms for v in made):
+                inputs = [self._operand(b, v, layout, shape) for v in node.inputs]
+                result = b.emit(node.op, inputs, node.name, **node.attrs)
+                return self._out_of(b, result, layout, shape)
+        return None
+
+    def _operand(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
+        if value.shape == shape:
+            return self._into(b, value, layout)
+        return b.emit("reshape", [value], shape=())
+
+    def _into(self, b: Builder, value: Value, layout: Layout) -> Value:
+        key = (value, layout)
+        if key not in self.forms:
+            split = b.emit("reshape", [value], value.name, shape=layout.split_shape(value.shape))
+            self.forms[key] = b.emit("transpose", [split], value.name, perm=layout.split_order())
+        return self.forms[key]
+
+    def _out_of(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
+        order = layout.split_order()
+        back = tuple(order.index(d) for d in range(len(order)))
+        split = b.emit("transpose", [value], value.name, perm=back)
+        logical = b.emit("reshape", [split], value.name, shape=shape)
+        self.forms[logical, layout] = value
+        return logical
+
+
+def _apart(b: Builder, node: Node) -> list[Value | None]:
+    """The inputs; one that is read in two layouts gets a second value for the second."""
+    first: dict[Value, str | None] = {}
+    found = []
+    for value, name in zip(node.inputs, node.attrs["layouts"]):
+        same = value is None or value.is_constant or first.setdefault(value, name) == name
+        found.append(value if same else b.emit("identity", [value], node.name))
+    return found
+
+
+def _blocks(name: str | None) -> Layout | None:
+    layout = parse_layout(name) if name else None
+    return layout if layout is not None and layout.block > 1 else None
+
+
+def _in_blocks(type: TensorType, layout: Layout) -> TensorType:
+    return TensorType(layout.blocked_shape(type.shape), type.dtype)

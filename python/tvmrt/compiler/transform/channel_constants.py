@@ -1,0 +1,85 @@
+"""Constants that hold one number a channel, and the operators that can absorb them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir.extent import Extent
+from tvmrt.compiler.ir.readers import Readers
+
+# The inputs of a node that may be a product's result and a constant, in each order to try.
+Sides = Iterable[Sequence[Value]]
+
+# Where the channels of the result are, and where the weights keep their output channels.
+CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
+
+
+def absorb_constants(
+    graph: Graph,
+    sides: Callable[[Node], Sides],
+    absorb: Callable[[Node, Node, np.ndarray], bool],
+) -> None:
+    """Remove nodes whose constant the product in front of them takes in.
+
+    ``absorb(node, product, row)`` gets the constant as one number a channel in double precision;
+    it changes the product's inputs, or answers False.
+    """
+    readers = Readers(graph)
+    replaced: dict[Value, Value] = {}
+    for node in graph.nodes:
+        for read, operand in sides(node):
+            result = replaced.get(read, read)
+            product = find_absorber(result, readers)
+            row = None if product is None else _row(node, product, operand)
+            if row is None or not absorb(node, product, row):
+                continue
+            product.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
+            replaced[node.output] = result
+            readers.move(node.output, result)
+            break
+    graph.replace_many(replaced)
+    graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
+
+
+def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
+    result = product.output
+    if operand.data is None or result.shape != node.output.shape or product.guard != node.guard:
+        return None
+    return wide_row(result, operand.data, CHANNEL_AXIS[product.op])
+
+
+def find_absorber(value: Value, readers: Readers) -> Node | None:
+    """The convolution or product that makes ``value`` for this one reader, if it is in floats
+    and its weights and bias are constant."""
+    node = value.producer
+    if node is None or node.op not in CHANNEL_AXIS or not value.dtype.is_float:
+        return None
+    if readers.only(value) is None or len(node.outputs) != 1:
+        return None
+    if not all(v is None or v.is_constant for v in node.inputs[2:]):
+        return None
+    return node
+
+
+def wide_row(value: Value, array: np.ndarray | None, axis: int) -> np.ndarray | None:
+    """:func:`by_channel` in double precision, of what is known."""
+    row = None if array is None else by_channel(value, array, axis)
+    return None if row is None else row.astype(np.float64)
+
+
+def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
+    """``array``, which broadcasts to ``value``, as one number a channel; None if it varies along
+    another axis."""
+    rank = value.type.rank
+    if array.ndim > rank:
+        return None
+    axis %= rank
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if any(n != 1 for d, n in enumerate(shape) if d != axis):
+        return None
+    if isinstance(value.shape[axis], Extent):
+        return None  # no channels of weights
+    return np.broadcast_to(array.reshape(-1), (value.shape[axis],))

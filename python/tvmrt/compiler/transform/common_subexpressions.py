@@ -1,0 +1,45 @@
+"""Nodes that compute the same from the same are computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.compiler.ir import Graph, Value
+from tvmrt.compiler.ir.value_numbering import frozen
+
+
+def eliminate_common_subexpressions(graph: Graph) -> None:
+    """The first of equal nodes stays and takes the names of the others."""
+    seen: dict[tuple, Any] = {}
+    constants: dict[tuple, Value] = {}
+    mapping: dict[Value, Value] = {}
+    kept = []
+    for node in graph.nodes:
+        node.inputs = [_canonical(v, mapping, constants) for v in node.inputs]
+        if node.guard is not None:
+            node.guard = (_canonical(node.guard[0], mapping, constants), node.guard[1])
+        key = (node.op, tuple(map(id, node.inputs)), frozen(node.attrs), _guard(node))
+        first = seen.get(key)
+        if first is None:
+            seen[key] = node
+            kept.append(node)
+            continue
+        first.sources = tuple(dict.fromkeys((*first.sources, *node.sources)))
+        mapping.update(zip(node.outputs, first.outputs))
+    graph.nodes = kept
+    graph.outputs = [mapping.get(v, v) for v in graph.outputs]
+
+
+def _guard(node) -> tuple | None:
+    return None if node.guard is None else (id(node.guard[0]), node.guard[1])
+
+
+def _canonical(value, mapping, constants) -> Value | None:
+    """The value that stands for this one; small equal constants are one."""
+    if value is None:
+        return None
+    value = mapping.get(value, value)
+    if value.data is None or value.type.nbytes > 4096:
+        return value
+    key = (value.dtype.name, value.shape, value.data.tobytes())
+    return constants.setdefault(key, value)

@@ -1,0 +1,70 @@
+"""Take rows and columns off a convolution's kernel that meet padding alone.
+
+A dilated kernel may be larger than its image, as in pyramids of dilated convolutions over a small
+picture: of 3x3 with a dilation of 24 over 14 pixels the middle is left, a ninth of the weights.
+Contract: bit-equal. What is taken off meets zeros, or the zero point of quantised tensors, in every
+window, and the kernel keeps a row and a column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+
+from .rewrite import rewrite
+
+NAMES = ("strides", "dilations", "pads_before", "pads_after")
+
+
+@dataclass
+class _Axis:
+    """A convolution along one axis; of its kernel [first, end) is kept."""
+
+    extent: int
+    out: int
+    end: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+    first: int = 0
+
+    def crop(self) -> None:
+        while self.end - self.first > 1 and self.before >= self.dilation:
+            if (self.out - 1) * self.stride >= self.before:
+                break  # the last window's first element is behind the padding
+            self.first += 1
+            self.before -= self.dilation
+        while self.end - self.first > 1 and self.after >= self.dilation:
+            if (self.end - self.first - 1) * self.dilation - self.before < self.extent:
+                break
+            self.end -= 1
+            self.after -= self.dilation
+
+
+def crop_windows(graph: Graph) -> None:
+    rewrite(graph, _crop)
+
+
+def _crop(b: Builder, node: Node) -> Value | None:
+    if node.op not in ("conv", "qconv"):
+        return None
+    x, w = node.inputs[:2]
+    extents = (*x.shape[2:], *node.output.shape[2:])
+    if not w.is_constant or not all(isinstance(n, int) for n in extents):
+        return None
+    columns = (x.shape[2:], node.output.shape[2:], w.shape[2:], *map(node.attrs.get, NAMES))
+    axes = [_Axis(*row) for row in zip(*columns)]
+    for axis in axes:
+        axis.crop()
+    kept = [slice(axis.first, axis.end) for axis in axes]
+    weights = w.data[(slice(None), slice(None), *kept)]
+    if weights.shape == w.shape:
+        return None
+    pads = {
+        "pads_before": tuple(axis.before for axis in axes),
+        "pads_after": tuple(axis.after for axis in axes),
+    }
+    inputs = [x, b.const(weights.copy(), w.name), *node.inputs[2:]]
+    return b.emit(node.op, inputs, node.name, **{**node.attrs, **pads})

@@ -1,0 +1,87 @@
+"""Requantise by integers: for machines without floating point, and with the numbers of others.
+
+What a quantised product or a pair of operands is scaled by becomes an integer and a shift, as
+networks of the TensorFlow Lite format have it.
+
+Contract: results are at most one step from those of the literal computation in floats. Non-goal:
+averages, softmax and other functions between conversions, which stay in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
+from tvmrt.compiler.ir.multiplier import multipliers
+
+from .rewrite import rewrite
+
+PRODUCTS = ("qconv", "qmatmul", "qmatmul_computed")
+BYTES = ("int8", "uint8")
+SUM_BITS = 20  # by which operands of a sum are raised, so that rounding them costs no step
+
+
+def to_fixed_point(graph: Graph) -> int:
+    """Replace what can be replaced; how many nodes that were."""
+    return rewrite(graph, _replaced)
+
+
+def _replaced(b: Builder, node: Node) -> Value | None:
+    if node.op in PRODUCTS and node.attrs["to"] in BYTES:
+        return _product(b, node)
+    if node.op in ("qadd", "qmul") and len({v.dtype for v in (*node.inputs, node.output)}) == 1:
+        return _pair(b, node)
+    return None
+
+
+def _product(b: Builder, node: Node) -> Value | None:
+    """The exact sums, scaled by integers and kept between the bounds."""
+    x, w, scale, *rest = node.inputs
+    pairs = _multipliers(scale.data.reshape(-1))
+    if pairs is None:
+        return None
+    attrs = {k: v for k, v in node.attrs.items() if k not in ("to", "y_zero", "low", "high")}
+    one = constant(np.array(1.0, np.float32), f"{node.name}_one")
+    y = b.emit(node.op, [x, w, one, *rest], f"{node.name}_sums", **attrs, to="int32")
+    # one number a channel: innermost in a matrix, the second axis in a convolution
+    spread = (-1, *(1,) * (y.type.rank - 2)) if node.op == "qconv" else (-1,)
+    m, e = (
+        constant(part.reshape(spread if part.size > 1 else ()), f"{node.name}_{letter}")
+        for part, letter in zip(pairs, "me")
+    )
+    y = b.emit("fixed_scale", [y, m, e], f"{node.name}_scaled")
+    for op, key in (("add", "y_zero"), ("max", "low"), ("min", "high")):
+        bound = constant(np.array(node.attrs[key], np.int32), f"{node.name}_{key}")
+        y = b.emit(op, [y, bound], f"{node.name}_{op}")
+    return b.emit("cast", [y], node.name, to=node.attrs["to"])
+
+
+def _multipliers(reals: Sequence[float]) -> tuple[np.ndarray, np.ndarray] | None:
+    """As integers, None where a scale is not one that these hold."""
+    try:
+        return multipliers(reals)
+    except ValueError:
+        return None
+
+
+def _pair(b: Builder, node: Node) -> Value | None:
+    at = node.attrs
+    scales = [float(at[f"{side}_scale"]) for side in "ab"]
+    if min(scales) <= 0 or at["y_scale"] <= 0:
+        return None
+    if node.op == "qadd":
+        twice = 2 * max(scales)
+        name, bits, parts = "fixed_sum", SUM_BITS, [scale / twice for scale in scales]
+        real = twice / (at["y_scale"] * (1 << bits))
+    else:
+        name, bits, parts = "fixed_pair_product", 0, [0.0, 0.0]
+        real = scales[0] * scales[1] / at["y_scale"]
+    pairs = _multipliers([*parts, real])
+    if pairs is None or not -31 <= pairs[1].min() <= pairs[1].max() <= 30:
+        return None
+    (a_m, b_m, m), (a_e, b_e, e) = (map(int, part) for part in pairs)
+    kept = {key: at[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}
+    sides = {"a_m": a_m, "a_e": a_e, "b_m": b_m, "b_e": b_e}
+    return b.emit(name, node.inputs, node.name, **kept, **sides, bits=bits, m=m, e=e)

@@ -1,0 +1,66 @@
+"""Let a dense layer read flattened channels-last features as they lie in memory.
+
+A convolution's result lies with its channels innermost; flattening it in logical order would
+copy it. The rows of the dense layer's constant weights are put into the memory's order instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value, get_op
+from tvmrt.compiler.ir.op import POINTWISE
+from tvmrt.compiler.ir.program import channels_last_order
+
+from .rewrite import rewrite
+
+CHANNELS_LAST = frozenset(
+    "conv conv_transpose max_pool avg_pool qconv qmax_pool qavg_pool qavg_pool_zero_first".split()
+)
+# Kernels whose result lies as their first operand does.
+ELEMENTWISE = frozenset(("table", "qadd", "qmul"))
+
+
+def flatten_dense(graph: Graph) -> None:
+    rewrite(graph, _permute)
+
+
+def _permute(b: Builder, node: Node) -> Value | None:
+    if node.op not in ("matmul", "qmatmul") or not node.inputs[1].is_constant:
+        return None
+    flat = node.inputs[0].producer
+    if flat is None or flat.op != "reshape":
+        return None
+    x, weights = flat.inputs[0], node.inputs[1]
+    rank = x.type.rank
+    rows = flat.output.shape
+    if rank < 3 or len(rows) != 2 or rows[0] != x.shape[0] or weights.type.rank != 2:
+        return None
+    if all(n == 1 for n in x.shape[2:]) or x.shape[1] == 1 or not _is_channels_last(x):
+        return None
+    order = channels_last_order(rank)
+    spatial = weights.data.reshape(*x.shape[1:], weights.shape[1])
+    axes = [d - 1 for d in order[1:]]
+    moved = np.transpose(spatial, [*axes, len(axes)]).reshape(weights.shape)
+    y = b.emit("transpose", [x], flat.name, perm=order)
+    y = b.emit("reshape", [y], flat.name, shape=rows)
+    constant = b.const(moved, weights.name)
+    return b.emit(node.op, [y, constant, *node.inputs[2:]], node.name, **node.attrs)
+
+
+def _is_channels_last(value: Value) -> bool:
+    """Whether the value comes from a kernel that writes channels last, through pointwise work."""
+    for _ in range(16):
+        node = value.producer
+        if node is None:
+            return False
+        if node.op in CHANNELS_LAST:
+            return True
+        if get_op(node.op).kind != POINTWISE and node.op not in ELEMENTWISE:
+            return False
+        value = next(
+            (v for v in node.operands() if v.shape == value.shape and not v.is_constant), None
+        )
+        if value is None:
+            return False
+    return False

@@ -1,0 +1,109 @@
+"""Take a padding in front of a convolution or a pool into its own padding.
+
+Contract: bit-equal. The padding has what the window takes for it: zero, or the zero point of
+quantised tensors; in front of a maximum nothing that could win. Every window keeps an element that
+is no padding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.extent import symbols_of
+from tvmrt.compiler.ir.quantized import quantize_array
+
+from .rewrite import rewrite
+
+CONVOLUTIONS = ("conv", "qconv")
+MAXIMA = ("max_pool", "qmax_pool")
+AVERAGES = ("avg_pool", "qavg_pool", "qavg_pool_zero_first")
+POOLS = (*MAXIMA, *AVERAGES, "lp_pool")
+MAX_DEPTH = 8  # of operators that are asked for the least that they give
+
+
+def fold_pad(graph: Graph) -> None:
+    rewrite(graph, _fold)
+
+
+def _fold(b: Builder, node: Node) -> Value | None:
+    if node.op not in CONVOLUTIONS and node.op not in POOLS:
+        return None
+    pad = node.inputs[0].producer
+    if pad is None or pad.op != "pad" or pad.attrs["mode"] != "constant" or pad.guard != node.guard:
+        return None
+    before, after = pad.attrs["before"], pad.attrs["after"]
+    if symbols_of(*before, *after):
+        return None  # kernels have padding that is known
+    if any(before[:2]) or any(after[:2]) or min((*before, *after)) < 0:
+        return None
+    x = pad.inputs[0]
+    if not _takes(node, x, pad.inputs[1] if len(pad.inputs) > 1 else None):
+        return None
+    attrs = dict(node.attrs)
+    if node.op in AVERAGES:
+        if not attrs["count_pads"] and any((*attrs["pads_before"], *attrs["pads_after"])):
+            return None
+        attrs["count_pads"] = True
+    attrs["pads_before"] = tuple(p + q for p, q in zip(attrs["pads_before"], before[2:]))
+    attrs["pads_after"] = tuple(p + q for p, q in zip(attrs["pads_after"], after[2:]))
+    if node.op in POOLS and not _windows_meet(x, attrs):
+        return None
+    b.sources = tuple(dict.fromkeys((*node.sources, *pad.sources)))
+    return b.emit(node.op, [x, *node.inputs[1:]], node.name, **attrs)
+
+
+def _takes(node: Node, x: Value, value: Value | None) -> bool:
+    """Whether the window's own padding is the same as elements of that value."""
+    if value is not None and (value.data is None or value.type.size != 1):
+        return False
+    number = 0 if value is None else value.data.reshape(())
+    if node.op not in MAXIMA:
+        return bool(number == node.attrs.get("x_zero", 0))
+    least = _least(x)
+    return least is not None and bool(number <= least)
+
+
+def _least(value: Value, depth: int = 0):
+    """A number that no element is below, as the operators in front promise it; None where they
+    do not."""
+    node, dtype = value.producer, value.dtype
+    promise = None
+    if dtype.is_float:
+        promise = np.float32(-np.inf)
+    elif dtype.is_int and dtype.bits in (8, 16, 32, 64):
+        promise = np.iinfo(dtype.numpy).min
+    if promise is None or node is None or len(node.outputs) != 1 or depth > MAX_DEPTH:
+        return promise
+    if node.op.startswith(("q", "fixed_")) and node.attrs.get("low") is not None:
+        return node.attrs["low"]
+    if node.op in ("relu", "sigmoid"):
+        return 0
+    if node.op in ("reshape", "transpose", "slice", *MAXIMA):
+        return _least(node.inputs[0], depth + 1)
+    parts = [_least_of(v, depth + 1) for v in node.inputs if v is not None]
+    if node.op in ("max", "min") and None not in parts:
+        return max(parts) if node.op == "max" else min(parts)
+    if node.op == "quantize" and all(v.is_constant and v.type.size == 1 for v in node.inputs[1:]):
+        scale, zero = (v.data.reshape(()) for v in node.inputs[1:])
+        if parts[0] is not None and scale > 0:
+            return int(quantize_array(np.float32(parts[0]), scale, zero))
+    return promise
+
+
+def _least_of(value: Value, depth: int):
+    if not value.is_constant:
+        return _least(value, depth)
+    return value.data.min() if value.type.size and not np.isnan(value.data).any() else None
+
+
+def _windows_meet(x: Value, attrs: dict) -> bool:
+    """Whether each window has an element that is no padding."""
+    names = ("kernel", "strides", "dilations", "pads_before", "pads_after", "out_spatial")
+    for n, *window in zip(x.shape[2:], *(attrs[name] for name in names)):
+        k, stride, dilation, before, after, out = window
+        if max(before, after) > (k - 1) * dilation or not n >= dilation:
+            return False
+        if not (out - 1) * stride < n + before:
+            return False
+    return True

@@ -1,0 +1,112 @@
+"""Take a scalar that multiplies some channels of a product into the weights of these.
+
+One product makes an attention's queries, keys and values, of which views take a third each; the
+scale of the queries goes into their third of the weights. Contract: as :mod:`fold_scale`, and
+whatever else reads the product reads other channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.compiler.ir import VIEW, Graph, Node, Value, get_op
+from tvmrt.compiler.ir.readers import Readers
+
+from .channel_constants import CHANNEL_AXIS
+from .fold_scale import absorb_scale, scale_tables
+
+MOST = 1 << 24  # elements of a product whose channels are followed
+MOST_VIEWS = 64  # of a product, behind which its readers are looked for
+
+
+class _Reader(NamedTuple):
+    """Who reads a product by way of views; no node: the caller of the network."""
+
+    node: Node | None
+    value: Value
+    views: tuple[Node, ...]
+
+
+def fold_scale_parts(graph: Graph) -> None:
+    who, tables = Readers(graph), scale_tables(graph)
+    replaced: dict[Value, Value] = {}
+    for product in graph.nodes:
+        if not _takes_part(product):
+            continue
+        readers = list(_readers(product, who))
+        for one in readers if len(readers) > 1 else ():
+            scale = _scale_of(one)
+            row = None if scale is None else _row(product, one, scale, readers)
+            if row is not None and absorb_scale(product, row, tables):
+                product.sources = tuple(dict.fromkeys((*product.sources, *one.node.sources)))
+                replaced[one.node.output] = one.value
+    graph.replace_many(replaced)
+    graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
+
+
+def _takes_part(node: Node) -> bool:
+    """Whether it is a product with constant weights, in floats, of sizes that are known."""
+    if node.op not in CHANNEL_AXIS or node.guard is not None or not node.output.dtype.is_float:
+        return False
+    known = all(isinstance(n, int) for n in node.output.shape)
+    plain = all(v is None or v.is_constant for v in node.inputs[1:])
+    return known and plain and node.output.type.size <= MOST
+
+
+def _readers(product: Node, who: Readers) -> Iterator[_Reader]:
+    ways: list[tuple[Value, tuple[Node, ...]]] = [(product.output, ())]
+    for _ in range(MOST_VIEWS):
+        if not ways:
+            return
+        value, views = ways.pop()
+        for node in who.of(value):
+            if _is_view(node):
+                ways.append((node.output, (*views, node)))
+            else:
+                yield _Reader(node, value, views)
+        if who.by_caller(value):
+            yield _Reader(None, value, views)
+    yield _Reader(None, product.output, ())  # too many: as if the caller read all of it
+
+
+def _row(product: Node, one: _Reader, scale: float, readers: list[_Reader]) -> np.ndarray | None:
+    """A factor for each channel, where nobody else reads those that one reader scales."""
+    channels = _channels(product, one.views)
+    others = (each for each in readers if each is not one)
+    if any(np.intersect1d(channels, _channels(product, each.views)).size for each in others):
+        return None
+    row = np.ones(product.output.shape[CHANNEL_AXIS[product.op]])
+    row[channels] = scale
+    return row
+
+
+def _channels(product: Node, views: tuple[Node, ...]) -> np.ndarray:
+    """Those of the product that are left behind views of it."""
+    shape = product.output.shape
+    axis = CHANNEL_AXIS[product.op] % len(shape)
+    along = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    found = np.broadcast_to(along, shape)
+    for node in views:
+        found = get_op(node.op).evaluate([found], node.attrs)[0]
+    return np.unique(found)
+
+
+def _is_view(node: Node) -> bool:
+    if get_op(node.op).kind != VIEW or len(node.inputs) != 1 or node.guard is not None:
+        return False
+    return all(isinstance(n, int) for n in node.output.shape)
+
+
+def _scale_of(reader: _Reader) -> float | None:
+    """The scalar of the file by which it multiplies what it reads."""
+    node, value = reader.node, reader.value
+    if node is None or node.op != "mul" or node.guard is not None:
+        return None
+    for side, scale in enumerate(reversed(node.inputs)):
+        same = node.inputs[side] is value and node.output.shape == value.shape
+        if same and scale.is_constant and scale.type.size == 1:
+            return float(scale.data.reshape(()))
+    return None

@@ -1,0 +1,116 @@
+"""Take factors of an attention's queries and keys to where they cost least.
+
+A scalar that multiplies one factor of a product of two computed ones goes through reshapes and
+transposes to a convolution or product with constant weights, which :func:`fold_scale` then scales;
+where none is in front of either, one of them is multiplied by the product of both scalars.
+Contract: equal up to rounding, which numbers near the ends of the range may see otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value, constant
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.readers import Readers
+
+from .channel_constants import find_absorber
+from .rewrite import rewrite
+
+VIEWS = ("reshape", "transpose")
+
+
+class _Scaled(NamedTuple):
+    """A factor of a product: the node that scales it, by what, and what it reads."""
+
+    node: Node
+    side: int  # which input is scaled
+    scale: Value
+
+    @property
+    def source(self) -> Value:
+        return self.node.inputs[self.side]
+
+
+def join_factors(graph: Graph) -> None:
+    readers = Readers(graph)
+    scales: dict[Node, _Scaled] = {}  # nodes that scale by another number instead, or
+    gone: dict[Node, int] = {}  # which input takes their place
+    behind: dict[Node, _Scaled] = {}  # the first view of a chain, and what goes in front of it
+    for node in graph.nodes:
+        if node.op != "matmul" or any(v is None or v.is_constant for v in node.inputs):
+            continue
+        found = [_scaled(v, readers) for v in node.inputs[:2]]
+        factors = [f for f in found if f is not None]
+        firsts = [_first_view(f.source, readers) for f in factors]
+        if len(factors) == 2 and not any(firsts) and factors[0].node is not factors[1].node:
+            kept, other = sorted(factors, key=lambda f: most(f.source.type.size))
+            joined = _joined(kept.scale, other.scale)
+            if joined is not None:
+                scales[kept.node] = kept._replace(scale=joined)
+                gone[other.node] = other.side
+        for factor, first in zip(factors, firsts):
+            if first is not None:
+                gone[factor.node], behind[first] = factor.side, factor
+    if gone:
+        rewrite(graph, lambda b, node: _rewritten(b, node, scales, gone, behind))
+
+
+def _rewritten(
+    b: Builder,
+    node: Node,
+    scales: dict[Node, _Scaled],
+    gone: dict[Node, int],
+    behind: dict[Node, _Scaled],
+) -> Value | None:
+    if node in gone:
+        return node.inputs[gone[node]]
+    if node in scales:
+        scaled = scales[node]
+        return b.emit("mul", [node.inputs[scaled.side], scaled.scale], node.name)
+    if node in behind:
+        factor, sources = behind[node].node, b.sources
+        b.sources = factor.sources
+        product = b.emit("mul", [node.inputs[0], behind[node].scale], factor.name)
+        b.sources = sources
+        return b.emit(node.op, [product], node.name, **node.attrs)
+    return None
+
+
+def _scaled(value: Value, readers: Readers) -> _Scaled | None:
+    """What multiplies the value, for its one reader, by a scalar of the file."""
+    node = value.producer
+    if node is None or node.op != "mul" or node.guard is not None or not value.dtype.is_float:
+        return None
+    if readers.only(value) is None:
+        return None
+    for side, scale in enumerate(reversed(node.inputs)):
+        of_one = scale.is_constant and scale.type.size == 1 and np.isfinite(scale.data).all()
+        if of_one and node.inputs[side].shape == value.shape:
+            return _Scaled(node, side, scale)
+    return None
+
+
+def _first_view(value: Value, readers: Readers) -> Node | None:
+    """The first of the views that lead to the value from a product with constant weights, where
+    each of them has one reader."""
+    first: Node | None = None
+    while (node := value.producer) is not None and node.op in VIEWS and node.guard is None:
+        if readers.only(value) is None:
+            return None
+        first, value = node, node.inputs[0]
+    product = find_absorber(value, readers)
+    if first is None or product is None or product.guard is not None:
+        return None
+    return first if product.inputs[1].is_constant else None
+
+
+def _joined(one: Value, other: Value) -> Value | None:
+    """The product of two scalars, where it is an ordinary number."""
+    dtype = one.data.dtype
+    scale = (one.data.reshape(()).astype(np.float64) * other.data.reshape(())).astype(dtype)
+    if not np.isfinite(scale) or abs(scale) < np.finfo(dtype).tiny:
+        return None
+    return constant(scale, one.name)

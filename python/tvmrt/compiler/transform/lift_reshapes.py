@@ -1,0 +1,60 @@
+"""Let a product write its rows in the shape in which they are added to something.
+
+Exporters flatten the rows of an attention in front of the product behind it, and give them their
+axis of one image back before the residual. In that shape from the start, what follows can be
+computed with the product. Contract: equal to the bit; only axes of extent 1 come or go.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import POINTWISE, Builder, Graph, Node, Value, get_op
+from tvmrt.compiler.ir.readers import Readers
+
+from .rewrite import rewrite
+
+
+def lift_reshapes(graph: Graph) -> None:
+    readers = Readers(graph)
+    found: dict[Node, Node] = {}  # the reshape by its product
+    for node in graph.nodes:
+        product = node.inputs[0].producer if node.op == "reshape" else None
+        if product is None or product.op != "matmul":
+            continue
+        if readers.only(product.output) is None:
+            continue
+        behind = readers.of(node.output)
+        if _fits(product, node) and any(_goes_on(n, node.output) for n in behind):
+            found[product] = node
+    if found:
+        gone = set(found.values())
+        rewrite(graph, lambda b, node: _rewritten(b, node, found, gone))
+
+
+def _fits(product: Node, reshape: Node) -> bool:
+    if product.guard is not None or reshape.guard is not None:
+        return False
+    weights = product.inputs[1]
+    if not weights.is_constant or weights.type.rank != 2:
+        return False
+    if any(v is not None and v.type.rank > 1 for v in product.inputs[2:]):
+        return False
+    before, after = product.output.shape, reshape.output.shape
+    if len(after) < 2 or after[-1] != before[-1]:
+        return False
+    return [n for n in before[:-1] if n != 1] == [n for n in after[:-1] if n != 1]
+
+
+def _goes_on(node: Node, value: Value) -> bool:
+    """Whether the node may be computed with the product, once that has the shape of the value."""
+    return get_op(node.op).kind == POINTWISE and node.output.shape == value.shape
+
+
+def _rewritten(b: Builder, node: Node, found: dict[Node, Node], gone: set[Node]) -> Value | None:
+    if node in gone:
+        return node.inputs[0]
+    if node not in found:
+        return None
+    x = node.inputs[0]
+    shape = (*found[node].attrs["shape"][:-1], x.shape[-1])
+    rows = b.emit("reshape", [x], found[node].name, shape=shape)
+    return b.emit(node.op, [rows, *node.inputs[1:]], node.name, **node.attrs)

@@ -1,0 +1,224 @@
+"""Weights of products and rows of tables in 8 or 4 bits, widened in registers where they are used.
+
+A decoder reads each of its weights once a step, so that its speed is that of the memory. Weights
+are stored in blocks, each with a factor of its own; what is computed stays float32. A table that is
+also the weights of a product, as tied embeddings are, is stored once for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod, sqrt
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.blocks import interleaved
+from tvmrt.compiler.ir.float_to_int import to_integers
+from tvmrt.compiler.ir.narrow import NarrowRow
+from tvmrt.compiler.ir.rounding import ceil_div
+
+from .rewrite import rewrite
+
+BITS = {"int8": 8, "int4": 4}
+BLOCK = {8: 128, 4: 32}  # weights with one factor
+LEAST = (
+    4096  # weights below which a layer stays as it is: its factors would cost more than it gains
+)
+CHUNK = 1 << 20  # weights that are judged at a time, for their memory
+# What the widest weight of a block is divided by, in parts of the largest number: to cut it off may
+# let all others be nearer.
+TRIED = {8: (1.0,), 4: tuple(np.linspace(0.9, 1.35, 10))}
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Bytes [rows, blocks, bytes] as ``matmul_blocks`` reads them, and factors [rows, blocks]."""
+
+    numbers: Value
+    scales: Value
+    bits: int
+    width: int  # of a row
+
+
+def narrow_weights(graph: Graph, kind: str, max_error: float | None) -> list[NarrowRow]:
+    """Replace products with constant float32 matrices, and tables of float32 rows.
+
+    Parameters
+    ----------
+    graph
+        Changed in place.
+    kind
+        ``int8`` or ``int4``.
+    max_error
+        The error (of a ``NarrowRow``) above which weights stay in float32; None: none do.
+
+    Returns
+    -------
+    A row for all weights that were judged, in the order of their use.
+    """
+    layers = _Layers(BITS[kind], max_error)
+    rewrite(graph, layers.replaced)
+    return [layer.row() for layer in layers.found.values()]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Weights that were judged: what they have become, None where they stay, and who reads them."""
+
+    name: str
+    nbytes: int  # in float32
+    error: float
+    packed: _Packed | None
+    users: list[str] = field(default_factory=list)
+
+    def row(self) -> NarrowRow:
+        nodes = tuple(dict.fromkeys(self.users))
+        if self.packed is None:
+            return NarrowRow(self.name, nodes, 32, self.nbytes, self.nbytes, self.error)
+        after = self.packed.numbers.type.nbytes + self.packed.scales.type.nbytes
+        return NarrowRow(self.name, nodes, self.packed.bits, self.nbytes, after, self.error)
+
+
+class _Layers:
+    """The weights of a network, each once: by the bytes of their rows."""
+
+    def __init__(self, bits: int, max_error: float | None) -> None:
+        self.bits, self.max_error = bits, max_error
+        self.found: dict[bytes, _Layer] = {}
+
+    def replaced(self, b: Builder, node: Node) -> Value | None:
+        if _is_product(node):
+            packed = self._packed(b, node, node.inputs[1], node.inputs[1].data.T)
+            return None if packed is None else _product(b, node, packed)
+        if _is_table(node):
+            packed = self._packed(b, node, node.inputs[0], node.inputs[0].data)
+            return None if packed is None else _rows(b, node, packed)
+        return None
+
+    def _packed(self, b: Builder, node: Node, weights: Value, rows: np.ndarray) -> _Packed | None:
+        rows = np.ascontiguousarray(rows)
+        key = bytes(str(rows.shape), "ascii") + _digest(rows)
+        if key not in self.found:
+            self.found[key] = self._judged(b, weights.name, rows)
+        layer = self.found[key]
+        layer.users.extend(node.sources or (node.name,))
+        return layer.packed
+
+    def _judged(self, b: Builder, name: str, rows: np.ndarray) -> _Layer:
+        numbers, scales, error = quantized(rows, self.bits)
+        if self.max_error is not None and error > self.max_error:
+            return _Layer(name, rows.nbytes, error, None)
+        packed = _Packed(
+            b.const(interleaved(numbers, self.bits), f"{name}_int{self.bits}"),
+            b.const(scales, f"{name}_scales"), self.bits, rows.shape[1],
+        )  # fmt: skip
+        return _Layer(name, rows.nbytes, error, packed)
+
+
+def _digest(rows: np.ndarray) -> bytes:
+    return hashlib.sha256(memoryview(rows).cast("B")).digest()
+
+
+def _is_matrix(value: Value) -> bool:
+    if (
+        not value.is_constant
+        or value.kept
+        or value.dtype.name != "float32"
+        or len(value.shape) != 2
+    ):
+        return False
+    return value.data.size >= LEAST and bool(np.isfinite(value.data).all())
+
+
+def _is_product(node: Node) -> bool:
+    return node.op == "matmul" and not node.inputs[0].is_constant and _is_matrix(node.inputs[1])
+
+
+def _is_table(node: Node) -> bool:
+    return node.op == "gather" and node.attrs["axis"] == 0 and _is_matrix(node.inputs[0])
+
+
+def _product(b: Builder, node: Node, packed: _Packed) -> Value:
+    x, _, *bias = node.inputs
+    rows = b.emit("reshape", [x], node.name, shape=(prod(x.shape[:-1]), x.shape[-1]))
+    operands = [rows, packed.numbers, packed.scales, None]
+    y = b.emit("matmul_blocks", operands, node.name, bits=packed.bits, block=BLOCK[packed.bits])
+    y = b.emit("reshape", [y], node.name, shape=node.output.shape)
+    return b.emit("add", [y, *bias], node.name) if any(bias) else y
+
+
+def _rows(b: Builder, node: Node, packed: _Packed) -> Value:
+    """The rows that are taken, each number of them times the factor of its block."""
+    taken = node.inputs[1]
+    before, bits, block = taken.shape, packed.bits, BLOCK[packed.bits]
+    _, blocks, size = packed.numbers.shape
+
+    def emit(op: str, *inputs: Value, **attrs) -> Value:
+        return b.emit(op, list(inputs), node.name, **attrs)
+
+    numbers = emit("gather", packed.numbers, taken, axis=0)
+    if bits < 8:
+        each = 8 // bits
+        column = emit("reshape", numbers, shape=(*before, blocks, 1, size))
+        shifts = b.const(np.arange(0, 8, bits, dtype=np.uint8)[:, None], node.name)
+        mask = b.const(np.uint8((1 << bits) - 1), node.name)
+        numbers = emit("bit_and", emit("shift_right", column, shifts), mask)
+        numbers = emit("reshape", numbers, shape=(*before, blocks, each * size))
+    half = b.const(np.float32(1 << (bits - 1)), node.name)
+    centred = emit("sub", emit("cast", numbers, to="float32"), half)
+    factors = emit("gather", packed.scales, taken, axis=0)
+    factors = emit("reshape", factors, shape=(*before, blocks, 1))
+    y = emit("reshape", emit("mul", centred, factors), shape=(*before, blocks * block))
+    if blocks * block == packed.width:
+        return y
+    rank = len(before) + 1
+    sizes = (*before, packed.width)
+    return emit("slice", y, starts=(0,) * rank, steps=(1,) * rank, sizes=sizes)
+
+
+def quantized(rows: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Numbers [rows, blocks, block] around ``2 ** (bits - 1)``, the factors [rows, blocks] of what
+    is above and below it, and the error (of a ``NarrowRow``)."""
+    count, width = rows.shape
+    block = BLOCK[bits]
+    blocks = ceil_div(width, block)
+    numbers = np.empty((count, blocks, block), np.uint8)
+    scales = np.empty((count, blocks), np.float32)
+    missed = total = 0.0
+    for some in _chunks(count, blocks * block):
+        wide = np.zeros((len(rows[some]), blocks * block), np.float32)
+        wide[:, :width] = rows[some]
+        wide = wide.reshape(-1, blocks, block)
+        numbers[some], scales[some], squares = _nearest(wide, bits)
+        missed += float(squares.sum())
+        total += float(np.square(wide, dtype=np.float64).sum())
+    return numbers, scales, sqrt(missed / total) if total else 0.0
+
+
+def _chunks(count: int, width: int) -> Iterator[slice]:
+    step = max(1, CHUNK // width)
+    return (slice(i, i + step) for i in range(0, count, step))
+
+
+def _nearest(wide: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the factors that are tried the best for each block: numbers, factors, squares missed."""
+    half = 1 << (bits - 1)
+    place = np.abs(wide).argmax(axis=-1)[..., None]
+    widest = np.take_along_axis(wide, place, axis=-1)  # it becomes the number 0, the farthest
+    found = None
+    for part in TRIED[bits]:
+        scale = widest / np.float32(-half * part)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.rint(wide / scale)
+        steps = np.clip(np.where(np.isfinite(steps), steps, 0), -half, half - 1)
+        missed = np.square(wide - steps * scale, dtype=np.float64).sum(axis=-1, keepdims=True)
+        if found is None:
+            found = steps, scale, missed
+        else:
+            better = missed < found[2]
+            found = tuple(np.where(better, a, b) for a, b in zip((steps, scale, missed), found))
+    steps, scale, missed = found
+    return to_integers(steps + half, np.uint8), scale[..., 0].astype(np.float32), missed

@@ -1,0 +1,83 @@
+"""Concatenations that have an earlier one inside of them, or all parts of a tensor, as that one
+beside the rest.
+
+In a DenseNet each layer reads a concatenation of all results before it. Each of those would be
+copied once a layer; nested, the copies lie in one another, and a result is written where the last
+of them has it (``codegen/concatenations.py``). A YOLO's blocks cut a result in two and concatenate
+both halves, and what was made of one.
+Contract: bit-equal, no more is copied, and each value lives as long as its readers ask for.
+"""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+
+from .rewrite import rewrite
+
+_Parts = tuple[Value, ...]
+_Known = dict[tuple[int, Value], dict[_Parts, Value]]  # by the axis and the first part
+
+
+def nest_concats(graph: Graph) -> None:
+    """Longest runs of inputs first."""
+    known: _Known = {}
+
+    def nested(b: Builder, node: Node) -> Value | None:
+        if node.op != "concat" or node.guard is not None:
+            return None
+        axis, parts = node.attrs["axis"], _uncut(tuple(node.inputs), node.attrs["axis"])
+        left, run = parts, _longest(known, axis, parts)
+        if run is not None:
+            begin, inner, value = run
+            left = (*parts[:begin], value, *parts[begin + len(inner) :])
+        result = None
+        if len(left) < len(node.inputs):
+            result = left[0] if len(left) == 1 else b.emit("concat", left, node.name, axis=axis)
+        known.setdefault((axis, parts[0]), {})[parts] = node.output if result is None else result
+        return result
+
+    rewrite(graph, nested)
+
+
+def _longest(known: _Known, axis: int, parts: _Parts) -> tuple[int, _Parts, Value] | None:
+    """The longest run of inputs that are concatenated already, the first of several: where it
+    begins, and as what; None without one."""
+    runs = [
+        (begin, inner, value)
+        for begin, part in enumerate(parts)
+        for inner, value in known.get((axis, part), {}).items()
+        if parts[begin : begin + len(inner)] == inner
+    ]
+    return max(runs, key=lambda run: len(run[1]), default=None)
+
+
+def _uncut(parts: tuple[Value, ...], axis: int) -> tuple[Value, ...]:
+    """The parts with a tensor in place of its slices, where all of them follow each other."""
+    left: list[Value] = []
+    i = 0
+    while i < len(parts):
+        whole = _whole(parts[i:], axis)
+        left.append(parts[i] if whole is None else whole[0])
+        i += 1 if whole is None else whole[1]
+    return tuple(left)
+
+
+def _whole(parts: tuple[Value, ...], axis: int) -> tuple[Value, int] | None:
+    """The tensor that the first of the parts make up, and how many of them do; None if none."""
+    first, end = parts[0].producer, 0
+    if first is None or first.op != "slice":
+        return None
+    x = first.inputs[0]
+    for count, part in enumerate(parts, 1):
+        node = part.producer
+        if node is None or node.op != "slice" or node.inputs[0] is not x or node.guard is not None:
+            return None
+        starts, sizes = list(node.attrs["starts"]), list(node.attrs["sizes"])
+        if starts.pop(axis) != end or set(node.attrs["steps"]) != {1}:
+            return None
+        end += sizes.pop(axis)
+        if any(starts) or sizes != [*x.shape[:axis], *x.shape[axis + 1 :]]:
+            return None
+        if end == x.shape[axis]:
+            return x, count
+    return None

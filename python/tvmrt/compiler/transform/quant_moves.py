@@ -1,0 +1,229 @@
+"""Bring conversions next to the operators that compute: through whatever only moves elements.
+
+Dequantising goes behind operators that move or select elements, quantising in front of them, and
+a pair that undoes itself vanishes. Contract: every element keeps its value to the bit. Only
+conversions with one scale for the whole tensor move, and those of constants.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.quantized import (
+    dequantize_array,
+    is_per_tensor,
+    quantize_array,
+    same_parameters,
+)
+from tvmrt.compiler.ir.readers import Readers
+
+from .dead_code import remove_dead_code
+from .rewrite import rewrite
+
+MAX_ROUNDS = 24
+
+# Operators whose first input gives every element of the result, unchanged.
+SELECTING = frozenset(("reshape", "transpose", "slice", "expand", "gather", "tile", "gather_nd"))
+# Those that take the largest or least of some; a positive scale keeps the order.
+ORDERING = frozenset(("max_pool", "reduce_max", "reduce_min"))
+# Those whose result is a place: the order of the elements is all that they need.
+CHOOSING = frozenset(("argmax", "argmin"))
+# Those that keep a number or put a constant in its place.
+BOUNDS = frozenset(("relu", "max", "min"))
+# Those through which quantising moves up: never to a tensor much larger.
+RAISED = frozenset(("reshape", "transpose", "expand", "max_pool", "tile"))
+
+
+def move_conversions(graph: Graph) -> None:
+    for _ in range(MAX_ROUNDS):
+        mover = _Mover(graph)
+        if not rewrite(graph, mover.visit):
+            return
+        remove_dead_code(graph)  # what was left behind must not count as a reader
+
+
+class _Mover:
+    """One round over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.readers = Readers(graph)
+
+    def visit(self, b: Builder, node: Node) -> Value | None:
+        if len(node.outputs) != 1:
+            return None
+        if node.op == "quantize":
+            return self._cancel(node) or self._raise(b, node)
+        if node.op in SELECTING or node.op in ORDERING:
+            return _sink(b, node)
+        if node.op in CHOOSING:
+            return _choose(b, node)
+        if node.op == "resample":
+            return _repeat(b, node)
+        if node.op in BOUNDS:
+            return _sink_bound(b, node)
+        if node.op == "concat":
+            return _sink_concat(b, node)
+        if node.op == "pad":
+            return _sink_pad(b, node)
+        return None
+
+    def _cancel(self, node: Node) -> Value | None:
+        """Quantising what was just dequantised with the same parameters."""
+        first = dequantizing(node.inputs[0], node)
+        if first is None or not same_parameters(first, node):
+            return None
+        return first.inputs[0] if first.inputs[0].type == node.output.type else None
+
+    def _raise(self, b: Builder, node: Node) -> Value | None:
+        """move, quantize becomes quantize, move."""
+        x = node.inputs[0]
+        move = x.producer
+        if move is None or move.guard != node.guard or not is_per_tensor(node):
+            return None
+        if self.readers.only(x) is None or x.shape != node.output.shape:
+            return None
+        scale, zero = node.inputs[1:]
+        b.sources = tuple(dict.fromkeys((*move.sources, *node.sources)))
+
+        def quantized(v: Value) -> Value:
+            return b.emit("quantize", [v, scale, zero], node.name)
+
+        if move.op == "concat":
+            parts = [quantized(v) for v in move.inputs]
+            return b.emit("concat", parts, move.name, **move.attrs)
+        if move.op == "pad" and move.attrs["mode"] == "constant":
+            fill = pad_value(move)
+            if fill is None:
+                return None
+            number = quantize_array(fill, scale.data.reshape(()), zero.data.reshape(()))
+            inputs = [quantized(move.inputs[0]), b.const(number)]
+            return b.emit("pad", inputs, move.name, **move.attrs)
+        if move.op in RAISED and (move.op != "max_pool" or scale.data.reshape(()) > 0):
+            inputs = [quantized(move.inputs[0]), *move.inputs[1:]]
+            return b.emit(move.op, inputs, move.name, **move.attrs)
+        return None
+
+
+def dequantizing(value: Value, reader: Node) -> Node | None:
+    """The dequantize node that makes ``value``, if it runs whenever its reader does."""
+    node = value.producer
+    if node is None or node.op != "dequantize" or node.guard not in (None, reader.guard):
+        return None
+    return node
+
+
+def _sink(b: Builder, node: Node) -> Value | None:
+    """dequantize, move becomes move, dequantize."""
+    first = dequantizing(node.inputs[0], node)
+    if first is None:
+        return None
+    q, scale, zero = first.inputs
+    if node.op in ORDERING and not (is_per_tensor(first) and scale.data.reshape(()) > 0):
+        return None
+    parameters = [_moved(b, node, p, q) for p in (scale, zero)]
+    if any(p is None for p in parameters) or q.shape != node.inputs[0].shape:
+        return None
+    moved = b.emit(node.op, [q, *node.inputs[1:]], node.name, **node.attrs)
+    return b.emit("dequantize", [moved, *parameters], node.name)
+
+
+def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
+    """A parameter after the move of what it belongs to; None if it does not move."""
+    if p.is_constant and p.type.size == 1:
+        return b.const(p.data.reshape(()), p.name)
+    if not p.is_constant or len(node.inputs) != 1:
+        return None
+    if node.op == "transpose":
+        full = p.data.reshape((1,) * (q.type.rank - p.type.rank) + p.shape)
+        return b.const(np.transpose(full, node.attrs["perm"]), p.name)
+    if not q.is_constant:
+        return None
+    full = b.const(np.broadcast_to(p.data, q.shape), p.name)
+    return b.emit(node.op, [full], node.name, **node.attrs)
+
+
+def _choose(b: Builder, node: Node) -> Value | None:
+    """The place of an extreme among the integers."""
+    first = dequantizing(node.inputs[0], node)
+    if first is None or not is_per_tensor(first) or not first.inputs[1].data.reshape(()) > 0:
+        return None
+    if first.inputs[0].shape != node.inputs[0].shape:
+        return None
+    return b.emit(node.op, [first.inputs[0], *node.inputs[1:]], node.name, **node.attrs)
+
+
+def _repeat(b: Builder, node: Node) -> Value | None:
+    """Resampling along an axis of one element repeats it."""
+    x, _, weights = node.inputs
+    if x.shape[node.attrs["axis"]] != 1 or weights.data is None:
+        return None
+    if not np.allclose(weights.data.sum(axis=1), 1.0, atol=1e-6):
+        return None
+    return b.emit("expand", [x], node.name, shape=node.output.shape)
+
+
+def _sink_bound(b: Builder, node: Node) -> Value | None:
+    """A bound that the tensor's own type can hold is a bound on the integers."""
+    numbers = [v for v in node.inputs if v.is_constant]
+    values = [v for v in node.inputs if not v.is_constant]
+    if len(values) != 1 or any(v.type.size != 1 for v in numbers):
+        return None
+    first = dequantizing(values[0], node)
+    if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
+        return None
+    q, scale, zero = first.inputs
+    if q.dtype.bits > 16 or not scale.data.reshape(()) > 0:
+        return None
+    bound = np.float32(0) if node.op == "relu" else numbers[0].data.reshape(())
+    step = _stored(bound, first)
+    if step is None:
+        return None
+    op = "max" if node.op == "relu" else node.op
+    return b.emit("dequantize", [b.emit(op, [q, b.const(step)], node.name), scale, zero], node.name)
+
+
+def _stored(number: np.ndarray, conversion: Node) -> np.ndarray | None:
+    """The integer that stands for a number; None if there is none."""
+    scale, zero = (v.data.reshape(()) for v in conversion.inputs[1:])
+    step = quantize_array(number, scale, zero)
+    return step if dequantize_array(step, scale, zero) == number else None
+
+
+def _sink_concat(b: Builder, node: Node) -> Value | None:
+    """Parts that are all dequantised alike are joined as they are."""
+    found = [dequantizing(v, node) for v in node.inputs]
+    first = found[0]
+    if any(f is None or not same_parameters(f, first) for f in found):
+        return None
+    parts = [f.inputs[0] for f in found]
+    if [p.shape for p in parts] != [v.shape for v in node.inputs]:
+        return None
+    joined = b.emit("concat", parts, node.name, **node.attrs)
+    return b.emit("dequantize", [joined, *first.inputs[1:]], node.name)
+
+
+def pad_value(node: Node) -> np.ndarray | None:
+    """What a pad node fills with, as float32; None when it is computed at run time."""
+    value = node.inputs[1] if len(node.inputs) > 1 else None
+    if value is None:
+        return np.float32(0).reshape(())
+    return None if value.data is None else value.data.reshape(()).astype(np.float32)
+
+
+def _sink_pad(b: Builder, node: Node) -> Value | None:
+    first = dequantizing(node.inputs[0], node)
+    if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.inputs[0].shape:
+        return None
+    q, scale, zero = first.inputs
+    inputs = [q]
+    if node.attrs["mode"] == "constant":
+        fill = pad_value(node)
+        if fill is None or q.dtype.bits > 16:
+            return None
+        number = _stored(fill, first)
+        if number is None:
+            return None
+        inputs.append(b.const(number))
+    moved = b.emit("pad", inputs, node.name, **node.attrs)
+    return b.emit("dequantize", [moved, scale, zero], node.name)

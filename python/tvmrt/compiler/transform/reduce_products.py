@@ -1,0 +1,81 @@
+"""Products of rounded numbers: which convolutions and matrix products are computed in bfloat16.
+
+Both factors are rounded to bfloat16, sums and what lies between layers stay float32. Depthwise
+layers and recurrent cells keep float32: the first wait for memory, not for multiplication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tvmrt.compiler.ir import Graph, Node
+from tvmrt.compiler.ir.extent import most
+from tvmrt.compiler.ir.reduced import BFLOAT16, PRECISION, ReducedRow
+
+# Below these a layer spends more on rounding its input than it gains.
+LEAST_CHANNELS = 2  # of the input, of a group
+LEAST_USES = 16  # of an element of the input, by windows and channels
+LEAST_DEPTH, LEAST_COLUMNS = 8, 8  # of a matrix product
+FEW_ROWS = 4  # by which a computed matrix is read in place (TVMRT_MATMUL_FEW_ROWS)
+
+Measure = Callable[[Graph, Sequence[Node]], "list[float]"]
+
+
+def reduce_products(
+    graph: Graph, measure: Measure | None = None, max_error: float | None = None
+) -> list[ReducedRow]:
+    """Mark the products of a graph that are computed in bfloat16.
+
+    Parameters
+    ----------
+    graph
+        Its nodes get an attribute.
+    measure
+        Gives for each of some nodes the error that it would have; None: nothing is measured.
+    max_error
+        The error above which a node stays in float32; None: none does.
+
+    Returns
+    -------
+    A row for each node that could be computed so, in order.
+    """
+    nodes = [node for node in graph.nodes if _gains(node)]
+    errors = [None] * len(nodes) if measure is None else measure(graph, nodes)
+    rows = []
+    for node, error in zip(nodes, errors):
+        kept = max_error is not None and error is not None and not error <= max_error
+        if not kept:
+            node.attrs[PRECISION] = BFLOAT16
+        rows.append(ReducedRow(_name(node), node.sources, "float32" if kept else BFLOAT16, error))
+    return rows
+
+
+def _name(node: Node) -> str:
+    return node.inputs[1].name if node.inputs[1].is_constant else node.name
+
+
+def _gains(node: Node) -> bool:
+    if node.op not in ("conv", "conv_transpose", "matmul"):
+        return False
+    if node.inputs[1].kept:
+        return False  # weights that lie in the library as a device reads them
+    if node.op != "matmul":
+        return _conv_gains(node)
+    return _matmul_gains(node)
+
+
+def _conv_gains(node: Node) -> bool:
+    weights, groups = node.inputs[1], node.attrs["groups"]
+    outs, ins = weights.shape[0] // groups, weights.shape[1]
+    if node.op == "conv_transpose":
+        outs, ins = ins, outs
+    return ins >= LEAST_CHANNELS and outs * prod(weights.shape[2:]) >= LEAST_USES
+
+
+def _matmul_gains(node: Node) -> bool:
+    a, b = node.inputs[:2]
+    rows, depth = most(prod(a.shape[:-1])), most(a.shape[-1])
+    if a.dtype.name != "float32" or depth < LEAST_DEPTH or most(b.shape[-1]) < LEAST_COLUMNS:
+        return False
+    return not a.is_constant and (b.is_constant or min(rows, most(a.shape[-2])) > FEW_ROWS)

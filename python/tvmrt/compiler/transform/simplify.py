@@ -1,0 +1,229 @@
+"""Local simplifications: work that vanishes, views of views, arithmetic with neutral elements.
+
+Contract: every output keeps its value for all inputs, up to one rounding where a power is
+written as a product or root. Non-goal: anything that needs to look further than one producer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value, get_op
+from tvmrt.compiler.ir.op import POINTWISE
+
+from .rewrite import rewrite
+
+MAX_ROUNDS = 8
+
+
+def simplify(graph: Graph) -> None:
+    for _ in range(MAX_ROUNDS):
+        if not rewrite(graph, _simplify_node):
+            return
+
+
+def _simplify_node(b: Builder, node: Node) -> Value | None:
+    rule = _RULES.get(node.op)
+    if rule is not None:
+        result = rule(b, node)
+        if result is not None:
+            return result
+    if get_op(node.op).kind == POINTWISE:
+        return _drop_expands(b, node)
+    return None
+
+
+def _drop_expands(b: Builder, node: Node) -> Value | None:
+    """Pointwise operators broadcast by themselves."""
+    inputs = list(node.inputs)
+    for i, value in enumerate(inputs):
+        if value.producer is None or value.producer.op != "expand":
+            continue
+        trial = [*inputs[:i], value.producer.inputs[0], *inputs[i + 1 :]]
+        types = get_op(node.op).infer([v.type for v in trial], dict(node.attrs))
+        if types[0] == node.output.type:
+            inputs = trial
+    if inputs == node.inputs:
+        return None
+    return b.emit(node.op, inputs, node.name, **node.attrs)
+
+
+def _reshape(b: Builder, node: Node) -> Value | None:
+    x = node.inputs[0]
+    if x.shape == node.output.shape:
+        return x
+    if x.producer is not None and x.producer.op == "reshape":
+        return b.emit("reshape", [x.producer.inputs[0]], node.name, shape=node.attrs["shape"])
+    return None
+
+
+def _transpose(b: Builder, node: Node) -> Value | None:
+    x, perm = node.inputs[0], node.attrs["perm"]
+    if tuple(perm) == tuple(range(len(perm))):
+        return x
+    if x.producer is not None and x.producer.op == "transpose":
+        first = x.producer.attrs["perm"]
+        joined = tuple(first[p] for p in perm)
+        return b.emit("transpose", [x.producer.inputs[0]], node.name, perm=joined)
+    moved = [p for p in perm if x.shape[p] != 1]
+    if moved == sorted(moved):
+        # only axes of extent 1 change places: the elements stay where they are
+        return b.emit("reshape", [x], node.name, shape=node.output.shape)
+    return None
+
+
+def _expand(b: Builder, node: Node) -> Value | None:
+    x = node.inputs[0]
+    if x.shape == node.output.shape:
+        return x
+    if x.type.size == node.output.type.size:
+        return b.emit("reshape", [x], node.name, shape=node.output.shape)
+    return None
+
+
+def _slice(b: Builder, node: Node) -> Value | None:
+    x = node.inputs[0]
+    if x.shape == node.output.shape and all(s == 1 for s in node.attrs["steps"]):
+        return x
+    return None
+
+
+def _cast(b: Builder, node: Node) -> Value | None:
+    """To the type that it has, or back to the half precision that it was widened from."""
+    x, widening = node.inputs[0], node.inputs[0].producer
+    if x.type == node.output.type:
+        return x
+    if widening is None or widening.op != "cast" or x.dtype.name != "float32":
+        return None
+    source = widening.inputs[0]
+    return source if source.dtype.is_half and source.type == node.output.type else None
+
+
+def _reduce(b: Builder, node: Node) -> Value | None:
+    """Folding axes of extent 1 changes nothing but the shape."""
+    x = node.inputs[0]
+    if any(x.shape[a] != 1 for a in node.attrs["axes"]):
+        return None
+    return b.emit("reshape", [x], node.name, shape=node.output.shape)
+
+
+def _concat(b: Builder, node: Node) -> Value | None:
+    """Parts without elements add nothing."""
+    axis = node.attrs["axis"]
+    parts = [value for value in node.inputs if value.shape[axis] != 0]
+    if len(parts) == 1:
+        return parts[0]
+    return None if len(parts) == len(node.inputs) else b.emit("concat", parts, node.name, axis=axis)
+
+
+def _neutral(element: float, either_side: bool):
+    """``x op element`` is x, where broadcasting adds nothing."""
+
+    def rule(b: Builder, node: Node) -> Value | None:
+        sides = (0, 1) if either_side else (1,)
+        for i in sides:
+            constant, other = node.inputs[i], node.inputs[1 - i]
+            if constant.data is None or other.type != node.output.type:
+                continue
+            if constant.type.size and np.all(constant.data == element):
+                return other
+        return None
+
+    return rule
+
+
+def _mul(b: Builder, node: Node) -> Value | None:
+    """A factor of 1 vanishes; integers times 0 are 0, of floats the product may be NaN."""
+    neutral = _neutral(1.0, True)(b, node)
+    dtype = node.output.dtype
+    if neutral is not None or dtype.is_float:
+        return neutral
+    if not any(v.data is not None and v.type.size and not v.data.any() for v in node.inputs):
+        return None
+    zero = b.const(np.zeros((), dtype.numpy))
+    return b.emit("expand", [zero], node.name, shape=node.output.shape)
+
+
+def _product(b: Builder, node: Node) -> Value | None:
+    """A product of no terms is 0, or its bias."""
+    convolves = node.op in ("conv", "qconv")
+    terms = node.inputs[1].shape[1 if convolves else -2]
+    if not isinstance(terms, int) or terms:
+        return None
+    if node.attrs.get("to", "int32") != "int32":
+        return None
+    zero = b.const(np.zeros((), node.output.dtype.numpy))
+    sums = b.emit("expand", [zero], node.name, shape=node.output.shape)
+    at = 3 if node.op.startswith("q") else 2
+    bias = node.inputs[at] if len(node.inputs) > at else None
+    if bias is None:
+        return sums
+    if convolves:
+        ones = [1] * (node.output.type.rank - 2)
+        bias = b.emit("reshape", [bias], node.name, shape=(*bias.shape, *ones))
+    return b.emit("add", [sums, bias], node.name)
+
+
+def _scalar(value: Value) -> float | None:
+    if value.data is None or value.type.size == 0:
+        return None
+    flat = value.data.reshape(-1)
+    return float(flat[0]) if np.all(flat == flat[0]) else None
+
+
+def _pow(b: Builder, node: Node) -> Value | None:
+    x, exponent = node.inputs[0], _scalar(node.inputs[1])
+    if exponent is None or x.type != node.output.type:
+        return None
+    if exponent == 1.0:
+        return x
+    if exponent == 2.0:
+        return b.emit("mul", [x, x], node.name)
+    if exponent == 3.0:
+        return b.emit("mul", [b.emit("mul", [x, x], node.name), x], node.name)
+    if exponent == 0.5 and x.dtype.is_float:
+        return b.emit("sqrt", [x], node.name)
+    if exponent == -1.0 and x.dtype.is_float:
+        return b.emit("reciprocal", [x], node.name)
+    return None
+
+
+def _div(b: Builder, node: Node) -> Value | None:
+    """Division by a power of two is a product, exactly."""
+    neutral = _neutral(1.0, False)(b, node)
+    if neutral is not None:
+        return neutral
+    x, divisor = node.inputs
+    value = _scalar(divisor)
+    if value is None or not x.dtype.is_float or value == 0.0 or not np.isfinite(value):
+        return None
+    mantissa, _ = np.frexp(value)
+    inverse = divisor.data.dtype.type(1.0 / value)
+    if abs(mantissa) != 0.5 or not np.isfinite(inverse) or inverse == 0.0:
+        return None
+    return b.emit("mul", [x, b.const(np.full(divisor.shape, inverse))], node.name)
+
+
+def _pad(b: Builder, node: Node) -> Value | None:
+    """Padding by nothing copies; its value would be read by nobody."""
+    nothing = all(n == 0 for side in ("before", "after") for n in node.attrs[side])
+    return node.inputs[0] if nothing else None
+
+
+_RULES = {
+    "identity": lambda b, node: node.inputs[0],
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "expand": _expand,
+    "slice": _slice,
+    "pad": _pad,
+    "cast": _cast,
+    "concat": _concat,
+    "add": _neutral(0.0, True),
+    "sub": _neutral(0.0, False),
+    "mul": _mul,
+    "div": _div,
+    "pow": _pow,
+    **dict.fromkeys(("conv", "matmul", "qconv", "qmatmul"), _product),
+    **{f"reduce_{how}": _reduce for how in ("sum", "mean", "max", "min", "prod")},
+}

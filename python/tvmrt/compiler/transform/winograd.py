@@ -1,0 +1,214 @@
+"""3x3 convolutions of stride 1 by fewer multiplications, where that is faster and exact enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.compiler.ir import Builder, Graph, Node, Value
+from tvmrt.compiler.ir.extent import least, symbols_of
+from tvmrt.compiler.ir.limits import constant_bytes
+from tvmrt.compiler.ir.rounding import ceil_div
+from tvmrt.compiler.ir.winograd import SIZES, TAPS, WinogradRow, squares_of
+
+from .rewrite import rewrite
+
+# What a layer costs, in multiply-adds; fitted to times of tests/bench/bench_winograd.py, AVX-512.
+CHANNEL = {2: 150, 4: 500}  # of a square: its positions are computed and stored, loaded and summed
+SQUARE = {2: 5000, 4: 12000}
+START = 12  # of a sum over channels: tiles begin with zeros and end with stores
+PIXEL = 60  # the same of a sum over a window
+# A weight that is read, of a layer that has so many bytes of them: from the caches of a core, from
+# one behind those, from memory.
+READING = ((256 << 10, 1.5), (4 << 20, 10.0), (float("inf"), 20.0))
+GAIN = 1.15  # a layer has to win more than its larger weights may cost others
+SAMPLES = 16  # squares by which a layer is judged
+CHANNELS = 32  # of the results, by which it is
+# What nobody has to ask for: weights that grow by a quarter at most, or by what is little on any
+# host, and results that are off as sums of float32 in another order are.
+GROWTH, LITTLE = 4, 4 << 20
+USUAL_ERROR = 4e-6
+
+
+def to_winograd(
+    graph: Graph,
+    max_error: float | None,
+    chosen: Callable[[Node], int] | None = None,
+    more_bytes: int | None = None,
+) -> list[WinogradRow]:
+    """Replace convolutions.
+
+    Parameters
+    ----------
+    graph
+        Changed in place.
+    max_error
+        The error (of a ``WinogradRow``) above which a layer stays as it is; None: none does.
+    chosen
+        The size of a node's squares as it was measured: 1 where it is faster directly, 0 where it
+        is not known, which leaves it to the estimate.
+    more_bytes
+        By how much weights may grow: the layers come first that win most for a byte. None: by as
+        much as the fastest sizes take.
+
+    Returns
+    -------
+    A row for each layer that would be faster, in the order of the network; those for which no
+    bytes are left have none.
+    """
+    found = [each for node in graph.nodes for each in _found(node, max_error, chosen)]
+    taken = _affordable(found, more_bytes)
+    kept = [each for each in found if each.row.size == 1]
+    rows = {id(each.node): each.row for each in (*kept, *taken)}
+
+    def replaced(b: Builder, node: Node) -> Value | None:
+        row = rows.get(id(node))
+        return None if row is None or row.size == 1 else _squares(b, node, row.size)
+
+    order = [rows[id(node)] for node in graph.nodes if id(node) in rows]
+    rewrite(graph, replaced)
+    return order
+
+
+def squares_within(graph: Graph, chosen: Callable[[Node], int] | None = None) -> list[WinogradRow]:
+    """:func:`to_winograd` where nobody asks for it: little more memory, and little error."""
+    more_bytes = max(constant_bytes(graph) // GROWTH, LITTLE)
+    return to_winograd(graph, USUAL_ERROR, chosen, more_bytes)
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A layer by squares of one size: what it wins, in multiply-adds, and what its weights take
+    more. Of size 1, where all that would be faster are off too far."""
+
+    node: Node
+    row: WinogradRow
+    wins: float = 0.0
+    more_bytes: int = 0
+
+
+def _found(
+    node: Node, max_error: float | None, chosen: Callable[[Node], int] | None
+) -> list[_Option]:
+    """The sizes that make a layer faster and are exact enough, the fastest first."""
+    if not _fits(node):
+        return []
+    options, error = [], 0.0
+    weights = node.inputs[1]
+    for size, gain in _wanted(node, chosen(node) if chosen else 0):
+        error = error_of(weights.data, size)
+        if max_error is None or error <= max_error:
+            wins = _shape(node).direct() * (1 - 1 / gain)
+            more = weights.type.nbytes * ((size + TAPS - 1) ** 2 - TAPS**2) // TAPS**2
+            options.append(_Option(node, WinogradRow(node.name, size, gain, error), wins, more))
+    if error and not options:
+        options.append(_Option(node, WinogradRow(node.name, 1, 1.0, error)))
+    return options
+
+
+def _affordable(found: Sequence[_Option], more_bytes: int | None) -> list[_Option]:
+    """One option a layer: the fastest, or as fast as weights that grow by so much allow."""
+    taken: dict[int, _Option] = {}
+    left = float("inf") if more_bytes is None else more_bytes
+    offered = [each for each in found if each.row.size > 1]
+    for each in sorted(offered, key=lambda each: -each.wins / max(1, each.more_bytes)):
+        before = taken.get(id(each.node))
+        more = each.more_bytes - (before.more_bytes if before else 0)
+        if more <= left and (before is None or each.wins > before.wins):
+            taken[id(each.node)] = each
+            left -= more
+    return list(taken.values())
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the time of a layer depends on."""
+
+    images: int
+    height: int
+    width: int
+    ins: int
+    outs: int
+
+    def squares(self, size: int) -> int:
+        return self.images * ceil_div(self.height, size) * ceil_div(self.width, size)
+
+    def direct(self) -> float:
+        """Multiply-adds of the usual way, and what is worth as many."""
+        pixels = self.images * self.height * self.width
+        return pixels * self.outs * (TAPS * TAPS * self.ins + PIXEL)
+
+    def by_squares(self, size: int) -> float:
+        positions, squares = (size + TAPS - 1) ** 2, self.squares(size)
+        weights = positions * self.ins * self.outs
+        reading = next(each for most, each in READING if weights * 4 <= most)
+        around = CHANNEL[size] * (self.ins + self.outs) + SQUARE[size]
+        products = positions * (self.ins + START) * self.outs
+        return squares * (products + around) + weights * reading
+
+
+def _fits(node: Node) -> bool:
+    if node.op != "conv" or node.inputs[0].type.rank != 4:
+        return False
+    x, w, attrs = node.inputs[0], node.inputs[1], node.attrs
+    ones = (*attrs["strides"], *attrs["dilations"], attrs["groups"])
+    return (
+        tuple(w.shape[2:]) == (TAPS, TAPS)
+        and all(n == 1 for n in ones)
+        and w.is_constant
+        and not w.kept  # it lies in the library as a device reads it
+        and bool(np.isfinite(w.data).all())
+        and not symbols_of(*x.shape[1:], *node.output.shape[1:])  # of images a run may choose
+    )
+
+
+def _wanted(node: Node, measured: int) -> Iterator[tuple[int, float]]:
+    """The sizes that are faster, or the one that was measured to be."""
+    if measured == 0:
+        yield from _faster(node)
+    elif measured in SIZES and _has_pixels(node):
+        yield measured, _gains(node)[measured]
+
+
+def _has_pixels(node: Node) -> bool:
+    return all(map(least, (*node.inputs[0].shape, *node.output.shape)))
+
+
+def _gains(node: Node) -> dict[int, float]:
+    """How many times as fast each size of squares should be."""
+    shape = _shape(node)
+    return {size: shape.direct() / shape.by_squares(size) for size in SIZES}
+
+
+def _shape(node: Node) -> _Shape:
+    x, y = node.inputs[0].shape, node.output.shape
+    return _Shape(least(x[0]), y[2], y[3], x[1], y[1])
+
+
+def _faster(node: Node) -> Iterator[tuple[int, float]]:
+    """(size, how many times as fast) of the sizes that win, the fastest first."""
+    if not _has_pixels(node):
+        return
+    gains = _gains(node)
+    for size in sorted(SIZES, key=lambda size: -gains[size]):
+        if gains[size] >= GAIN:
+            yield size, gains[size]
+
+
+def error_of(weights: np.ndarray, size: int) -> float:
+    """How far results are off on normal numbers: root mean squares, in parts of the results'."""
+    some = weights[:CHANNELS]
+    edge = size + TAPS - 1
+    x = np.random.default_rng(0).standard_normal((SAMPLES, some.shape[1], edge, edge), np.float32)
+    found = squares_of(x, some, size)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (TAPS, TAPS), (2, 3))
+    exact = np.einsum("scijkl,ockl->soij", windows, some.astype(np.float64), optimize=True)
+    scale = np.sqrt(np.square(exact).mean())
+    return float(np.sqrt(np.square(found - exact).mean()) / scale) if scale else 0.0
+
+
+def _squares(b: Builder, node: Node, size: int) -> Value:
+    pads = {name: tuple(node.attrs[name]) for name in ("pads_before", "pads_after")}
+    return b.emit("conv_winograd", list(node.inputs), node.name, size=size, **pads)

@@ -1,0 +1,48 @@
+"""Operators that users define: declared kernels and compositions of existing operators.
+
+The public names of ``tvmrt.compiler.custom``; see the how-to page "Custom operators".
+"""
+
+import sys
+
+from tvmrt.compiler.custom import (
+    C,
+    Catalogue,
+    Composed,
+    Declined,
+    GraphBuilder,
+    Instance,
+    Kernel,
+    OpenCL,
+    Operator,
+    Tensor,
+    TensorType,
+    Value,
+    composed,
+    gather,
+    installed_operators,
+    load_operators,
+)
+
+__all__ = [
+    "C",
+    "Catalogue",
+    "Composed",
+    "Declined",
+    "GraphBuilder",
+    "Instance",
+    "Kernel",
+    "OpenCL",
+    "Operator",
+    "Tensor",
+    "TensorType",
+    "Value",
+    "composed",
+    "gather",
+    "installed_operators",
+    "load_operators",
+]
+
+# Pickles of operators that versions up to 0.2 wrote name functions of these modules.
+for _name in ("operator", "sources", "catalogue"):
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"tvmrt.compiler.custom.{_name}"]
