@@ -16,15 +16,13 @@ from typing import Any
 
 import click
 
-from tvmrt import extras
+from tvmrt import extras, plugin
 from tvmrt.compiler.frontend import wording
 from tvmrt.error import Remark
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 TERMINATED = 143  # and for one that SIGTERM did
-# Their processes for sessions end as the system ends them.
-SERVERS = ("rpc-proxy", "rpc-server", "rpc-tracker")
 
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
@@ -57,14 +55,21 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a user meets them."""
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in plugin.keys("commands") if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; a list of commands has its first sentence, which click would cut."""
+        command: click.Command | None
         module = COMMANDS.get(cmd_name)
-        if module is None:
+        if module is not None:
+            command = importlib.import_module(module).command
+        else:
+            command = plugin.find("commands", cmd_name)
+        if command is None:
+            reason = plugin.why_absent("commands", cmd_name)
+            if reason:
+                raise click.UsageError(reason)
             return None
-        command: click.Command = importlib.import_module(module).command
         sentence = re.match(r".*?(?<!\.)(?=\.(\s|$))", " ".join((command.help or "").split()))
         command.short_help = sentence.group() if sentence else None
         return command
@@ -155,13 +160,20 @@ class _Terminated(BaseException):
     """SIGTERM has come; what is left on disk is removed on the way out, as after Ctrl-C."""
 
 
+def _serves(first: Sequence[str]) -> bool:
+    """Tell a command of a plug-in that serves until a signal ends its process."""
+    if not first or str(first[0]) in COMMANDS or str(first[0]).startswith("-"):
+        return False
+    return any(str(first[0]) in each.servers for each in plugin.plugins().values())
+
+
 @contextlib.contextmanager
 def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
     """Have SIGTERM end a command as Ctrl-C does, where nobody has said what it means already."""
     ours = threading.current_thread() is threading.main_thread() and (
         signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     )
-    if not ours or any(str(each) in SERVERS for each in arguments[:1]):
+    if not ours or _serves(arguments[:1]):
         yield
         return
 

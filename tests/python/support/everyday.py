@@ -1,4 +1,4 @@
-"""Which tests ``./run test`` runs: one table, a row for each folder of tests.
+"""Which tests ``./run test`` runs: one table, a row for each folder of tests but those of plug-ins.
 
 The everyday tests take five minutes on two processors. They hold what a contributor breaks most
 easily; all others run with ``-m 'slow or not slow'``, as in continuous integration. A test that is
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from configparser import ConfigParser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).resolve().parents[2]
+PLUGINS = TESTS.parent / "plugins"
 MANY = 1 << 30
 MAX_TESTS = 4200  # of all together
 
@@ -67,7 +69,6 @@ SHARES = {
     "python/ir": Share(),
     "python/kernels": Share(cases=30),
     "python/levels": Share("amx_bytes"),
-    "python/ml": Share("ml_operators", 2),
     "python/network": Share("load", 1),
     "python/networks": Share(),
     "python/onnx_suite": Share(),
@@ -98,7 +99,16 @@ SHARES = {
 
 
 def share_of(file: Path) -> Share | None:
-    """The row of a test's file; None for files outside of the tests' folder."""
+    """The row of a test's file; None for files outside of the folders of tests.
+
+    A plug-in has its row in its own ``tests/everyday.ini``, section ``everyday``; without one, two
+    cases of each function are everyday.
+    """
+    if PLUGINS in file.parents:
+        told = ConfigParser()
+        told.read(file.parent / "everyday.ini", encoding="utf-8")
+        files = told.get("everyday", "files", fallback="*")
+        return Share(files, told.getint("everyday", "cases", fallback=2))
     if TESTS not in file.parents:
         return None
     return SHARES[file.parent.relative_to(TESTS).as_posix()]

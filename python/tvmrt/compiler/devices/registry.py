@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from tvmrt import plugin
 from tvmrt.entry_points import entry_points
 
 from .base import Device
@@ -70,6 +71,10 @@ def get(name: str) -> Device:
     if name not in _DEVICES and name in _own_modules():
         importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
     if name not in _DEVICES:
+        offered = plugin.find("devices", name)
+        if offered is not None and name not in _DEVICES:
+            register(offered)
+    if name not in _DEVICES:
         _load_entry_point(name)
     if name in _DEVICES:
         return _DEVICES[name]
@@ -78,8 +83,9 @@ def get(name: str) -> Device:
     found = find_c_device(name)
     if found is None:
         raise ValueError(
-            f"device {name} is not known; there are {', '.join(names())}; name the folder of its "
-            "plug-in in TVMRT_DEVICE_PATH, or install its package"
+            plugin.why_absent("devices", name)
+            or f"device {name} is not known; there are {', '.join(names())}; name the folder of "
+            "its plug-in in TVMRT_DEVICE_PATH, or install its package"
         )
     return found
 
@@ -91,6 +97,7 @@ def names() -> list[str]:
 
     found = [
         *_own_modules(),
+        *plugin.keys("devices"),
         *_DEVICES,
         *(p.name for p in entry_points(ENTRY_POINTS)),
         *c_device_names(),

@@ -9,6 +9,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from tvmrt import plugin
+
 if TYPE_CHECKING:
     from tvmrt.compiler.ir import Value
 
@@ -42,4 +44,8 @@ def _load_families() -> None:
 def find(domain: str, name: str) -> Importer | None:
     """The importer of an operator, or None when it is not known."""
     _load_families()
-    return _TABLE.get(("" if domain == "ai.onnx" else domain, name))
+    key = "" if domain == "ai.onnx" else domain, name
+    if key not in _TABLE:
+        for wanted in (key, (key[0], "*")):
+            plugin.find("operators", wanted)  # importing a plug-in's module fills the table
+    return _TABLE.get(key)

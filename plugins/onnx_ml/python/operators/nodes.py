@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.trees import links_fit
 from tvmrt.error import UnsupportedError
-
-from ..context import NodeContext
-from .joined import chains_as_sets, each_its_own
+from tvmrt.plugins.onnx_ml.operators.joined import chains_as_sets, each_its_own
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 

@@ -6,14 +6,13 @@ import math
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx import text
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.names import text_of
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from .. import text
-from ..context import NodeContext
-from ..names import text_of
-from ..registry import onnx_op
-from .domain import DOMAIN
+from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 _KINDS = ("int64s", "floats", "strings", "tensor")
 _DEFAULTS = {"int64s": -1, "floats": -0.0, "strings": "_Unused"}

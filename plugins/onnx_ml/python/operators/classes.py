@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.activation import softmax_along
+from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from ..activation import softmax_along
-from ..context import NodeContext
 
 
 class Labels(NamedTuple):

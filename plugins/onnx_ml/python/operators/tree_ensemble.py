@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from ..context import NodeContext
-from ..registry import onnx_op
-from . import classes
-from .domain import DOMAIN
-from .leaves import Leaves, leaf_table
-from .nodes import LEAF, MEMBER, Nodes, emit_forest
+from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
+from tvmrt.plugins.onnx_ml.operators.leaves import Leaves, leaf_table
+from tvmrt.plugins.onnx_ml.operators.nodes import LEAF, MEMBER, Nodes, emit_forest
 
 _AGGREGATES = ("average", "sum", "min", "max")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

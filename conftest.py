@@ -1,4 +1,4 @@
-"""Fixtures that all tests share."""
+"""Fixtures that all tests share: those of tests/ and of plug-ins."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ if onnxruntime is not None:
 # Compilers take most of the time of all tests. Where the subject is not what they make of a kernel,
 # they are asked for less; operators, networks and files of others are compiled as users do.
 QUICK = (
-    "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "ml",
-    "network", "report", "rpc", "runtime", "transform",
+    "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "network",
+    "report", "rpc", "runtime", "transform",
 )  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def pytest_runtest_protocol(item):
     """Set the flags and the target by the test's folder, before its fixtures compile."""
     folder = item.path.parent
     ours = folder.parent.name == "python"
-    os.environ["TVMRT_CFLAGS"] = "-O1" if folder.name in QUICK and ours else ""
+    quick = (folder.name in QUICK and ours) or "plugins" in folder.parts
+    os.environ["TVMRT_CFLAGS"] = "-O1" if quick else ""
     os.environ["TVMRT_TARGET"] = "" if folder.name in DEFAULT_TARGET and ours else "native"
     item.stash[STARTED] = costs.now()
     return (yield)

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-
-from ..context import NodeContext
-from ..registry import onnx_op
-from . import classes
-from .domain import DOMAIN
+from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
 def _by_column(ctx: NodeContext, numbers: list, x: Value, what: str) -> Value:

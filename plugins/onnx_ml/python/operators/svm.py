@@ -7,13 +7,12 @@ from itertools import combinations
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
-
-from ..context import NodeContext
-from ..registry import onnx_op
-from . import classes
-from .domain import DOMAIN
-from .linear import affine, rows_of
+from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
+from tvmrt.plugins.onnx_ml.operators.linear import affine, rows_of
 
 
 def _floats(ctx: NodeContext, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .nodes import Nodes
+    from tvmrt.plugins.onnx_ml.operators.nodes import Nodes
 
 _MOST_NODES = 1 << 22
 

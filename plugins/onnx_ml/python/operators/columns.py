@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.registry import onnx_op
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from ..context import NodeContext
-from ..registry import onnx_op
-from . import classes
-from .domain import DOMAIN
+from tvmrt.plugins.onnx_ml.operators import classes
+from tvmrt.plugins.onnx_ml.operators.domain import DOMAIN
 
 
 @onnx_op("ArrayFeatureExtractor", domain=DOMAIN)

@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="onnx_ml",
+    summary="operators of ai.onnx.ml: tree ensembles, linear and support vector models, encoders",
+    operators={("ai.onnx.ml", "*"): "tvmrt.plugins.onnx_ml.operators"},
+)

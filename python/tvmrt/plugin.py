@@ -1,0 +1,255 @@
+"""The plug-in interface: what a plug-in adds to tvmrt, and which plug-ins are present.
+
+A plug-in is one :class:`Plugin`. Those of tvmrt's own tree are the attribute ``PLUGIN`` of
+``tvmrt.plugins.<name>.plugin``; installed packages name theirs in the entry point group
+``tvmrt.plugins``. Only these small modules are read, and only when a table of plug-ins is asked
+for; a plug-in's code is imported when what it adds is used. The how-to page "Write a plug-in" has a
+complete example.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+ENTRY_POINTS = "tvmrt.plugins"
+VARIABLE = "TVMRT_PLUGINS"
+# The tables of a plug-in; a key of one table belongs to one plug-in.
+TABLES = ("commands", "devices", "importers", "operators")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What one plug-in adds. References are ``"module:attribute"`` strings, imported at first use.
+
+    Attributes
+    ----------
+    name
+        A letter, then letters, digits, "_" and "-".
+    summary
+        One line for ``tvmrt doctor``.
+    requires
+        Names of plug-ins that this one imports; without one of them it is left out.
+    commands
+        Name on the command line to a ``click.Command``.
+    servers
+        Those commands that serve until a signal ends them; SIGTERM then ends the process at once.
+    devices
+        Name of a device to a subclass or an instance of ``tvmrt.devices.Device``.
+    importers
+        Suffix of a file, such as ``".toy"``, to an :class:`Importer`.
+    operators
+        (ONNX domain, operator) to the module that enters importers with ``onnx_op``, a reference
+        without an attribute. ``"*"`` in place of an operator stands for all of the domain.
+    """
+
+    name: str
+    summary: str
+    requires: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    servers: tuple[str, ...] = ()
+    devices: Mapping[str, str] = field(default_factory=dict)
+    importers: Mapping[str, str] = field(default_factory=dict)
+    operators: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+class Importer:
+    """A reader of network files of one suffix; subclass it and fill :meth:`import_model`."""
+
+    def import_model(self, path: str, request: Any) -> Any:
+        """Read the network in a file.
+
+        Parameters
+        ----------
+        path
+            The file; nothing is known of it but its suffix.
+        request
+            The ``tvmrt.Request``: ``shapes``, ``dims`` and all other options.
+
+        Returns
+        -------
+        tvmrt.custom.GraphBuilder, onnx.ModelProto or tvmrt.compiler.ir.Graph
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged; the text names the file, the place in it and what to do.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no import_model()")
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A plug-in that is there and not used, and why."""
+
+    name: str
+    reason: str
+    plugin: Plugin | None = None
+
+
+class _Tables:
+    """All plug-ins that are used, and what each table has: key to plug-in and reference."""
+
+    def __init__(self) -> None:
+        self.plugins: dict[str, Plugin] = {}
+        self.absent: list[Absent] = []
+        self.entries: dict[str, dict[Any, tuple[Plugin, str]]] = {name: {} for name in TABLES}
+        unwanted = _unwanted()
+        for name, plugin in _found(self._leave_out):
+            if name in unwanted:
+                self.absent.append(Absent(name, f"{VARIABLE} leaves it out", plugin))
+            elif name in self.plugins:
+                self._leave_out(name, f"there are two of this name, {_home(plugin)} is the second")
+            else:
+                self.plugins[name] = plugin
+        while lacking := self._lacking():
+            plugin, needed = lacking
+            del self.plugins[plugin.name]
+            self._leave_out(plugin.name, f"it requires the plug-in {needed}, which is not used")
+        for plugin in self.plugins.values():
+            self._enter(plugin)
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        from tvmrt.error import Remark
+
+        self.absent.append(Absent(name, reason))
+        warnings.warn(f"the plug-in {name} is left out: {reason}", Remark, stacklevel=2)
+
+    def _lacking(self) -> tuple[Plugin, str] | None:
+        for plugin in self.plugins.values():
+            for needed in plugin.requires:
+                if needed not in self.plugins:
+                    return plugin, needed
+        return None
+
+    def _enter(self, plugin: Plugin) -> None:
+        from tvmrt.error import Remark
+
+        for table in TABLES:
+            for key, reference in getattr(plugin, table).items():
+                first = self.entries[table].get(key)
+                if first is None:
+                    self.entries[table][key] = plugin, reference
+                    continue
+                warnings.warn(
+                    f"the plug-ins {first[0].name} and {plugin.name} both add {key} to {table}; "
+                    f"that of {first[0].name} is used",
+                    Remark,
+                    stacklevel=2,
+                )
+
+
+_lock = threading.RLock()
+_tables: list[_Tables] = []
+
+
+def _read() -> _Tables:
+    if not _tables:
+        with _lock:
+            if not _tables:
+                _tables.append(_Tables())
+    return _tables[0]
+
+
+def _unwanted() -> set[str]:
+    """The names that the variable leaves out, each with "-" before it."""
+    names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    for name in names:
+        if not name.startswith("-"):
+            raise ValueError(f"{VARIABLE}: write -{name} to leave the plug-in {name} out")
+    return {name[1:] for name in names}
+
+
+def _found(leave_out: Any) -> Iterator[tuple[str, Plugin]]:
+    from pkgutil import iter_modules
+
+    from tvmrt import plugins
+    from tvmrt.entry_points import entry_points
+
+    for module in sorted(iter_modules(plugins.__path__), key=lambda m: m.name):
+        plugin = _loaded(module.name, f"{plugins.__name__}.{module.name}.plugin:PLUGIN", leave_out)
+        if plugin is not None:
+            yield plugin.name, plugin
+    for point in entry_points(ENTRY_POINTS):
+        plugin = _loaded(point.name, point.value, leave_out)
+        if plugin is not None:
+            yield plugin.name, plugin
+
+
+def _loaded(name: str, reference: str, leave_out: Any) -> Plugin | None:
+    try:
+        plugin = resolve(reference)
+    except Exception as error:  # whatever code of somebody else raises
+        leave_out(name, f"{reference} does not load: {type(error).__name__}: {error}")
+        return None
+    if not isinstance(plugin, Plugin):
+        leave_out(name, f"{reference} is no tvmrt.plugin.Plugin")
+        return None
+    return plugin
+
+
+def _home(plugin: Plugin) -> str:
+    references = (r for table in TABLES for r in getattr(plugin, table).values())
+    return next(references, plugin.summary)
+
+
+def resolve(reference: str) -> Any:
+    """Import what a reference stands for: a module, or an attribute of it behind a colon."""
+    module, _, attribute = reference.partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def plugins() -> dict[str, Plugin]:
+    """The plug-ins that are used, by name; reads them at the first call. Thread-safe."""
+    return dict(_read().plugins)
+
+
+def absent() -> list[Absent]:
+    """The plug-ins that are there and not used, with the reason."""
+    return list(_read().absent)
+
+
+def keys(table: str) -> list[Any]:
+    """What all plug-ins add to one of the tables, in the order of the plug-ins."""
+    return list(_read().entries[table])
+
+
+def find(table: str, key: Any) -> Any | None:
+    """What a plug-in adds under a key, imported now; None if no plug-in has it.
+
+    Raises
+    ------
+    ImportError
+        If the plug-in's code does not load; the text names the plug-in.
+    """
+    entry = _read().entries[table].get(key)
+    if entry is None:
+        return None
+    plugin, reference = entry
+    try:
+        return resolve(reference)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tvmrt."):
+            raise ImportError(f"the plug-in {plugin.name} has no {reference}: {error}") from error
+        raise  # a package that an extra brings: the caller says which
+    except (AttributeError, ImportError) as error:
+        raise ImportError(f"the plug-in {plugin.name} does not load: {error}") from error
+
+
+def why_absent(table: str, key: Any) -> str | None:
+    """Why nothing is found under a key, where a plug-in that is not used has it."""
+    for each in _read().absent:
+        if each.plugin is not None and key in getattr(each.plugin, table):
+            return f"the plug-in {each.name} has {key}, but {each.reason}"
+    return None
+
+
+def _read_again() -> None:
+    """Forget the tables; for tests that add plug-ins to a running process."""
+    _tables.clear()
