@@ -21,6 +21,8 @@ ENTRY_POINTS = "tvmrt.plugins"
 VARIABLE = "TVMRT_PLUGINS"
 # The tables of a plug-in; a key of one table belongs to one plug-in.
 TABLES = ("commands", "devices", "importers", "operators")
+NETWORKS = (".onnx", ".tflite")  # suffixes that the compiler reads without a plug-in
+_COMPILED = (".so", ".dylib", ".dll", ".o", ".tar", ".json", ".elf")  # no plug-in is asked for
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,11 @@ def keys(table: str) -> list[Any]:
     return list(_read().entries[table])
 
 
+def has(table: str, key: Any) -> bool:
+    """Whether a plug-in adds this key; imports nothing of it."""
+    return key in _read().entries[table]
+
+
 def find(table: str, key: Any) -> Any | None:
     """What a plug-in adds under a key, imported now; None if no plug-in has it.
 
@@ -250,6 +257,9 @@ def why_absent(table: str, key: Any) -> str | None:
     return None
 
 
-def _read_again() -> None:
-    """Forget the tables; for tests that add plug-ins to a running process."""
-    _tables.clear()
+def is_network(path: str | os.PathLike[str]) -> bool:
+    """Tell by its suffix a file that has to be compiled first; plug-ins may read more formats."""
+    suffix = os.path.splitext(os.fspath(path))[1]
+    if not suffix or suffix in _COMPILED:
+        return False
+    return suffix in NETWORKS or has("importers", suffix)

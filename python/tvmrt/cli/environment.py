@@ -51,7 +51,8 @@ MODULES = {
 
 def examine() -> list[Check]:
     """Every check, in the order in which people need them."""
-    return [*_versions(), _compiler(), _processor(), _target(), *_tools(), *_modules(), *_devices()]
+    return [*_versions(), _compiler(), _processor(), _target(), *_tools(), *_modules(), *_devices(),
+            *_plugins()]  # fmt: skip
 
 
 def _versions() -> Iterator[Check]:
@@ -169,3 +170,13 @@ def _devices() -> Iterator[Check]:
             yield Check(what, "ok", row["text"])
         else:
             yield Check(what, "absent", "cannot run here", row["absent"])
+
+
+def _plugins() -> Iterator[Check]:
+    """Plug-ins that are used, and those that are there and not used, with the reason."""
+    from tvmrt import plugin
+
+    for each in plugin.plugins().values():
+        yield Check(f"plug-in {each.name}", "ok", each.summary)
+    for left in plugin.absent():
+        yield Check(f"plug-in {left.name}", "absent", left.reason)

@@ -77,9 +77,9 @@ def _prepared(
 ) -> tuple[Any, dict[str, dict[str, Any]]]:
     """An executor that has run, and what is known of its operators by their symbols."""
     from tvmrt.network.loading import load
-    from tvmrt.runtime.module import NETWORKS
+    from tvmrt.plugin import is_network
 
-    if model.suffix not in NETWORKS:
+    if not is_network(model):
         return load(model).warm_executor(**inputs), {}
     from tvmrt.compiler.pipeline import compile as compile_network
 

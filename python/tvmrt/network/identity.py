@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
+from tvmrt import plugins
 from tvmrt.compiler import processor
 from tvmrt.compiler.request import Request
 from tvmrt.libinfo import __version__, find_include_path
@@ -111,8 +114,17 @@ def _stamp(path: Path) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """This package's own files: what was changed or installed anew is another compiler."""
-    roots = [PACKAGE, *(Path(each) / "tvm" for each in find_include_path())]
+    roots = [PACKAGE, *_plugin_folders(), *(Path(each) / "tvm" for each in find_include_path())]
     return digest(*(line for root in roots for line in sorted(_files(root))))
+
+
+def _plugin_folders() -> Iterator[Path]:
+    """Folders of plug-ins beside the package, as an editable installation has them."""
+    for each in iter_modules(plugins.__path__):
+        if not (PACKAGE / "plugins" / each.name).is_dir():
+            found = find_spec(f"{plugins.__name__}.{each.name}")
+            if found is not None and found.origin is not None:
+                yield Path(found.origin).parent
 
 
 def _installed() -> str:

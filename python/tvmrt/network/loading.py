@@ -19,7 +19,7 @@ from tvmrt.network.cache import FOLDER_VARIABLE, Cache, UnusableCacheError
 from tvmrt.network.facts import Facts, facts_of, read_facts
 from tvmrt.network.network import Network
 from tvmrt.network.opened import open_library
-from tvmrt.runtime.module import NETWORKS
+from tvmrt.plugin import is_network
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,7 +74,7 @@ def load(
     PermissionError where the folder of ``cache`` or ``TVMRT_CACHE`` belongs to another user, or to
     the system and others may write to it.
     """
-    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in NETWORKS:
+    if isinstance(model, (str, os.PathLike)) and not is_network(model):
         if request is not None or options:
             raise ValueError(f"{os.fspath(model)} is compiled already; give no options")
         return Network(open_library(model), Facts(), os.fspath(model))

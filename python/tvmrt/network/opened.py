@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.error import NameNotFoundError, TVMError
+from tvmrt.plugin import is_network
 from tvmrt.runtime import Module, cpu, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.executor.graph_executor import GraphModule
-from tvmrt.runtime.module import NETWORKS
 
 EXECUTORS: Mapping[str, type[Executor]] = {
     "GraphExecutorFactory": GraphModule,
@@ -56,7 +56,7 @@ def open_library(path: str | os.PathLike[str]) -> Opened:
 
 def check_compiled(file: Path) -> None:
     """Raise ValueError for a network that is still to be compiled, by its name."""
-    if file.suffix in NETWORKS:
+    if is_network(file):
         raise ValueError(
             f"{file} is a network that is not compiled: 'tvmrt compile {file} -o net.so', then "
             "run net.so"

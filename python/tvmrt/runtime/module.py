@@ -10,6 +10,7 @@ import numpy as np
 
 from tvmrt import absent
 from tvmrt.error import NameNotFoundError
+from tvmrt.plugin import is_network
 from tvmrt.runtime import _core
 from tvmrt.runtime._core import function_from_handle
 from tvmrt.runtime._library import address, check, encode, ffi, lib, pointer
@@ -365,7 +366,6 @@ def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     return module
 
 
-NETWORKS = (".onnx", ".tflite")  # what the compiler takes
 LOADER = "runtime.module.loadfile_"
 
 
@@ -409,7 +409,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
 
         path, fmt = link_shared(path), "so"
     suffix = os.path.splitext(path)[1]
-    if suffix in NETWORKS and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
+    if is_network(path) and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
         raise ValueError(
             f"{path} is a network that is not compiled; tvmrt.load compiles it and gives a function"
         )

@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from tvmrt import plugin
 from tvmrt.entry_points import entry_points
 from tvmrt.runtime.packed_func import get_global_func, register_func
 
@@ -69,14 +70,14 @@ def device_fallbacks(module: Any) -> list[dict[str, Any]]:
 def _find_installed(name: str) -> None:
     """Bring a device that the runtime lacks, if an installed package offers it by an entry point:
     the path of a C plug-in is loaded, a class or device of Python enters its run-time half."""
-    for point in entry_points("tvmrt.devices"):
-        if point.name != name:
-            continue
-        offered = point.load()
-        if isinstance(offered, (str, os.PathLike)):
-            load_device_plugin(offered)
-            return
-        device = offered() if isinstance(offered, type) else offered
-        if hasattr(device, "enter_runtime"):
-            device.enter_runtime()
+    offered = plugin.find("devices", name)
+    for point in entry_points("tvmrt.devices") if offered is None else ():
+        if point.name == name:
+            offered = point.load()
+            break
+    if isinstance(offered, (str, os.PathLike)):
+        load_device_plugin(offered)
         return
+    device = offered() if isinstance(offered, type) else offered
+    if hasattr(device, "enter_runtime"):
+        device.enter_runtime()

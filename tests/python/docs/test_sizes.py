@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 LONGEST_FUNCTION = 60  # lines, with signature and documentation
 LONGEST_FILE = 500
-PRODUCT = ("include", "src_backend", "src_runtime", "python")
+PRODUCT = ("include", "src_backend", "src_runtime", "python", "plugins")
 # In our format functions begin and end in the first column, and what else does has another end.
 HEAD = re.compile(r"[A-Za-z_].*\(.*[^;}]$")
 
@@ -20,7 +20,7 @@ def _files(*suffixes: str) -> list[Path]:
         path
         for top in PRODUCT
         for path in sorted((ROOT / top).rglob("*"))
-        if path.suffix in suffixes and "build" not in path.relative_to(ROOT).parts
+        if path.suffix in suffixes and not {"build", "tests"} & {*path.relative_to(ROOT).parts}
     ]
 
 

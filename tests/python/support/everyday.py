@@ -80,6 +80,7 @@ SHARES = {
     ),
     "python/planner": Share(cases=20),
     "python/platforms": Share(),
+    "python/plugins": Share(),
     "python/report": Share("memory_picture"),
     "python/rpc": Share("rpc_in_process rpc_values", 2),
     "python/runtime": Share(

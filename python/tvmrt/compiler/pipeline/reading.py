@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from tvmrt import plugin
 from tvmrt.compiler.custom import GraphBuilder, gather
 from tvmrt.compiler.devices import Device
 from tvmrt.compiler.devices.ask import ask
@@ -15,6 +18,13 @@ from tvmrt.compiler.request import Request
 
 
 def graph_of(model: Any, request: Request, chosen: Sequence[Device]) -> Graph:
+    """The graph of a network; a file whose suffix a plug-in imports is read by that plug-in."""
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in plugin.NETWORKS:
+        importer = plugin.find("importers", Path(model).suffix)
+        if importer is not None:
+            model = importer().import_model(os.fspath(model), request)
+    if isinstance(model, Graph):
+        return model
     if isinstance(model, tflite.EveryTensor) or tflite.is_tflite(model):
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")

@@ -1,0 +1,161 @@
+"""The example of the page "Write a plug-in", installed by pip and used as a stranger would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "how-to" / "write-a-plugin.md"
+
+USE = """
+import numpy as np, onnx, tvmrt
+from onnx import helper
+
+def network(op, domain=""):
+    ends = [helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
+    node = helper.make_node(op, ["x"], ["y"], domain=domain)
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example.toys", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+x = np.array([-1, 2, -3, 4], np.float32)
+assert (tvmrt.load(network("Double", "example.toys"), cache=False)(x) == 2 * x).all()
+assert (tvmrt.load("net.toy", cache=False)(x) == x + 3.5).all()
+asked = {"devices": ["toydevice"], "require_device": ["toydevice"]}
+assert (tvmrt.load(network("Abs"), cache=False, **asked)(x) == abs(x)).all()
+"""
+
+
+def _write_project(folder: Path) -> Path:
+    """The files of the page, each of which is named before its text."""
+    parts = re.split(r"```\w*\n", PAGE.read_text(encoding="utf-8"))
+    for before, content in zip(parts[::2], parts[1::2]):
+        *_, name = re.findall(r"`([\w/]+\.(?:py|toml))`", before)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    (folder / "toybox" / "__init__.py").write_text("", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder for PYTHONPATH in which pip has installed the example."""
+    pytest.importorskip("setuptools")
+    project = _write_project(tmp_path_factory.mktemp("project"))
+    site = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--target", str(site), str(project)], check=True)
+    return site
+
+
+def _run(words: list[str], folder: Path, site: Path | None, **variables: str):
+    env = {**os.environ, **variables}
+    if site is not None:
+        env["PYTHONPATH"] = str(site)
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_everything_that_the_plugin_adds_works(installed, tmp_path):
+    (tmp_path / "net.toy").write_text("1\n2.5\n")
+    done = _run(["-c", USE], tmp_path, installed)
+    assert done.returncode == 0, done.stderr
+    done = _run(["-m", "tvmrt", "greet", "--name", "you"], tmp_path, installed)
+    assert (done.stdout, done.stderr) == ("hello, you\n", "")
+    assert "greet" in _run(["-m", "tvmrt", "--help"], tmp_path, installed).stdout
+    done = _run(["-m", "tvmrt", "compile", "net.toy", "-o", "net.so"], tmp_path, installed)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "net.so").is_file()
+    done = _run(["-m", "tvmrt", "doctor", "--json"], tmp_path, installed)
+    rows = {row["what"]: row for row in json.loads(done.stdout)["checks"]}
+    assert rows["plug-in toybox"]["state"] == "ok"
+
+
+def test_errors_of_the_importer_reach_the_user(installed, tmp_path):
+    (tmp_path / "bad.toy").write_text("1\ntwo\n")
+    done = _run(["-m", "tvmrt", "compile", "bad.toy", "-o", "net.so"], tmp_path, installed)
+    assert done.returncode == 2
+    assert "bad.toy: line 2 is no number: 'two'" in done.stderr
+
+
+def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
+    left_out = {"TVMRT_PLUGINS": "-toybox"}
+    done = _run(["-m", "tvmrt", "greet"], tmp_path, installed, **left_out)
+    assert done.returncode == 2
+    assert "the plug-in toybox has greet, but TVMRT_PLUGINS leaves it out" in done.stderr
+    ask = "import tvmrt; tvmrt.devices.get('toydevice')"
+    done = _run(["-c", ask], tmp_path, installed, **left_out)
+    assert "the plug-in toybox has toydevice" in done.stderr
+
+
+def test_without_it_nothing_is_left(tmp_path):
+    done = _run(["-m", "tvmrt", "greet"], tmp_path, None)
+    assert done.returncode == 2
+    assert "greet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise OSError('no licence')", "toybox.plugin:PLUGIN does not load: OSError: no licence"),
+        ("PLUGIN = 3", "toybox.plugin:PLUGIN is no tvmrt.plugin.Plugin"),
+        (
+            "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('toybox', '', requires=('none',))",
+            "it requires the plug-in none, which is not used",
+        ),
+    ],
+    ids=["raises", "type", "requires"],
+)
+def test_a_broken_plugin_is_left_out_by_one_sentence(installed, tmp_path, text, said):
+    site = tmp_path / "site"
+    (site / "toybox").mkdir(parents=True)
+    (site / "toybox" / "__init__.py").write_text("")
+    (site / "toybox" / "plugin.py").write_text(text)
+    (info,) = installed.glob("*.dist-info")
+    (site / info.name).mkdir()
+    for name in ("entry_points.txt", "METADATA"):
+        (site / info.name / name).write_text((info / name).read_text())
+    done = _run(["-m", "tvmrt", "--help"], tmp_path, site)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert f"the plug-in toybox is left out: {said}" in done.stderr
+
+
+def test_two_plugins_of_one_name(installed, tmp_path):
+    site = tmp_path / "site"
+    second = site / "toybox_two.dist-info"
+    second.mkdir(parents=True)
+    (second / "METADATA").write_text("Metadata-Version: 2.1\nName: toybox-two\nVersion: 1\n")
+    (second / "entry_points.txt").write_text(
+        "[tvmrt.plugins]\nagain = toybox.plugin:PLUGIN\nother = other:PLUGIN\n"
+    )
+    (site / "other.py").write_text(
+        "from tvmrt.plugin import Plugin\nPLUGIN = Plugin('other', '', commands={'greet': 'x:y'})\n"
+    )
+    paths = os.pathsep.join(map(str, (installed, site)))
+    done = _run(["-m", "tvmrt", "greet"], tmp_path, None, PYTHONPATH=paths)
+    assert done.stdout == "hello, world\n"
+    assert "the plug-in toybox is left out: there are two of this name" in done.stderr
+    assert "both add greet to commands" in done.stderr
+
+
+def test_plugins_are_not_read_before_they_are_asked_for(tmp_path):
+    ask = (
+        "import sys, tvmrt; tvmrt.nd.empty((1,));"
+        "print([m for m in sys.modules if m.startswith('tvmrt.plugins')])"
+    )
+    assert _run(["-c", ask], tmp_path, None).stdout == "[]\n"
+    ask = (
+        "import sys; from tvmrt.cli import main; main(['--help']);"
+        "print([m for m in sys.modules if m.startswith('tvmrt.plugins.')"
+        " and m.count('.') > 2 and not m.endswith('.plugin')])"
+    )
+    assert _run(["-c", ask], tmp_path, None).stdout.endswith("\n[]\n")
