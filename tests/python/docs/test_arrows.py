@@ -22,7 +22,9 @@ MAY_IMPORT = {
         "compiler.symbols",
     },
     "cycles": {"compiler.codegen", "error", "compiler.export", "libinfo"},
-    "compiler.devices": {"plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor"},
+    "compiler.devices": {
+        "plugin", "entry_points", "error", "compiler.ir", "runtime", "compiler.processor",
+    },
     "compiler.partition": {"error", "compiler.ir", "compiler.devices", "compiler.symbols"},
     "compiler.export": {
         "error", "compiler.ir", "compiler.planner", "compiler.codegen", "compiler.partition",
