@@ -45,4 +45,4 @@ __all__ = [
 
 # Pickles of operators that versions up to 0.2 wrote name functions of these modules.
 for _name in ("operator", "sources", "catalogue"):
-    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"tvmrt.compiler.custom.{_name}"]
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"tvmrt.custom.{_name}"]

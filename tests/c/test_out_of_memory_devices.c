@@ -100,13 +100,6 @@ static const example examples[] =
          REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
                 "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
                                    NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")},
-        {"xnnpack", NULL,
-         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", ""), "[0]",
-                "[1]") ", " REGION("m",
-                                   T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
-                                       "[2]", 64, 8) ", " T("[1, 2, 3, 3]"),
-                                   NODE("conv", "[0, 1, 2]", "[3]", WINDOW ", \"groups\": 1"),
-                                   "[0]", "[3]")},
 };
 
 static const example* own_example(void) {

@@ -99,7 +99,7 @@ def test_weights_are_in_memory_once(tmp_path, macros, fallback):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["in-place", "dnnl", "xnnpack", "opencl"])
+@pytest.mark.parametrize("device", ["in-place", "dnnl", "opencl"])
 def test_a_network_of_62_megabytes(tmp_path, device):
     if device == "in-place":
         found = loaded(tmp_path, "large")

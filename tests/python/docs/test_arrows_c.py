@@ -47,7 +47,6 @@ MAY_INCLUDE = {
     "src_runtime/devices/opencl": {"devices/shared"},
     "src_runtime/devices/shared": set(),
     "src_runtime/devices/tpu": set(),
-    "src_runtime/devices/xnnpack": set(),
     "python/src": set(),
     "src_runtime/tvm_ffi": {"platform"},
 }
