@@ -38,9 +38,6 @@ int FUNCTION_OF_(unregister_, DEVICE)(void);
   "\"operator\": \"f\", \"scalar_types\": \"int float\", \"scalars\": [1.0, 2.0], \"source\": " \
   "\"__kernel void f(__global const float *x, __global const float *w, __global float *y, "     \
   "const int a, const float b) { y[0] = b; }\", \"types\": \"float32:2x3\""
-#define PRODUCT                                                                    \
-  "\"sizes\": [1, 2, 3, 3], \"a\": [0, 3, 0, 0], \"b\": [0, 3, 0, 0], \"types\": " \
-  "\"float32:2x3\""
 
 typedef struct example {
   const char* device;
@@ -86,16 +83,6 @@ static const example examples[] =
                                                                                                "]",
                                                                                                DENSE),
                                 "[0]", "[4]")},
-        {"cuda", NULL,
-         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
-                "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
-                                   NODE("custom_cuda", "[0, 1]", "[2]", KERNEL), "[0]",
-                                   "[2]") ", " REGION("n",
-                                                      T("[2, 3]") ", " W("[3, 3]", 0,
-                                                                         36) ", " T("[2, 3]"),
-                                                      NODE("custom_cuda_product", "[0, 1]", "[2]",
-                                                           PRODUCT),
-                                                      "[0]", "[2]")},
         {"opencl", "float16",
          REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
                 "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
@@ -341,7 +328,6 @@ int main(void) {
   };
   (void)setenv("TVMRT_DEVICE_PATH", "", 1);
   (void)setenv("TVMRT_OPENCL_CACHE", "", 1);
-  (void)setenv("TVMRT_CUDA_CACHE", "", 1);
   (void)setenv("OMP_NUM_THREADS", "1", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

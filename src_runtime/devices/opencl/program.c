@@ -88,7 +88,7 @@ static void release(void* context, void* program) {
   clReleaseProgram(program);
 }
 
-/* What kinds of programs differ in is the maker; keeping them is shared with CUDA. */
+/* The maker is this file's; the list keeps what it made, in the process and on disk. */
 int opencl_programs_open(opencl_context* c) {
   static const program_maker maker = {load, build, release};
   return programs_open(&c->programs, &maker, &disk, c);

@@ -40,8 +40,7 @@ MAY_INCLUDE = {
     "src_runtime/versioned": set(),
     # The table of devices that are part of the library.
     "src_runtime/devices": {"regions/registry.h"},
-    # The code of devices is built outside of the tree too; those of GPUs take `shared` along.
-    "src_runtime/devices/cuda": {"devices/shared"},
+    # The code of devices is built outside of the tree too; opencl takes `shared` along.
     "src_runtime/devices/dnnl": set(),
     "src_runtime/devices/examplejson": set(),
     "src_runtime/devices/opencl": {"devices/shared"},

@@ -67,7 +67,7 @@ def test_python_tests_need_no_c_tests(started, place):
     ("place", "names"),
     [("tests/c", ""), ("tests/c/", ""), ("tests/c/test_threads.c", "threads"),
      ("./tests/c/hostile_packets.c", "hostile_packets"), ("tests/c/check_headers.py", "headers"),
-     ("threads", "threads"), ("out_of_memory_cuda", "out_of_memory_cuda")],
+     ("threads", "threads"), ("out_of_memory", "out_of_memory")],
 )  # fmt: skip
 def test_c_tests_need_neither_an_installation_nor_python_tests(started, place, names):
     assert kinds(started("test", place)) == {"c": names}

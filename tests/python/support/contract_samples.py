@@ -14,7 +14,6 @@ from tvmrt.compiler.ir.contract import FAMILIES, LIMIT, Contract
 
 # Their contract is a record or a graph that the node carries.
 BY_RECORD = {"begin_state", "custom", "custom_opencl", "composed", "loop", "onnx_node", "region"}
-BY_RECORD |= {"custom_cuda", "custom_cuda_product"}
 TABLED = sorted(set(OPS) - BY_RECORD)
 
 

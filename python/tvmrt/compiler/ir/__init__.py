@@ -4,7 +4,6 @@ from . import (  # noqa: F401  (fill the table)
     blocks,
     conversion,
     counts,
-    cuda,
     custom,
     data_movement,
     extents,

@@ -54,23 +54,8 @@ class Custom(Op):
         return attrs["operator"].evaluate(arrays, attrs["scalars"])
 
 
-# What a kernel of a region is told by: its text, how it is built and started, its scalars, and the
-# types of its outputs.
-KERNEL = (
-    "operator: text, source: text, function: text, build_options: text, global_size: ints 1.., "
-    "local_size: ints 1.., scalar_types: text, scalars: floats, types: text"
-)
-
-
-class TypedByText(Op):
-    """An operator of regions whose attribute ``types`` has the types of its outputs."""
-
-    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
-        return types_of_text(known["types"])
-
-
 @register("custom_opencl")
-class CustomOpenCl(TypedByText):
+class CustomOpenCl(Op):
     """A custom node as a device that runs OpenCL takes it; only in regions.
 
     ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
@@ -84,7 +69,15 @@ class CustomOpenCl(TypedByText):
     inputs and outputs are image objects, a word of each: "2d", "array" or "-".
     """
 
-    contract = Contract("inputs*: any[*]", f"{KERNEL}, images?: text")
+    contract = Contract(
+        "inputs*: any[*]",
+        "operator: text, source: text, function: text, build_options: text, "
+        "global_size: ints 1.., local_size: ints 1.., scalar_types: text, scalars: floats, "
+        "types: text, images?: text",
+    )
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(known["types"])
 
 
 @register("composed")

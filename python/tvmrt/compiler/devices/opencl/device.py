@@ -21,23 +21,27 @@ _BYTES = {"quantize", "dequantize", "qconv", "qmatmul", "qmatmul_computed", "tab
 _BYTES |= {"qmax_pool", "qavg_pool", "qavg_pool_zero_first"}
 
 
-class KernelDevice(Device):
-    """What devices that run generated kernels take: pointwise operators, convolutions, matrix
-    products, pooling, folds, softmax, resizing, moves, gathers, recurrent cells and what is between
-    quantised tensors."""
+@register
+class OpenCl(Device):
+    """Pointwise operators, convolutions, matrix products, pooling, folds, softmax, resizing, moves,
+    gathers, recurrent cells, what is between quantised tensors, and kernels of the user's."""
 
-    title = ""  # for messages
+    name = "opencl"
+    version = 1  # of the meaning of nodes, as in opencl.c
+    memory = DeviceMemory("opencl", 4, align_bytes=512)  # as in opencl.c; 4 is kDLOpenCL
 
     def refuses(self, context: Context) -> str | None:
         if context.runtime == "crt":
-            return f"{self.title} needs an operating system"
+            return "OpenCL needs an operating system"
         return None
 
     def supports(self, node: Node) -> str | None:
+        if node.op == "custom":
+            return opencl_refusal(node)
         values = [*(v for v in node.inputs if v is not None), *node.outputs]
         for value in values:
             if value.dtype.name not in CL_TYPES:
-                return f"{self.title} devices need not have elements of type {value.dtype}"
+                return f"OpenCL devices need not have elements of type {value.dtype}"
             if value.type.size > MAX_ELEMENTS:
                 return f"a tensor of {value.type.size} elements is too large"
         if get_op(node.op).kind == VIEW or is_pointwise(node):
@@ -45,38 +49,25 @@ class KernelDevice(Device):
         if node.op in RECURRENT:
             return recurrent_refusal(node)
         if node.op not in BUILDERS:
-            return f"there is no {self.title} kernel for {node.op} of {values[0].dtype}"
-        return _kernel_refusal(node, self.title)
-
-
-@register
-class OpenCl(KernelDevice):
-    """What kernel devices take, and kernels of the user's."""
-
-    name = "opencl"
-    title = "OpenCL"
-    version = 1  # of the meaning of nodes, as in opencl.c
-    memory = DeviceMemory("opencl", 4, align_bytes=512)  # as in opencl.c; 4 is kDLOpenCL
-
-    def supports(self, node: Node) -> str | None:
-        return opencl_refusal(node) if node.op == "custom" else super().supports(node)
+            return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
+        return _kernel_refusal(node)
 
     def optimize(self, region: Region) -> Region:
         lower(region.graph)
         return region
 
 
-def _kernel_refusal(node: Node, title: str) -> str | None:
+def _kernel_refusal(node: Node) -> str | None:
     if node.op == "concat" and len(node.inputs) > MAX_OPERANDS:
         return f"a kernel joins {MAX_OPERANDS} tensors at most"
     if node.op in _ANY_TYPE:
         return None
     if node.op in _BYTES:
         wide = any(v.dtype.name == "uint32" for v in node.inputs if v is not None)
-        return f"the {title} kernel of dequantize computes in int32" if wide else None
+        return "the OpenCL kernel of dequantize computes in int32" if wide else None
     for value in node.inputs if node.op not in ("resample",) else node.inputs[:1]:
         if value is not None and value.dtype.name != "float32":
-            return f"the {title} kernel of {node.op} computes in float32, not in {value.dtype}"
+            return f"the OpenCL kernel of {node.op} computes in float32, not in {value.dtype}"
     if node.op.startswith("reduce_") and not node.attrs["axes"]:
         return "there is nothing to reduce"
     return None

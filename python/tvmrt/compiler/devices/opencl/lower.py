@@ -26,17 +26,15 @@ MAX_OPERANDS = 16  # tensors that one kernel joins
 def lower(graph: Graph) -> None:
     """Replace every node by ``custom_opencl`` ones, in place; outputs keep their types."""
     lower_to_opencl(graph)
-    Lowering(graph).run()
+    _Lowering(graph).run()
 
 
 def is_pointwise(node: Node) -> bool:
     return pointwise.template(node) is not None if len(node.outputs) == 1 else False
 
 
-class Lowering:
-    """A graph's nodes as kernels; of another device that runs them, a class of its own."""
-
-    op = "custom_opencl"  # of the nodes that kernels become
+class _Lowering:
+    """A graph's nodes as kernels."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -56,16 +54,12 @@ class Lowering:
                 self._given(node)
             elif node.op in RECURRENT:
                 dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
-                self.nodes.append(lower_cell(node, dense_inputs, self.op))
+                self.nodes.append(lower_cell(node, dense_inputs))
             else:
                 operands = [self._operand_for(node, v) for v in node.inputs]
-                self.compute(node, operands)
+                self._emit(BUILDERS[node.op](node, operands), node, node.outputs[0])
         self.graph.outputs = [self._output(v) for v in self.graph.outputs]
         self.graph.nodes = self.nodes
-
-    def compute(self, node: Node, operands: list[Operand | None]) -> None:
-        """Emit what computes the node's result."""
-        self.emit(BUILDERS[node.op](node, operands), node, node.outputs[0])
 
     # Operands
 
@@ -84,15 +78,15 @@ class Lowering:
         whole = operand.buffer.type.size == operand.at.size
         if not (operand.at.is_dense() and operand.at.offset == 0 and whole):
             made = Value(f"{value.name}_dense", value.type)
-            self.emit(copy(operand), node, made)
+            self._emit(copy(operand), node, made)
             operand = self.operand[value] = Operand(made, dense(value.shape))
         return operand
 
     # Nodes
 
-    def emit(self, kernel: Kernel, node: Node, result: Value) -> None:
+    def _emit(self, kernel: Kernel, node: Node, result: Value) -> None:
         attrs = kernel.attributes(text_of_types([result.type]))
-        made = Node(self.op, kernel.buffers, attrs, node.name, node.sources)
+        made = Node("custom_opencl", kernel.buffers, attrs, node.name, node.sources)
         made.give([result])
         self.nodes.append(made)
 
@@ -145,7 +139,7 @@ class Lowering:
         done: dict[Value, str] = {}
         sources = dict.fromkeys(s for n in self._inside(node) for s in n.sources)
         k.line(f"out[i] = {self._value(k, node, index, done)};")
-        self.emit(k, Node(node.op, [], {}, node.name, tuple(sources)), result)
+        self._emit(k, Node(node.op, [], {}, node.name, tuple(sources)), result)
 
     def _inside(self, node: Node) -> list[Node]:
         """The node and those that its kernel computes too."""

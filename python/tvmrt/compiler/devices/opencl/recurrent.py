@@ -35,7 +35,7 @@ def refusal(node: Node) -> str | None:
     return None
 
 
-def lower_cell(node: Node, buffers: list[Value | None], op: str = "custom_opencl") -> Node:
+def lower_cell(node: Node, buffers: list[Value | None]) -> Node:
     """The cell as one kernel over row-major buffers; its outputs are the node's."""
     steps, batch, hidden = node.outputs[0].shape
     given = [b for b in buffers if b is not None]
@@ -50,7 +50,7 @@ def lower_cell(node: Node, buffers: list[Value | None], op: str = "custom_opencl
         "scalars": [float(steps), float(batch)],
         "types": text_of_types([v.type for v in node.outputs]),
     }
-    made = Node(op, given, attrs, node.name, node.sources)
+    made = Node("custom_opencl", given, attrs, node.name, node.sources)
     made.give(node.outputs)
     return made
 
