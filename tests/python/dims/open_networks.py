@@ -263,6 +263,77 @@ def indexed_mask() -> onnx.ModelProto:
     return d.model({"ids": (INT64, ["a", "b"]), "mask": (FLOAT, ["a", "b"])}, {x: FLOAT})
 
 
+def heads_as_rows() -> onnx.ModelProto:
+    """Attention whose heads become rows of the batch, by extents that each Reshape computes."""
+    d = Draft(50)
+    x = d.node("Gather", [d.weight(20, 32), "ids"])
+    length, rest, four = d.extent(x, 1), d.constant([-1], np.int64), d.constant([4], np.int64)
+    apart = d.node("Concat", [d.extent(x, 0), length, four, rest], axis=0)
+    heads = d.node("Reshape", [d.node("MatMul", [x, d.weight(32, 32)]), apart])
+    rows = d.node("Concat", [rest, length, d.extent(heads, 3)], axis=0)
+    q = d.node("Reshape", [d.node("Transpose", [heads], perm=[0, 2, 1, 3]), rows])
+    scores = d.node("MatMul", [q, d.node("Transpose", [q], perm=[0, 2, 1])])
+    split = d.node("Concat", [rest, four, length, length], axis=0)
+    mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
+    scores = d.node("Add", [d.node("Reshape", [scores, split]), mask])
+    merged = d.node("Concat", [rest, length, length], axis=0)
+    seen = d.node("MatMul", [d.node("Reshape", [d.node("Softmax", [scores]), merged]), q])
+    split = d.node("Concat", [rest, four, length, d.extent(heads, 3)], axis=0)
+    seen = d.node("Transpose", [d.node("Reshape", [seen, split])], perm=[0, 2, 1, 3])
+    whole = d.node("Concat", [d.extent(seen, 0), d.extent(seen, 1), rest], axis=0)
+    y = d.node("MatMul", [d.node("Reshape", [seen, whole]), d.weight(32, 32)])
+    return d.model({"ids": (INT64, ["t", "u"]), "mask": (FLOAT, ["t", "u"])}, {y: FLOAT})
+
+
+def words_as_rows() -> onnx.ModelProto:
+    """A product of all words of a batch, between two that tell the words of a row apart."""
+    d = Draft(51)
+    mask = d.node("Unsqueeze", ["mask", d.constant([1, 2], np.int64)])
+    x, _, _ = attention(d, d.node("Gather", [d.weight(20, 32), "ids"]), None, mask)
+    wide = d.node("Reshape", [x, d.node("Concat", [d.extent(x, 0), d.extent(x, 1),
+                              d.constant([4, -1], np.int64)], axis=0)])  # fmt: skip
+    x = d.node("Reshape", [wide, d.node("Concat", [d.extent(wide, 0), d.extent(wide, 1),
+                           d.constant([-1], np.int64)], axis=0)])  # fmt: skip
+    rows = d.node("Concat", [d.constant([-1], np.int64), d.extent(x, 2)], axis=0)
+    y = d.node("Gemm", [d.node("Reshape", [x, rows]), d.weight(32, 16), d.weight(16)])
+    back = d.node("Concat", [d.extent(x, 0), d.extent(x, 1), d.constant([16], np.int64)], axis=0)
+    return d.model({"ids": (INT64, ["k", "n"]), "mask": (FLOAT, ["k", "n"])},
+                   {d.node("Reshape", [y, back]): FLOAT})  # fmt: skip
+
+
+def counted_rows() -> onnx.ModelProto:
+    """Rows whose number is computed as a product, and taken apart by a quotient; length first."""
+    d = Draft(52)
+    x = d.node("Transpose", ["x"], perm=[1, 0, 2])
+    first, second = (d.constant([n], np.int64) for n in (0, 2))
+    count = d.node("ReduceProd", [d.node("Slice", [d.node("Shape", [x]), first, second])])
+    rows = d.node("Reshape", [x, d.node("Concat", [count, d.constant([8], np.int64)], axis=0)])
+    rows = d.node("Relu", [d.node("Gemm", [rows, d.weight(8, 8)])])
+    length = d.node("Div", [count, d.extent(x, 0)])
+    minus, eight = d.constant([-1], np.int64), d.constant([8], np.int64)
+    x = d.node("Reshape", [rows, d.node("Concat", [minus, length, eight], axis=0)])
+    scores = d.node("MatMul", [x, d.node("Transpose", [x], perm=[0, 2, 1])])
+    return d.model({"x": (FLOAT, ["n", "seq", 8])}, {d.node("Softmax", [scores]): FLOAT})
+
+
+def turned_words() -> onnx.ModelProto:
+    """Words that are looked up with their length first."""
+    d = Draft(53)
+    x = d.node("Gather", [d.weight(20, 8), d.node("Transpose", ["ids"], perm=[1, 0])])
+    weights = [d.weight(1, 32, 8), d.weight(1, 32, 8), d.weight(1, 64)]
+    y, last, _ = d.node("LSTM", [x, *weights], 3, hidden_size=8)
+    return d.model({"ids": (INT64, ["seq", "rows"])}, {y: FLOAT, last: FLOAT})
+
+
+def pooled_words() -> onnx.ModelProto:
+    """Pairs of words are averaged by a window of a picture that takes one feature at a time."""
+    d = Draft(54)
+    x = d.node("Gather", [d.weight(20, 8), "ids"])
+    x = d.node("Unsqueeze", [x, d.constant([1], np.int64)])
+    x = d.node("AveragePool", [x], kernel_shape=[2, 1], strides=[2, 1])
+    return d.model({"ids": (INT64, ["w", "h"])}, {x: FLOAT})
+
+
 def branches() -> onnx.ModelProto:
     """A choice between two bodies, in which the axes of a picture are used."""
     d = Draft(25)
@@ -370,5 +441,25 @@ NETWORKS = {
     "indexed_mask": OpenNetwork(
         indexed_mask, {"a": (1, 8), "b": (1, 512)},
         _sizes(a=(1, 8, 3), b=(1, 77, 512)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
+    ),
+    "heads_as_rows": OpenNetwork(
+        heads_as_rows, {"t": (1, 8), "u": (1, 512)},
+        _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
+    ),
+    "words_as_rows": OpenNetwork(
+        words_as_rows, {"k": (1, 8), "n": (1, 512)},
+        _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"], "mask": ["a", "b"]}, 20,
+    ),
+    "counted_rows": OpenNetwork(
+        counted_rows, {"n": (1, 512), "seq": (1, 8)},
+        _sizes(a=(1, 77, 200), b=(1, 8, 3)), {"x": ["a", "b", 8]},
+    ),
+    "turned_words": OpenNetwork(
+        turned_words, {"seq": (1, 8), "rows": (1, 512)},
+        _sizes(a=(1, 8, 3), b=(1, 77, 200)), {"ids": ["a", "b"]}, 20,
+    ),
+    "pooled_words": OpenNetwork(
+        pooled_words, {"w": (1, 8), "h": (2, 512)},
+        _sizes(a=(1, 8, 3), b=(2, 77, 512)), {"ids": ["a", "b"]}, 20,
     ),
 }  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 
+from .axis_products import merged
 from .axis_uses import FIXED, Axes, Axis, AxisUses, axes_list, constant, operand, rule, set_axes
 
 
@@ -14,20 +15,28 @@ def _gather(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     data, index = node.input[0], node.input[1]
     values, chosen = state.elements(data), state.elements(index)
     axes, places = state.of(data), state.of(index)
-    if values is not None and chosen and all(isinstance(n, int) for n in chosen):
+    one_axis = axes is None or len(axes) < 2
+    if values is not None and one_axis and chosen and all(isinstance(n, int) for n in chosen):
         state.values[node.output[0]] = [values[int(n)] for n in chosen]  # type: ignore[arg-type]
     if axes is None or places is None:
         return
     at = attributes.get("axis", 0) % max(len(axes), 1)
     table = axes[at]
     if table.dims:
-        _note_choice(state, [table], places)
+        _note_choice(state, (table,), places)
     elif table.size is not None and index in state.positions:
         axis, first = state.positions[index]
         state.note_limit(axis, table.size - first)
     if not table.dims and len(places) > 1:
-        state.note(places[1:], sequence=True)
+        state.note(_words(state, places), sequence=True)
     set_axes(state, node, axes[:at] + places + axes[at + 1 :])
+
+
+def _words(state: AxisUses, places: Axes) -> Axes:
+    """Axes along which words are looked up: those after the batch, which is the first axis unless
+    the indices have been transposed."""
+    later = tuple(axis for axis in places if not any(state.uses[n].leading for n in axis.dims))
+    return later if places[0].dims and places[0] in later else places[1:]
 
 
 def _note_choice(state: AxisUses, table: Axes, indices: Axes) -> None:
@@ -62,6 +71,11 @@ def _reduce(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     axes, places = state.of(node.input[0]), axes_list(state, node, attributes)
     if axes is None or places is None:
         return
+    numbers = state.elements(node.input[0])
+    if node.op_type == "ReduceProd" and numbers and len(axes) == 1 and None not in numbers:
+        each = [n if isinstance(n, Axis) else constant(n) for n in numbers]
+        whole = merged(each)  # how many elements a tensor of this shape has
+        state.values[node.output[0]] = [whole if whole.dims else whole.size]
     gone = {place % len(axes) for place in places}
     if not places and not attributes.get("noop_with_empty_axes", 0):
         gone = set(range(len(axes)))
@@ -103,6 +117,15 @@ def _topk(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> 
         set_axes(state, node, found, 1)
 
 
+def _note_sum(state: AxisUses, a: Axis, b: Axis, **use: bool) -> None:
+    """Note that elements along two axes are multiplied and added up. Where one axis is fixed, only
+    an axis of an open dimension that is known can be the other one."""
+    fixed = any(not axis.dims and (axis.size or 0) > 1 for axis in (a, b))
+    state.note([axis for axis in (a, b) if axis.exact or not fixed], **use)
+    if a.dims or b.dims:
+        state.meet(a, b)
+
+
 @rule("MatMul", "MatMulInteger", "FusedMatMul", "QLinearMatMul", "DynamicQuantizeMatMul")
 def _matmul(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
     second = 3 if node.op_type == "QLinearMatMul" else 1
@@ -113,10 +136,7 @@ def _matmul(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
         a = (*a[:-2], a[-1], a[-2])
     if attributes.get("transB"):
         b = (*b[:-2], b[-1], b[-2])
-    inner = [a[-1], b[-2] if len(b) > 1 else b[0]]
-    state.note(inner, sequence=True)
-    if inner[0].dims or inner[1].dims:
-        state.meet(*inner)
+    _note_sum(state, a[-1], b[-2] if len(b) > 1 else b[0], sequence=True)
     rank = max(len(a), len(b))
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
@@ -139,7 +159,7 @@ def _gemm(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> 
     if a and b and len(a) == len(b) == 2:
         rows, inner = a[::-1] if attributes.get("transA") else a
         other, columns = b[::-1] if attributes.get("transB") else b
-        state.note([inner, other], mixed=True)
+        _note_sum(state, inner, other, mixed=True)
         set_axes(state, node, (rows, columns))
 
 

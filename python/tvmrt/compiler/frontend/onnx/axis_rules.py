@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .axis_products import extent_of, left_over, merged
 from .axis_uses import (
     FIXED,
-    Axes,
     Axis,
     AxisUses,
     Element,
@@ -103,14 +102,22 @@ def _combined(op: str, numbers: Sequence[Element]) -> Element:
             "Min": min(a, b),
         }
         return a // b if op == "Div" and b else found.get(op)
+    if op in ("Mul", "Div") and None not in numbers and len(numbers) == 2:
+        return _product(op, [_axis_of(n) for n in numbers])
     if len(axes) == 1 and len(numbers) == 2:
-        (axis,) = axes
-        other = next(n for n in numbers if n is not axis)
-        if isinstance(other, int) and other > 0 and op in ("Mul", "Div"):
-            by = Fraction(other) if op == "Div" else Fraction(1, other)
-            return replace(axis, step=axis.step * by)
-        return replace(axis, exact=op in ("Max", "Min") and axis.exact)
-    return replace(union(axes), exact=False) if axes else None
+        other = next(n for n in numbers if n is not axes[0])
+        # an Expand keeps an axis where its shape says -1, which no extent is
+        if op in ("Max", "Min") or (op == "Where" and other == 1):
+            return axes[0]
+    return union(axes).inexact() if axes else None
+
+
+def _product(op: str, pair: Sequence[Axis]) -> Axis:
+    if op == "Mul":
+        return merged(pair)
+    number, divisor = extent_of(pair[:1]), extent_of(pair[1:])
+    found = number.over(divisor) if number and divisor else None
+    return found.axis() if found else union(pair).inexact()
 
 
 @rule("QLinearAdd", "QLinearMul", "QLinearSub")
@@ -127,7 +134,7 @@ def _shape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     if axes is None:
         return
     chosen = axes[attributes.get("start", 0) : attributes.get("end", len(axes))]
-    state.values[node.output[0]] = [a if a.dims else a.size for a in chosen]
+    state.values[node.output[0]] = [_number_of(axis) for axis in chosen]
     state.axes[node.output[0]] = (constant(len(chosen)),)
 
 
@@ -136,7 +143,7 @@ def _size(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     axes = state.of(node.input[0])
     state.axes[node.output[0]] = ()
     if axes is not None:
-        state.values[node.output[0]] = [replace(union(axes), exact=False)]
+        state.values[node.output[0]] = [_number_of(merged(axes))]
 
 
 @rule("Range")
@@ -166,6 +173,10 @@ def _axis_of(element: Element) -> Axis:
     return element if isinstance(element, Axis) else constant(element)
 
 
+def _number_of(axis: Axis) -> Element:
+    return axis if axis.dims else axis.size
+
+
 @rule("Expand")
 def _expand(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     axes, shape = state.of(node.input[0]), state.elements(node.input[1])
@@ -190,6 +201,9 @@ def _transpose(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]
     if axes is not None:
         order = attributes.get("perm") or range(len(axes) - 1, -1, -1)
         set_axes(state, node, tuple(axes[i] for i in order))
+        numbers = state.numbers(node.input[0])
+        if numbers is not None:
+            state.values[node.output[0]] = numbers.transpose(order).reshape(-1).tolist()
 
 
 @rule("Unsqueeze")
@@ -229,17 +243,7 @@ def _flatten(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) 
     axes = state.of(node.input[0])
     if axes is not None:
         cut = attributes.get("axis", 1) % (len(axes) + 1)
-        set_axes(state, node, (_merged(axes[:cut]), _merged(axes[cut:])))
-
-
-def _merged(axes: Sequence[Axis]) -> Axis:
-    """One axis in place of several that lie next to each other."""
-    if not any(axis.dims for axis in axes):
-        sizes = [axis.size for axis in axes]
-        return constant(None if None in sizes else int(np.prod(sizes or [1])))  # type: ignore[arg-type]
-    if sum(1 for axis in axes if axis.dims or axis.size != 1) == 1:
-        return union(axes)
-    return replace(union(axes), exact=False)
+        set_axes(state, node, (merged(axes[:cut]), merged(axes[cut:])))
 
 
 @rule("Reshape")
@@ -259,22 +263,11 @@ def _reshape(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) 
             found.append(constant(element))
         else:
             found.append(element if isinstance(element, Axis) else None)
-    taken = {name for axis in found if axis for name in axis.dims}
-    left = [axis for axis in axes if axis.dims and not axis.dims & taken]
-    rest = _left_over(axes, left, found)
+    known = [axis for axis in found if axis is not None]
+    rest = left_over(axes, known)
+    if len(found) - len(known) > 1:  # numbers of which nothing is known
+        rest = rest.inexact()
     set_axes(state, node, tuple(rest if axis is None else axis for axis in found))
-
-
-def _left_over(axes: Axes, left: Sequence[Axis], found: Sequence[Axis | None]) -> Axis:
-    """The axis that a Reshape computes, which has what the others leave."""
-    if len(left) != 1:
-        return replace(union(left), exact=False) if left else FIXED
-    before = [axis.size for axis in axes if not axis.dims]
-    after = [axis.size for axis in found if axis is not None and not axis.dims]
-    if None in before or None in after:
-        return replace(left[0], exact=False)
-    same = int(np.prod(before or [1])) == int(np.prod(after or [1]))  # type: ignore[arg-type]
-    return left[0] if same else replace(left[0], exact=False)
 
 
 @rule("Concat")
@@ -300,9 +293,11 @@ def _concat(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
             for axis in column[1:]:
                 met = state.meet(met, axis)
             found.append(met)
+        elif any(axis.dims for axis in column):
+            found.append(column[0] if len(node.input) == 1 else union(column).inexact())
         else:
-            joined = union(column)
-            found.append(replace(joined, exact=joined.exact and len(node.input) == 1))
+            sizes = [axis.size or 0 for axis in column if axis.size is not None]
+            found.append(constant(sum(sizes) if len(sizes) == len(node.input) else None))
     set_axes(state, node, tuple(found))
 
 
@@ -311,10 +306,18 @@ def _split(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     axes = state.of(node.input[0])
     if axes is None:
         return
-    at = attributes.get("axis", 0) % len(axes)
-    cut = tuple(replace(a, exact=False, size=None) if i == at else a for i, a in enumerate(axes))
-    for place in range(len(node.output)):
-        set_axes(state, node, cut, place)
+    at, count = attributes.get("axis", 0) % len(axes), len(node.output)
+    name = operand(node, 1)
+    parts: Sequence[Element] | None = attributes.get("split") or state.elements(name)
+    size = axes[at].size
+    if not parts and not name and size is not None:
+        most = -(-size // count)
+        parts = [most] * (count - 1) + [size - most * (count - 1)]
+    for place in range(count):
+        cut = axes[at].inexact()
+        if not axes[at].dims and parts and len(parts) == count:
+            cut = _axis_of(parts[place])
+        set_axes(state, node, (*axes[:at], cut, *axes[at + 1 :]), place)
 
 
 @rule("Slice")
@@ -324,12 +327,12 @@ def _slice(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) ->
     ends = attributes.get("ends") or state.elements(operand(node, 2))
     places = axes_list(state, node, attributes, 3)
     steps = state.elements(operand(node, 4)) if operand(node, 4) else None
-    _slice_numbers(state, node, starts, ends, steps)
     axes = state.of(name)
     if axes is None:
         return
     if places is None:
-        return set_axes(state, node, tuple(replace(a, exact=False, size=None) for a in axes))
+        return set_axes(state, node, tuple(a.inexact() for a in axes))
+    _slice_numbers(state, node, (starts, ends, steps), places)
     found = list(axes)
     for i, place in enumerate(places or range(len(ends or ()))):
         end = ends[i] if ends else None
@@ -345,27 +348,34 @@ def _sliced(state: AxisUses, axis: Axis, start: Element, end: Element, step: Ele
     if isinstance(end, Axis) and end.dims:
         if not axis.dims and axis.size is not None:
             state.note_limit(end, axis.size)
-        return end if start == 0 else replace(end, exact=False)
+        return end if start == 0 else end.inexact()
     if not axis.dims:
-        known = isinstance(start, int) and isinstance(end, int) and axis.size is not None
-        size = len(range(axis.size or 0)[slice(start, end)]) if known else None  # type: ignore[misc]
-        return constant(size if step == 1 else None)
+        if axis.size is None or not step:
+            return constant(None)
+        if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+            return constant(len(range(axis.size)[slice(start, end, step)]))
+        return constant(None)
     if not isinstance(start, int) or not isinstance(end, int) or end < 1 << 30:
-        return replace(axis, exact=False)
+        return axis.inexact()
     if isinstance(step, int) and 0 <= start < step:  # each of so many elements
         return axis.moved(start + 1, step) if step > 1 else axis
-    return replace(axis, exact=False)
+    return axis.inexact()
 
 
 def _slice_numbers(
-    state: AxisUses, node: onnx.NodeProto, starts: Any, ends: Any, steps: Any
+    state: AxisUses, node: onnx.NodeProto, bounds: Sequence[Any], places: list[int] | None
 ) -> None:
-    values = state.elements(node.input[0])
-    ints = [starts, ends, steps or [1]]
-    if values is not None and all(
-        n is not None and len(n) == 1 and isinstance(n[0], int) for n in ints
-    ):
-        state.values[node.output[0]] = values[slice(starts[0], ends[0], (steps or [1])[0])]
+    numbers = state.numbers(node.input[0])
+    starts, ends, steps = bounds
+    if numbers is None or not starts or not ends:
+        return
+    chosen = [slice(None)] * numbers.ndim
+    for i, place in enumerate(places or range(len(ends))):
+        part = starts[i], ends[i], (steps or [1] * len(ends))[i]
+        if not all(isinstance(n, int) for n in part):
+            return
+        chosen[place] = slice(*part)
+    state.values[node.output[0]] = numbers[tuple(chosen)].reshape(-1).tolist()
 
 
 @rule("Tile")
@@ -379,8 +389,10 @@ def _tile(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
             found.append(count if not axis.dims and axis.size == 1 else union([axis, count]))
         elif count == 1:
             found.append(axis)
+        elif isinstance(count, int) and count > 0:
+            found.append(merged([axis, constant(count)]))
         else:
-            found.append(replace(axis, exact=False, size=None))
+            found.append(axis.inexact())
     set_axes(state, node, tuple(found))
 
 
@@ -391,7 +403,7 @@ def _pad(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -> N
     if axes is None:
         return
     if pads is None or len(pads) != 2 * len(axes) or not all(isinstance(n, int) for n in pads):
-        return set_axes(state, node, tuple(replace(a, exact=False, size=None) for a in axes))
+        return set_axes(state, node, tuple(a.inexact() for a in axes))
     found = []
     for axis, before, after in zip(axes, pads, pads[len(axes) :]):
         more = before + after

@@ -38,6 +38,8 @@ class Axis:
         The extent of a fixed axis; None where it is not known.
     exact
         Whether the extent follows from its dimension by step and window alone.
+    parts
+        Exact axes whose product the extent is, where it is one of several.
     """
 
     dims: frozenset[str] = frozenset()
@@ -45,6 +47,7 @@ class Axis:
     window: Fraction = Fraction(0)
     size: int | None = None
     exact: bool = True
+    parts: tuple[Axis, ...] = ()
 
     @property
     def name(self) -> str | None:
@@ -54,7 +57,15 @@ class Axis:
     def moved(self, kernel: int, stride: Fraction | int, pads: int = 0) -> Axis:
         """The axis after a window of so many elements has moved along it."""
         window = self.step * (kernel - pads - stride) + self.window
-        return replace(self, step=self.step * stride, window=window, size=None)
+        return replace(self, step=self.step * stride, window=window, size=None, parts=())
+
+    def inexact(self) -> Axis:
+        """An axis that comes from the same dimensions by a way that is not known."""
+        return replace(self, exact=False, size=None, parts=())
+
+    def as_product_of(self, parts: Sequence[Axis]) -> Axis:
+        """An axis that comes from the same dimensions, and is as long as the product of parts."""
+        return replace(self, exact=False, size=None, parts=tuple(parts))
 
     def needed(self, extent: int) -> int:
         """The smallest size of the dimension at which it has so many elements."""
@@ -75,7 +86,8 @@ def union(axes: Iterable[Axis]) -> Axis:
     if len(parts) == 1:
         return parts[0]
     largest = max(parts, key=lambda axis: axis.step)
-    return replace(largest, dims=frozenset().union(*(p.dims for p in parts)), exact=False)
+    dims = frozenset[str]().union(*(part.dims for part in parts))
+    return replace(largest, dims=dims, exact=False, parts=())
 
 
 def constant(size: int | None) -> Axis:
@@ -154,6 +166,16 @@ class AxisUses:
         self.values[name] = found
         return found
 
+    def numbers(self, name: str) -> np.ndarray | None:
+        """The integers of a tensor of a known shape, as an array of numbers and axes."""
+        found, axes = self.elements(name), self.of(name)
+        if found is None or axes is None or any(axis.size is None for axis in axes):
+            return None
+        array = np.empty(len(found), dtype=object)
+        array[:] = found
+        shape = [axis.size for axis in axes]
+        return array.reshape(shape) if int(np.prod(shape)) == array.size else None
+
     def rank(self, name: str) -> int | None:
         """The number of axes of a tensor."""
         if name in self.axes:
@@ -201,8 +223,10 @@ class AxisUses:
                 self.uses[b.name].same.add(a.name)
             if a.name is not None and a.name == b.name and a.step == b.step:
                 return max(a, b, key=lambda axis: axis.window)
-            return a if a == b else replace(union([a, b]), exact=False)
-        return a if a.dims or (not b.dims and (a.size or 1) > 1) else b
+            return a if a == b else union([a, b]).inexact()
+        if a.dims or b.dims:
+            return a if a.dims else b
+        return a if b.size == 1 or (a.size or 0) > 1 else b
 
     def broadcast(self, names: Iterable[str]) -> Axes | None:
         """The axes of the result of an operator that works element by element."""

@@ -15,9 +15,13 @@ from .axis_uses import FIXED, Axes, Axis, AxisUses, constant, operand, rule, set
 _WEIGHTS = {"QLinearConv": 3}  # place of the weights; 1 of all others
 
 
-def _spatial_rank(axes: Sequence[Axis]) -> int:
-    """The number of axes along which a window really moves: one row is no second axis."""
-    return max(sum(1 for axis in axes if axis.dims or axis.size != 1), 1)
+def _spatial_rank(axes: Sequence[Axis], kernel: Sequence[int] = ()) -> int:
+    """The number of axes along which a window really moves: one row is no second axis, and neither
+    are features that a window takes one by one while it takes several elements along others."""
+    wide = max(kernel, default=1) > 1
+    lengths = kernel if wide else [2] * len(axes)
+    moved = (a for a, n in zip(axes, lengths) if a.dims or (a.size != 1 and n > 1))
+    return max(sum(1 for _ in moved), 1)
 
 
 def _list(attributes: dict[str, Any], name: str, rank: int, default: int) -> list[int]:
@@ -46,7 +50,7 @@ def _after_windows(
             )
         moved = axis.moved(reach, strides[i], padded)
         found.append(replace(moved, size=size) if axis.dims else constant(size))
-    state.note_window(found, _spatial_rank(spatial))
+    state.note_window(found, _spatial_rank(spatial, kernel))
     return tuple(found)
 
 
@@ -139,7 +143,7 @@ def _resize(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
             found[place] = size if isinstance(size, Axis) else constant(size)
             moved += [axis] if size != axis else []
         elif place > 1:
-            found[place], moved = replace(axis, exact=False, size=None), [*moved, axis]
+            found[place], moved = axis.inexact(), [*moved, axis]
     spatial = [axis for axis in moved if axis.dims]
     # only an axis that follows the batch and the channels can be one of a picture
     if spatial and len(axes) > 2:
@@ -157,7 +161,8 @@ def _blocks(state: AxisUses, node: onnx.NodeProto, attributes: dict[str, Any]) -
     spatial = tuple(_grown(axis, by) for axis in axes[2:])
     state.note(axes[:1], batch=True)
     state.note_window(spatial if by < 1 else axes[2:], 2)
-    set_axes(state, node, (axes[0], FIXED, *spatial))
+    channels = None if axes[1].size is None else int(axes[1].size / by / by)
+    set_axes(state, node, (axes[0], constant(channels), *spatial))
 
 
 @rule("GridSample", "RoiAlign", "MaxRoiPool")
@@ -180,9 +185,7 @@ def _spectrum(state: AxisUses, node: onnx.NodeProto, _: dict[str, Any]) -> None:
     if axes is not None and len(axes) > 1:
         state.note(axes[1:2], signal=True)
         if node.op_type == "STFT":
-            set_axes(
-                state, node, (axes[0], replace(axes[1], exact=False, size=None), FIXED, constant(2))
-            )
+            set_axes(state, node, (axes[0], axes[1].inexact(), FIXED, constant(2)))
 
 
 @rule("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")

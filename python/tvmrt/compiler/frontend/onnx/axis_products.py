@@ -1,0 +1,86 @@
+"""Axes that are made of several by a Reshape, and axes that a Reshape makes of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .axis_uses import Axis, constant, union
+
+
+@dataclass
+class Extent:
+    """The extent of one or more axes: a number times extents of open dimensions.
+
+    ``dims`` counts how often each dimension, less what windows leave of it, is a factor.
+    """
+
+    number: Fraction
+    dims: Counter[tuple[str, Fraction]]
+
+    def __mul__(self, other: Extent) -> Extent:
+        return Extent(self.number * other.number, self.dims + other.dims)
+
+    def over(self, other: Extent) -> Extent | None:
+        """The quotient; None where the other one has a dimension that this one lacks."""
+        if not other.number or other.dims - self.dims:
+            return None
+        return Extent(self.number / other.number, self.dims - other.dims)
+
+    def axis(self) -> Axis:
+        """An axis of this extent."""
+        if not self.dims:
+            whole = self.number.denominator == 1 and self.number >= 0
+            return constant(int(self.number) if whole else None)
+        parts = [_open_axis(*each, Fraction(1)) for each in sorted(self.dims.elements())]
+        parts[0] = _open_axis(*min(self.dims), self.number)
+        return parts[0] if len(parts) == 1 else union(parts).as_product_of(parts)
+
+
+def _open_axis(name: str, window: Fraction, number: Fraction) -> Axis:
+    """An axis that has so many elements for each one of a dimension."""
+    return Axis(frozenset([name]), 1 / number if number else Fraction(1), window)
+
+
+def extent_of(axes: Iterable[Axis]) -> Extent | None:
+    """The product of the extents of some axes; None where one of them is not known."""
+    found = Extent(Fraction(1), Counter())
+    for axis in axes:
+        if axis.parts:
+            part = extent_of(axis.parts)
+        elif axis.name is not None and axis.step:
+            part = Extent(1 / axis.step, Counter([(axis.name, axis.window)]))
+        elif not axis.dims and axis.size is not None:
+            part = Extent(Fraction(axis.size), Counter())
+        else:
+            part = None
+        if part is None:
+            return None
+        found = found * part
+    return found
+
+
+def merged(axes: Sequence[Axis]) -> Axis:
+    """One axis in place of several that lie next to each other."""
+    if sum(1 for axis in axes if axis.dims or axis.size != 1) == 1:
+        return next(axis for axis in axes if axis.dims or axis.size != 1)
+    whole = extent_of(axes)
+    if whole is not None and (whole.number or not whole.dims):
+        return whole.axis()
+    return union(axes).inexact() if any(axis.dims for axis in axes) else constant(None)
+
+
+def left_over(axes: Sequence[Axis], found: Sequence[Axis]) -> Axis:
+    """The axis that a Reshape computes: what the others leave of the axes that were there."""
+    before, after = extent_of(axes), extent_of(found)
+    if before is not None and after is not None:
+        rest = before.over(after)
+        if rest is not None and (rest.number or not rest.dims):
+            return rest.axis()
+    taken = {name for axis in found for name in axis.dims}
+    left = [axis for axis in axes if axis.dims and not axis.dims & taken]
+    if len(left) == 1:
+        return left[0].inexact()
+    return union(left).inexact() if left else constant(None)
