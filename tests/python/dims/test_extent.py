@@ -26,6 +26,7 @@ from tvmrt.compiler.ir.extent import (
 A = Symbol("a", 0, 5, "n_a").extent
 B = Symbol("b", 1, 7, "n_b").extent
 H = Symbol("H", 1, 640, "n_H").extent
+W = Symbol("W", 1, 640, "n_W").extent
 SEQ = Symbol("seq", 1, 128, "n_seq").extent
 VALUES = [{"a": a, "b": b} for a in range(6) for b in range(1, 8)]
 
@@ -144,6 +145,12 @@ def test_canonical_forms(found, text):
         pytest.param(SEQ * (128 - SEQ), (0, 4096), id="neither end is the most"),
         pytest.param(8 * ((SEQ + 7) // 8) - SEQ, (0, 7), id="padding to eights"),
         pytest.param(B * 16 * ((SEQ + 15) // 16), (16, 7 * 128), id="rows of sixteens"),
+        pytest.param(
+            B * (8 * ((H + 7) // 8) - H + 1) * (W - W // 3),
+            (1, 7 * 8 * 427),
+            id="a product of more sizes than are tried",
+        ),
+        pytest.param(B * (H - 300) * (W % 2), (-299 * 7, 340 * 7), id="factors of either sign"),
     ],
 )
 def test_worked_bounds(found, expected):

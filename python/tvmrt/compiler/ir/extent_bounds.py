@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ def _bounds_alone(extent: Any) -> tuple[int, int]:
         ends = [_bounds_of_terms(extent, part) for part in parts]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
     found = _at_corners(extent, symbols)
-    return found or _by_cases(extent) or _by_factor(extent) or _summed(extent)
+    return found or _by_cases(extent) or _by_factors(extent) or _summed(extent)
 
 
 def _bounds_of_terms(extent: Any, terms: list[tuple[Any, int]]) -> tuple[int, int]:
@@ -115,22 +115,45 @@ def _by_cases(extent: Any) -> tuple[int, int] | None:
     return None
 
 
-def _by_factor(extent: Any) -> tuple[int, int] | None:
-    """Of an atom that all terms have and what it is multiplied by, where these are of different
-    symbols."""
-    for atom in extent.terms[0][0]:
-        if not all(atom in atoms for atoms, _ in extent.terms):
-            continue
-        rest = {}
-        for atoms, k in extent.terms:
-            left = list(atoms)
-            left.remove(atom)
-            rest[tuple(left)] = k
-        other = type(extent)(rest)
-        if not other.symbols() & atom.symbols():
-            ends = [a * b for a in atom.bounds for b in bounds(other)]
+def _by_factors(extent: Any) -> tuple[int, int] | None:
+    """Of a product of two extents that have no symbol in common, by the bounds of each; None of any
+    other extent."""
+    for group in _connected(extent):
+        pair = _factors(extent, group)
+        if pair is not None:
+            ends = [a * b for a in bounds(pair[0]) for b in bounds(pair[1])]
             return min(ends), max(ends)
     return None
+
+
+def _connected(extent: Any) -> list[set]:
+    """Its symbols in groups, of which no atom has symbols of two."""
+    groups: list[set] = []
+    for atom in {atom for atoms, _ in extent.terms for atom in atoms}:
+        joined = [group for group in groups if group & atom.symbols()]
+        groups = [group for group in groups if not group & atom.symbols()]
+        groups.append(atom.symbols().union(*joined))
+    return groups if len(groups) > 1 else []
+
+
+def _factors(extent: Any, group: set) -> tuple[Any, Any] | None:
+    """The factor of an extent that has these symbols alone, and the one that has none of them: each
+    row of the factors of its terms is a multiple of the first one then."""
+    rows: dict[tuple, dict[tuple, int]] = {}
+    for atoms, k in extent.terms:
+        inside = tuple(atom for atom in atoms if atom.symbols() & group)
+        outside = tuple(atom for atom in atoms if not atom.symbols() & group)
+        rows.setdefault(inside, {})[outside] = k
+    first = next(iter(rows.values()))
+    lead, common = next(iter(first)), gcd(*first.values())
+    other = {atoms: k // common for atoms, k in first.items()}
+    one = {}
+    for atoms, row in rows.items():
+        times = row.get(lead, 0) // other[lead]
+        if row != {others: times * k for others, k in other.items()}:
+            return None
+        one[atoms] = times
+    return type(extent)(one), type(extent)(other)
 
 
 def _summed(extent: Any) -> tuple[int, int]:
