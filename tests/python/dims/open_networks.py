@@ -227,6 +227,20 @@ def windows() -> onnx.ModelProto:
     return d.model({"x": (FLOAT, ["n", 3, "h", "w"])}, {y: FLOAT})
 
 
+def numbered_windows() -> onnx.ModelProto:
+    """Windows of 8 x 8 patches with something of their own for each of the 64 of a picture."""
+    d = Draft(46)
+    x = d.node("Conv", ["x", d.weight(8, 3, 4, 4)], strides=[4, 4])
+    x = d.node("Transpose", [x], perm=[0, 2, 3, 1])
+    eight = d.constant([8], np.int64)
+    rows, columns = (d.node("Div", [d.extent(x, axis), eight]) for axis in (1, 2))
+    apart = d.node("Concat", [d.extent(x, 0), rows, eight, columns, eight, eight], axis=0)
+    x = d.node("Transpose", [d.node("Reshape", [x, apart])], perm=[0, 1, 3, 2, 4, 5])
+    x = d.node("Reshape", [x, d.constant([-1, 64, 64, 8], np.int64)])
+    y = d.node("Add", [x, d.weight(1, 64, 64, 8)])
+    return d.model({"x": (FLOAT, ["n", 3, "h", "w"])}, {y: FLOAT})
+
+
 def with_state() -> onnx.ModelProto:
     """A GRU with its batch first, and a state from outside."""
     d = Draft(47)
@@ -461,5 +475,9 @@ NETWORKS = {
     "pooled_words": OpenNetwork(
         pooled_words, {"w": (1, 8), "h": (2, 512)},
         _sizes(a=(1, 8, 3), b=(2, 77, 512)), {"ids": ["a", "b"]}, 20,
+    ),
+    "numbered_windows": OpenNetwork(
+        numbered_windows, {"n": (1, 8), "h": (256, 256), "w": (256, 256)},
+        _sizes(n=(1, 8, 3)), {"x": ["n", 3, 256, 256]},
     ),
 }  # fmt: skip

@@ -57,6 +57,8 @@ _USUAL = {
     Role.LENGTH: 16,
     Role.COUNT: 16,
 }
+# Sizes of pictures to try where a network runs at one size alone, but not at the usual one.
+OTHER_PICTURES = (256, 384, 512, 192)
 
 
 @dataclass
@@ -133,10 +135,10 @@ class ChosenSize:
     step: int = 1
     in_steps: bool = False
 
-    @property
-    def usual(self) -> int:
-        """One size that networks of this kind are mostly run at."""
-        return min(max(_USUAL[self.role], self.low), self.high)
+    def usual(self, picture: int | None = None) -> int:
+        """One size that networks of this kind are mostly run at; ``picture``: of its axes."""
+        size = picture if picture and self.role is Role.PICTURE else _USUAL[self.role]
+        return min(max(size, self.low), self.high)
 
 
 def choose_sizes(

@@ -10,13 +10,18 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmrt.compiler.codegen.target import FIRMWARE
 from tvmrt.compiler.export.library import CompiledLibrary
-from tvmrt.compiler.frontend.dimension_roles import MAX_CHOSEN_BYTES, ChosenSize, Role
+from tvmrt.compiler.frontend.dimension_roles import (
+    MAX_CHOSEN_BYTES,
+    OTHER_PICTURES,
+    ChosenSize,
+    Role,
+)
 from tvmrt.compiler.frontend.onnx.open_axes import OpenAxes, find_open_axes
 from tvmrt.compiler.frontend.wording import word_dims
 from tvmrt.compiler.ir.limits import MemoryBoundError
@@ -102,39 +107,64 @@ class _Search:
         sizes, same = dict(self.axes.sizes), dict[str, str]()
         try:
             found = self._within(sizes, same)
-            return self._simpler() or found if found.is_related else found
+            return self._simpler((None, *OTHER_PICTURES)) or found if found.is_related else found
         except MemoryBoundError:
             raise self._too_much(name, sizes, same) from None
         except (ValueError, UnsupportedError) as error:
             problem = error
-        if self._tried(self.axes.usual(False), {}) is None:
-            raise problem  # no matter of sizes
-        for sizes, same in self._others():
+        picture = self._usual_picture(problem)
+        for sizes, same in self._others((picture,)):
             try:
-                return self._within(sizes, same)
+                found = self._within(sizes, same)
+                return self._simpler((picture,)) or found if found.is_related else found
             except MemoryBoundError:
                 raise self._too_much(name, sizes, same) from None
             except (ValueError, UnsupportedError):
                 continue
         raise problem
 
-    def _simpler(self) -> _Compiled | None:
+    def _usual_picture(self, problem: Exception) -> int | None:
+        """The size of a picture at which the network compiles, None for the usual one. Raises the
+        problem where it compiles at none."""
+        for picture in (None, *OTHER_PICTURES):
+            sizes = self.axes.usual(False, picture)
+            if picture and sizes == self.axes.usual(False):
+                break  # it has no picture
+            try:
+                self._compiled(sizes, {})
+                return picture
+            except UnsupportedError:
+                break  # no matter of sizes
+            except ValueError:
+                continue
+        raise problem
+
+    def _simpler(self, pictures: Sequence[int | None]) -> _Compiled | None:
         """The network at bounds that all combinations of sizes within them fit."""
-        for sizes, same in self._others():
+        for sizes, same in self._others(pictures):
             found = self._tried(sizes, same)
             if found is not None and not found.is_related:
                 return found
         return None
 
-    def _others(self) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+    def _others(
+        self, pictures: Sequence[int | None]
+    ) -> Iterator[tuple[dict[str, ChosenSize], dict[str, str]]]:
+        """Bounds to try in turn; ``pictures``: the sizes of pictures where one alone may do."""
         yield from self.axes.choices()
-        yield self.axes.usual(True), {}
-        yield self.axes.usual(False), {}
+        for open_batch in (True, False):
+            tried: list[dict[str, ChosenSize]] = []
+            for picture in pictures:
+                sizes = self.axes.usual(open_batch, picture)
+                if sizes not in tried:
+                    tried.append(sizes)
+                    yield sizes, {}
 
     def on_board(self, problem: OpenDimensionsError) -> _Compiled:
         """Nothing is chosen for a board, whose memory is its user's to spend: raise the error with
         sizes that compile."""
-        for sizes in (self.axes.usual(False), self.axes.with_batch(self._least(), 1)):
+        usual = [self.axes.usual(False, picture) for picture in (None, *OTHER_PICTURES)]
+        for sizes in (usual[0], self.axes.with_batch(self._least(), 1), *usual[1:]):
             found = self._tried(sizes, {})
             if found is not None:
                 raise OpenDimensionsError(

@@ -162,11 +162,12 @@ class OpenAxes:
             first.update(dict.fromkeys(group - {name}, name))
         return first
 
-    def usual(self, open_batch: bool) -> dict[str, ChosenSize]:
-        """One size for each dimension; of a batch all of them if ``open_batch``."""
+    def usual(self, open_batch: bool, picture: int | None = None) -> dict[str, ChosenSize]:
+        """One size for each dimension, ``picture`` for the axes of a picture; of a batch all sizes
+        if ``open_batch``."""
         return {
             name: size if open_batch and _is_batch(size)
-            else replace(size, low=size.usual, high=size.usual)
+            else replace(size, low=size.usual(picture), high=size.usual(picture))
             for name, size in self.sizes.items()
         }  # fmt: skip
 
