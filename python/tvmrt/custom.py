@@ -44,5 +44,6 @@ __all__ = [
 ]
 
 # Pickles of operators that versions up to 0.2 wrote name functions of these modules.
+_HOME = "tvmrt.compiler.custom"
 for _name in ("operator", "sources", "catalogue"):
-    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"tvmrt.custom.{_name}"]
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"{_HOME}.{_name}"]
