@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sample_devices import run_library
 
 import tvmrt
-from tvmrt.compiler.devices.dnnl import Dnnl
+from tvmrt.plugins.dnnl.device import Dnnl
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(7)

@@ -14,7 +14,7 @@ from device_here import have
 from onnx import TensorProto, helper, numpy_helper
 
 import tvmrt
-from tvmrt.compiler.devices.dnnl import Dnnl
+from tvmrt.plugins.dnnl.device import Dnnl
 
 ort = pytest.importorskip("onnxruntime")
 SOURCE = Path(__file__).with_name("failing_calls.c")

@@ -48,9 +48,7 @@ SHARES = {
     "python/cli": Share(cases=6),
     "python/codegen": Share(cases=4),
     "python/custom": Share("custom_errors custom_kernels detection layout_inference", 4),
-    "python/devices": Share(
-        "choice device_answers examplejson fixed_pairs plugins_again region_schema regions", 4
-    ),
+    "python/devices": Share("choice device_answers plugins_again region_schema regions", 4),
     "python/dims": Share(
         "any_size bad_sizes branch_ranks checked_sizes chosen_sizes counts"
         " loops_over_found_rows nearest_resize run_sizes size_conditions zero_extents",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +14,8 @@ from .base import Device
 from .python_device import PythonDevice
 
 ENTRY_POINTS = "tvmrt.devices"
-# Modules of this package that define no device; every other one defines the device it is named
-# after, with "-" for "_".
-_OTHER = frozenset(
-    "ask base byte_lines byte_meanings c_record expr_visitor fixed_pairs fixed_products "
-    "foreign_nodes onnx_writer python_device quantized_to_onnx quantized_to_tflite "
-    "recurrent_to_onnx region_json region_schema registry runtime_half skeleton tflite_windows "
-    "tflite_writer to_onnx to_tflite".split()
-)
+# Modules of this package that define a device of their name; all others are plug-ins.
+_OWN = ("ccompiler", "cpu")
 
 _DEVICES: dict[str, Device] = {}
 
@@ -68,8 +61,8 @@ def get(name: str) -> Device:
     ValueError
         If there is none; the text lists those that are there.
     """
-    if name not in _DEVICES and name in _own_modules():
-        importlib.import_module(f"{__package__}.{name.replace('-', '_')}")
+    if name not in _DEVICES and name in _OWN:
+        importlib.import_module(f"{__package__}.{name}")
     if name not in _DEVICES:
         offered = plugin.find("devices", name)
         if offered is not None and name not in _DEVICES:
@@ -96,7 +89,7 @@ def names() -> list[str]:
     from .c_record import c_device_names
 
     found = [
-        *_own_modules(),
+        *_OWN,
         *plugin.keys("devices"),
         *_DEVICES,
         *(p.name for p in entry_points(ENTRY_POINTS)),
@@ -109,12 +102,6 @@ def resolve(wanted: Sequence[str | Device]) -> list[Device]:
     """Devices by name or as they are, each once, in order."""
     found = [w if isinstance(w, Device) else get(w) for w in wanted]
     return list(dict.fromkeys(found))
-
-
-def _own_modules() -> list[str]:
-    package = importlib.import_module(__package__)
-    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in _OTHER]
-    return [name.replace("_", "-") for name in modules]
 
 
 def _load_entry_point(name: str) -> None:

@@ -1,0 +1,1 @@
+"""Int8 layers of boards by calls of Arm's CMSIS-NN."""

@@ -1,0 +1,97 @@
+"""What the device takes, and the source that its regions become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.devices.base import Annotation, Context, Device
+from tvmrt.compiler.devices.registry import register
+from tvmrt.compiler.ir import CSource, Graph, Node, Packaged, Region, Vendor
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.cmsis_nn.calls import HEAD, function
+from tvmrt.plugins.cmsis_nn.composed import composed_layer
+from tvmrt.plugins.cmsis_nn.layers import Layer, layer_of
+from tvmrt.plugins.cmsis_nn.matching import matches
+from tvmrt.plugins.cmsis_nn.patterns import find
+
+CMSIS_NN = Vendor(
+    variable="CMSIS_NN",
+    title="CMSIS-NN",
+    include="Include",
+    header="arm_nnfunctions.h",
+    sources=("Source/*/*.c",),
+    # kernels of floats, which CMSIS-NN's own build leaves out, too, unless they are enabled
+    excluded=("Source/*/*_f16.c", "Source/*/*_f32.c", "Source/*/*_flt.c"),
+)
+_GROUPS = "BASICMATH CONVOLUTION FULLYCONNECTED NNSUPPORT POOLING SOFTMAX"
+PACKAGED = Packaged(
+    kconfig=("CMSIS_NN", *(f"CMSIS_NN_{group}" for group in _GROUPS.split())),
+    component=("CMSIS", "NN Lib"),
+    pack=("ARM", "CMSIS-NN"),
+)
+
+
+@register
+class CmsisNN(Device):
+    """CMSIS-NN: Arm's int8 kernels for Cortex-M, in archives for firmware; convolutions, products,
+    pooling, sums, softmax."""
+
+    name = "cmsis-nn"
+
+    def refuses(self, context: Context) -> str | None:
+        if context.runtime == "crt":
+            return None
+        return "CMSIS-NN is for firmware; name a target such as cortex-m4"
+
+    def supports(self, node: Node) -> str | None:
+        """Of a node by itself; ``annotate`` knows which are a layer together."""
+        return self.annotate(_alone(node))[node]
+
+    def annotate(self, graph: Graph) -> Annotation:
+        reasons: dict[Node, str | None] = {}
+        groups: dict[Node, int] = {}
+        for number, nodes in enumerate(matches(graph)):
+            reason = None
+            try:
+                _layer(nodes)
+            except UnsupportedError as problem:
+                reason = str(problem)
+            reasons.update(dict.fromkeys(nodes, reason))
+            groups.update(dict.fromkeys(nodes, number))
+        for node in graph.nodes:
+            reasons.setdefault(node, _foreign(node))
+        return Annotation(reasons, groups)
+
+    def evaluate(self, region: Region) -> str | None:
+        """Whether the region is a whole layer; a part of one is left where another part was."""
+        found = matches(region.graph)
+        if len(found) != 1 or len(found[0]) != len(region.nodes) or len(region.outputs) != 1:
+            return "a part of the layer is elsewhere"
+        _layer(found[0])
+        return None
+
+    def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
+        texts, needs = [HEAD], {}
+        for region in regions:
+            (nodes,) = matches(region.graph)
+            text, needs[region.symbol] = function(region, _layer(nodes), context.board)
+            texts.append(text)
+        return CSource("\n".join(texts), needs=needs, vendor=CMSIS_NN, packaged=PACKAGED)
+
+
+def _layer(nodes: Sequence[Node]) -> Layer:
+    composed = find(nodes[-1])
+    return layer_of(nodes) if composed is None else composed_layer(composed)
+
+
+def _alone(node: Node) -> Graph:
+    graph = Graph(node.name)
+    graph.nodes, graph.outputs = [node], list(node.outputs)
+    return graph
+
+
+def _foreign(node: Node) -> str:
+    kinds = {v.dtype.name for v in (*node.operands(), *node.outputs)}
+    if "int8" in kinds:
+        return f"CMSIS-NN has no kernel for {node.op} here"
+    return f"CMSIS-NN computes in int8, not in {node.outputs[0].dtype}"

@@ -1,0 +1,53 @@
+"""The multiplier that a table of exponentials was made by."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvmrt.compiler.ir.fixed_exp import exp_fraction
+from tvmrt.compiler.ir.fixed_point import scale
+from tvmrt.plugins.cmsis_nn.layers import EXPONENT_BITS, INTEGER_BITS, least_difference
+
+NEAR = 64  # how far a multiplier may be off that one entry tells
+
+
+def multiplier_of(table: np.ndarray) -> tuple[int, int] | None:
+    """(m, e) by which ``table`` has exp(-i * scale) as fractions, entry by entry; None if there is
+    none. Others that give the same entries serve as well."""
+    if table.shape != (256,) or table[0] != 2**31 - 1:
+        return None
+    place = 1 + int(np.argmin(np.abs(table[1:] - 2.0**31 / math.e)))
+    if table[place] <= 0:
+        return None
+    real = -math.log(table[place] / 2.0**31) / place * 2.0**EXPONENT_BITS
+    exponent = math.frexp(real)[1]
+    for e in (exponent, exponent - 1, exponent + 1):
+        if not 0 <= e <= 30:
+            continue
+        candidates = _from_entry(int(table[place]), place, e) + np.arange(-NEAR, NEAR + 1)
+        kept = candidates[(candidates >= 2**30) & (candidates < 2**31)]
+        equal = kept[np.all(_tables(kept, e, np.arange(256)) == table, axis=1)]
+        if equal.size:
+            return int(equal[equal.size // 2]), e
+    return None
+
+
+def _from_entry(entry: int, place: int, e: int) -> int:
+    """The multiplier whose exponential there is nearest to the entry, by bisection."""
+    low, high = 2**30, 2**31 - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _tables(np.array([middle]), e, np.array([place]))[0, 0] > entry:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _tables(multipliers: np.ndarray, e: int, places: np.ndarray) -> np.ndarray:
+    """These entries of the tables of several multipliers, a row each."""
+    below = -places[None]
+    steps = scale(below, multipliers[:, None], np.int64(e))
+    return np.where(below < least_difference(e), 0, exp_fraction(steps, INTEGER_BITS))

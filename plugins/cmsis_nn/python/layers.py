@@ -1,0 +1,380 @@
+"""Layers as CMSIS-NN's functions take them: extents with channels innermost, constants in its
+order, multipliers as TensorFlow Lite has them. What they cannot take is told by an
+UnsupportedError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import numpy as np
+
+from tvmrt.compiler.ir import Node, Value
+from tvmrt.compiler.ir.multiplier import multiplier, multipliers
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.cmsis_nn.matching import other_operand
+
+LEAST, GREATEST = -128, 127
+SUM_BITS = 20  # by which operands of a sum are raised
+# Of a softmax: bits of an exponent's fraction and of its whole part, the scales whose shift fits.
+EXPONENT_BITS, INTEGER_BITS, LARGEST_SCALE = 26, 5, 8.0
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    """From sums to bytes: a multiplier and a shift for each channel or for all, then the zero point
+    and the bounds of the result."""
+
+    multiplier: np.ndarray
+    shift: np.ndarray
+    zero: int
+    low: int
+    high: int
+
+    @property
+    def is_per_tensor(self) -> bool:
+        first = self.multiplier[:1], self.shift[:1]
+        return bool(np.all(self.multiplier == first[0]) and np.all(self.shift == first[1]))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Extents [batch, height, width, channels] of input and output, and how windows go over them:
+    height first, then width."""
+
+    source: tuple[int, int, int, int]
+    result: tuple[int, int, int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int]
+    dilations: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """``weights`` are [OC H W C], or [1 H W OC] of a depthwise one, whose input channels give
+    ``depth`` results each; 0 of any other."""
+
+    x: Value
+    window: Window
+    weights: np.ndarray
+    bias: np.ndarray
+    x_zero: int
+    finish: Requantisation
+    depth: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """``rows`` of x by ``weights``, [results, terms]."""
+
+    x: Value
+    rows: int
+    weights: np.ndarray
+    bias: np.ndarray
+    x_zero: int
+    finish: Requantisation
+
+
+@dataclass(frozen=True)
+class Pool:
+    x: Value
+    window: Window
+    is_average: bool
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Of a sum: (q - zero) times the multiplier."""
+
+    value: Value
+    zero: int
+    multiplier: int = 0
+    shift: int = 0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The sum of two tensors of one shape, whose elements are raised by ``bits`` first, or their
+    product."""
+
+    a: Operand
+    b: Operand
+    size: int
+    is_sum: bool
+    bits: int
+    finish: Requantisation
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Of ``rows`` of ``size`` elements that lie one after the other."""
+
+    x: Value
+    rows: int
+    size: int
+    multiplier: int
+    shift: int
+    least: int
+    channels_last: bool = field(default=False)
+
+
+Layer = Union[Convolution, Product, Pool, Pair, Softmax]
+
+
+def layer_of(nodes: Sequence[Node]) -> Layer:
+    """What the nodes of ``matches`` are. Raises UnsupportedError with what CMSIS-NN lacks."""
+    first, last = nodes[0], nodes[-1]
+    if first.op == "qconv":
+        _check_bytes(first.inputs[0], last.output)
+        return _convolution(first, nodes[1:])
+    if first.op == "qmatmul":
+        _check_bytes(first.inputs[0], last.output)
+        return _product(first, nodes[1:])
+    if first.op == "dequantize":
+        _check_bytes(first.inputs[0], last.output)
+        return _softmax(first, nodes[1], last)
+    _check_bytes(*first.inputs, first.output)
+    if first.op in ("qmax_pool", "qavg_pool"):
+        return _pool(first)
+    return _pair(first) if first.op in ("qadd", "qmul") else _fixed_pair(first)
+
+
+def _check_bytes(*values: Value | None) -> None:
+    for value in values:
+        if value is not None and value.dtype.name != "int8":
+            raise UnsupportedError(f"CMSIS-NN takes tensors of int8, not of {value.dtype}")
+
+
+def _numbers(value: Value | None, what: str) -> np.ndarray:
+    if value is None or value.data is None:
+        raise UnsupportedError(f"{what} are computed at run time")
+    return value.data
+
+
+def _weights(node: Node) -> np.ndarray:
+    kernel = _numbers(node.inputs[1], "its weights")
+    zero = node.inputs[4] if len(node.inputs) > 4 else None
+    if kernel.dtype != np.int8:
+        raise UnsupportedError(f"CMSIS-NN takes weights of int8, not of {kernel.dtype}")
+    if zero is not None and np.any(_numbers(zero, "zero points of weights")):
+        raise UnsupportedError("CMSIS-NN takes no zero points of weights")
+    return kernel
+
+
+def _bias(node: Node, count: int) -> np.ndarray:
+    value = node.inputs[3] if len(node.inputs) > 3 else None
+    if value is None:
+        return np.zeros(count, np.int32)
+    return _spread(_numbers(value, "its biases").astype(np.int32), count)
+
+
+def _spread(numbers: np.ndarray, count: int) -> np.ndarray:
+    return np.ascontiguousarray(np.broadcast_to(numbers.reshape(-1), (count,)))
+
+
+def _requantised(reals: np.ndarray, count: int, zero: int, low: int, high: int) -> Requantisation:
+    try:
+        m, e = multipliers(reals.reshape(-1))
+    except ValueError as problem:
+        raise UnsupportedError(str(problem)) from problem
+    return Requantisation(_spread(m, count), _spread(e, count), zero, low, high)
+
+
+def _finish(node: Node, steps: Sequence[Node], count: int) -> Requantisation:
+    """What makes bytes of a product's sums: the product's own attributes, or nodes behind it."""
+    if node.attrs["to"] == "int8":
+        at = node.attrs
+        reals = _numbers(node.inputs[2], "its scales").astype(np.float64)
+        return _requantised(reals, count, at["y_zero"], at["low"], at["high"])
+    if not steps:
+        raise UnsupportedError("CMSIS-NN gives no sums, but bytes alone")
+    scale, told = steps[0], {"add": 0, "max": LEAST, "min": GREATEST}
+    value = scale.output
+    for step in steps[1:-1]:
+        number = other_operand(step, value)
+        if number.data is None or number.type.size != 1:
+            raise UnsupportedError("its zero point and bounds differ between channels")
+        told[step.op], value = int(number.data.reshape(-1)[0]), step.output
+    zero, low, high = told["add"], max(told["max"], LEAST), min(told["min"], GREATEST)
+    parts = [_numbers(v, "its scales") for v in scale.inputs[1:]]
+    _check_channels(node, parts, count)
+    if scale.op == "float_scale":
+        return _requantised(parts[0].astype(np.float64), count, zero, low, high)
+    m, e = (_spread(part.astype(np.int32), count) for part in parts)
+    return Requantisation(m, e, zero, low, high)
+
+
+def _check_channels(node: Node, parts: Sequence[np.ndarray], count: int) -> None:
+    """That scales differ along the axis of the results alone."""
+    rank = node.output.type.rank
+    axis = 1 if node.op == "qconv" else rank - 1
+    for part in parts:
+        full = (1,) * (rank - part.ndim) + part.shape
+        if part.size not in (1, count) or full[axis] != part.size:
+            raise UnsupportedError("its scales differ along another axis than that of channels")
+
+
+def _window(node: Node, kernel: Sequence[int]) -> Window:
+    x = node.inputs[0]
+    assert x is not None
+    return window_of(node, x, node.output, kernel)
+
+
+def window_of(node: Node, x: Value, y: Value, kernel: Sequence[int]) -> Window:
+    """Of images, and of rows as images of height 1; strides and padding are the node's."""
+    at = node.attrs
+    flat = x.type.rank - 2
+    if flat not in (1, 2):
+        raise UnsupportedError(f"CMSIS-NN has no windows over {flat} dimensions")
+    if min(*at["pads_before"], *at["pads_after"]) < 0:
+        raise UnsupportedError("it cuts its input")
+    more = (1,) * (2 - flat)
+
+    def pair(numbers: Sequence[int], filler: int = 1) -> tuple[int, int]:
+        high, wide = (*(filler,) * (2 - flat), *numbers)
+        return high, wide
+
+    def extents(value: Value) -> tuple[int, int, int, int]:
+        batch, channels, *rest = value.shape
+        high, wide = (*more, *rest)
+        return batch, high, wide, channels
+
+    return Window(
+        extents(x), extents(y), pair(kernel), pair(at["strides"]), pair(at["pads_before"], 0),
+        pair(at["dilations"]),
+    )  # fmt: skip
+
+
+def _convolution(node: Node, steps: Sequence[Node]) -> Convolution:
+    weights, groups = _weights(node), node.attrs["groups"]
+    window = _window(node, weights.shape[2:])
+    if weights.ndim == 3:
+        weights = weights[:, :, None]
+    channels, count = window.source[3], weights.shape[0]
+    depthwise = groups == channels > 1
+    if groups != 1 and not depthwise:
+        raise UnsupportedError(f"CMSIS-NN has no convolution of {groups} groups here")
+    order = (1, 2, 3, 0) if depthwise else (0, 2, 3, 1)
+    assert node.inputs[0] is not None
+    return Convolution(
+        node.inputs[0], window, np.ascontiguousarray(weights.transpose(order)),
+        _bias(node, count), node.attrs["x_zero"], _finish(node, steps, count),
+        count // channels if depthwise else 0,
+    )  # fmt: skip
+
+
+def _product(node: Node, steps: Sequence[Node]) -> Product:
+    weights, x = _weights(node), node.inputs[0]
+    assert x is not None
+    terms, count = weights.shape
+    turned = np.ascontiguousarray(weights.T)
+    return Product(
+        x, x.type.size // terms, turned, _bias(node, count), node.attrs["x_zero"],
+        _finish(node, steps, count),
+    )  # fmt: skip
+
+
+def _pool(node: Node) -> Pool:
+    at, x = node.attrs, node.inputs[0]
+    assert x is not None
+    average = node.op == "qavg_pool"
+    if any(step != 1 for step in at["dilations"]):
+        raise UnsupportedError("CMSIS-NN has no pools of dilated windows")
+    window = _window(node, at["kernel"])
+    if average:
+        _check_average(node)
+    for n, y, k, s, before in zip(
+        window.source[1:3], window.result[1:3], window.kernel, window.strides, window.pads
+    ):
+        if before >= k or (y - 1) * s - before >= n:
+            raise UnsupportedError("a window lies in the padding alone")
+    return Pool(x, window, average)
+
+
+def _check_average(node: Node) -> None:
+    at = node.attrs
+    if (at["x_scale"], at["x_zero"]) != (at["y_scale"], at["y_zero"]):
+        raise UnsupportedError("CMSIS-NN averages between equal scales and zero points alone")
+    if (at["low"], at["high"]) != (LEAST, GREATEST):
+        raise UnsupportedError("it keeps its averages between bounds")
+    if at["count_pads"] and any((*at["pads_before"], *at["pads_after"])):
+        raise UnsupportedError("CMSIS-NN leaves padding out of its averages")
+
+
+def _check_shapes(node: Node) -> tuple[Value, Value]:
+    a, b = node.inputs
+    assert a is not None
+    assert b is not None
+    if not a.shape == b.shape == node.output.shape:
+        raise UnsupportedError("CMSIS-NN takes operands of one shape")
+    return a, b
+
+
+def _pair(node: Node) -> Pair:
+    """By the integers that ``requantize`` ``fixed-point`` has, too."""
+    (a, b), at = _check_shapes(node), node.attrs
+    scales = [float(at[f"{side}_scale"]) for side in "ab"]
+    if min(*scales, at["y_scale"]) <= 0:
+        raise UnsupportedError("a scale is not above 0")
+    parts, real = [0.0, 0.0], scales[0] * scales[1] / at["y_scale"]
+    if node.op == "qadd":
+        twice = 2 * max(scales)
+        parts, real = [s / twice for s in scales], twice / (at["y_scale"] * (1 << SUM_BITS))
+    last = _requantised(np.array([real]), 1, at["y_zero"], at["low"], at["high"])
+    (a_m, b_m), (a_e, b_e) = multipliers(parts)
+    sides = (
+        Operand(a, at["a_zero"], int(a_m), int(a_e)),
+        Operand(b, at["b_zero"], int(b_m), int(b_e)),
+    )
+    return Pair(*sides, node.output.type.size, node.op == "qadd", SUM_BITS, last)
+
+
+def _fixed_pair(node: Node) -> Pair:
+    (a, b), at = _check_shapes(node), node.attrs
+    last = Requantisation(
+        np.array([at["m"]]), np.array([at["e"]]), at["y_zero"],
+        max(at["low"], LEAST), min(at["high"], GREATEST),
+    )  # fmt: skip
+    sides = (
+        Operand(v, at[f"{s}_zero"], at[f"{s}_m"], at[f"{s}_e"]) for v, s in ((a, "a"), (b, "b"))
+    )
+    return Pair(*sides, node.output.type.size, node.op == "fixed_sum", at["bits"], last)
+
+
+def _softmax(first: Node, node: Node, last: Node) -> Softmax:
+    x, scale, _ = first.inputs
+    assert x is not None
+    factor = _numbers(scale, "its scales").reshape(-1)
+    told = [_numbers(v, "its scales").reshape(-1) for v in last.inputs[1:]]
+    if node.attrs.get("log"):
+        raise UnsupportedError("CMSIS-NN has no logarithm of a softmax")
+    if any(part.size != 1 for part in (factor, *told)):
+        raise UnsupportedError("it has several scales")
+    if (float(told[0][0]), int(told[1][0])) != (1 / 256, LEAST):
+        raise UnsupportedError("CMSIS-NN gives a softmax of scale 1/256 and zero point -128 alone")
+    return softmax_of(x, node.attrs["axis"], float(factor[0]))
+
+
+def softmax_of(x: Value, axis: int, scale: float) -> Softmax:
+    """Along the last axis, or along the channels of images, which lie innermost."""
+    if not 2.0**-EXPONENT_BITS <= scale < LARGEST_SCALE:
+        raise UnsupportedError(f"CMSIS-NN has no softmax of numbers of scale {scale}")
+    return softmax_by(x, axis, *multiplier(scale * 2.0**EXPONENT_BITS))
+
+
+def softmax_by(x: Value, axis: int, m: int, e: int) -> Softmax:
+    """The same with the multiplier of its exponents."""
+    rank = x.type.rank
+    images = rank > 2 and axis % rank == 1
+    if not images and axis % rank != rank - 1:
+        raise UnsupportedError("its axis is neither the last one nor that of channels")
+    size = x.shape[axis]
+    return Softmax(x, x.type.size // size, size, m, e, least_difference(e), images)
+
+
+def least_difference(e: int) -> int:
+    """The least number whose exponential counts, of a multiplier with this exponent."""
+    return -math.floor((2**INTEGER_BITS - 1) * 2.0**EXPONENT_BITS / 2.0**e)

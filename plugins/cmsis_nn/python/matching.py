@@ -1,0 +1,85 @@
+"""Which nodes of a graph are a layer together: one by itself, a product with what makes bytes of
+its sums, a softmax between conversions, or what patterns.py has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir.readers import Readers
+from tvmrt.plugins.cmsis_nn.patterns import find
+
+ALONE = frozenset({"qadd", "qmul", "fixed_sum", "fixed_pair_product", "qmax_pool", "qavg_pool"})
+PRODUCTS = frozenset({"qconv", "qmatmul"})
+SCALES = frozenset({"fixed_scale", "float_scale"})
+# Behind the scale of a product's sums, each at most once and in this order.
+STEPS = (SCALES, {"add"}, {"max"}, {"min"}, {"cast"})
+
+
+def matches(graph: Graph) -> list[list[Node]]:
+    """The nodes of each layer in order; no node is in two."""
+    readers = Readers(graph)
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    found, taken = [], set[Node]()
+    for node in graph.nodes:
+        composed = find(node)
+        if composed is not None:
+            nodes = sorted(composed.nodes, key=place.__getitem__)
+            if _is_closed(nodes, readers):
+                found.append(nodes)
+                taken.update(nodes)
+    for node in graph.nodes:
+        nodes = [] if node in taken else _layer(node, readers)
+        if nodes and taken.isdisjoint(nodes):
+            found.append(nodes)
+            taken.update(nodes)
+    return found
+
+
+def _is_closed(nodes: Sequence[Node], readers: Readers) -> bool:
+    """Whether nobody else reads what these nodes give, but for the last one's result."""
+    return all(readers.are_among(v, nodes) for node in nodes[:-1] for v in node.outputs)
+
+
+def _behind(node: Node, readers: Readers) -> Node | None:
+    """The node that reads this one's result, if nobody else does."""
+    return readers.only(node.output) if len(node.outputs) == 1 else None
+
+
+def _layer(node: Node, readers: Readers) -> list[Node]:
+    if node.op in ALONE:
+        return [node]
+    if node.op in PRODUCTS:
+        return [node] if node.attrs["to"] != "int32" else _with_steps(node, readers)
+    if node.op == "dequantize":
+        return _softmax(node, readers)
+    return []
+
+
+def _with_steps(node: Node, readers: Readers) -> list[Node]:
+    """The product and what follows it up to the cast; the product alone where that is not there."""
+    nodes, steps = [node], list(STEPS)
+    while steps:
+        behind = _behind(nodes[-1], readers)
+        at = next((i for i, ops in enumerate(steps) if behind and behind.op in ops), None)
+        if behind is None or at is None:
+            return [node]
+        nodes.append(behind)
+        del steps[: at + 1]
+    return nodes
+
+
+def _softmax(node: Node, readers: Readers) -> list[Node]:
+    middle = _behind(node, readers)
+    last = _behind(middle, readers) if middle is not None else None
+    if middle is None or last is None:
+        return []
+    return [node, middle, last] if (middle.op, last.op) == ("softmax", "quantize") else []
+
+
+def other_operand(node: Node, value: Value) -> Value:
+    """What a node of two operands reads beside this one."""
+    a, b = node.inputs
+    assert a is not None
+    assert b is not None
+    return b if a is value else a

@@ -1,0 +1,41 @@
+"""Archives for the device cmsis-nn, built on this machine over the library that
+plugins/cmsis_nn/tests/stand_in pretends to be."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+from archives import unpack
+from firmware_call import Network
+
+import tvmrt
+
+PATH = Path(__file__).parent / "stand_in"
+STRICT = "-O1 -Wall -Wextra -Werror -fPIC -fvisibility=default"
+
+
+def compiled(model, **options):
+    """The library of a network for firmware of this machine."""
+    more = {"target": "host", "runtime": "crt", "executor": "aot", **options}
+    return tvmrt.compile(model, devices=["cmsis-nn"], module_name="net", **more)
+
+
+def make(library, folder: Path, *variables: str) -> subprocess.CompletedProcess:
+    """Run the Makefile of the network's archive in a folder."""
+    library.export(folder / "net.tar")
+    unpack(folder / "net.tar", folder)
+    command = ["make", "-s", "CC=cc", f"CFLAGS={STRICT}", *variables]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def loaded(library, folder: Path, *variables: str) -> Network:
+    """The network of an archive that was made over the stand-in."""
+    done = make(library, folder, f"CMSIS_NN={PATH}", *variables)
+    assert done.returncode == 0, done.stderr
+    whole = ["-Wl,--whole-archive", str(folder / "libnet.a"), "-Wl,--no-whole-archive"]
+    # its own error text, not that of a runtime which the process has
+    command = ["cc", "-shared", "-Wl,-Bsymbolic", *whole, "-lm", "-o", str(folder / "net.so")]
+    subprocess.run(command, check=True)
+    return Network(library, ctypes.CDLL(str(folder / "net.so")))

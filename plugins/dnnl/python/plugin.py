@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="dnnl",
+    summary="regions computed by oneDNN",
+    devices={"dnnl": "tvmrt.plugins.dnnl.device:Dnnl"},
+)

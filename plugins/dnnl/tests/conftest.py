@@ -1,0 +1,14 @@
+"""What tests of this device share."""
+
+from __future__ import annotations
+
+import pytest
+
+import tvmrt
+
+
+@pytest.fixture(scope="module")
+def dnnl():
+    """The test is skipped where the device dnnl is not built."""
+    if not tvmrt.get_global_func("tvmrt.device.find")("dnnl"):
+        pytest.skip("the device dnnl is not built: oneDNN is missing")

@@ -1,0 +1,1 @@
+"""Regions for Arm's Ethos-U processors, compiled by Vela."""

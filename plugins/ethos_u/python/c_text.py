@@ -1,0 +1,142 @@
+"""Regions as C that hands their command streams to Arm's driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tvmrt.compiler.ir import Region
+from tvmrt.compiler.ir.rounding import round_up
+from tvmrt.plugins.ethos_u.stream import Stream
+
+ALIGN_BYTES = 16  # what the driver asks of each base
+
+HEAD = """\
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <tvm/runtime/c_backend_api.h>
+
+/* The driver's own header where the build has it, else what it says of these functions. */
+#if defined(__has_include)
+#if __has_include(<ethosu_driver.h>)
+#include <ethosu_driver.h>
+#define TVMGEN_ETHOS_U_HAS_DRIVER 1
+#endif
+#endif
+#ifndef TVMGEN_ETHOS_U_HAS_DRIVER
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct ethosu_driver;
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr,
+                     const int custom_data_size, uint64_t *const base_addr,
+                     const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+#ifdef __cplusplus
+}
+#endif
+#define ethosu_invoke(drv, data, size, base, sizes, count) \\
+  ethosu_invoke_v3(drv, data, size, base, sizes, count, NULL)
+#endif
+
+/* Run one command stream; the driver wants numbers for addresses, at multiples of 16. */
+static int32_t run_commands(const uint8_t *commands, int size, uint64_t *bases, const size_t *sizes,
+                            int count) {
+  for (int i = 0; i < count; ++i) {
+    if ((bases[i] & 15u) != 0) {
+      TVMAPISetLastError("Ethos-U: align inputs, outputs and pools to multiples of 16");
+      return -1;
+    }
+  }
+  struct ethosu_driver *driver = ethosu_reserve_driver();
+#ifndef ETHOSU_MULTI_VARIANT /* where it is defined, the driver chooses a device by the stream */
+  if (driver == NULL) {
+    TVMAPISetLastError("Ethos-U: no driver is free; call ethosu_init() before the network runs");
+    return -1;
+  }
+#endif
+  const int code = ethosu_invoke(driver, commands, size, bases, sizes, count);
+  ethosu_release_driver(driver);
+  if (code != 0) {
+    TVMAPISetLastError("Ethos-U: ethosu_invoke() failed; the commands are for ACCELERATOR");
+    return -1;
+  }
+  return 0;
+}
+"""
+
+# The network's functions are C's where its files are compiled as C++.
+BEGIN_C = '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+END_C = "#ifdef __cplusplus\n}\n#endif\n"
+
+
+def source_text(
+    regions: Sequence[Region], streams: Mapping[str, Stream], told: str, accelerator: str
+) -> str:
+    """The whole text; ``streams`` by the regions' symbols, ``told`` where they come from."""
+    parts = [f"/* Made by {told} */", HEAD.replace("ACCELERATOR", accelerator), BEGIN_C]
+    for region in regions:
+        parts.append(_region(region, streams[region.symbol]))
+    return "\n".join([*parts, END_C])
+
+
+def scratch_bytes(stream: Stream) -> int:
+    """What a region needs while it runs: the scratch memory, its fast part behind it."""
+    return round_up(stream.scratch_bytes, ALIGN_BYTES) + stream.fast_bytes
+
+
+def _region(region: Region, stream: Stream) -> str:
+    """The function of a region; commands and weights are constants of the network."""
+    values = [*region.inputs, *region.outputs]
+    count = len(region.inputs)
+    names = [f"in{i}" for i in range(count)] + [f"out{i}" for i in range(len(region.outputs))]
+    declared = [f"{v.dtype.c} *{name}" for name, v in zip(names, values)]
+    declared[:count] = [f"const {text}" for text in declared[:count]]
+    declared += ["const uint8_t *commands", "const uint8_t *weights"]
+    declared += ["uint8_t *scratch"] if scratch_bytes(stream) else []
+    signature = f"int32_t {region.symbol}({', '.join(declared)})"
+    sizes = [v.type.nbytes for v in values]
+    moved = [] if stream.is_separate else list(zip(names, stream.places, sizes))
+    body = [
+        *(f"  memcpy(scratch + {place}, {name}, {n});" for name, place, n in moved[:count]),
+        *_call(stream, list(zip(names, sizes)) if stream.is_separate else []),
+        *(f"  memcpy({name}, scratch + {place}, {n});" for name, place, n in moved[count:]),
+        "  return 0;",
+    ]
+    return "\n".join([f"{signature};", f"{signature} {{", *body, "}", ""])
+
+
+def constants(stream: Stream) -> dict[str, np.ndarray]:
+    """What the function takes behind its tensors."""
+    weights = stream.weights or bytes(ALIGN_BYTES)
+    return {
+        "commands": np.frombuffer(stream.commands, np.uint8),
+        "weights": np.frombuffer(weights, np.uint8),
+    }
+
+
+def _call(stream: Stream, tensors: Sequence[tuple[str, int]]) -> list[str]:
+    """The run, with the addresses that the stream counts from, and what lies there."""
+    fast = round_up(stream.scratch_bytes, ALIGN_BYTES)
+    main = ("scratch", stream.scratch_bytes) if scratch_bytes(stream) else ("weights", 0)
+    rows = [
+        ("weights", len(stream.weights)),
+        main,
+        (f"scratch + {fast}", stream.fast_bytes) if stream.fast_bytes else main,
+        *tensors,
+    ]
+    bases = [f"      (uint64_t)(uintptr_t)({what})," for what, _ in rows]
+    sizes = ", ".join(str(nbytes) for _, nbytes in rows)
+    return [
+        f"  uint64_t bases[{len(rows)}] = {{",
+        *bases,
+        "  };",
+        f"  static const size_t sizes[{len(rows)}] = {{{sizes}}};",
+        f"  const int32_t code = run_commands(commands, {len(stream.commands)}, bases, sizes, "
+        f"{len(rows)});",
+        "  if (code != 0) return code;",
+    ]

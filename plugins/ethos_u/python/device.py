@@ -1,0 +1,183 @@
+"""The device: what it takes, and the source that its regions become."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvmrt.compiler.devices.base import Context, Device, Refusal
+from tvmrt.compiler.devices.region_json import Constants, describe_region
+from tvmrt.compiler.devices.registry import register
+from tvmrt.compiler.ir import CSource, Needs, Node, Packaged, Region, Value
+from tvmrt.error import Remark, UnsupportedError
+from tvmrt.plugins.ethos_u import vela
+from tvmrt.plugins.ethos_u.c_text import ALIGN_BYTES, constants, scratch_bytes, source_text
+from tvmrt.plugins.ethos_u.stream import Left, Stream, read_stream
+from tvmrt.plugins.region_writers.byte_meanings import BYTES
+from tvmrt.plugins.region_writers.fixed_pairs import PAIRS
+from tvmrt.plugins.region_writers.fixed_products import PRODUCTS, STEPS
+from tvmrt.plugins.region_writers.to_tflite import write_region
+
+SOFTMAX = ("dequantize", "softmax", "quantize")
+MOVES = ("concat", "reshape", "transpose")
+ALONE = (*MOVES, *PAIRS, "qadd", "qavg_pool", "qconv", "qmatmul", "qmax_pool", "qmul")
+PACKAGED = Packaged(
+    kconfig=("ARM_ETHOS_U",),
+    component=("Machine Learning", "NPU Support", "Ethos-U Driver"),
+    pack=("Arm", "ethos-u-core-driver"),
+    align_bytes=ALIGN_BYTES,
+)
+HEAVY = frozenset(ALONE).difference(MOVES)
+
+
+def _fixed_chains() -> list[tuple[str, ...]]:
+    """Products in fixed point, as networks that were .tflite files have them."""
+    scales, *optional, last = STEPS
+    found = []
+    for product, scale in itertools.product(PRODUCTS, scales):
+        for kept in itertools.product((False, True), repeat=len(optional)):
+            between = [names[0] for names, keep in zip(optional, kept) if keep]
+            found.append((product, scale, *between, last[0]))
+    return found
+
+
+INSIDE_CHAINS = frozenset(op for chain in [*_fixed_chains(), SOFTMAX] for op in chain)
+
+
+@register
+class EthosU(Device):
+    """Networks of bytes on Arm's Ethos-U in firmware, by command streams of Arm's compiler vela."""
+
+    name = "ethos-u"
+    patterns = (*_fixed_chains(), SOFTMAX, *((op,) for op in ALONE))
+
+    def absent(self) -> str | None:
+        return vela.absent()
+
+    def refuses(self, context: Context) -> str | None:
+        """Firmware calls it; vela must be there, and take the user's options."""
+        settings = context.options.get(self.name, {})
+        arguments = vela.arguments(settings, True)
+        if context.runtime != "crt":
+            return "ethos-u is for firmware; name a target such as cortex-m55, or runtime crt"
+        reason = vela.absent()
+        if reason is None:
+            try_options(arguments)
+        else:
+            warnings.warn(f"device ethos-u takes nothing: {reason}", Remark, stacklevel=2)
+        return reason
+
+    def supports(self, node: Node) -> str | None:
+        if node.op not in (*ALONE, *INSIDE_CHAINS):
+            return f"ethos-u gets no {node.op}"
+        for value in (*node.operands(), *node.outputs):
+            if not _is_taken(node, value):
+                return f"ethos-u gets no {node.op} of {value.dtype}"
+        return None
+
+    def evaluate(self, region: Region) -> str | None:
+        """vela itself says what it takes; a node that it leaves to the CPU is lost alone."""
+        if not HEAVY.intersection(node.op for node in region.nodes):
+            return "the region only moves elements"
+        try:
+            _compiled(region)
+        except _NodeError as problem:
+            return Refusal(str(problem), region.nodes[problem.place])
+        return None
+
+    def codegen(self, regions: Sequence[Region], context: Context) -> CSource:
+        settings = context.options.get(self.name, {})
+        streams, needs = {}, {}
+        for region in regions:
+            stream, last = _compiled(region)
+            streams[region.symbol] = stream
+            needs[region.symbol] = Needs(constants(stream), scratch_bytes(stream), last)
+        accelerator = str(settings.get("accelerator", vela.DEFAULT_ACCELERATOR))
+        told = f"{vela.version()}, {' '.join(vela.arguments(settings))}"
+        return CSource(
+            source_text(regions, streams, told, accelerator),
+            needs=needs,
+            packaged=PACKAGED,
+            notes={symbol: _note(stream) for symbol, stream in streams.items()},
+        )
+
+
+class _NodeError(UnsupportedError):
+    """vela or the writer of files does not take the node of this place."""
+
+    def __init__(self, text: str, place: int) -> None:
+        super().__init__(text)
+        self.place = place
+
+
+def _is_taken(node: Node, value: Value) -> bool:
+    """Of bytes; inside of chains there are sums and numbers, too, which the writer looks at."""
+    kind = value.dtype.name
+    return kind in BYTES or value.is_constant or (node.op in INSIDE_CHAINS and kind != "int64")
+
+
+def _compiled(region: Region) -> tuple[Stream, tuple[bool, ...]]:
+    """What vela makes of a region, and which of its inputs, then outputs, are images with channels
+    innermost."""
+    constants = Constants()
+    described = describe_region(region, constants) | {"name": "region"}
+    try:
+        writer = write_region(described, constants.tobytes(), free_borders=True)
+    except UnsupportedError as problem:
+        raise _NodeError(str(problem), problem.place) from problem
+    alone = len(region.inputs) == len(region.outputs) == 1
+    separate = alone and bool(region.settings.get(vela.SEPARATE))
+    answer = vela.run(writer.model(), vela.arguments(region.settings, separate))
+    if not answer.model:
+        raise UnsupportedError(f"vela failed: {answer.said}")
+    names = [writer.tensors[place].name for place in (*writer.inputs, *writer.outputs)]
+    sizes = [v.type.nbytes for v in (*region.inputs, *region.outputs)]
+    try:
+        stream = read_stream(answer.model, dict(zip(names, sizes)), separate, answer.estimates)
+    except Left as problem:
+        raise _node_error(writer, problem, region) from problem
+    borders = [*described["inputs"], *described["outputs"]]
+    return stream, tuple(border in writer.last_borders for border in borders)
+
+
+def _node_error(writer: Any, problem: Left, region: Region) -> UnsupportedError:
+    """The error of the first operator that vela left to the CPU."""
+    origins = {t.name: place for t, place in zip(writer.tensors, writer.origins)}
+    places = sorted(origins.get(name, -1) for name in problem.names)
+    known = [place for place in places if place >= 0]
+    if not known:
+        return UnsupportedError("vela leaves the conversion at the region's border to the CPU")
+    op = region.nodes[known[0]].op
+    return _NodeError(f"vela leaves this {op} to the CPU", known[0])
+
+
+def _note(stream: Stream) -> str:
+    """A region in words: its sizes, and vela's estimate of its time."""
+    text = (
+        f"commands {len(stream.commands)} B, weights {len(stream.weights)} B, "
+        f"scratch {scratch_bytes(stream)} B"
+    )
+    try:
+        cycles = float(stream.estimates["cycles_total"])
+        seconds = float(stream.estimates["inference_time"])
+    except (KeyError, ValueError):
+        return text
+    return f"{text}; vela estimates {cycles:,.0f} cycles, {seconds * 1e3:.3g} ms"
+
+
+def try_options(arguments: tuple[str, ...]) -> None:
+    """Let vela compile a pool, so that a wrong option is told as such and not as a refusal."""
+    region: Mapping[str, Any] = {
+        "name": "options",
+        "tensors": [{"name": n, "dtype": "int8", "shape": [1, 1, 4, 4]} for n in "xy"],
+        "nodes": [{"op": "qmax_pool", "name": "n", "inputs": [0], "outputs": [1], "attrs": {
+            "kernel": [1, 1], "strides": [1, 1], "dilations": [1, 1],
+            "pads_before": [0, 0], "pads_after": [0, 0]}}],
+        "inputs": [0],
+        "outputs": [1],
+    }  # fmt: skip
+    answer = vela.run(write_region(region, b"").model(), arguments)
+    if not answer.model:
+        raise ValueError(f"device ethos-u: vela does not take its options: {answer.said}")

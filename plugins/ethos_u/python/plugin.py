@@ -1,0 +1,10 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="ethos_u",
+    summary="regions for Arm's Ethos-U processors, compiled by Vela",
+    requires=("region_writers",),
+    devices={"ethos-u": "tvmrt.plugins.ethos_u.device:EthosU"},
+)

@@ -1,0 +1,133 @@
+"""An Ethos-U of the tests: LiteRT computes what vela was given, where the driver finds it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmrt.plugins.ethos_u import vela
+
+HERE = Path(__file__).parent
+SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_uint8), ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
+    ctypes.POINTER(ctypes.c_size_t), ctypes.c_int,
+)  # fmt: skip
+
+
+class Places(NamedTuple):
+    """Where the tensors of a command stream lie: numbers of bases, and bytes behind them."""
+
+    inputs: list[tuple[int, int]]
+    outputs: list[tuple[int, int]]
+    weights_bytes: int
+    scratch_bytes: int
+
+
+def places_in(model: bytes, arguments, folder: Path) -> dict[bytes, Places]:
+    """What vela itself tells of a file in its other format, by the command stream."""
+    folder.mkdir()
+    (folder / "n.tflite").write_bytes(model)
+    command = [sys.executable, "-m", "ethosu.vela", "n.tflite", *arguments]
+    subprocess.run(
+        [*command, "--output-format", "raw", "--output-dir", "."], cwd=folder, check=True,
+        capture_output=True, env={**os.environ},
+    )  # fmt: skip
+    (path,) = folder.glob("*.npz")
+    told = np.load(path, allow_pickle=True)
+
+    def pairs(kind):
+        numbers = told[f"{kind}_region"], told[f"{kind}_offset"]
+        return [(int(base), int(at)) for base, at in zip(*numbers)]
+
+    sizes = len(told["weight_data"].tobytes()), int(told["scratch_size"])
+    return {told["cmd_data"].tobytes(): Places(pairs("input"), pairs("output"), *sizes)}
+
+
+class Call(NamedTuple):
+    """One call of the driver: the stream, bases, their sizes, the inputs and outputs."""
+
+    commands: bytes
+    bases: list[int]
+    sizes: list[int]
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+
+
+class Device:
+    """Answers for an Ethos-U; ``models`` are the files that vela got, by the streams of them."""
+
+    def __init__(self, shared: ctypes.CDLL, models, places) -> None:
+        self.calls: list[Call] = []
+        self.problems: list[str] = []
+        self._models, self._places = models, places
+        self._keep = SIGNATURE(self._answer)
+        ctypes.c_void_p.in_dll(shared, "ethosu_answer").value = ctypes.cast(
+            self._keep, ctypes.c_void_p
+        ).value
+
+    def _answer(self, data, size, base, sizes, count):
+        try:
+            self._compute(ctypes.string_at(data, size), base[:count], sizes[:count])
+        except Exception as problem:  # a callback of C has nowhere to raise it
+            self.problems.append(repr(problem))
+            return -20
+        return 0
+
+    def _compute(self, commands, bases, sizes):
+        from ai_edge_litert.interpreter import Interpreter
+
+        net = Interpreter(model_content=self._models[commands])
+        net.allocate_tensors()
+        places = self._places[commands]
+        given, results = [], []
+        for row, (base, at) in zip(net.get_input_details(), places.inputs):
+            nbytes = int(np.prod(row["shape"])) * np.dtype(row["dtype"]).itemsize
+            assert at + nbytes <= sizes[base], "an input reaches beyond its memory"
+            found = ctypes.string_at(bases[base] + at, nbytes)
+            given.append(np.frombuffer(found, row["dtype"]).reshape(row["shape"]))
+            net.set_tensor(row["index"], given[-1])
+        net.invoke()
+        ctypes.memset(bases[1], 0xA5, sizes[1])
+        for row, (base, at) in zip(net.get_output_details(), places.outputs):
+            results.append(net.get_tensor(row["index"]))
+            assert at + results[-1].nbytes <= sizes[base], "an output reaches beyond its memory"
+            ctypes.memmove(bases[base] + at, results[-1].tobytes(), results[-1].nbytes)
+        self.calls.append(Call(commands, bases, sizes, given, results))
+
+
+def record(monkeypatch) -> list[tuple[bytes, tuple[str, ...]]]:
+    """What vela is given from now on: files and options."""
+    seen: list[tuple[bytes, tuple[str, ...]]] = []
+    run = vela.run
+
+    def recorded(model, arguments):
+        seen.append((model, arguments))
+        return run(model, arguments)
+
+    monkeypatch.setattr(vela, "run", recorded)
+    return seen
+
+
+def answers_text(calls: list[Call], places) -> str:
+    """The header ANSWERS of the stand-in: the calls of a run."""
+    arrays, rows = [], []
+    for i, call in enumerate(calls):
+        where = places[call.commands]
+        parts = []
+        for kind, tensors, at in (("in", call.inputs, where.inputs),
+                                  ("out", call.outputs, where.outputs)):  # fmt: skip
+            texts = []
+            for j, (tensor, (_, place)) in enumerate(zip(tensors, at)):
+                data = ",".join(map(str, tensor.tobytes()))
+                arrays.append(f"static const uint8_t {kind}{i}_{j}[] = {{{data}}};")
+                texts.append(f"{{{place}, {tensor.nbytes}, {kind}{i}_{j}}}")
+            parts.append(f"{{{', '.join(texts)}}}")
+        sizes = f"{len(call.commands)}, {call.sizes[0]}, {call.sizes[1]}"
+        rows.append(f"  {{{sizes}, {', '.join(parts)}}},")
+    return "\n".join([*arrays, "static const struct call calls[] = {", *rows, "};", ""])

@@ -1,0 +1,164 @@
+"""What the device ethos-u says where vela is missing, wrong, or leaves work to the CPU."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+from dnnl_case import network
+from test_ethos_u import layers, needs_vela
+
+import tvmrt
+from tvmrt.error import Remark, UnsupportedError
+from tvmrt.plugins.ethos_u import vela
+from tvmrt.plugins.ethos_u.device import try_options
+from tvmrt.plugins.ethos_u.stream import Left, read_stream
+
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+FIRMWARE = {"target": "cortex-m55", "interface_api": "c", "devices": ["ethos-u"]}
+
+
+def reasons(model, **options) -> set[str]:
+    summary = tvmrt.compile(model, **{**FIRMWARE, **options}).summary
+    assert summary.regions == []
+    return {row.reason for row in summary.nodes if row.op_type == "Conv"}
+
+
+def test_without_vela_the_cpu_computes_and_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(vela, "_command", lambda: None)
+    model, _ = layers()
+    with pytest.warns(Remark, match=r"ethos-u takes nothing: vela is not installed: pip install"):
+        told = reasons(model)
+    assert told == {"ethos-u: vela is not installed: pip install 'tvmrt[ethos-u]'"}
+    with (
+        pytest.warns(Remark),
+        pytest.raises(UnsupportedError, match=r"vela is not installed: pip install"),
+    ):
+        tvmrt.compile(model, **FIRMWARE, require_device=["ethos-u"])
+
+
+def test_it_is_for_firmware():
+    model, _ = layers()
+    (reason,) = reasons(model, target="host", interface_api="packed")
+    assert "ethos-u is for firmware; name a target such as cortex-m55" in reason
+
+
+@pytest.mark.parametrize("answer", [
+    subprocess.CompletedProcess([], 1, "", "warning\nRuntimeError: Error: no way'\n"),
+    subprocess.CompletedProcess([], 0, "fine", "but no file\nno way"),
+])  # fmt: skip
+def test_what_vela_says_is_the_reason(monkeypatch, answer):
+    monkeypatch.setattr(vela, "absent", lambda: None)
+    monkeypatch.setattr(vela, "_command", lambda: ["vela"])
+    monkeypatch.setattr("tvmrt.plugins.ethos_u.device.try_options", lambda arguments: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    vela.answer_of.cache_clear()
+    model, _ = layers()
+    try:
+        assert reasons(model) == {"ethos-u: vela failed: no way"}
+    finally:
+        vela.answer_of.cache_clear()
+
+
+def test_an_option_that_there_is_not():
+    with pytest.raises(ValueError, match="ethos-u has no option speed; choose of accelerator, "):
+        tvmrt.compile(layers()[0], **FIRMWARE, device_options={"ethos-u": {"speed": 1}})
+
+
+@needs_vela
+@pytest.mark.parametrize(("options", "why"), [
+    ({"accelerator": "ethos-u1"}, "invalid choice: 'ethos-u1'"),
+    ({"memory_mode": "Nowhere"}, "Section Memory_Mode.Nowhere not found"),
+])  # fmt: skip
+def test_a_wrong_value_is_no_refusal(options, why):
+    with pytest.raises(ValueError, match=f"vela does not take its options: .*{why}"):
+        try_options(vela.arguments(options))
+
+
+@needs_vela
+def test_what_vela_leaves_to_the_cpu_is_lost_alone():
+    """The device takes steps of three at most in a depthwise layer."""
+    rng = np.random.default_rng(1)
+    held = {
+        "s": np.float32(1 / 16), "z": np.int8(0),
+        "w": rng.integers(-90, 90, (4, 1, 3, 3)).astype(np.int8),
+        "v": rng.integers(-90, 90, (4, 4, 1, 1)).astype(np.int8),
+    }  # fmt: skip
+    nodes = [
+        ("DequantizeLinear", ["x", "s", "z"], "xd", {}),
+        ("DequantizeLinear", ["w", "s", "z"], "wd", {}),
+        ("DequantizeLinear", ["v", "s", "z"], "vd", {}),
+        ("Conv", ["xd", "wd"], "c", {"group": 4, "strides": [4, 4]}),
+        ("QuantizeLinear", ["c", "s", "z"], "cq", {}),
+        ("DequantizeLinear", ["cq", "s", "z"], "cd", {}),
+        ("Conv", ["cd", "vd"], "d", {}),
+        ("QuantizeLinear", ["d", "s", "z"], "y", {}),
+    ]
+    feeds = {"x": np.zeros((1, 4, 9, 9), np.int8)}
+    library = tvmrt.compile(network(nodes, feeds, held, {"y": "int8"}), **FIRMWARE)
+    rows = {row.name: row for row in library.summary.nodes}
+    assert rows["n3"].device == "cpu"
+    assert rows["n3"].reason == "ethos-u: vela leaves this qconv to the CPU"
+    assert rows["n6"].device == "ethos-u"
+
+
+def file(places=(-1, -1, 0, 0, 16), magic=b"COP1", cpu=False, name=b"y", count=1) -> bytes:
+    """What vela writes of a region that makes y of x, sixteen bytes each."""
+    made = schema.ModelT()
+    made.version, made.buffers = 3, [schema.BufferT() for _ in range(4)]
+    data = [b"", magic + bytes(12), bytes(32), np.array([0, 1, 5, *places], "<i4").tobytes()]
+    for buffer, part in zip(made.buffers, data):
+        buffer.data = np.frombuffer(part, np.uint8) if part else None
+    graph = schema.SubGraphT()
+    graph.tensors = []
+    for label, nbytes, buffer in ((b"c", 16, 1), (b"r", 32, 2), (b"s", 32, 0), (b"x", 16, 0),
+                                  (name, 16, 0)):  # fmt: skip
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape, tensor.buffer, tensor.type = label, [nbytes], buffer, 9
+        graph.tensors.append(tensor)
+    graph.inputs, graph.outputs, graph.operators = [3], [4], []
+    made.operatorCodes = [schema.OperatorCodeT(), schema.OperatorCodeT()]
+    made.operatorCodes[0].builtinCode = 32
+    made.operatorCodes[0].customCode = b"ethos-u"
+    for number in range(count + cpu):
+        operator = schema.OperatorT()
+        operator.opcodeIndex = int(number == count)
+        operator.inputs, operator.outputs = ([3] if number == count else [0, 1, 2, 2, 3]), [4]
+        graph.operators.append(operator)
+    note = schema.MetadataT()
+    note.name, note.buffer = b"OfflineMemoryAllocation", 3
+    made.subgraphs, made.metadata = [graph], [note]
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(made.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+BORDERS = {"x": 16, "y": 16}
+
+
+def test_a_command_stream_is_read():
+    found = read_stream(file(), BORDERS, False, {})
+    assert found.commands[:4] == b"COP1"
+    assert (found.scratch_bytes, found.fast_bytes, found.places) == (32, 0, (0, 16))
+    assert not found.is_separate
+    assert read_stream(file(), BORDERS, True, {}).is_separate
+
+
+@pytest.mark.parametrize(("changed", "why"), [
+    ({"magic": b"TFL3"}, "does not begin as one"),
+    ({"places": (-1, -1, 0, 0, 17)}, "outside of its scratch memory"),
+    ({"name": b"z"}, "other tensors than the region has"),
+    ({"count": 2}, "2 command streams of one region"),
+])  # fmt: skip
+def test_a_file_that_is_no_region_is_refused(changed, why):
+    with pytest.raises(UnsupportedError, match=why):
+        read_stream(file(**changed), BORDERS, False, {})
+
+
+def test_operators_left_to_the_cpu_are_named():
+    with pytest.raises(Left) as raised:
+        read_stream(file(cpu=True), BORDERS, False, {})
+    assert raised.value.names == ["y"]

@@ -1,0 +1,1 @@
+"""Operators that tvmrt does not have, computed by onnxruntime."""

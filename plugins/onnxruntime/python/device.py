@@ -1,0 +1,164 @@
+"""onnxruntime as the device of last resort: nodes of ONNX that tvmrt has no operator for.
+
+`pip install onnxruntime` brings the library, here and where a network is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvmrt.compiler.devices.python_device import PackageDevice
+from tvmrt.compiler.devices.registry import register
+from tvmrt.compiler.ir import DTYPES, Node, TensorType, Value
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.onnxruntime.foreign_nodes import IR_VERSION, nodes_to_onnx
+
+PROVIDERS = ["CPUExecutionProvider"]
+_TRIED_ELEMENTS = 1 << 24  # of operands of a node that is run to learn the shapes of its results
+
+
+@register
+class OnnxRuntime(PackageDevice):
+    """What tvmrt has no operator for, by onnxruntime on the CPU, from its package for Python."""
+
+    name = "onnxruntime"
+
+    def supports(self, node: Node) -> str | None:
+        """What has an operator is computed without it."""
+        return None if node.op == "onnx_node" else f"tvmrt has an operator for it: {node.op}"
+
+    def adopt(
+        self, node: Any, opsets: Mapping[str, int], inputs: Sequence[Value | None]
+    ) -> list[TensorType]:
+        """The types that onnxruntime infers, or finds in runs where it infers none."""
+        if absent := self.absent():
+            raise UnsupportedError(absent)
+        session = _open(_single(node, opsets, inputs))
+        outputs = session.get_outputs()
+        shapes = [output.shape for output in outputs]
+        if not all(_is_told(shape) for shape in shapes):
+            shapes = _tried(session, inputs)
+        return [TensorType(tuple(s), DTYPES[_kind(o.type)]) for o, s in zip(outputs, shapes)]
+
+    def _prepare(self, text: str, constants: bytes, options: str) -> Any:
+        return _Bound(self._shared(text, constants, options)).run
+
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Session:
+        return _Session(region, constants, options)
+
+
+def _open(model: onnx.ModelProto, threads: int = 0) -> Any:
+    """A session; where onnxruntime refuses, its reason is the error."""
+    try:
+        import onnxruntime
+    except ImportError as problem:
+        raise RuntimeError(
+            "the package onnxruntime is not installed; pip install onnxruntime"
+        ) from problem
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4  # what is wrong is raised
+    settings.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(model.SerializeToString(), settings, PROVIDERS)
+    except Exception as problem:  # its errors have no base of their own
+        raise UnsupportedError(f"it refuses the node ({_first_line(problem)})") from problem
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().split("\n", 1)[0][:300]
+
+
+def _single(
+    node: onnx.NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
+) -> onnx.ModelProto:
+    """A model of one node, whose constants are known to inference."""
+    given, constants = [], []
+    for i, value in enumerate(inputs):
+        if value is None:
+            continue
+        if value.data is not None:
+            constants.append(numpy_helper.from_array(np.asarray(value.data), f"i{i}"))
+        else:
+            code = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype.numpy))
+            given.append(helper.make_tensor_value_info(f"i{i}", code, list(value.shape)))
+    results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "one_node", given, results, constants)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+
+
+def _is_told(shape: Sequence[Any]) -> bool:
+    """An empty one may be that of a scalar, or stand for nothing being known."""
+    return bool(shape) and all(isinstance(n, int) and n >= 0 for n in shape)
+
+
+def _kind(text: str) -> str:
+    """The element type of ``tensor(float)``."""
+    found = text[len("tensor(") : -1] if text.startswith("tensor(") else ""
+    found = {"float": "float32", "double": "float64"}.get(found, found)
+    if found not in DTYPES or found in ("float16", "bfloat16"):
+        raise UnsupportedError(f"a result of it is {text}")
+    return found
+
+
+def _tried(session: Any, inputs: Sequence[Value | None]) -> list[tuple[int, ...]]:
+    """The shapes of the results, which two runs on different numbers must have in common."""
+    rows = [(f"i{i}", v) for i, v in enumerate(inputs) if v is not None and v.data is None]
+    if sum(v.type.size for _, v in rows) > _TRIED_ELEMENTS:
+        raise UnsupportedError("the shapes of its results are not told, and it is large")
+    rng = np.random.default_rng(0)
+    found = []
+    for most in (1, 2):  # zeros, then zeros and ones
+        feeds = {name: rng.integers(0, most, v.shape).astype(v.dtype.numpy) for name, v in rows}
+        try:
+            found.append([np.shape(array) for array in session.run(None, feeds)])
+        except Exception as problem:
+            raise UnsupportedError(
+                f"the shapes of its results are not told, nor found ({_first_line(problem)})"
+            ) from problem
+    if found[0] != found[1]:
+        raise UnsupportedError("the shapes of its results depend on numbers")
+    return found[0]
+
+
+class _Session:
+    """A session of onnxruntime, shared by the contexts of a region."""
+
+    def __init__(self, region: dict, constants: bytes, options: dict) -> None:
+        self.session = _open(nodes_to_onnx(region, constants), int(options.get("threads", 0)))
+        borders = [(f"t{i}", region["tensors"][i]) for i in region["inputs"]]
+        self.inputs = [(name, _numpy(row)) for name, row in borders]
+        borders = [(f"t{i}", region["tensors"][i]) for i in region["outputs"]]
+        self.outputs = [(name, _numpy(row)) for name, row in borders]
+
+
+def _numpy(row: Mapping[str, Any]) -> Any:
+    return np.dtype(DTYPES[row["dtype"]].numpy).type
+
+
+class _Bound:
+    """A region in one context: its inputs are read, its outputs written where they lie."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._binding = session.session.io_binding()
+        self._places = [0] * (len(session.inputs) + len(session.outputs))
+
+    def run(self, symbol: str, *tensors: Any) -> None:
+        for place, tensor in enumerate(tensors):
+            if tensor.data_address != self._places[place]:  # executors' tensors stay where they are
+                self._bind(place, tensor)
+        self._session.session.run_with_iobinding(self._binding)
+
+    def _bind(self, place: int, tensor: Any) -> None:
+        inputs = self._session.inputs
+        is_input = place < len(inputs)
+        name, kind = inputs[place] if is_input else self._session.outputs[place - len(inputs)]
+        bind = self._binding.bind_input if is_input else self._binding.bind_output
+        bind(name, "cpu", 0, kind, list(tensor.shape), tensor.data_address)
+        self._places[place] = tensor.data_address

@@ -1,0 +1,1 @@
+"""Regions computed by OpenCL kernels."""

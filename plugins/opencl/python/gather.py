@@ -1,0 +1,48 @@
+"""Kernels that read where indices say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import Node
+from tvmrt.plugins.opencl.kernel import Kernel, Operand
+from tvmrt.plugins.opencl.kernels import kernel
+
+
+def _place(k: Kernel, name: str, index: str, extent: int) -> str:
+    """An index from the end or the beginning, kept inside of the tensor."""
+    n = k.scalar(extent)
+    k.line(f"int {name} = (int){index};")
+    k.line(f"{name} = clamp({name} < 0 ? {name} + {n} : {name}, 0, {n} - 1);")
+    return name
+
+
+@kernel("gather")
+def gather(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
+    data, indices = operands
+    axis, rank = node.attrs["axis"], len(indices.at.shape)
+    o = k.split("i", node.output.shape, "o")
+    index = k.load(indices, o[axis : axis + rank])
+    p = _place(k, "p", index, data.at.shape[axis])
+    k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + rank :]])};")
+
+
+@kernel("gather_elements")
+def gather_elements(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
+    data, indices = operands
+    axis = node.attrs["axis"]
+    o = k.split("i", node.output.shape, "o")
+    p = _place(k, "p", k.load(indices, o), data.at.shape[axis])
+    k.line(f"out[i] = {k.load(data, [*o[:axis], p, *o[axis + 1 :]])};")
+
+
+@kernel("gather_nd")
+def gather_nd(k: Kernel, node: Node, operands: Sequence[Operand | None]) -> None:
+    data, indices = operands
+    batch, tuples = node.attrs["batch"], len(indices.at.shape) - 1
+    o = k.split("i", node.output.shape, "o")
+    places = [
+        _place(k, f"p{d}", k.load(indices, [*o[:tuples], str(d)]), data.at.shape[batch + d])
+        for d in range(indices.at.shape[-1])
+    ]
+    k.line(f"out[i] = {k.load(data, [*o[:batch], *places, *o[tuples:]])};")

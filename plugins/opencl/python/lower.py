@@ -1,0 +1,190 @@
+"""A region's operators as kernels: views become the way in which kernels read, pointwise nodes that
+follow each other one kernel."""
+
+from __future__ import annotations
+
+from tvmrt.compiler.ir import Graph, Node, Value
+from tvmrt.compiler.ir.custom import lower_to_opencl, text_of_types
+from tvmrt.compiler.ir.op import VIEW, get_op
+from tvmrt.compiler.ir.readers import Readers
+from tvmrt.compiler.ir.strided import dense
+from tvmrt.plugins.opencl import gather, pointwise, quantized  # which enter their kernels
+from tvmrt.plugins.opencl.kernel import Kernel, Operand
+from tvmrt.plugins.opencl.kernels import BUILDERS, copy
+from tvmrt.plugins.opencl.recurrent import RECURRENT, lower_cell
+
+__all__ = ["gather", "is_pointwise", "lower", "quantized"]
+
+# Kernels whose bodies count on row-major operands.
+_DENSE = {"layer_norm"}
+# Devices need not take more than 1024 bytes of operands.
+MAX_FUSED = 16  # pointwise nodes in one kernel
+MAX_OPERANDS = 16  # tensors that one kernel joins
+
+
+def lower(graph: Graph) -> None:
+    """Replace every node by ``custom_opencl`` ones, in place; outputs keep their types."""
+    lower_to_opencl(graph)
+    _Lowering(graph).run()
+
+
+def is_pointwise(node: Node) -> bool:
+    return pointwise.template(node) is not None if len(node.outputs) == 1 else False
+
+
+class _Lowering:
+    """A graph's nodes as kernels."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.readers = Readers(graph)
+        self.old = list(graph.nodes)
+        self.operand: dict[Value, Operand] = {}
+        self.nodes: list[Node] = []
+
+    def run(self) -> None:
+        for node in self.old:
+            if is_pointwise(node):
+                if not self._joins_its_reader(node):
+                    self._pointwise(node)
+            elif get_op(node.op).kind == VIEW:
+                self._view(node)
+            elif node.op == "custom_opencl":
+                self._given(node)
+            elif node.op in RECURRENT:
+                dense_inputs = [v and self._dense(v, node).buffer for v in node.inputs]
+                self.nodes.append(lower_cell(node, dense_inputs))
+            else:
+                operands = [self._operand_for(node, v) for v in node.inputs]
+                self._emit(BUILDERS[node.op](node, operands), node, node.outputs[0])
+        self.graph.outputs = [self._output(v) for v in self.graph.outputs]
+        self.graph.nodes = self.nodes
+
+    # Operands
+
+    def _of(self, value: Value) -> Operand:
+        """How the value is read; inputs and constants as they are."""
+        return self.operand.setdefault(value, Operand(value, dense(value.shape)))
+
+    def _operand_for(self, node: Node, value: Value | None) -> Operand | None:
+        if value is None:
+            return None
+        return self._dense(value, node) if node.op in _DENSE else self._of(value)
+
+    def _dense(self, value: Value, node: Node) -> Operand:
+        """The value in a buffer of its own, row-major."""
+        operand = self._of(value)
+        whole = operand.buffer.type.size == operand.at.size
+        if not (operand.at.is_dense() and operand.at.offset == 0 and whole):
+            made = Value(f"{value.name}_dense", value.type)
+            self._emit(copy(operand), node, made)
+            operand = self.operand[value] = Operand(made, dense(value.shape))
+        return operand
+
+    # Nodes
+
+    def _emit(self, kernel: Kernel, node: Node, result: Value) -> None:
+        attrs = kernel.attributes(text_of_types([result.type]))
+        made = Node("custom_opencl", kernel.buffers, attrs, node.name, node.sources)
+        made.give([result])
+        self.nodes.append(made)
+
+    def _view(self, node: Node) -> None:
+        value = node.inputs[0]
+        operand = self._of(value)
+        at = get_op(node.op).access(operand.at, node.attrs)
+        if at is None:  # strides cannot say it of elements that lie so
+            operand = self._dense(value, node)
+            at = get_op(node.op).access(operand.at, node.attrs)
+        self.operand[node.output] = Operand(operand.buffer, at)
+
+    def _given(self, node: Node) -> None:
+        """A kernel of the user's, whose operands are row-major."""
+        buffers = [None if v is None else self._dense(v, node).buffer for v in node.inputs]
+        made = Node("custom_opencl", buffers, node.attrs, node.name, node.sources)
+        made.give(node.outputs)
+        self.nodes.append(made)
+
+    # Pointwise nodes
+
+    def _joins_its_reader(self, node: Node) -> bool:
+        """Whether the only reader computes the node's elements itself."""
+        value = node.output
+        reader = self.readers.only(value)
+        return (
+            reader is not None
+            and is_pointwise(reader)
+            and reader.output.shape == value.shape
+            and self._weight(reader) <= MAX_FUSED
+        )
+
+    def _weight(self, node: Node) -> int:
+        """Pointwise nodes above and including this one, by chains of single readers."""
+        total, stack = 0, [node]
+        while stack and total <= MAX_FUSED:
+            at = stack.pop()
+            total += 1
+            for value in at.inputs:
+                producer = value.producer
+                single = len(self.readers.of(value)) == 1
+                if producer is not None and single and is_pointwise(producer):
+                    stack.append(producer)
+        return total
+
+    def _pointwise(self, node: Node) -> None:
+        result = node.output
+        k = Kernel("pointwise", result.dtype, result.type.size)
+        index = k.split("i", result.shape, "d")
+        done: dict[Value, str] = {}
+        sources = dict.fromkeys(s for n in self._inside(node) for s in n.sources)
+        k.line(f"out[i] = {self._value(k, node, index, done)};")
+        self._emit(k, Node(node.op, [], {}, node.name, tuple(sources)), result)
+
+    def _inside(self, node: Node) -> list[Node]:
+        """The node and those that its kernel computes too."""
+        found = [node]
+        for value in node.inputs:
+            if self._is_inside(value):
+                found += self._inside(value.producer)
+        return found
+
+    def _is_inside(self, value: Value) -> bool:
+        producer = value.producer
+        return (
+            producer is not None
+            and value not in self.operand
+            and not value.is_constant
+            and is_pointwise(producer)
+            and self._joins_its_reader(producer)
+        )
+
+    def _value(self, k: Kernel, node: Node, index, done: dict[Value, str]) -> str:
+        shape = node.output.shape
+        names = [self._element(k, v, shape, index, done) for v in node.inputs]
+        return pointwise.expression(node, names)
+
+    def _element(self, k: Kernel, value: Value, shape, index, done: dict[Value, str]) -> str:
+        if value not in done:
+            if self._is_inside(value):
+                text = self._value(k, value.producer, index, done)
+            else:
+                operand = self._of(value)
+                text = k.load(Operand(operand.buffer, operand.at.expand(shape)), index)
+            name = f"v{len(done)}"
+            k.line(f"const {pointwise.cl_type(value.dtype)} {name} = {text};")
+            done[value] = name
+        return done[value]
+
+    # Outputs
+
+    def _output(self, value: Value) -> Value:
+        """The region's output: computed by a kernel, or another name of its buffer."""
+        operand = self.operand.get(value)
+        if operand is None and value.producer in self.nodes:
+            return value
+        node = value.producer or Node("identity", [], {}, value.name)
+        buffer = self._dense(value, node).buffer
+        alias = Node("reshape", [buffer], {"shape": value.shape}, node.name, node.sources)
+        alias.outputs = [Value(value.name, value.type, alias)]
+        self.nodes.append(alias)
+        return alias.outputs[0]

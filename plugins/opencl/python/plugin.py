@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="opencl",
+    summary="regions computed by OpenCL kernels",
+    devices={"opencl": "tvmrt.plugins.opencl.device:OpenCl"},
+)

@@ -1,0 +1,32 @@
+"""Pointwise operators as expressions of OpenCL C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.compiler.ir import Node, get_op
+from tvmrt.compiler.ir.pointwise import PointwiseOp
+from tvmrt.plugins.opencl.kernel import CL_TYPES, cl_type
+
+
+def template(node: Node) -> str | None:
+    """The node's expression; None if it is no pointwise operator that OpenCL C has."""
+    values = [v for v in node.inputs if v is not None]
+    if any(v.dtype.name not in CL_TYPES for v in [*values, *node.outputs]):
+        return None
+    if node.op == "cast":
+        return _cast(node)
+    rule = get_op(node.op)
+    return rule.opencl_template(values[-1].dtype) if isinstance(rule, PointwiseOp) else None
+
+
+def _cast(node: Node) -> str:
+    to = node.output.dtype.name
+    return "({0} != 0)" if to == "bool" else f"({CL_TYPES[to]})({{0}})"
+
+
+def expression(node: Node, operands: Sequence[str]) -> str:
+    """The node's value as its result's type."""
+    attrs = {k: f"{v!r}f" if isinstance(v, float) else v for k, v in node.attrs.items()}
+    text = template(node).format(*operands, **attrs)
+    return f"({cl_type(node.output.dtype)})({text})"

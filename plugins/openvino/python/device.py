@@ -1,0 +1,171 @@
+"""OpenVINO as a device: it gets regions as ONNX. `pip install openvino` brings the library."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmrt.compiler.devices.base import Refusal
+from tvmrt.compiler.devices.python_device import PackageDevice
+from tvmrt.compiler.devices.region_json import Constants, describe_region
+from tvmrt.compiler.devices.registry import register
+from tvmrt.compiler.ir import DTYPES, Node, Region, Value
+from tvmrt.compiler.ir.custom import copy_graph
+from tvmrt.compiler.ir.recurrent import speak_plainly
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.region_writers.byte_meanings import BYTES
+from tvmrt.plugins.region_writers.quantized_to_onnx import PRODUCTS, QUANTIZED_FORMS
+from tvmrt.plugins.region_writers.recurrent_to_onnx import CELLS, cell_refusal
+from tvmrt.plugins.region_writers.to_onnx import FORMS, region_to_onnx
+
+OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
+INTEGERS = PRODUCTS | {"gather", "pick"}  # whose constants may be integers
+MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
+
+
+@register
+class OpenVino(PackageDevice):
+    """Float32 and quantised networks by Intel's OpenVINO on the CPU, from its Python package."""
+
+    name = "openvino"
+    # of which a region has one at least
+    heavy = frozenset({"conv", "conv_transpose", "matmul", *CELLS}) | PRODUCTS
+    # OpenVINO 2026.4 gives wrong results where cells differ in more, in its own runs of a file too
+    one_kind_of_cells = True
+    _starts = True
+    # what takes bytes as well as floats
+    moves = frozenset({"concat", "expand", "identity", "pick", "reshape", "slice", "transpose"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._core: Any = None
+
+    def supports(self, node: Node) -> str | None:
+        if node.op not in FORMS or (len(node.outputs) != 1 and node.op not in CELLS):
+            return f"openvino gets no {node.op}"
+        for value in (*node.operands(), *node.outputs):
+            if not self._takes(node.op, value):
+                return f"openvino gets no {node.op} of {value.dtype}"
+            if value.type.rank > 5:
+                return "openvino gets at most five dimensions"
+        return cell_refusal(node) if node.op in CELLS else None
+
+    def _takes(self, op: str, value: Value) -> bool:
+        kind = value.dtype.name
+        if kind in BYTES:
+            return op in self.moves or op in QUANTIZED_FORMS
+        return kind == "float32" or (
+            kind in ("int32", "int64") and op in INTEGERS and value.is_constant
+        )
+
+    def evaluate(self, region: Region) -> str | None:
+        """Regions without heavy work are quicker in place; a node without a form is lost alone."""
+        constants = Constants()
+        plain = dataclasses.replace(region, graph=copy_graph(region.graph))
+        speak_plainly(plain.graph.nodes)
+        try:
+            region_to_onnx(describe_region(plain, constants), constants.tobytes())
+        except UnsupportedError as problem:
+            return Refusal(str(problem), region.nodes[problem.place])
+        if self.heavy and not self.heavy.intersection(node.op for node in region.nodes):
+            return "there is no convolution and no product in it"
+        return self._mixed(region.nodes) if self.one_kind_of_cells else None
+
+    def _mixed(self, nodes: Sequence[Node]) -> str | None:
+        kinds = [(n, n.op, n.attrs.get("linear_before_reset")) for n in nodes if n.op in CELLS]
+        for node, *kind in kinds:
+            if kind != list(kinds[0][1:]):
+                return Refusal("openvino confuses recurrent layers of several kinds", node)
+        return None
+
+    def optimize(self, region: Region) -> Region:
+        """Cells as the region's text can hold them."""
+        speak_plainly(region.graph.nodes)
+        return region
+
+    def enter_runtime(self) -> None:
+        """Register the run-time half in this process, whose runs may be under way together."""
+        from tvmrt.runtime import register_func
+
+        super().enter_runtime()
+        register_func("device.openvino.num_queues", lambda: MOST_RUNS, override=True)
+
+    def _prepare(self, text: str, constants: bytes, options: str) -> list[Callable]:
+        request = _Request(self._shared(text, constants, options))
+        return [request.run, request.start]
+
+    def _load(self, region: dict[str, Any], constants: bytes, options: dict[str, Any]) -> _Compiled:
+        import openvino
+
+        if self._core is None:
+            self._core = openvino.Core()
+        return _Compiled(self._core, region, constants, options)
+
+
+class _Compiled:
+    """A model that OpenVINO has compiled, shared by the contexts of a region."""
+
+    def __init__(self, core: Any, region: dict, constants: bytes, options: dict) -> None:
+        model = core.read_model(region_to_onnx(region, constants).SerializeToString())
+        config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        for option, key in OPTIONS.items():
+            if option in options:
+                config[key] = int(options[option])
+        self.model = core.compile_model(model, "CPU", config)
+        self.num_inputs = len(region["inputs"])
+        borders = [region["tensors"][i] for i in (*region["inputs"], *region["outputs"])]
+        self.dtypes = [np.dtype(DTYPES[row["dtype"]].numpy) for row in borders]
+
+
+class _Request:
+    """A region in one context: its inputs are read, its outputs written in place."""
+
+    def __init__(self, compiled: _Compiled) -> None:
+        import openvino
+
+        self._compiled = compiled  # which lives as long as the context
+        self._request = compiled.model.create_infer_request()
+        self._bound = [0] * len(compiled.dtypes)
+        # what lies below the package's own infer() makes no dictionary of results
+        below = super(openvino.InferRequest, self._request).infer
+        self._infer = functools.partial(below, {}, True, False)
+
+    def _bind(self, place: int, tensor: Any) -> None:
+        import openvino
+
+        dtype, count = self._compiled.dtypes[place], self._compiled.num_inputs
+        whole = (ctypes.c_byte * (tensor.size * dtype.itemsize)).from_address(tensor.data_address)
+        array = np.frombuffer(whole, dtype).reshape(tensor.shape)
+        memory = openvino.Tensor(array, shared_memory=True)
+        if place < count:
+            self._request.set_input_tensor(place, memory)
+        else:
+            self._request.set_output_tensor(place - count, memory)
+        self._bound[place] = tensor.data_address
+
+    def run(self, symbol: str, *tensors: Any) -> None:
+        """Compute on this thread."""
+        bound = self._bound
+        for place, tensor in enumerate(tensors):
+            if tensor.data_address != bound[place]:  # executors' tensors stay where they are
+                self._bind(place, tensor)
+        self._infer()
+
+    def start(self, symbol: str, *tensors: Any) -> Callable[[int], int]:
+        """Begin a run in one of the model's streams."""
+        for place, tensor in enumerate(tensors):
+            if tensor.data_address != self._bound[place]:
+                self._bind(place, tensor)
+        self._request.start_async()
+        return self._wait
+
+    def _wait(self, only_asks: int) -> int:
+        if only_asks:
+            return int(not self._request.wait_for(0))
+        self._request.wait()
+        return 0

@@ -1,0 +1,10 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="openvino",
+    summary="regions computed by OpenVINO",
+    requires=("region_writers",),
+    devices={"openvino": "tvmrt.plugins.openvino.device:OpenVino"},
+)

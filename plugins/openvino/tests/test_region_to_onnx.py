@@ -1,0 +1,279 @@
+"""Regions as ONNX: what onnxruntime and OpenVINO make of them is what the network says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import onnx
+import pytest
+from dnnl_case import judge, network, normal
+from sample_devices import run_library
+
+import tvmrt
+from tvmrt.conformance import forms, operators, shapes, tensors, threads
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.openvino.device import OpenVino
+from tvmrt.plugins.region_writers.onnx_writer import Writer
+from tvmrt.plugins.region_writers.to_onnx import region_to_onnx
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+runtime = pytest.importorskip("onnxruntime")
+EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+with_openvino = pytest.mark.skipif(
+    importlib.util.find_spec("openvino") is None, reason="the package openvino is not installed"
+)
+
+
+class ByOnnxRuntime(OpenVino):
+    """The same regions, run by another library; of any operators."""
+
+    name = "by_onnxruntime"
+    heavy = frozenset()
+    one_kind_of_cells = False
+
+    def absent(self):
+        return None
+
+    def enter_runtime(self):
+        def pre_run(symbol, text, constants, options):
+            region = json.loads(str(text))
+            model = region_to_onnx(region, bytes(constants)).SerializeToString()
+            session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+            names = [value.name for value in session.get_inputs()]
+
+            def run(symbol, *given):
+                feeds = {name: x.numpy() for name, x in zip(names, given)}
+                for y, found in zip(given[len(names) :], session.run(None, feeds)):
+                    y.copyfrom(found)
+
+            return run
+
+        tvmrt.register_func("device.by_onnxruntime.pre_run", pre_run, override=True)
+        tvmrt.register_func("device.by_onnxruntime.run", lambda *_: None, override=True)
+
+
+@pytest.fixture
+def by_onnxruntime():
+    tvmrt.devices.register(ByOnnxRuntime())
+    yield tvmrt.devices.get("by_onnxruntime")
+    tvmrt.devices.unregister("by_onnxruntime")
+
+
+@pytest.mark.slow
+def test_every_operator_means_the_same_in_onnx(by_onnxruntime):
+    """All of the kit's networks, offered to the device operator by operator."""
+    found = operators.check(by_onnxruntime, 1e-5)
+    # sums and means that onnxruntime fuses: ties fall to either side
+    fused = ("Add of int8", "AveragePool of int8")
+    ties = [f for f in found if f.subject in fused and f.detail.endswith("is off by 1")]
+    assert not [f for f in found if not f.passed and f not in ties]
+    assert {"Conv", "MatMul", "Gemm", "MaxPool", "Pad", "Slice", "Transpose"} <= {
+        f.subject for f in found
+    }
+    assert len(found) > 40
+
+
+@with_openvino
+@pytest.mark.parametrize("check", [
+    operators, forms, tensors, shapes, pytest.param(threads, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_openvino_passes_the_kit(check):
+    device = tvmrt.devices.get("openvino")
+    found = check.check(device, 1e-3, ("Conv: padded", "MatMul", "Gemm"))
+    assert found
+    assert not [f for f in found if not f.passed]
+
+
+SOME = ("mnist_cnn_f32", "resnet8_f32", "go1_policy_f32", "yunet_n_320_f32", "gtcrn_f32")
+
+
+@with_openvino
+@pytest.mark.parametrize(("name", "executor"), [
+    *((name, "graph") for name in SOME), ("yunet_n_320_f32", "aot"),
+])  # fmt: skip
+def test_networks_on_openvino(name, executor, models_dir, tmp_path):
+    """Most nodes are taken, and results are right, in a second run as in the first."""
+    library = tvmrt.compile(models_dir / f"{name}.onnx", devices=["openvino"], executor=executor)
+    library.export_library(str(tmp_path / "net.so"))
+    taken = [row.device == "openvino" for row in library.summary.nodes]
+    assert sum(taken) > 0.7 * len(taken)
+    stored = np.load(models_dir / f"{name}.npz")
+    outputs = [o.name for o in onnx.load(models_dir / f"{name}.onnx").graph.output]
+    module = tvmrt.runtime.load_module(str(tmp_path / "net.so"))
+    network = EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
+    for _ in range(2):
+        for key in stored.files:
+            if not key.startswith("out:"):
+                network.set_input(key, stored[key])
+        network.run()
+        for i, output in enumerate(outputs):
+            golden = stored[f"out:{output}"]
+            scale = float(np.abs(golden).max(initial=1e-6))
+            np.testing.assert_allclose(network.get_output(i).numpy(), golden, atol=1e-4 * scale)
+
+
+LAYERS = [
+    ("GRU", ["x", "w3", "r3", "b3", "", "h0"], "gru", {"linear_before_reset": 1}),
+    ("GRU", ["x", "w3", "r3"], "reset-before", {"direction": "reverse"}),
+    ("LSTM", ["x", "w4", "r4", "b4", "", "h0", "c0"], "lstm", {}),
+    ("RNN", ["x", "w1", "r1", "b1"], "rnn", {"direction": "reverse"}),
+    ("GRU", ["shared", "w3s", "r3", "b3"], "of-computed", {"linear_before_reset": 1}),
+]
+OTHERS = [
+    ("ConvTranspose", ["image", "k", "bias"], "strided", {"group": 2, "strides": [2, 3]}),
+    ("ConvTranspose", ["image", "k"], "padded", {
+        "group": 2, "strides": [2, 3], "pads": [1, 0, 1, 2], "output_padding": [1, 0],
+    }),
+    ("Gather", ["strided", "places"], "gathered", {"axis": 3}),
+]  # fmt: skip
+
+
+def layers_network(layers, others):
+    feeds = {"x": normal(5, 2, 3), "h0": normal(1, 2, 4), "c0": normal(1, 2, 4)}
+    feeds["image"] = normal(1, 4, 5, 4)
+    held = {"k": normal(4, 3, 3, 2), "bias": normal(6), "places": np.array([0, -2, 4])}
+    held |= {f"w{n}": normal(1, 4 * n, 3) for n in (1, 3, 4)}
+    held |= {f"r{n}": normal(1, 4 * n, 4) for n in (1, 3, 4)} | {"w3s": normal(1, 12, 4)}
+    held |= {f"b{n}": normal(1, 8 * n) for n in (1, 3, 4)} | {"one": np.array([1])}
+    made = [
+        (op, operands, [f"{name}-all", f"{name}-last"], {"hidden_size": 4, **attrs})
+        for op, operands, name, attrs in layers
+    ]
+    if any("shared" in row[1] for row in layers):
+        made.insert(1, ("Squeeze", ["gru-all", "one"], "shared", {}))
+    names = [f"{row[2]}-{part}" for row in layers for part in ("all", "last")]
+    names += [row[2] for row in others]
+    read = {name for row in [*made, *others] for name in row[1]}
+    feeds = {name: array for name, array in feeds.items() if name in read}
+    held = {name: array for name, array in held.items() if name in read}
+    return network([*made, *others], feeds, held, dict.fromkeys(names, "float32")), feeds
+
+
+TOGETHER = [("by_onnxruntime", LAYERS, OTHERS)]
+APART = [("openvino", [LAYERS[0], LAYERS[4]], OTHERS)]
+APART += [("openvino", [row], []) for row in LAYERS[1:4]]
+
+
+@pytest.mark.parametrize(("device", "layers", "others"), [
+    *TOGETHER, *(pytest.param(*row, marks=with_openvino) for row in APART),
+])  # fmt: skip
+def test_layers_and_transposed_convolutions(by_onnxruntime, tmp_path, device, layers, others):
+    model, feeds = layers_network(layers, others)
+    library = tvmrt.compile(model, devices=[device])
+    assert {row.device for row in library.summary.nodes} <= {device, "none"}
+    library.export_library(tmp_path / "net.so")
+    found = run_library(tmp_path / "net.so", "graph", feeds)
+    for array, golden in zip(found, judge(model, feeds)):
+        np.testing.assert_allclose(array, golden, 1e-4, 1e-5)
+
+
+@with_openvino
+def test_layers_of_one_kind_share_a_region_of_openvino():
+    model, _ = layers_network(LAYERS[:2], [])
+    rows = {row.name: row for row in tvmrt.compile(model, devices=["openvino"]).summary.nodes}
+    assert rows["n0"].device == "openvino"
+    assert "several kinds" in rows["n1"].reason
+
+
+NO_FORM = {
+    "functions": ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "other functions"),
+    "bound": ("GRU", {"clip": 0.5}, "clips, or couples"),
+    "coupled": ("LSTM", {"input_forget": 1}, "clips, or couples"),
+}
+
+
+@pytest.mark.parametrize("case", NO_FORM)
+def test_layers_that_have_no_form_stay_on_the_cpu(by_onnxruntime, case):
+    op, attrs, text = NO_FORM[case]
+    gates = {"GRU": 3, "LSTM": 4}[op]
+    held = {"w": normal(1, 4 * gates, 3), "r": normal(1, 4 * gates, 4)}
+    nodes = [(op, ["x", "w", "r"], "y", {"hidden_size": 4, **attrs})]
+    model = network(nodes, {"x": normal(5, 2, 3)}, held, {"y": "float32"})
+    (row,) = tvmrt.compile(model, devices=["by_onnxruntime"]).summary.nodes
+    assert "cpu" in row.device.split(", ")
+    assert text in row.reason
+
+
+NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+RESIZED = {
+    "whole steps": ({**NEAREST, "nearest_mode": "floor"}, [1, 1, 2, 3], "Resize"),
+    "other places": ({**NEAREST, "nearest_mode": "ceil"}, [1, 1, 1.5, 2], "Gather"),
+}
+
+
+@pytest.mark.parametrize(
+    "device", ["by_onnxruntime", pytest.param("openvino", marks=with_openvino)]
+)
+@pytest.mark.parametrize("case", RESIZED)
+def test_nearest_neighbours(by_onnxruntime, tmp_path, monkeypatch, device, case):
+    attrs, scales, form = RESIZED[case]
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "s"], "y", attrs)]
+    feeds, written = {"x": normal(1, 2, 4, 3)}, []
+    held = {"w": normal(3, 2, 1, 1), "s": np.array(scales, np.float32)}
+    model = network(nodes, feeds, held, {"y": "float32"})
+    add = Writer.add
+
+    def noted(writer, op, *operands, **attributes):
+        written.append(op)
+        add(writer, op, *operands, **attributes)
+
+    monkeypatch.setattr(Writer, "add", noted)
+    library = tvmrt.compile(model, devices=[device])
+    assert {row.device for row in library.summary.nodes} == {device}
+    assert form in written
+    library.export_library(tmp_path / "net.so")
+    (found,) = run_library(tmp_path / "net.so", "graph", feeds)
+    np.testing.assert_allclose(found, judge(model, feeds)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_seventh_of_the_columns(by_onnxruntime, tmp_path):
+    """By sizes, onnxruntime takes neighbours of the columns that exact coordinates name."""
+    attrs = {**NEAREST, "nearest_mode": "floor"}
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Resize", ["c", "", "", "s"], "y", attrs)]
+    feeds = {"x": normal(1, 2, 4, 224)}
+    held = {"w": normal(3, 2, 1, 1), "s": np.array([1, 3, 4, 32], np.int64)}
+    library = tvmrt.compile(
+        network(nodes, feeds, held, {"y": "float32"}), devices=["by_onnxruntime"]
+    )
+    assert {row.device for row in library.summary.nodes} == {"by_onnxruntime"}
+    library.export_library(tmp_path / "net.so")
+    (found,) = run_library(tmp_path / "net.so", "graph", feeds)
+    wide = network(nodes[:1], feeds, {"w": held["w"]}, {"c": "float32"})
+    np.testing.assert_allclose(found, judge(wide, feeds)[0][..., ::7], rtol=1e-5, atol=1e-6)
+
+
+def region(op, attrs, x, y, name="n"):
+    tensors = [{"name": n, "dtype": "float32", "shape": list(s)} for n, s in (("x", x), ("y", y))]
+    node = {"op": op, "name": name, "inputs": [0], "outputs": [1], "attrs": attrs}
+    return {"name": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [1]}
+
+
+WINDOW = {"kernel": [2], "strides": [2], "dilations": [1], "pads_before": [0], "pads_after": [0]}
+REFUSED = {
+    "operator": (region("nms", {}, [1], [1]), "n: nms has no form in ONNX here"),
+    "backwards": (region("slice", {"starts": [2], "steps": [-1]}, [3], [3]), "goes backwards"),
+    "window": (region("max_pool", WINDOW, [1, 1, 5], [1, 1, 3]), "beyond the padding"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_form_is_refused_by_its_node(text, said):
+    with pytest.raises(UnsupportedError, match=said):
+        region_to_onnx(text, b"")
+
+
+def test_attributes_that_are_left_out_have_their_defaults():
+    (node,) = region_to_onnx(region("softmax", {"axis": 1}, [1, 3], [1, 3]), b"").graph.node
+    assert (node.op_type, node.attribute[0].i) == ("Softmax", 1)
+
+
+def test_without_the_package_nodes_stay_on_the_cpu(monkeypatch):
+    monkeypatch.setattr(OpenVino, "absent", lambda self: "the package openvino is not installed")
+    from tvmrt.conformance.cases import all_cases
+
+    model = next(case for case in all_cases() if case.name == "Conv: 3x3").model()
+    (row,) = tvmrt.compile(model, devices=["openvino"]).summary.nodes
+    assert row.device == "cpu"
+    assert "the package openvino is not installed" in row.reason

@@ -1,0 +1,1 @@
+"""Regions of networks written as ONNX models and as .tflite files."""

@@ -1,0 +1,98 @@
+"""Products in fixed point, as networks of TensorFlow Lite have them, as products that give bytes.
+
+Such a product gives its sums, which a multiplier scales, a zero point moves and bounds keep, before
+they become bytes. For writers of files that is one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvmrt.plugins.region_writers.byte_meanings import BYTES
+
+PRODUCTS = ("qconv", "qmatmul")
+SCALES = ("fixed_scale", "float_scale")
+STEPS = (SCALES, ("add",), ("max",), ("min",), ("cast",))  # behind a product, in this order
+OPERATORS = (*SCALES, "cast")
+Region = Mapping[str, Any]
+
+
+def with_plain_products(region: Region, arrays: dict[int, np.ndarray]) -> Region:
+    """The region with such nodes as one, in the place of the last; constants are added to arrays.
+
+    Nodes that are gone are ``None``, so that places stay.
+    """
+    nodes: list[Any] = list(region["nodes"])
+    tensors = list(region["tensors"])
+    readers = _readers(region)
+    for place, node in enumerate(region["nodes"]):
+        if node["op"] not in PRODUCTS or node["attrs"]["to"] != "int32":
+            continue
+        chain = _chain(region, readers, place)
+        made = _merged([region["nodes"][i] for i in chain], region, arrays, len(tensors))
+        if made is None:
+            continue
+        factor = arrays[len(tensors)]
+        shape = list(factor.shape)
+        tensors.append({"name": f"factor{place}", "dtype": "float32", "shape": shape})
+        for gone in chain:
+            nodes[gone] = None
+        nodes[chain[-1]] = made
+    return {**region, "tensors": tensors, "nodes": nodes}
+
+
+def _readers(region: Region) -> dict[int, list[int]]:
+    """Places of the nodes that read a tensor; the region's own end is -1."""
+    readers: dict[int, list[int]] = {number: [-1] for number in region["outputs"]}
+    for place, node in enumerate(region["nodes"]):
+        for number in node["inputs"]:
+            readers.setdefault(number, []).append(place)
+    return readers
+
+
+def _chain(region: Region, readers: Mapping[int, list[int]], place: int) -> list[int]:
+    """The product and what follows it, each the only reader of the one before, in STEPS' order."""
+    found, steps = [place], list(STEPS)
+    while True:
+        result = region["nodes"][found[-1]]["outputs"][0]
+        behind = readers.get(result, [])
+        if len(behind) != 1 or behind[0] < 0:
+            return found
+        op = region["nodes"][behind[0]]["op"]
+        at = next((i for i, names in enumerate(steps) if op in names), None)
+        if at is None:
+            return found
+        found.append(behind[0])
+        del steps[: at + 1]
+
+
+def _merged(
+    nodes: list[Any], region: Region, arrays: dict[int, np.ndarray], number: int
+) -> dict[str, Any] | None:
+    """The product that gives the bytes; None if these are not the nodes of one."""
+    product, last = nodes[0], nodes[-1]
+    kind = region["tensors"][last["outputs"][0]]["dtype"]
+    if len(nodes) < 3 or nodes[1]["op"] not in SCALES or last["op"] != "cast" or kind not in BYTES:
+        return None
+    info = np.iinfo(kind)
+    told = {"add": 0, "max": int(info.min), "min": int(info.max)}
+    for node in nodes[2:-1]:
+        given = [arrays[n] for n in node["inputs"] if n in arrays]
+        if len(given) != 1 or given[0].size != 1:
+            return None
+        told[node["op"]] = int(given[0].reshape(-1)[0])
+    numbers = [arrays.get(n) for n in nodes[1]["inputs"][1:]]
+    if any(array is None for array in numbers):
+        return None
+    parts = [np.asarray(array, np.float64).reshape(-1) for array in numbers]
+    factor = parts[0] if len(parts) == 1 else parts[0] * np.exp2(parts[1] - 31)
+    arrays[number] = factor.astype(np.float32)
+    x, weights, _, *rest = product["inputs"]
+    attrs = {**product["attrs"], "to": kind, "y_zero": told["add"]}
+    attrs.update(low=max(told["max"], int(info.min)), high=min(told["min"], int(info.max)))
+    name = ", ".join(dict.fromkeys(node["name"] for node in nodes))
+    inputs = [x, weights, number, *rest]
+    return {**product, "name": name, "inputs": inputs, "outputs": last["outputs"], "attrs": attrs}

@@ -1,0 +1,8 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="region_writers",
+    summary="regions of networks written as ONNX models and as .tflite files",
+)

@@ -1,0 +1,322 @@
+"""Quantised operators as those of int8 in TensorFlow Lite.
+
+A tensor has one scale and one zero point there, and weights are centred. Where nodes tell no scale
+of a tensor it is 1, and the scales of weights make up for it. Unsigned bytes are signed ones behind
+the region's inputs and in front of its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvmrt.plugins.region_writers.byte_meanings import BYTES, operands, scales_of, zeros_of
+from tvmrt.plugins.region_writers.tflite_windows import (
+    convolution,
+    images,
+    padded,
+    pool,
+    pool_source,
+    strides,
+)
+from tvmrt.plugins.region_writers.tflite_writer import (
+    SHIFT,
+    Meaning,
+    TfliteForm,
+    TfliteWriter,
+    refuse,
+)
+
+LEAST, GREATEST = -128, 127
+SOFTMAX = Meaning(1 / 256, LEAST)  # of the results of a softmax of bytes
+
+
+def meanings_of(region: Mapping, arrays: Mapping[int, np.ndarray]) -> dict[int, Meaning]:
+    """What the signed bytes of each tensor stand for."""
+    scales, zeros = scales_of(region, arrays), zeros_of(region, arrays)
+    found = {}
+    for number, row in enumerate(region["tensors"]):
+        if row["dtype"] in BYTES:
+            shift = _shift(row["dtype"])
+            found[number] = Meaning(scales.get(number, 1.0), zeros.get(number, shift) - shift)
+    return found
+
+
+def _shift(kind: str) -> int:
+    return SHIFT if kind == "uint8" else 0
+
+
+def _unlike(w: TfliteWriter, node: Mapping, number: int) -> Any:
+    name = w.region["tensors"][number]["name"]
+    return refuse(node, f"{name} has another scale or zero point for another operator")
+
+
+def _check(w: TfliteWriter, node: Mapping, number: int, zero: int, scale: Any = None) -> None:
+    """That a tensor stands for the same to this node."""
+    meaning, shift = w.meanings.get(number), _shift(w.region["tensors"][number]["dtype"])
+    if meaning is None:
+        raise refuse(node, "it has tensors that are no bytes")
+    if meaning.zero != zero - shift or (scale is not None and scale != meaning.scale):
+        raise _unlike(w, node, number)
+
+
+def _check_operands(w: TfliteWriter, node: Mapping) -> None:
+    attrs = node["attrs"]
+    for number, name in operands(node):
+        _check(w, node, number, attrs[f"{name}_zero"], float(attrs[f"{name}_scale"]))
+
+
+def check_move(w: TfliteWriter, node: Mapping) -> None:
+    """That all tensors of an operator that moves elements stand for the same."""
+    numbers = [n for n in (*node["inputs"], *node["outputs"]) if n >= 0]
+    for number in numbers:
+        if w.meanings.get(number) != w.meanings.get(numbers[0]):
+            raise _unlike(w, node, number)
+
+
+def _add_bounded(
+    w: TfliteWriter,
+    node: Mapping,
+    name: str,
+    inputs: Sequence[int],
+    last: bool,
+    options: str,
+    **fields: Any,
+) -> None:
+    """An operator, and the bounds of its result, of which one at zero is the operator's own."""
+    attrs, (y,) = node["attrs"], node["outputs"]
+    meaning = w.meanings[y]
+    shift = _shift(attrs["to"])
+    low, high = attrs["low"] - shift, attrs["high"] - shift
+    if low == meaning.zero > LEAST and name != "QUANTIZE":
+        fields["fusedActivationFunction"] = w.schema.ActivationFunctionType.RELU
+        low = LEAST
+    bounds = [("MAXIMUM", low)] if low > LEAST else []
+    bounds += [("MINIMUM", high)] if high < GREATEST else []
+    places = [w.like(y, _turned(w.shape(y), last)) for _ in bounds]
+    places.append(w.result(y, last))
+    w.add(name, inputs, places[0], options, **fields)
+    for (bound, value), source, place in zip(bounds, places, places[1:]):
+        limit = w.constant(np.full(1, value, np.int8), meaning)
+        w.add(bound, [source, limit], place, "MaximumMinimumOptions")
+
+
+def _turned(shape: Sequence[int], last: bool) -> list[int]:
+    return [shape[0], *shape[2:], shape[1]] if last else list(shape)
+
+
+class _Product(NamedTuple):
+    """Weights, with a scale and a bias for each result; ``zero`` is that of unsigned weights, and 0
+    of signed ones."""
+
+    weights: np.ndarray
+    scale: np.ndarray
+    biases: np.ndarray
+    zero: int = 0
+
+
+def _product(w: TfliteWriter, node: Mapping) -> _Product:
+    """The weights of a product: centred where they can be."""
+    attrs, (y,) = node["attrs"], node["outputs"]
+    x, kernel, factor, bias, zero = (*node["inputs"], -1, -1)[:5]
+    if attrs["to"] not in BYTES:
+        raise refuse(node, f"its results are {attrs['to']}")
+    _check(w, node, x, attrs["x_zero"])
+    _check(w, node, y, attrs["y_zero"])
+    axis = 0 if node["op"] == "qconv" else 1
+    weights = w.arrays[kernel]
+    count = weights.shape[axis]
+    zeros = w.arrays[zero].reshape(-1) if zero in w.arrays else np.zeros(1, np.int32)
+    spread = tuple(-1 if i == axis else 1 for i in range(weights.ndim))
+    centred = weights.astype(np.int32) - zeros.reshape(spread if zeros.size > 1 else ())
+    gain = w.arrays[factor].reshape(-1).astype(np.float64) * w.meanings[y].scale
+    scale = (np.broadcast_to(gain, (count,)) / w.meanings[x].scale).astype(np.float32)
+    biases = w.arrays[bias].reshape(-1) if bias in w.arrays else np.zeros(1, np.int32)
+    sums = np.broadcast_to(biases, (count,)).astype(np.int32)
+    if np.abs(centred).max(initial=0) <= GREATEST:
+        return _Product(centred.astype(np.int8), scale, sums)
+    if np.any(zeros != zeros[0]) or np.any(scale != scale[0]):
+        raise refuse(node, "its weights have several scales, and some, centred, are beyond 127")
+    shift = SHIFT if weights.dtype == np.int8 else 0
+    unsigned = (weights.astype(np.int32) + shift).astype(np.uint8)
+    return _Product(unsigned, scale[:1], sums, int(zeros[0]) + shift)
+
+
+def _qconv(w: TfliteWriter, node: Mapping) -> None:
+    images(w, node)
+    product = _product(w, node)
+    x = node["inputs"][0]
+    source = padded(w, x, node["attrs"], w.meanings[x].zero)
+    name, options, fields, turned = convolution(w, node, product.weights)
+    axis = 3 if name == "DEPTHWISE_CONV_2D" else 0
+    parts = _parts(w, x, product._replace(weights=turned), axis)
+    _add_product(w, node, name, [source, *parts], True, options, **fields)
+
+
+def _qmatmul(w: TfliteWriter, node: Mapping) -> None:
+    x, y = node["inputs"][0], node["outputs"][0]
+    if not 2 <= len(w.shape(y)) <= 4:
+        raise refuse(node, "its factors have one axis, or more than four")
+    product = _product(w, node)
+    if np.all(product.scale == product.scale[0]):
+        product = product._replace(scale=product.scale[:1])
+    parts = _parts(w, x, product._replace(weights=product.weights.T), 0)
+    operands, fields = [w.read(x), *parts], {"keepNumDims": True}
+    _add_product(w, node, "FULLY_CONNECTED", operands, False, "FullyConnectedOptions", **fields)
+
+
+def _parts(w: TfliteWriter, x: int, product: _Product, axis: int) -> list[int]:
+    """Weights and biases as constants; the scale of a bias is that of the sums."""
+    sums = (product.scale.astype(np.float64) * w.meanings[x].scale).astype(np.float32)
+    return [
+        w.constant(product.weights, Meaning(product.scale, product.zero, axis)),
+        w.constant(np.ascontiguousarray(product.biases), Meaning(sums)),
+    ]
+
+
+def _add_product(
+    w: TfliteWriter,
+    node: Mapping,
+    name: str,
+    operands: Sequence[int],
+    last: bool,
+    options: str,
+    **fields: Any,
+) -> None:
+    """A product; one whose weights are unsigned takes and gives unsigned bytes."""
+    (x,), (y,) = node["inputs"][:1], node["outputs"]
+    source, weights, biases = operands
+    if w.tensors[weights].type != w.schema.TensorType.UINT8:
+        _add_bounded(w, node, name, operands, last, options, **fields)
+        return
+    shifted = w.unsigned(x, w.tensors[source].shape)
+    w.add("QUANTIZE", [source], shifted)
+    result = w.unsigned(y, _turned(w.shape(y), last))
+    w.add(name, [shifted, weights, biases], result, options, **fields)
+    _add_bounded(w, node, "QUANTIZE", [result], last, "QuantizeOptions")
+
+
+def _pair(w: TfliteWriter, node: Mapping) -> None:
+    _check_operands(w, node)
+    if len(w.shape(node["outputs"][0])) > 4:
+        raise refuse(node, "it has more than four axes")
+    last = any(w.is_last(i) for i in node["inputs"])
+    name, options = ("ADD", "AddOptions") if node["op"] == "qadd" else ("MUL", "MulOptions")
+    _add_bounded(w, node, name, [w.read(i, last) for i in node["inputs"]], last, options)
+
+
+def _qavg_pool(w: TfliteWriter, node: Mapping) -> None:
+    """As a mean where one window is the image; between different meanings as a convolution of ones,
+    which rounds once."""
+    _check_operands(w, node)
+    attrs, (x,), (y,) = images(w, node), node["inputs"], node["outputs"]
+    zero = w.meanings[x].zero
+    whole = attrs["kernel"] == w.shape(x)[2:] and not any(attrs["pads_before"])
+    if whole and w.shape(y)[2:] == [1, 1]:
+        source = w.read(x, True)
+        axes = w.numbers([1, 2])
+        _add_bounded(w, node, "MEAN", [source, axes], True, "ReducerOptions", keepDims=True)
+    elif w.meanings[x] == w.meanings[y] and (attrs["low"], attrs["high"]) == _range(attrs["to"]):
+        pool(w, node, "AVERAGE_POOL_2D", zero)
+    else:
+        source = pool_source(w, node, zero, True)
+        channels, window = w.shape(x)[1], attrs["kernel"]
+        ones = np.ones((1, *window, channels), np.int8)
+        scale = np.full(channels, 1 / np.prod(window), np.float32)
+        parts = _parts(w, x, _Product(ones, scale, np.zeros(channels, np.int32)), 3)
+        fields = {**strides(w, attrs), "depthMultiplier": 1}
+        fields |= {"dilationHFactor": 1, "dilationWFactor": 1}
+        options = "DepthwiseConv2DOptions"
+        _add_bounded(w, node, "DEPTHWISE_CONV_2D", [source, *parts], True, options, **fields)
+
+
+def _range(kind: str) -> tuple[int, int]:
+    return LEAST + _shift(kind), GREATEST + _shift(kind)
+
+
+def _qmax_pool(w: TfliteWriter, node: Mapping) -> None:
+    check_move(w, node)
+    pool(w, node, "MAX_POOL_2D", LEAST)
+
+
+def _conversion(w: TfliteWriter, node: Mapping) -> None:
+    (x, scale, zero), (y,) = node["inputs"], node["outputs"]
+    given = [w.arrays.get(number) for number in (scale, zero)]
+    if any(array is None or array.size != 1 for array in given):
+        raise refuse(node, "it has several scales, or computes them")
+    name, number = ("QUANTIZE", y) if node["op"] == "quantize" else ("DEQUANTIZE", x)
+    factor, origin = (array.reshape(-1)[0].item() for array in given if array is not None)
+    _check(w, node, number, int(origin), float(factor))
+    last = w.is_last(x)
+    source = w.read(x, last)
+    w.add(name, [source], w.result(y, last))
+
+
+def _qsoftmax(w: TfliteWriter, node: Mapping) -> None:
+    (x,), (y,) = node["inputs"], node["outputs"]
+    w.add("SOFTMAX", [w.read(x)], w.result(y), "SoftmaxOptions", beta=1.0)
+
+
+def _table(w: TfliteWriter, node: Mapping) -> None:
+    """Entries by numbers from 0 up: those of a signed operand begin with its least."""
+    x, y = node["inputs"][0], node["outputs"][0]
+    entries = w.arrays[node["inputs"][1]]
+    if w.region["tensors"][x]["dtype"] == "int8":
+        entries = np.roll(entries, LEAST)
+    signed = (entries ^ _shift(node["attrs"]["to"])).view(np.int8)
+    last = w.is_last(x)
+    source = w.read(x, last)
+    shape = w.tensors[source].shape
+    wide, place = w.tensor(shape, "int32"), w.tensor(shape, "int32")
+    w.add("CAST", [source], wide, "CastOptions")
+    w.add("ADD", [wide, w.numbers(-LEAST)], place, "AddOptions")
+    rows = w.constant(signed, w.meanings[y])
+    w.add("GATHER", [rows, place], w.result(y, last), "GatherOptions")
+
+
+BYTE_FORMS: dict[str, TfliteForm] = {
+    "dequantize": _conversion, "qadd": _pair, "qavg_pool": _qavg_pool, "qconv": _qconv,
+    "qmatmul": _qmatmul, "qmax_pool": _qmax_pool, "qmul": _pair, "qsoftmax": _qsoftmax,
+    "quantize": _conversion, "table": _table,
+}  # fmt: skip
+
+
+def between_bytes(
+    region: Mapping, arrays: Mapping[int, np.ndarray]
+) -> list[tuple[int, Mapping[str, Any]]]:
+    """The nodes with their places; a softmax of floats between bytes is one of bytes, where its
+    result means what TensorFlow Lite lets it mean."""
+    nodes, makers, readers = region["nodes"], {}, dict.fromkeys(region["outputs"], 1)
+    for place, node in enumerate(nodes):
+        makers.update(dict.fromkeys(node["outputs"], place))
+        for number in node["inputs"]:
+            readers[number] = readers.get(number, 0) + 1
+    meanings = meanings_of(region, arrays)
+    fused, gone = {}, set()
+    for place, node in enumerate(nodes):
+        before = [nodes[i] for i in _chain(node, makers, readers, nodes)]
+        if [n["op"] for n in before] != ["softmax", "dequantize"] or node["op"] != "quantize":
+            continue
+        softmax, source = before
+        rank = len(region["tensors"][source["inputs"][0]]["shape"])
+        plain = not softmax["attrs"].get("log") and softmax["attrs"]["axis"] % rank == rank - 1
+        if plain and meanings.get(node["outputs"][0]) == SOFTMAX:
+            fused[place] = {**node, "op": "qsoftmax", "inputs": source["inputs"][:1]}
+            gone.update(_chain(node, makers, readers, nodes))
+    return [(i, fused.get(i, node)) for i, node in enumerate(nodes) if i not in gone]
+
+
+def _chain(
+    node: Mapping, makers: Mapping[int, int], readers: Mapping[int, int], nodes: Sequence[Mapping]
+) -> list[int]:
+    """The two nodes whose results flow into a node and nowhere else; fewer if there are not."""
+    found: list[int] = []
+    for _ in range(2):
+        number = node["inputs"][0] if node["inputs"] else -1
+        if number not in makers or readers.get(number) != 1:
+            break
+        found.append(makers[number])
+        node = nodes[found[-1]]
+    return found

@@ -1,0 +1,86 @@
+"""Windows over images as TensorFlow Lite has them: padding in front, then windows without any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tvmrt.plugins.region_writers.tflite_writer import TfliteWriter, refuse
+
+
+def images(w: TfliteWriter, node: Mapping) -> Mapping:
+    """The attributes of a window over images; refuses others."""
+    attrs = node["attrs"]
+    if len(w.shape(node["inputs"][0])) != 4:
+        raise refuse(node, "its tensors are no images")
+    if min(*attrs["pads_before"], *attrs["pads_after"]) < 0:
+        raise refuse(node, "it cuts its input")
+    return attrs
+
+
+def padded(w: TfliteWriter, number: int, attrs: Mapping, value: float = 0.0) -> int:
+    """The input with its padding, channels innermost."""
+    x = w.read(number, True)
+    pads = [[0, 0], *map(list, zip(attrs["pads_before"], attrs["pads_after"])), [0, 0]]
+    if not np.any(pads):
+        return x
+    shape = [n + sum(pad) for n, pad in zip(w.tensors[x].shape, pads)]
+    place = w.like(number, shape)
+    filler = w.constant(np.full(1, value, w.kind(number)), w.meanings.get(number))
+    w.add("PADV2", [x, w.numbers(pads), filler], place, "PadV2Options")
+    return place
+
+
+def strides(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
+    """Fields of every window."""
+    high, wide = attrs["strides"]
+    return {"strideH": high, "strideW": wide, "padding": w.schema.Padding.VALID}
+
+
+def dilated(w: TfliteWriter, attrs: Mapping) -> dict[str, int]:
+    """Fields of a convolution."""
+    down, across = attrs["dilations"]
+    return {**strides(w, attrs), "dilationHFactor": down, "dilationWFactor": across}
+
+
+def pool_source(w: TfliteWriter, node: Mapping, lowest: float, average: bool) -> int:
+    """What the windows of a pool read: ``lowest`` stands for padding."""
+    attrs, (x,), (y,) = images(w, node), node["inputs"], node["outputs"]
+    if any(step != 1 for step in attrs["dilations"]):
+        raise refuse(node, "its windows are dilated")
+    inside = any((*attrs["pads_before"], *attrs["pads_after"]))
+    if average and inside and not attrs["count_pads"]:
+        raise refuse(node, "it leaves padding out of its averages")
+    source = padded(w, x, attrs, lowest)
+    reach = [
+        (n - k) // s + 1
+        for n, k, s in zip(w.tensors[source].shape[1:3], attrs["kernel"], attrs["strides"])
+    ]
+    if reach != w.shape(y)[2:]:
+        raise refuse(node, "its last windows reach over the padding")
+    return source
+
+
+def pool(w: TfliteWriter, node: Mapping, name: str, lowest: float) -> None:
+    """AVERAGE_POOL_2D or MAX_POOL_2D."""
+    attrs, (y,) = node["attrs"], node["outputs"]
+    source = pool_source(w, node, lowest, name == "AVERAGE_POOL_2D")
+    high, wide = attrs["kernel"]
+    fields = {**strides(w, attrs), "filterHeight": high, "filterWidth": wide}
+    w.add(name, [source], w.result(y, True), "Pool2DOptions", **fields)
+
+
+def convolution(
+    w: TfliteWriter, node: Mapping, weights: np.ndarray
+) -> tuple[str, str, dict[str, int], np.ndarray]:
+    """Operator, table of fields, fields and the weights in its order, whose results are the last
+    axis of a depthwise one and the first of others."""
+    attrs = node["attrs"]
+    fields = dilated(w, attrs)
+    channels = w.shape(node["inputs"][0])[1]
+    if weights.shape[1] == 1 and attrs["groups"] == channels > 1:
+        fields["depthMultiplier"] = weights.shape[0] // channels
+        turned = weights[:, 0].transpose(1, 2, 0)[None]
+        return "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", fields, turned
+    return "CONV_2D", "Conv2DOptions", fields, weights.transpose(0, 2, 3, 1)

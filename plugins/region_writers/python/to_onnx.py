@@ -1,0 +1,203 @@
+"""Regions as ONNX models, for libraries that read files of that format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.error import UnsupportedError
+from tvmrt.plugins.region_writers.byte_meanings import scales_of
+from tvmrt.plugins.region_writers.onnx_writer import Form, Writer, pool, tensor_info, window
+from tvmrt.plugins.region_writers.quantized_to_onnx import QUANTIZED_FORMS
+from tvmrt.plugins.region_writers.recurrent_to_onnx import CELL_FORMS
+
+OPSET = 18
+IR_VERSION = 9
+
+# Operators that are ONNX's by another name, with the same operands and no attributes.
+PLAIN = {
+    "abs": "Abs", "add": "Add", "ceil": "Ceil", "cos": "Cos", "div": "Div", "erf": "Erf",
+    "exp": "Exp", "floor": "Floor", "identity": "Identity", "log": "Log", "max": "Max",
+    "min": "Min", "mul": "Mul", "neg": "Neg", "pow": "Pow", "prelu": "PRelu",
+    "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sin": "Sin",
+    "softplus": "Softplus", "sqrt": "Sqrt", "sub": "Sub", "tanh": "Tanh",
+}  # fmt: skip
+REDUCTIONS = {
+    "reduce_max": "ReduceMax", "reduce_mean": "ReduceMean", "reduce_min": "ReduceMin",
+    "reduce_prod": "ReduceProd", "reduce_sum": "ReduceSum",
+}  # fmt: skip
+
+
+def _plain(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    w.add(PLAIN[node["op"]], inputs, output)
+
+
+def _matmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    product = output if len(inputs) < 3 or not inputs[2] else w.fresh()
+    w.add("MatMul", inputs[:2], product)
+    if product != output:
+        w.add("Add", [product, inputs[2]], output)
+
+
+def _conv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    attrs = node["attrs"]
+    w.add("Conv", inputs, output, group=attrs["groups"], **window(attrs))
+
+
+def _conv_transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    """What the result lacks of all that the windows reach is padding behind; what it has beyond
+    that, elements that no window meets, is said apart."""
+    attrs = node["attrs"]
+    x, kernel = w.shape(node["inputs"][0])[2:], w.shape(node["inputs"][1])[2:]
+    after = [
+        (n - 1) * stride + (k - 1) * dilation + 1 - before - out
+        for n, k, stride, dilation, before, out in zip(
+            x,
+            kernel,
+            attrs["strides"],
+            attrs["dilations"],
+            attrs["pads_before"],
+            attrs["out_spatial"],
+        )
+    ]
+    if any(-n >= stride for n, stride in zip(after, attrs["strides"])):
+        raise UnsupportedError(f"{node['name']}: its result reaches a step beyond the windows")
+    given = window({**attrs, "pads_after": [max(n, 0) for n in after]})
+    given["output_padding"] = [max(-n, 0) for n in after]
+    w.add("ConvTranspose", inputs, output, group=attrs["groups"], **given)
+
+
+def _gather(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    if node["inputs"][1] not in w.arrays:
+        raise UnsupportedError(f"{node['name']}: its indices are no constants")
+    w.add("Gather", inputs, output, axis=node["attrs"]["axis"])
+
+
+def _reshape(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    w.add("Reshape", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output, allowzero=1)
+
+
+def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    w.add("Expand", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output)
+
+
+def _pick(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    """Resize where libraries take these elements by a scale in float32, too; else Gathers."""
+    axes, places = node["attrs"]["axes"], [w.arrays[i] for i in node["inputs"][1:]]
+    x, y = w.shape(node["inputs"][0]), w.shape(node["outputs"][0])
+    steps = {axis: np.arange(y[axis]) * x[axis] // max(y[axis], 1) for axis in axes}
+    whole = all(_is_exact_scale(x[axis], y[axis]) for axis in axes)
+    plain = all(np.array_equal(row, steps[axis]) for axis, row in zip(axes, places))
+    if len(x) == 4 and whole and plain:
+        how = {"mode": "nearest", "nearest_mode": "floor"}
+        how["coordinate_transformation_mode"] = "asymmetric"
+        w.add("Resize", [inputs[0], "", "", w.numbers(y)], output, **how)
+        return
+    taken = inputs[0]
+    for i, (axis, row) in enumerate(zip(axes, places)):
+        result = output if i + 1 == len(places) else w.fresh()
+        w.add("Gather", [taken, w.constant(row)], result, axis=axis)
+        taken = result
+
+
+def _is_exact_scale(extent: int, out: int) -> bool:
+    """Whether coordinates by out / extent in float32 are rounded down as exact ones: it is a whole
+    number, or one half, one quarter and so on."""
+    if extent == 0 or out == 0:
+        return False
+    step = extent // out
+    return out % extent == 0 or (extent % out == 0 and step & (step - 1) == 0)
+
+
+def _transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    w.add("Transpose", inputs, output, perm=node["attrs"]["perm"])
+
+
+def _concat(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    w.add("Concat", inputs, output, axis=node["attrs"]["axis"])
+
+
+def _slice(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    starts, steps = node["attrs"]["starts"], node["attrs"]["steps"]
+    if any(step < 1 for step in steps):
+        raise UnsupportedError(f"{node['name']}: it goes backwards")
+    ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, w.shape(node["outputs"][0]), steps)]
+    rows = [starts, ends, range(len(starts)), steps]
+    w.add("Slice", [inputs[0], *(w.numbers(list(row)) for row in rows)], output)
+
+
+def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    attrs = node["attrs"]
+    pads = w.numbers([*attrs["before"], *attrs["after"]])
+    value = inputs[1:2] if attrs["mode"] == "constant" else []
+    if value and value[0] and w.shape(node["inputs"][1]):
+        raise UnsupportedError(f"{node['name']}: its value is no scalar")
+    w.add("Pad", [inputs[0], pads, *value], output, mode=attrs["mode"])
+
+
+def _reduce(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    attrs = node["attrs"]
+    axes = w.numbers(attrs["axes"])
+    w.add(REDUCTIONS[node["op"]], [inputs[0], axes], output, keepdims=attrs["keepdims"])
+
+
+def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
+    attrs = node["attrs"]
+    w.add("LogSoftmax" if attrs.get("log") else "Softmax", inputs, output, axis=attrs["axis"])
+
+
+FORMS: dict[str, Form] = {
+    **dict.fromkeys(PLAIN, _plain), **dict.fromkeys(REDUCTIONS, _reduce),
+    "avg_pool": pool, "concat": _concat, "conv": _conv,
+    "conv_transpose": _conv_transpose, "expand": _expand, "gather": _gather, "matmul": _matmul,
+    "max_pool": pool, "pad": _pad, "pick": _pick, "reshape": _reshape, "slice": _slice,
+    "softmax": _softmax, "transpose": _transpose, **QUANTIZED_FORMS,
+    **CELL_FORMS,
+}  # fmt: skip
+
+
+def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelProto:
+    """A region as an ONNX model of opset 18, whose inputs and outputs follow those of the region.
+
+    Parameters
+    ----------
+    region
+        The JSON of a region, as ``pre_run`` of a device gets it; shapes are those in it.
+    constants
+        The bytes that its constants' offsets count in.
+
+    Raises
+    ------
+    UnsupportedError
+        For an operator, or a use of it, that has no form in ONNX here; the text names the node, and
+        ``place`` is its number.
+    """
+    writer = Writer(region, constants)
+    writer.scales = scales_of(region, writer.arrays)
+    for place, node in enumerate(region["nodes"]):
+        try:
+            _write_node(writer, node)
+        except UnsupportedError as problem:
+            problem.place = place
+            raise
+    graph = helper.make_graph(
+        writer.nodes,
+        region["name"],
+        [tensor_info(region, number) for number in region["inputs"]],
+        [tensor_info(region, number) for number in region["outputs"]],
+        writer.constants(),
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
+    form = FORMS.get(node["op"])
+    if form is None or (len(node["outputs"]) != 1 and node["op"] not in CELL_FORMS):
+        raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")
+    inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
+    form(writer, node, inputs, f"t{node['outputs'][0]}")
