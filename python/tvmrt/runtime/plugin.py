@@ -78,6 +78,7 @@ def _find_installed(name: str) -> None:
     if isinstance(offered, (str, os.PathLike)):
         load_device_plugin(offered)
         return
-    device = offered() if isinstance(offered, type) else offered
-    if hasattr(device, "enter_runtime"):
-        device.enter_runtime()
+    if offered is not None:
+        device = offered() if isinstance(offered, type) else offered
+        if hasattr(device, "enter_runtime"):
+            device.enter_runtime()
