@@ -34,6 +34,7 @@
   X(module)        \
   X(pack)          \
   X(params)        \
+  X(plugin)        \
   X(products)      \
   X(region)        \
   X(region_module) \

@@ -136,4 +136,10 @@ int tvmrt__global_notify(const char* name, TVMValue* values, int* codes, int cou
 /* Calls f for each global name that starts with prefix, until it fails. */
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx);
 
+/* Functions of plug-ins' tables, whose names are constants. A name that is taken keeps its function;
+ * leaving takes out that of the table alone, and it is held if somebody else has a reference. */
+int tvmrt__global_enter(const char* name, TVMCPackedFunc fn);
+void tvmrt__global_leave(const char* name, TVMCPackedFunc fn);
+bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn);
+
 #endif

@@ -3,27 +3,36 @@
  * Holds a reference to each function; names are copied. One lock for readers and writers: look-ups
  * by name happen when programs start, calls go by handle. No packed function is called and none is
  * released while the lock is held, since both may come back here. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../platform/threads.h"
 #include "hooks.h"
+#include "plugins.h"
 
 static tvmrt_rwlock lock = TVMRT_RWLOCK_INIT;
 static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
+/* How often a name was added: who finds none, and sees the same number later, need not look again. */
+static atomic_uint additions;
 
 /* Called with the lock held for writing. The name is the function's resource, from which it takes
- * its own name in errors: it is a constant of the library and is not freed. */
+ * its own name in errors: it is a constant of the library and is not freed. A name that is taken keeps
+ * its function. */
 static int enter_builtin(const char* name, TVMCPackedFunc fn) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
   tvmrt_func* made;
   if (slot == NULL) return -1;
-  if (slot->value != NULL) return 0; /* entered by an attempt that ran out of memory later */
+  if (slot->value != NULL) return 0; /* or entered by an attempt that ran out of memory later */
   made = tvmrt__func_new(fn, (void*)name, NULL);
-  if (made == NULL) return -1;
+  if (made == NULL) {
+    (void)tvmrt__strmap_remove(&table, name);
+    return -1;
+  }
   made->is_short = tvmrt__is_short(name);
   slot->value = made;
+  atomic_fetch_add_explicit(&additions, 1, memory_order_relaxed);
   return 0;
 }
 
@@ -76,6 +85,16 @@ static int lock_to_read(void) {
 
 static void unlock_reader(void) { tvmrt__unlock_read(&lock); }
 
+/* Called with the lock held for writing, which it lets go if a plug-in is to be loaded; on failure the
+ * lock is not held. A plug-in that has a function of this name brings it now: who registers or removes
+ * the name means that function, too. One that cannot be loaded has none. */
+static int load_awaited(const char* name) {
+  if (!tvmrt__plugin_awaited(name)) return 0;
+  unlock_writer();
+  tvmrt__plugin_try_for(name);
+  return lock_to_write();
+}
+
 /* The registry takes a reference of its own. Without `override` a name that is taken is an
  * error. */
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
@@ -85,7 +104,11 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   if (name == NULL) return tvmrt__fail("TVMFuncRegisterGlobal: the name is NULL.");
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(f, TVMRT_TYPE_FUNCTION, "TVMFuncRegisterGlobal"));
   TVMRT_RETURN_IF_ERROR(lock_to_write());
-  slot = tvmrt__strmap_insert(&table, name);
+  slot = tvmrt__strmap_find(&table, name);
+  if (slot == NULL) {
+    TVMRT_RETURN_IF_ERROR(load_awaited(name));
+    slot = tvmrt__strmap_insert(&table, name);
+  }
   if (slot == NULL) {
     rc = -1;
   } else if (slot->value != NULL && !override) {
@@ -94,6 +117,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
     old = slot->value;
     tvmrt__retain(f);
     slot->value = f;
+    atomic_fetch_add_explicit(&additions, 1, memory_order_relaxed);
   }
   unlock_writer();
   if (old != NULL) tvmrt__release(&old->base); /* its finaliser may use the registry */
@@ -114,13 +138,53 @@ static int get(const char* name, tvmrt_func** out) {
   return 0;
 }
 
-/* Devices that are part of the library are asked when a name is missing: programs that use none start
- * none. */
-int tvmrt__global_get(const char* name, tvmrt_func** out) {
-  TVMRT_RETURN_IF_ERROR(get(name, out));
-  if (*out != NULL) return 0;
+/* A name is missing: the devices that are part of the library register theirs, once, and the plug-in
+ * that may have it is loaded. Programs that use none start none. Whoever adds a name on another thread
+ * counts it before this one sees that there is nothing left to do. */
+TVMRT_APART static int look_further(const char* name, tvmrt_func** out, unsigned before) {
   tvmrt__hooks.enter_devices();
+  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_load_for(name));
+  if (atomic_load_explicit(&additions, memory_order_relaxed) == before) return 0;
   return get(name, out);
+}
+
+int tvmrt__global_get(const char* name, tvmrt_func** out) {
+  const unsigned before = atomic_load_explicit(&additions, memory_order_relaxed);
+  TVMRT_RETURN_IF_ERROR(get(name, out));
+  return *out != NULL ? 0 : look_further(name, out, before);
+}
+
+/* The function of a table under its name; NULL if the name has another one, or none. With the lock. */
+static const tvmrt_func* find_of_table(const char* name, TVMCPackedFunc fn) {
+  const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&table, name);
+  const tvmrt_func* f = slot == NULL ? NULL : slot->value;
+  return f != NULL && f->fn == fn && f->resource == name ? f : NULL;
+}
+
+int tvmrt__global_enter(const char* name, TVMCPackedFunc fn) {
+  int rc;
+  TVMRT_RETURN_IF_ERROR(lock_to_write());
+  rc = enter_builtin(name, fn);
+  unlock_writer();
+  return rc;
+}
+
+void tvmrt__global_leave(const char* name, TVMCPackedFunc fn) {
+  tvmrt_func* old = NULL;
+  if (lock_to_write() != 0) return;
+  if (find_of_table(name, fn) != NULL) old = tvmrt__strmap_remove(&table, name);
+  unlock_writer();
+  if (old != NULL) tvmrt__release(&old->base);
+}
+
+bool tvmrt__global_is_held(const char* name, TVMCPackedFunc fn) {
+  const tvmrt_func* f;
+  bool held;
+  if (lock_to_write() != 0) return true;
+  f = find_of_table(name, fn);
+  held = f != NULL && atomic_load_explicit(&f->base.refs, memory_order_acquire) > 1;
+  unlock_writer();
+  return held;
 }
 
 /* The function is held while it runs: it may take its own name out. */
@@ -162,6 +226,7 @@ int TVMFuncRemoveGlobal(const char* name) {
   tvmrt_func* old;
   if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
   TVMRT_RETURN_IF_ERROR(lock_to_write());
+  TVMRT_RETURN_IF_ERROR(load_awaited(name));
   old = tvmrt__strmap_remove(&table, name);
   unlock_writer();
   if (old != NULL) tvmrt__release(&old->base);
@@ -213,6 +278,7 @@ int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
   *out_size = 0;
   *out_array = NULL;
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
+  tvmrt__plugins_load_all(); /* only they know their functions */
   rc = tvmrt__global_each("", append_name, &texts);
   if (rc == 0) rc = build_list(&thread->names, &texts, out_size);
   if (rc == 0) *out_array = (const char**)(void*)thread->names.data;

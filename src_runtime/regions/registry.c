@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "../platform/threads.h"
+#include "../core/plugins.h"
 
 typedef struct entry {
   tvmrt_device device;              /* what slots get; first, so that a device is its entry */
@@ -27,13 +27,12 @@ typedef struct entry {
   char* own_name; /* of a scripted device; NULL: it brought its functions' names itself */
 } entry;
 
-/* One lock for all: devices come and go rarely. It is recursive, because the registering function
- * of a plug-in, which the registry calls, calls the registry. */
-static tvmrt_recursive_mutex lock = TVMRT_RECURSIVE_MUTEX_INIT;
+/* One lock for all, that of plug-ins: devices come and go rarely. It is recursive, because the
+ * registering function of a plug-in, which the registry calls, calls the registry. */
 static entry* first;
 
-static void lock_registry(void) { tvmrt__lock_again(&lock); }
-static void unlock_registry(void) { tvmrt__unlock_again(&lock); }
+static void lock_registry(void) { tvmrt__loading_begin(); }
+static void unlock_registry(void) { tvmrt__loading_end(); }
 
 /* With the lock. */
 static entry* find_entry(const char* name) {

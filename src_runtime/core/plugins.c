@@ -1,0 +1,337 @@
+/* Plug-ins: loaded once, entered, and taken out again.
+ *
+ * Everything here holds the loading lock while a plug-in's code is called: who needs another plug-in
+ * meanwhile waits, unless it is that code itself. */
+#include "plugins.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../platform/loading.h"
+#include "../platform/threads.h"
+#include "container.h"
+#include "prefixes.h"
+
+typedef struct plugin {
+  const tvmrt_plugin* table;
+  char* path; /* of its library; NULL: part of this one */
+  bool is_in; /* its functions are those of the registry */
+  struct plugin* next;
+} plugin;
+
+static tvmrt_recursive_mutex lock = TVMRT_RECURSIVE_MUTEX_INIT;
+static plugin* loaded;                /* stays: libraries are not unloaded */
+static atomic_bool has_static = true; /* plug-ins of this library wait to be entered */
+
+void tvmrt__loading_begin(void) { tvmrt__lock_again(&lock); }
+void tvmrt__loading_end(void) { tvmrt__unlock_again(&lock); }
+
+/* What the first version of the table had. */
+#define LEAST_BYTES offsetof(tvmrt_plugin, sdk)
+
+static bool has_sdk(const tvmrt_plugin* t) {
+  return t->struct_bytes >= sizeof(*t) && t->sdk != NULL;
+}
+
+static int check_table(const tvmrt_plugin* t, const char* path) {
+  if (t->struct_bytes < LEAST_BYTES) {
+    return tvmrt__fail_value(
+        "plug-in '%.200s' has a table of %u bytes instead of at least %u; set struct_bytes to "
+        "sizeof(tvmrt_plugin).",
+        path, (unsigned)t->struct_bytes, (unsigned)LEAST_BYTES);
+  }
+  if (t->abi != TVMRT_PLUGIN_ABI) {
+    return tvmrt__fail_value(
+        "plug-in '%.200s' was built for version %u of the plug-in interface, this runtime has "
+        "version %u; build it again with this runtime's headers.",
+        path, (unsigned)t->abi, (unsigned)TVMRT_PLUGIN_ABI);
+  }
+  if (t->name == NULL || *t->name == '\0') {
+    return tvmrt__fail_value("plug-in '%.200s' has no name in its table.", path);
+  }
+  if (has_sdk(t) && strcmp(t->sdk, TVMRT_SDK_VERSION) != 0) {
+    return tvmrt__fail_value(
+        "plug-in '%.200s' is of tvmrt %s, this runtime is tvmrt %s; install both of one version.",
+        path, t->sdk, TVMRT_SDK_VERSION);
+  }
+  return 0;
+}
+
+/* By table where that is not NULL, else by name. */
+static plugin* find(const tvmrt_plugin* table, const char* name) {
+  plugin* p = loaded;
+  while (p != NULL && (table != NULL ? p->table != table : strcmp(p->table->name, name) != 0)) {
+    p = p->next;
+  }
+  return p;
+}
+
+/* `path` NULL: part of this library. */
+static int keep(const tvmrt_plugin* table, const char* path, plugin** out) {
+  const char* shown = path == NULL ? "libtvm_runtime" : path;
+  const plugin* other;
+  plugin* p;
+  TVMRT_RETURN_IF_ERROR(check_table(table, shown));
+  other = find(NULL, table->name);
+  if (other != NULL) {
+    return tvmrt__fail_value("plug-in '%.200s' has the name '%.60s', which is that of '%.200s'.",
+                             shown, table->name,
+                             other->path == NULL ? "libtvm_runtime" : other->path);
+  }
+  p = tvmrt__calloc(1, sizeof(*p));
+  if (p == NULL) return -1;
+  if (path != NULL && (p->path = tvmrt__strdup(path)) == NULL) {
+    free(p);
+    return -1;
+  }
+  p->table = table;
+  p->next = loaded;
+  loaded = p;
+  *out = p;
+  return 0;
+}
+
+static void remove_functions(const tvmrt_plugin* table) {
+  const tvmrt_plugin_function* f = table->functions;
+  for (; f != NULL && f->name != NULL; ++f) tvmrt__global_leave(f->name, f->function);
+}
+
+/* The functions come last, so that nobody calls one of a plug-in that has not started. */
+static int enter(plugin* p) {
+  const tvmrt_plugin* t = p->table;
+  const tvmrt_plugin_function* f = t->functions;
+  int rc = 0;
+  if (p->is_in) return 0;
+  tvmrt__forget_error();
+  if (t->enter != NULL && t->enter() != 0) {
+    const char* why = TVMGetLastError();
+    return tvmrt__fail("plug-in '%.60s' cannot start: %s", t->name,
+                       *why == '\0' ? "it gave no reason." : why);
+  }
+  for (; rc == 0 && f != NULL && f->name != NULL; ++f) {
+    rc = tvmrt__global_enter(f->name, f->function);
+  }
+  if (rc != 0) {
+    remove_functions(t);
+    if (t->leave != NULL) (void)t->leave();
+  }
+  p->is_in = rc == 0;
+  return rc;
+}
+
+/* The handle is counted by the system: one keeps the library, others are given back. */
+static int load(const char* path) {
+  void* handle = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
+  const tvmrt_plugin* table;
+  plugin* p;
+  if (handle == NULL) {
+    return tvmrt__fail("OSError: plug-in '%.200s' cannot be loaded: %s.", path,
+                       tvmrt__library_error());
+  }
+  table = tvmrt__library_symbol(handle, "tvmrt_plugin_table");
+  if (table == NULL) {
+    tvmrt__library_unload(handle);
+    return tvmrt__fail_value(
+        "'%.200s' is no plug-in: it has no tvmrt_plugin_table; define one with "
+        "TVMRT_PLUGIN_TABLE.",
+        path);
+  }
+  p = find(table, NULL);
+  if (p != NULL) {
+    tvmrt__library_unload(handle);
+  } else if (keep(table, path, &p) != 0) {
+    tvmrt__library_unload(handle);
+    return -1;
+  }
+  return enter(p);
+}
+
+/* Plug-ins of this library enter with the first name that is missing. With the lock. */
+static int enter_static(void) {
+  const tvmrt_plugin* const* table;
+  if (!atomic_load_explicit(&has_static, memory_order_relaxed)) return 0;
+  atomic_store_explicit(&has_static, false, memory_order_release);
+  for (table = tvmrt__static_plugins; *table != NULL; ++table) {
+    plugin* p = find(*table, NULL);
+    if (p == NULL) TVMRT_RETURN_IF_ERROR(keep(*table, NULL, &p));
+    TVMRT_RETURN_IF_ERROR(enter(p));
+  }
+  return 0;
+}
+
+static bool awaits_static(void) {
+  return tvmrt__static_plugins[0] != NULL &&
+         atomic_load_explicit(&has_static, memory_order_acquire);
+}
+
+/* With the lock. A row that is being loaded is so by the caller. */
+static int load_row(tvmrt_prefix* row) {
+  int rc;
+  if (tvmrt__prefix_state(row) != TVMRT_PREFIX_NEW) return 0;
+  atomic_store_explicit(&row->state, TVMRT_PREFIX_LOADING, memory_order_relaxed);
+  rc = load(row->library);
+  atomic_store_explicit(&row->state, rc == 0 ? TVMRT_PREFIX_LOADED : TVMRT_PREFIX_NEW,
+                        memory_order_release);
+  return rc;
+}
+
+static bool awaits(const tvmrt_prefix* row) {
+  return awaits_static() || (row != NULL && tvmrt__prefix_state(row) != TVMRT_PREFIX_LOADED);
+}
+
+bool tvmrt__plugin_awaited(const char* name) { return awaits(tvmrt__prefix_find(name)); }
+
+/* Programs whose names are all there, or of no plug-in, take no lock. */
+int tvmrt__plugin_load_for(const char* name) {
+  tvmrt_prefix* row = tvmrt__prefix_find(name);
+  int rc;
+  if (!awaits(row)) return 0;
+  tvmrt__loading_begin();
+  rc = enter_static();
+  if (rc == 0 && row != NULL) rc = load_row(row);
+  tvmrt__loading_end();
+  return rc;
+}
+
+/* The thread's error text, which stays what it was while plug-ins are loaded that may be broken. */
+static tvmrt_buf set_error_aside(tvmrt_thread* thread) {
+  const tvmrt_buf none = {NULL, 0, 0};
+  const tvmrt_buf kept = thread == NULL ? none : thread->error;
+  if (thread != NULL) thread->error = none;
+  return kept;
+}
+
+static void put_error_back(tvmrt_thread* thread, tvmrt_buf kept) {
+  if (thread == NULL) return;
+  tvmrt__buf_free(&thread->error);
+  thread->error = kept;
+}
+
+void tvmrt__plugin_try_for(const char* name) {
+  tvmrt_thread* thread = tvmrt__thread();
+  const tvmrt_buf kept = set_error_aside(thread);
+  (void)tvmrt__plugin_load_for(name);
+  put_error_back(thread, kept);
+}
+
+void tvmrt__plugins_load_all(void) {
+  tvmrt_prefix* row = tvmrt__prefixes();
+  tvmrt_thread* thread = tvmrt__thread();
+  const tvmrt_buf kept = set_error_aside(thread);
+  tvmrt__loading_begin();
+  (void)enter_static();
+  for (; row != NULL; row = tvmrt__prefix_next(row)) (void)load_row(row);
+  tvmrt__loading_end();
+  put_error_back(thread, kept);
+}
+
+int tvmrt_plugin_load(const char* path) {
+  int rc;
+  if (path == NULL) return tvmrt__fail_value("tvmrt_plugin_load: the path is NULL.");
+  tvmrt__loading_begin();
+  rc = load(path);
+  tvmrt__loading_end();
+  return rc;
+}
+
+/* With the lock. */
+static int check_unused(const plugin* p) {
+  const tvmrt_plugin* t = p->table;
+  const tvmrt_plugin_function* f = t->functions;
+  if (t->enter != NULL && t->leave == NULL) {
+    return tvmrt__fail_value("plug-in '%s' cannot be unloaded: nothing undoes its enter().",
+                             t->name);
+  }
+  for (; f != NULL && f->name != NULL; ++f) {
+    if (tvmrt__global_is_held(f->name, f->function)) {
+      return tvmrt__fail_value(
+          "plug-in '%s' is in use: somebody holds its function '%s'; release that first.", t->name,
+          f->name);
+    }
+  }
+  return 0;
+}
+
+/* With the lock. Rows of the plug-in are new again: the next look-up enters it again. */
+static int unload(const char* name) {
+  plugin* p = find(NULL, name);
+  tvmrt_prefix* row;
+  if (p == NULL || !p->is_in) {
+    return tvmrt__fail_value("there is no plug-in '%.60s' to unload.", name);
+  }
+  TVMRT_RETURN_IF_ERROR(check_unused(p));
+  if (p->table->leave != NULL) TVMRT_RETURN_IF_ERROR(p->table->leave());
+  remove_functions(p->table);
+  p->is_in = false;
+  if (p->path == NULL) atomic_store_explicit(&has_static, true, memory_order_release);
+  for (row = tvmrt__prefixes(); row != NULL; row = tvmrt__prefix_next(row)) {
+    if (p->path != NULL && tvmrt__prefix_state(row) == TVMRT_PREFIX_LOADED) {
+      atomic_store_explicit(&row->state, TVMRT_PREFIX_NEW, memory_order_release);
+    }
+  }
+  return 0;
+}
+
+int tvmrt_plugin_unload(const char* name) {
+  int rc;
+  if (name == NULL) return tvmrt__fail_value("tvmrt_plugin_unload: the name is NULL.");
+  tvmrt__loading_begin();
+  rc = unload(name);
+  tvmrt__loading_end();
+  return rc;
+}
+
+/* ---- by name, for front ends ---- */
+
+/* tvmrt.plugin.load(path) */
+TVMRT_NATIVE(load_path) {
+  const char* path;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
+  return tvmrt_plugin_load(path);
+}
+
+/* tvmrt.plugin.unload(name) */
+TVMRT_NATIVE(unload_name) {
+  const char* name;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  return tvmrt_plugin_unload(name);
+}
+
+/* tvmrt.plugin.add_prefix(prefix, library) */
+TVMRT_NATIVE(add_prefix) {
+  const char* prefix;
+  const char* library;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &prefix));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &library));
+  return tvmrt_plugin_add_prefix(prefix, library);
+}
+
+/* tvmrt.plugin.names(): a line "name path" for each plug-in that is loaded; path '-': of this library. */
+TVMRT_NATIVE(names) {
+  tvmrt_buf lines = {NULL, 0, 0};
+  const plugin* p;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  rc = tvmrt__buf_puts(&lines, "");
+  tvmrt__loading_begin();
+  for (p = loaded; rc == 0 && p != NULL; p = p->next) {
+    if (!p->is_in) continue;
+    rc = tvmrt__buf_printf(&lines, "%s %s\n", p->table->name, p->path == NULL ? "-" : p->path);
+  }
+  tvmrt__loading_end();
+  return tvmrt__ret_buf(rc, kTVMStr, &lines, out, out_code);
+}
+
+#define FUNCTIONS(X)                       \
+  X("tvmrt.plugin.load", load_path)        \
+  X("tvmrt.plugin.unload", unload_name)    \
+  X("tvmrt.plugin.add_prefix", add_prefix) \
+  X("tvmrt.plugin.names", names)
+const tvmrt_builtins tvmrt__plugin_builtins = TVMRT_BUILTINS(FUNCTIONS);
