@@ -19,12 +19,8 @@
 #define TABLES(X)  \
   X(aot)           \
   X(aot_factory)   \
-  X(cache)         \
   X(const_loader)  \
   X(container)     \
-  X(contrib)       \
-  X(convolution)   \
-  X(draws)         \
   X(ffi_library)   \
   X(graph)         \
   X(graph_factory) \
@@ -35,12 +31,10 @@
   X(pack)          \
   X(params)        \
   X(plugin)        \
-  X(products)      \
   X(region)        \
   X(region_module) \
   X(report)        \
   RPC_TABLES(X)    \
-  X(sort)          \
   X(source)        \
   X(system_lib)    \
   X(tensor)        \

@@ -49,15 +49,15 @@ typedef struct tvmrt_thread {
 tvmrt_thread* tvmrt__thread(void);
 
 /* Set the error text. `tvmrt__fail` is -1 besides: a macro, so that compilers see that it is. */
-void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+TVMRT_SDK void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 #define tvmrt__fail(...) (tvmrt__set_error(__VA_ARGS__), -1)
 /* The same with "ValueError: " or "TypeError: " in front, which front ends raise by that name. */
-void tvmrt__set_value_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
-void tvmrt__set_type_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+TVMRT_SDK void tvmrt__set_value_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+TVMRT_SDK void tvmrt__set_type_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 #define tvmrt__fail_value(...) (tvmrt__set_value_error(__VA_ARGS__), -1)
 #define tvmrt__fail_type(...) (tvmrt__set_type_error(__VA_ARGS__), -1)
 /* The same for an allocation of `bytes` that failed. */
-int tvmrt__fail_memory(size_t bytes);
+TVMRT_SDK int tvmrt__fail_memory(size_t bytes);
 
 /* Forget the thread's error text, so that what fails without one shows no older one. */
 static inline void tvmrt__forget_error(void) {
@@ -65,8 +65,8 @@ static inline void tvmrt__forget_error(void) {
 }
 
 /* malloc, calloc and strdup that set the error text. Released by free(). */
-void* tvmrt__alloc(size_t bytes);
-void* tvmrt__calloc(size_t count, size_t bytes);
+TVMRT_SDK void* tvmrt__alloc(size_t bytes);
+TVMRT_SDK void* tvmrt__calloc(size_t count, size_t bytes);
 char* tvmrt__strdup(const char* text);
 
 /* Grow an array that holds `count` items of `item_bytes`; *items moves. Doubles at powers of two. */

@@ -6,12 +6,13 @@
 
 #include "../base/error.h"
 #include "../firmware/dtype.h"
+#include "../platform/compiler.h"
 
 /* Room for the longest name of a type, its NUL included. */
 #define TVMRT_DTYPE_TEXT_BYTES 32
 
 /* The name that front ends use: "float32", "int8x4", "bool", "handle", "custom[129]32". */
-void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]);
+TVMRT_SDK void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]);
 /* The type of such a name; -1 with a ValueError as error text if there is none. */
 int tvmrt__dtype_from_text(const char* text, DLDataType* out);
 

@@ -89,14 +89,16 @@ typedef struct tvmrt_args {
   static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                 void* resource_handle)
 
-int tvmrt__arg_count(const tvmrt_args* in, int least, int most); /* most < 0: any number */
-int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
-int tvmrt__arg_number(const tvmrt_args* in, int i, double* out);      /* also an int */
-int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out);    /* also a String object */
+TVMRT_SDK int tvmrt__arg_count(const tvmrt_args* in, int least,
+                               int most); /* most < 0: any number */
+TVMRT_SDK int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
+TVMRT_SDK int tvmrt__arg_number(const tvmrt_args* in, int i, double* out); /* also an int */
+TVMRT_SDK int tvmrt__arg_str(const tvmrt_args* in, int i,
+                             const char** out);                       /* also a String object */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
-int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
+TVMRT_SDK int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
 /* Whether there are as many extents as dimensions: arg_tensor() gives no others. */
 static inline bool tvmrt__has_shape(const DLTensor* t) {
   return t->ndim == 0 || (t->ndim > 0 && t->shape != NULL);

@@ -14,7 +14,7 @@
 
 typedef struct plugin {
   const tvmrt_plugin* table;
-  char* path; /* of its library; NULL: part of this one */
+  char* path; /* of its library; NULL: part of this one, or of the program */
   bool is_in; /* its functions are those of the registry */
   struct plugin* next;
 } plugin;
@@ -25,6 +25,9 @@ static atomic_bool has_static = true; /* plug-ins of this library wait to be ent
 
 void tvmrt__loading_begin(void) { tvmrt__lock_again(&lock); }
 void tvmrt__loading_end(void) { tvmrt__unlock_again(&lock); }
+
+/* What errors call a plug-in without a library of its own. */
+static const char kLinked[] = "(linked)";
 
 /* What the first version of the table had. */
 #define LEAST_BYTES offsetof(tvmrt_plugin, sdk)
@@ -68,15 +71,14 @@ static plugin* find(const tvmrt_plugin* table, const char* name) {
 
 /* `path` NULL: part of this library. */
 static int keep(const tvmrt_plugin* table, const char* path, plugin** out) {
-  const char* shown = path == NULL ? "libtvm_runtime" : path;
+  const char* shown = path == NULL ? kLinked : path;
   const plugin* other;
   plugin* p;
   TVMRT_RETURN_IF_ERROR(check_table(table, shown));
   other = find(NULL, table->name);
   if (other != NULL) {
     return tvmrt__fail_value("plug-in '%.200s' has the name '%.60s', which is that of '%.200s'.",
-                             shown, table->name,
-                             other->path == NULL ? "libtvm_runtime" : other->path);
+                             shown, table->name, other->path == NULL ? kLinked : other->path);
   }
   p = tvmrt__calloc(1, sizeof(*p));
   if (p == NULL) return -1;
@@ -152,9 +154,7 @@ static int enter_static(void) {
   if (!atomic_load_explicit(&has_static, memory_order_relaxed)) return 0;
   atomic_store_explicit(&has_static, false, memory_order_release);
   for (table = tvmrt__static_plugins; *table != NULL; ++table) {
-    plugin* p = find(*table, NULL);
-    if (p == NULL) TVMRT_RETURN_IF_ERROR(keep(*table, NULL, &p));
-    TVMRT_RETURN_IF_ERROR(enter(p));
+    TVMRT_RETURN_IF_ERROR(tvmrt_plugin_enter(*table));
   }
   return 0;
 }
@@ -230,6 +230,18 @@ int tvmrt_plugin_load(const char* path) {
   if (path == NULL) return tvmrt__fail_value("tvmrt_plugin_load: the path is NULL.");
   tvmrt__loading_begin();
   rc = load(path);
+  tvmrt__loading_end();
+  return rc;
+}
+
+int tvmrt_plugin_enter(const tvmrt_plugin* table) {
+  plugin* p;
+  int rc = 0;
+  if (table == NULL) return tvmrt__fail_value("tvmrt_plugin_enter: the table is NULL.");
+  tvmrt__loading_begin();
+  p = find(table, NULL);
+  if (p == NULL) rc = keep(table, NULL, &p);
+  if (rc == 0) rc = enter(p);
   tvmrt__loading_end();
   return rc;
 }
@@ -312,7 +324,8 @@ TVMRT_NATIVE(add_prefix) {
   return tvmrt_plugin_add_prefix(prefix, library);
 }
 
-/* tvmrt.plugin.names(): a line "name path" for each plug-in that is loaded; path '-': of this library. */
+/* tvmrt.plugin.names(): a line "name path" for each plug-in that is loaded; path '-': one that is
+ * linked. */
 TVMRT_NATIVE(names) {
   tvmrt_buf lines = {NULL, 0, 0};
   const plugin* p;

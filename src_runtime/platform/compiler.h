@@ -49,6 +49,17 @@
 #define TVMRT_THREAD_POINTER _Thread_local
 #endif
 
+/* Exported by this library for plug-ins of the same version, which find it declared by sdk/. */
+#if defined(_WIN32) && defined(TVM_EXPORTS)
+#define TVMRT_SDK __declspec(dllexport)
+#elif defined(_WIN32)
+#define TVMRT_SDK __declspec(dllimport)
+#elif defined(__GNUC__)
+#define TVMRT_SDK __attribute__((visibility("default")))
+#else
+#define TVMRT_SDK
+#endif
+
 /* Whether a library may ask for a function, TVMRT_WEAK, which the program that loads it may lack. */
 #if defined(__GNUC__) && defined(__ELF__)
 #define TVMRT_HAS_WEAK 1

@@ -41,9 +41,9 @@ static inline void tvmrt__tensor_release(tvmrt_tensor* t) {
 
 /* Bytes of a compact tensor; -1 for a negative extent, too many dimensions or overflow. */
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes);
-int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
+TVMRT_SDK int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
 /* strides NULL, or those of a compact tensor (any value where the extent is 1). */
-bool tvmrt__is_compact(const DLTensor* t);
+TVMRT_SDK bool tvmrt__is_compact(const DLTensor* t);
 /* In integers, because C has no sum of NULL and an offset, not even of 0. */
 static inline char* tvmrt__tensor_data(const DLTensor* t) {
   return (char*)((uintptr_t)t->data + (uintptr_t)t->byte_offset);
@@ -51,14 +51,14 @@ static inline char* tvmrt__tensor_data(const DLTensor* t) {
 
 bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b);
 /* Equal, counting every kind of 1-byte bool as one type. */
-bool tvmrt__same_dtype(DLDataType a, DLDataType b);
+TVMRT_SDK bool tvmrt__same_dtype(DLDataType a, DLDataType b);
 
 /* Copy the elements of a host or device tensor, strided or not, to a compact one of the same size. */
 int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream);
 
 /* Text of shape and type for messages: "float32 (1, 3, 8)". Returns `text`. */
 #define TVMRT_TENSOR_TEXT_BYTES 160
-const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]);
+TVMRT_SDK const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]);
 
 /* One serialised tensor: magic, reserved, device, ndim, dtype, shape, byte size, data. */
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t);

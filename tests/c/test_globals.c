@@ -31,7 +31,6 @@ static void test_wrong_arguments_are_told(void** state) {
       {"runtime.TVMArrayAllocWithScope", "sssss", "raw pointer"},
       {"runtime.TVMArrayCreateView", "ss", "argument 0"},
       {"runtime.ModulePackImportsToC", "i", "argument 0"},
-      {"tvm.contrib.random.random_fill", "i", "argument 0"},
       {"runtime.SaveParams", "i", "argument 0"},
       {"tvmrt.device.load_regions", "i", "takes 2 arguments"},
       {"tvmrt.device.find", "i", "a str"},
@@ -67,32 +66,6 @@ static void test_streams_of_the_cpu_do_nothing(void** state) {
   assert_ok(call_global(&api, "device_api.cpu"));
   assert_non_null(api.ret.v_handle);
   assert_fails(TVMSetStream(kDLCUDA, 0, NULL), "cuda");
-}
-
-static void fill_and_check(int code, int bits, double most) {
-  const int64_t shape = 64;
-  DLTensor* t = NULL;
-  call c = {0};
-  int distinct = 0;
-  assert_ok(TVMArrayAlloc(&shape, 1, code, bits, 1, kDLCPU, 0, &t));
-  arg_handle(&c, kTVMNDArrayHandle, t);
-  assert_ok(call_global(&c, "tvm.contrib.random.random_fill"));
-  for (int i = 0; i < 64; ++i) {
-    double value = code != kDLFloat ? ((const signed char*)t->data)[i]
-                   : bits == 32     ? (double)((const float*)t->data)[i]
-                                    : ((const double*)t->data)[i];
-    assert_true(value >= 0 && value <= most);
-    distinct += value > 0;
-  }
-  assert_in_range(distinct, 10, 64);
-  (void)TVMArrayFree(t);
-}
-
-static void test_random_numbers_lie_in_their_range(void** state) {
-  (void)state;
-  fill_and_check(kDLFloat, 32, 10);
-  fill_and_check(kDLFloat, 64, 10);
-  fill_and_check(kDLInt, 8, 1);
 }
 
 static int held;
@@ -220,7 +193,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wrong_arguments_are_told),
       cmocka_unit_test(test_streams_of_the_cpu_do_nothing),
-      cmocka_unit_test(test_random_numbers_lie_in_their_range),
       cmocka_unit_test(test_exception_of_the_front_end_is_kept_once),
       cmocka_unit_test(test_module_answers_by_name),
       cmocka_unit_test(test_blob_is_named_after_its_prefix),

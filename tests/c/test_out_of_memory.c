@@ -366,7 +366,7 @@ static int use_evaluator(void) {
 
 static int use_tensors(void) {
   bag b = {0};
-  call shape = {0}, tensor = {0}, view = {0}, random = {0}, order = {0};
+  call shape = {0}, tensor = {0}, view = {0};
   DLManagedTensor* lent = NULL;
   DLTensor* back = NULL;
   TVMValue dtype = {.v_type = {kDLFloat, 32, 1}};
@@ -381,13 +381,6 @@ static int use_tensors(void) {
   arg_kept(&view, &b, 1);
   arg_kept(&view, &b, 0);
   if (rc == 0) rc = global(&b, &view, "runtime.TVMArrayCreateView");
-  arg_kept(&random, &b, 1);
-  if (rc == 0) rc = call_global(&random, "tvm.contrib.random.random_fill");
-  arg_kept(&order, &b, 1);
-  arg_kept(&order, &b, 1);
-  arg_int(&order, 0);
-  arg_int(&order, 1);
-  if (rc == 0) rc = call_global(&order, "tvm.contrib.sort.argsort");
   if (rc == 0) rc = TVMArrayToDLPack(b.values[1].v_handle, &lent);
   if (rc == 0) {
     rc = TVMArrayFromDLPack(lent, &back);

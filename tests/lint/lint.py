@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / "include", ROOT / "src_backend", ROOT / "src_runtime", ROOT / "python" / "src"]
+FOLDERS += sorted(ROOT.glob("plugins/*/src"))
 JOBS = 2
 
 

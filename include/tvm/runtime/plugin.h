@@ -96,6 +96,14 @@ typedef struct tvmrt_plugin {
 TVM_DLL int tvmrt_plugin_load(const char* path);
 
 /*!
+ * \brief Enter a plug-in whose table is part of the program. It is used until the process ends. One that
+ *        has entered is left as it is.
+ * Errors:  -1: as of tvmrt_plugin_load().
+ * Threads: thread-safe.
+ */
+TVM_DLL int tvmrt_plugin_enter(const tvmrt_plugin* table);
+
+/*!
  * \brief Add a row to the table of prefixes: names that begin with `prefix` are in `library`, which is
  *        loaded when one is needed. Both texts are copied.
  * Errors:  -1: the prefix is empty, or belongs to another library.

@@ -38,6 +38,8 @@ MAY_INCLUDE = {
     # runtime.c gives those below what those above have; static_plugins.c is a table.
     "src_runtime": {"core/hooks.h", "core/plugins.h", "regions/registry.h"},
     "src_runtime/versioned": set(),
+    # What plug-ins may include: its README.
+    "src_runtime/sdk": {"platform", "base", "core", "tensors", "modules", "firmware/frames.h"},
     # The table of devices that are part of the library.
     "src_runtime/devices": {"regions/registry.h"},
     # The code of devices is built outside of the tree too; opencl takes `shared` along.
@@ -65,6 +67,34 @@ RESERVED = {
     "memory_device.h": {"tensors", "rpc", "devices"},
     "crt/": {"modules", "crt", "firmware", "src_backend"},
 }
+
+
+PLUGINS = sorted(ROOT.glob("plugins/*/src"))
+SDK = ROOT / "src_runtime" / "sdk"
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.parent.name)
+def test_plugins_include_themselves_public_headers_and_the_sdk(folder):
+    wrong = []
+    for file in sorted(folder.rglob("*.[ch]")):
+        text = file.read_text(encoding="utf-8")
+        for name in QUOTED.findall(text):
+            target = (file.parent / name).resolve()
+            if not target.is_file() or folder not in target.parents:
+                target = SDK.parent / name
+            if not target.is_file() or not {folder, SDK} & set(target.parents):
+                wrong.append(f"{file.relative_to(ROOT)} includes {name}")
+    assert not wrong
+
+
+def test_nothing_of_the_core_includes_a_plugin():
+    for file in _sources():
+        assert not [t for t in _included(file) if ROOT / "plugins" in t.parents], file
+
+
+def test_page_of_the_sdk_lists_its_headers():
+    listed = re.findall(r"^\| `sdk/([^`]+)`", (SDK / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(file.name for file in SDK.glob("*.h"))
 
 
 def _sources() -> list[Path]:

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "../core/function.h"
+#include "functions.h"
 #include "random.h"
-#include "tensor.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 /* The next of a state of each thread, other in each process, as in TVM, which has no seed. */
 static uint64_t draw(void) {
   static _Thread_local uint64_t state;
   if (state == 0) state = ((uint64_t)time(NULL) << 20) ^ (uint64_t)(uintptr_t)&state;
-  return tvmrt__next_random(&state);
+  return names_next_random(&state);
 }
 
 /* In [0, 1). The upper 53 bits, which are all that a double holds. */
@@ -45,7 +46,7 @@ static int arg_filled(const tvmrt_args* in, int code, DLTensor** out, uint64_t* 
 }
 
 /* (low, high, output): float32 in [low, high) */
-TVMRT_NATIVE(uniform) {
+TVMRT_PLUGIN_NATIVE(names_uniform) {
   double low, high;
   DLTensor* t;
   uint64_t count;
@@ -66,7 +67,7 @@ TVMRT_NATIVE(uniform) {
 }
 
 /* (mean, standard deviation, output): float32 */
-TVMRT_NATIVE(normal) {
+TVMRT_PLUGIN_NATIVE(names_normal) {
   double mean, deviation;
   DLTensor* t;
   uint64_t count;
@@ -88,7 +89,7 @@ TVMRT_NATIVE(normal) {
 }
 
 /* (low, high, output): integers in [low, high), of what the type can hold */
-TVMRT_NATIVE(randint) {
+TVMRT_PLUGIN_NATIVE(names_randint) {
   int64_t low, high, least, most;
   DLTensor* t;
   uint64_t count;
@@ -118,9 +119,3 @@ TVMRT_NATIVE(randint) {
   }
   return 0;
 }
-
-#define FUNCTIONS(X)                       \
-  X("tvm.contrib.random.normal", normal)   \
-  X("tvm.contrib.random.randint", randint) \
-  X("tvm.contrib.random.uniform", uniform)
-const tvmrt_builtins tvmrt__draws_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -9,9 +9,10 @@
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
 
-#include "../core/function.h"
+#include "functions.h"
 #include "products.h"
-#include "tensor.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 typedef struct {
   const char* who;
@@ -189,7 +190,7 @@ static void run_row(const convolution* c, int64_t n, int64_t group, int64_t row,
       }
     }
   }
-  tvmrt__product_f32(c->filters, c->seen, c->columns, s->weights, s->seen, s->row, s->product);
+  names_product_f32(c->filters, c->seen, c->columns, s->weights, s->seen, s->row, s->product);
   for (f = first; f < first + c->filters; ++f) {
     for (x = 0; x < c->columns; ++x) {
       write_element(c->out, place(c, n, f, all, row, c->rows, x, c->columns), *from++);
@@ -209,7 +210,7 @@ static void run(const convolution* c, const scratch* s) {
 }
 
 /* (see take()). Nothing is written before all arguments are found to fit each other. */
-TVMRT_NATIVE(conv2d) {
+TVMRT_PLUGIN_NATIVE(names_conv2d) {
   convolution c;
   scratch s;
   size_t weights, seen, row;
@@ -219,15 +220,12 @@ TVMRT_NATIVE(conv2d) {
   seen = (size_t)(c.seen * c.columns);
   row = (size_t)(c.filters * c.columns);
   /* Sizes are bounded by those of tensors, and by take(), which has looked at a row. */
-  s.product = tvmrt__calloc(TVMRT_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
+  s.product = tvmrt__calloc(NAMES_PRODUCT_FLOATS + weights + seen + row, sizeof(float));
   if (s.product == NULL) return -1;
-  s.weights = s.product + TVMRT_PRODUCT_FLOATS;
+  s.weights = s.product + NAMES_PRODUCT_FLOATS;
   s.seen = s.weights + weights;
   s.row = s.seen + seen;
   run(&c, &s);
   free(s.product);
   return 0;
 }
-
-#define FUNCTIONS(X) X("tvm.contrib.dnnl.conv2d", conv2d)
-const tvmrt_builtins tvmrt__convolution_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -12,8 +12,9 @@
 #include <string.h>
 #include <tvm/runtime/kernels/scalar/half.h>
 
-#include "../core/function.h"
-#include "tensor.h"
+#include "functions.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 /* One element of a slice: what it is ordered by, and where it stood. */
 typedef struct {
@@ -277,20 +278,20 @@ static int sort_to(const tvmrt_args* in, bool to_indices) {
 }
 
 /* (input, output, axis, is_ascend) -> the elements in order. */
-TVMRT_NATIVE(sort) {
+TVMRT_PLUGIN_NATIVE(names_sort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, false);
 }
 
 /* (input, output, axis, is_ascend) -> where each of them stood. */
-TVMRT_NATIVE(argsort) {
+TVMRT_PLUGIN_NATIVE(names_argsort) {
   TVMRT_GLOBAL_ARGS;
   return sort_to(&in, true);
 }
 
 /* (scores, number of scores that count in each slice, output, axis, is_ascend): what does not count
  * keeps its place. */
-TVMRT_NATIVE(argsort_nms) {
+TVMRT_PLUGIN_NATIVE(names_argsort_nms) {
   slices s = {0};
   DLTensor *scores, *valid, *to;
   int64_t axis, number;
@@ -326,7 +327,7 @@ TVMRT_NATIVE(argsort_nms) {
 }
 
 /* (input, values and indices or one of them, k, axis, "both"|"values"|"indices", is_ascend) */
-TVMRT_NATIVE(topk) {
+TVMRT_PLUGIN_NATIVE(names_topk) {
   static const char* const kinds[] = {"both", "values", "indices"};
   slices s = {0};
   DLTensor *from, *results[2] = {NULL, NULL};
@@ -363,10 +364,3 @@ TVMRT_NATIVE(topk) {
   }
   return run_all(&s, results[0], results[1], k);
 }
-
-#define FUNCTIONS(X)                             \
-  X("tvm.contrib.sort.argsort", argsort)         \
-  X("tvm.contrib.sort.argsort_nms", argsort_nms) \
-  X("tvm.contrib.sort.sort", sort)               \
-  X("tvm.contrib.sort.topk", topk)
-const tvmrt_builtins tvmrt__sort_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -1,15 +1,16 @@
 /* Forgets cached data, so that a measurement begins with tensors in memory.
  *
- * Line by line where the processor has an instruction for it (platform/compiler.h); nothing
+ * Line by line where the processor has an instruction for it (sdk/system.h); nothing
  * elsewhere. Tensors of other devices and arguments that are none are passed over, so that any
  * function can be measured with it. */
-#include "../core/function.h"
-#include "../platform/compiler.h"
-#include "tensor.h"
+#include "functions.h"
+#include "sdk/system.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 /* (what is kept, tensors ...): by name as the preparation of a measurement, which passes it the
  * arguments of what is measured */
-TVMRT_NATIVE(cache_flush) {
+TVMRT_PLUGIN_NATIVE(names_cache_flush) {
   TVMRT_GLOBAL_ARGS;
   for (int i = 1; i < in.count; ++i) {
     DLTensor* t;
@@ -25,6 +26,3 @@ TVMRT_NATIVE(cache_flush) {
   tvmrt__flush_end();
   return 0;
 }
-
-#define FUNCTIONS(X) X("cache_flush_cpu_non_first_arg", cache_flush)
-const tvmrt_builtins tvmrt__cache_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -12,12 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/function.h"
-#include "tensor.h"
+#include "functions.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 /* Elements of the right matrix that are worked on at a time: they stay in a core's own cache. */
 enum { DEEP = 128, WIDE = 256, LANES = 16 };
-_Static_assert(DEEP* WIDE == TVMRT_PRODUCT_FLOATS, "a block of the right matrix");
+_Static_assert(DEEP* WIDE == NAMES_PRODUCT_FLOATS, "a block of the right matrix");
 
 /* A matrix of a batch: element (i, j) lies at i * rows + j * columns. */
 typedef struct {
@@ -161,8 +162,8 @@ FLOAT_PRODUCT(double, product_f64)
 
 /* For convolutions: compact matrices of one size after the other, on work memory that the caller
  * keeps. */
-void tvmrt__product_f32(int64_t height, int64_t depth, int64_t width, const float* a,
-                        const float* b, float* c, float work[TVMRT_PRODUCT_FLOATS]) {
+void names_product_f32(int64_t height, int64_t depth, int64_t width, const float* a, const float* b,
+                       float* c, float work[NAMES_PRODUCT_FLOATS]) {
   const product p = {
       .a = {.height = height, .width = depth, .rows = depth, .columns = 1},
       .b = {.height = depth, .width = width, .rows = width, .columns = 1},
@@ -239,19 +240,19 @@ static void run_integers(const product* p) {
 }
 
 /* (A, B, C, whether A is transposed, whether B is[, alpha[, beta]]), see take(). */
-TVMRT_NATIVE(matmul) {
+TVMRT_PLUGIN_NATIVE(names_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 2);
 }
 
 /* The same of batches: tensors of three dimensions. */
-TVMRT_NATIVE(batch_matmul) {
+TVMRT_PLUGIN_NATIVE(names_batch_matmul) {
   TVMRT_GLOBAL_ARGS;
   return float_product(&in, 3);
 }
 
 /* For quantised layers: unsigned activations, signed weights, sums of 32 bits. */
-TVMRT_NATIVE(matmul_u8s8s32) {
+TVMRT_PLUGIN_NATIVE(names_matmul_u8s8s32) {
   product p;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(take(&in, 2, &p));
@@ -264,14 +265,3 @@ TVMRT_NATIVE(matmul_u8s8s32) {
   run_integers(&p);
   return 0;
 }
-
-#define FUNCTIONS(X)                                          \
-  X("tvm.contrib.cblas.matmul", matmul)                       \
-  X("tvm.contrib.cblas.batch_matmul", batch_matmul)           \
-  X("tvm.contrib.cblas.batch_matmul_iterative", batch_matmul) \
-  X("tvm.contrib.mkl.matmul", matmul)                         \
-  X("tvm.contrib.mkl.batch_matmul", batch_matmul)             \
-  X("tvm.contrib.mkl.batch_matmul_iterative", batch_matmul)   \
-  X("tvm.contrib.mkl.matmul_u8s8s32", matmul_u8s8s32)         \
-  X("tvm.contrib.dnnl.matmul", matmul)
-const tvmrt_builtins tvmrt__products_builtins = TVMRT_BUILTINS(FUNCTIONS);

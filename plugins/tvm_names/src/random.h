@@ -1,14 +1,14 @@
 /* SplitMix64: one multiplication chain per number, any seed is good. Not for secrets. */
-#ifndef TVMRT_SRC_RUNTIME_TENSORS_RANDOM_H_
-#define TVMRT_SRC_RUNTIME_TENSORS_RANDOM_H_
+#ifndef TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
+#define TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_
 
 #include <stdint.h>
 
-static inline uint64_t tvmrt__next_random(uint64_t* state) {
+static inline uint64_t names_next_random(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-#endif /* TVMRT_SRC_RUNTIME_TENSORS_RANDOM_H_ */
+#endif /* TVMRT_PLUGINS_TVM_NAMES_RANDOM_H_ */

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/function.h"
-#include "tensor.h"
+#include "functions.h"
+#include "sdk/tensors.h"
+#include "sdk/values.h"
 
 /* Floats from 0 to 10, as callers expect who divide by them; other types get random small numbers. */
 static void fill(const DLTensor* t, uint64_t bytes) {
@@ -18,23 +19,23 @@ static void fill(const DLTensor* t, uint64_t bytes) {
   uint64_t i;
   if (t->dtype.code == kDLFloat && t->dtype.bits == 32) {
     for (i = 0; i + 4 <= bytes; i += 4) {
-      float value = (float)(tvmrt__next_random(&state) >> 40) * (10.0f / 16777216.0f);
+      float value = (float)(names_next_random(&state) >> 40) * (10.0f / 16777216.0f);
       memcpy(data + i, &value, sizeof(value));
     }
   } else if (t->dtype.code == kDLFloat && t->dtype.bits == 64) {
     for (i = 0; i + 8 <= bytes; i += 8) {
-      double value = (double)(tvmrt__next_random(&state) >> 11) * (10.0 / 9007199254740992.0);
+      double value = (double)(names_next_random(&state) >> 11) * (10.0 / 9007199254740992.0);
       memcpy(data + i, &value, sizeof(value));
     }
   } else {
     memset(data, 0, (size_t)bytes);
     for (i = 0; i < bytes; i += (t->dtype.bits + 7u) / 8u)
-      data[i] = (char)(tvmrt__next_random(&state) & 1);
+      data[i] = (char)(names_next_random(&state) & 1);
   }
 }
 
 /* (tensor): whatever was in it is written over. */
-TVMRT_NATIVE(random_fill) {
+TVMRT_PLUGIN_NATIVE(names_random_fill) {
   DLTensor* t;
   uint64_t bytes;
   TVMRT_GLOBAL_ARGS;
@@ -47,8 +48,3 @@ TVMRT_NATIVE(random_fill) {
   fill(t, bytes);
   return 0;
 }
-
-#define FUNCTIONS(X)                               \
-  X("tvm.contrib.random.random_fill", random_fill) \
-  X("tvm.contrib.random.random_fill_for_measure", random_fill)
-const tvmrt_builtins tvmrt__contrib_builtins = TVMRT_BUILTINS(FUNCTIONS);

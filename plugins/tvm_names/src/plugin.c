@@ -1,0 +1,8 @@
+/* Functions that only libraries compiled by TVM call: those of BLAS, sorting, random numbers, by the
+ * names of the libraries that TVM calls. */
+#include "functions.h"
+
+static const tvmrt_plugin_function functions[] = {NAMES_FUNCTIONS(TVMRT_PLUGIN_ROW){NULL, NULL}};
+
+TVMRT_PLUGIN_TABLE = {sizeof(tvmrt_plugin), TVMRT_PLUGIN_ABI, "tvm_names", functions, NULL, NULL,
+                      TVMRT_SDK_VERSION};

@@ -1,0 +1,7 @@
+/* Messages in frames with a checksum, as firmware reads and writes them. */
+#ifndef TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
+#define TVMRT_SRC_RUNTIME_SDK_FRAMES_H_
+
+#include "../firmware/frames.h"
+
+#endif

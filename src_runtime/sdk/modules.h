@@ -1,0 +1,7 @@
+/* Kinds of modules, and how a module is made. */
+#ifndef TVMRT_SRC_RUNTIME_SDK_MODULES_H_
+#define TVMRT_SRC_RUNTIME_SDK_MODULES_H_
+
+#include "../modules/module.h"
+
+#endif
