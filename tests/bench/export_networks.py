@@ -22,14 +22,17 @@ TIMM = (
     "deit_tiny_patch16_224 swin_tiny_patch4_window7_224 swinv2_tiny_window8_256 mobilevit_xxs"
 ).split()
 SEGMENTATION = "Unet UnetPlusPlus FPN PSPNet Linknet PAN DeepLabV3 DeepLabV3Plus".split()
-DETECTION = "yolov5n yolov8n yolov9t yolov10n yolo11n yolo12n yolov8n-seg yolov8n-pose".split()
+DETECTION = (
+    "yolov3-tiny yolov5n yolov6n yolov8n yolov9t yolov10n yolo11n yolo12n yolov8n-seg yolov8n-pose "
+    "yolov8n-cls yolov8n-obb yolo11n-seg yolo11n-pose yolo11n-cls"
+).split()
 LANGUAGE = (
     "Bert Roberta DistilBert Electra Albert MPNet Deberta DebertaV2 MobileBert ModernBert "
     "XLMRoberta GPT2 GPTNeo GPTNeoX OPT Llama Mistral Qwen2 Qwen3 Gemma Phi Falcon Bloom T5Encoder"
 ).split()
 SMALL: dict[str, Any] = {
     "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
-    "intermediate_size": 128, "num_key_value_heads": 2, "head_dim": 16,
+    "intermediate_size": 128, "num_key_value_heads": 2, "head_dim": 16, "pad_token_id": 0,
 }  # fmt: skip
 
 
@@ -43,9 +46,24 @@ def _torch_export(model: Any, inputs: dict[str, Any], axes: dict[str, Any], out:
     )  # fmt: skip
 
 
+def _calibrate(model: Any, size: int) -> None:
+    """Give batch normalisations the statistics of made-up pictures. Without them the numbers of a
+    deep network with random weights vanish, or grow until any rounding is a large error."""
+    import torch
+
+    torch.manual_seed(0)
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.momentum = None  # the mean of all batches
+    with torch.no_grad():
+        model.train()(torch.randn(4, 3, size, size))
+    model.eval()
+
+
 def _picture(model: Any, out: Path, size: int) -> None:
     import torch
 
+    _calibrate(model, size)
     axes = {"x": {0: "batch", 2: "height", 3: "width"}}
     _torch_export(model, {"x": torch.zeros(1, 3, size, size)}, axes, out)
 
@@ -70,7 +88,9 @@ def export_detection(name: str, out: Path) -> None:
     """Detectors by the package's own exporter, with ``dynamic=True``."""
     from ultralytics import YOLO
 
-    Path(YOLO(f"{name}.yaml").export(format="onnx", dynamic=True, simplify=False)).rename(out)
+    model = YOLO(f"{name}.yaml")
+    _calibrate(model.model, 256)
+    Path(model.export(format="onnx", dynamic=True, simplify=False)).rename(out)
 
 
 def export_language(name: str, out: Path) -> None:
