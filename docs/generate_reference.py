@@ -2,9 +2,9 @@
 
 ``docs/reference/command-line.md`` comes from the command's own help, ``json.md`` from the schemas
 of its output, ``docs/reference/python.md`` from the docstrings, ``docs/reference/c.md`` from the
-headers, ``docs/reference/operators.md`` and ``microsoft-operators.md`` from the operators'
-contracts, a part of ``accuracy.md`` from the table of intentional differences. A test fails when a
-page no longer is what this script writes.
+headers, ``docs/reference/operators.md`` from the operators' contracts, a part of ``accuracy.md``
+from the table of intentional differences. Plug-ins add pages: ``PAGES`` of their file
+``docs/reference_pages.py``. A test fails when a page no longer is what this script writes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from runpy import run_path
 
 import c_reference
 import click
 import differences_reference
 import json_reference
-import microsoft_reference
 import operator_reference
 import python_reference
 
 from tvmrt.cli import app
 
 REFERENCE = Path(__file__).parent / "reference"
+PLUGINS = Path(__file__).parents[1] / "plugins"
 
 HEAD = """# The command line
 
@@ -102,16 +104,23 @@ PAGES = {
     "c.md": c_reference.page,
     "command-line.md": command_line,
     "json.md": json_reference.page,
-    "microsoft-operators.md": microsoft_reference.page,
     "operators.md": operator_reference.page,
     "python.md": python_reference.page,
 }
 
 
+def pages() -> dict[str, Callable[[], str]]:
+    """Every page, by the name of its file, with the function that makes its text."""
+    found: dict[str, Callable[[], str]] = dict(PAGES)
+    for file in sorted(PLUGINS.glob("*/docs/reference_pages.py")):
+        found.update(run_path(str(file))["PAGES"])
+    return found
+
+
 def main() -> None:
     """Write every page into the folder named on the command line, or where they belong."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE
-    for name, make in PAGES.items():
+    for name, make in pages().items():
         (folder / name).write_text(make(), encoding="utf-8")
 
 

@@ -253,7 +253,8 @@ def why_absent(table: str, key: Any) -> str | None:
     """Why nothing is found under a key, where a plug-in that is not used has it."""
     for each in _read().absent:
         if each.plugin is not None and key in getattr(each.plugin, table):
-            return f"the plug-in {each.name} has {key}, but {each.reason}"
+            what = "::".join(key) if isinstance(key, tuple) else key
+            return f"the plug-in {each.name} has {what}, but {each.reason}"
     return None
 
 

@@ -130,14 +130,12 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -
     import onnx
     from onnx import helper
 
-    from tvmrt.compiler.frontend.onnx.microsoft.domain import MICROSOFT
-
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     inferred = onnx.shape_inference.infer_shapes(copy).graph
     known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
     present = {value.name for value in copy.graph.output}
-    theirs = any(node.domain == MICROSOFT for node in copy.graph.node)
+    theirs = any(node.domain == "com.microsoft" for node in copy.graph.node)
     read = _names_read(copy.graph) if theirs else set()
     for node in copy.graph.node:
         for name in node.output:

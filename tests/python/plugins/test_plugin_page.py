@@ -94,6 +94,11 @@ def test_a_plugin_that_is_left_out_is_named(installed, tmp_path):
     ask = "import tvmrt; tvmrt.devices.get('toydevice')"
     done = _run(["-c", ask], tmp_path, installed, **left_out)
     assert "the plug-in toybox has toydevice" in done.stderr
+    done = _run(["-c", USE], tmp_path, installed, **left_out)
+    assert (
+        "example.toys::Double of version 1 is not a known operator; the plug-in toybox has "
+        "example.toys::Double, but TVMRT_PLUGINS leaves it out"
+    ) in done.stderr
 
 
 def test_without_it_nothing_is_left(tmp_path):

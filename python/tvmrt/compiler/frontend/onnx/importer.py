@@ -32,7 +32,7 @@ from .inputs import check_default, declared_shapes, element_name, input_types, o
 from .model_file import licence, load_lightly, opsets
 from .names import Names
 from .open_axes import name_open_axes
-from .registry import Importer, find
+from .registry import Importer, find, why_absent
 from .rows import check_row
 from .sanitize_model import sanitize_model
 from .tensors import dense, read_weights
@@ -491,4 +491,6 @@ def _unknown(node: onnx.NodeProto, version: int) -> str:
     what = f"{_qualified(node)} of version {version} is not a known operator"
     if node.domain in ("", "ai.onnx"):
         return what
+    if (reason := why_absent(node.domain, node.op_type)) is not None:
+        return f"{what}; {reason}"
     return f"{what}; give its declaration, operators= in Python or --operators of the command"

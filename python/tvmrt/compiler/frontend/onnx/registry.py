@@ -46,6 +46,16 @@ def find(domain: str, name: str) -> Importer | None:
     _load_families()
     key = "" if domain == "ai.onnx" else domain, name
     if key not in _TABLE:
+        entered = dict(_TABLE)
         for wanted in (key, (key[0], "*")):
             plugin.find("operators", wanted)  # importing a plug-in's module fills the table
+        _TABLE.update(entered)  # what others have entered before stays
     return _TABLE.get(key)
+
+
+def why_absent(domain: str, name: str) -> str | None:
+    """Why an operator has no importer, where a plug-in that is not used has one."""
+    for key in ((domain, name), (domain, "*")):
+        if (reason := plugin.why_absent("operators", key)) is not None:
+            return reason
+    return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx import quantize
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.convolution import convolution, cropped, window_attrs
+from tvmrt.compiler.frontend.onnx.pooling import pool_window, pooled
 from tvmrt.compiler.ir import Value
-
-from .. import quantize
-from ..context import NodeContext
-from ..convolution import convolution, cropped, window_attrs
-from ..pooling import pool_window, pooled
-from .domain import ms_op
-from .products import activated
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.products import activated
 
 WINDOW = "auto_pad?: text, dilations?: ints, kernel_shape?: ints, pads?: ints, strides?: ints"
 _CONV = f"{WINDOW}, group?: int 1.."

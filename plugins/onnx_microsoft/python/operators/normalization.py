@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmrt.compiler.frontend.onnx import normalization as standard
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.normalization import over_rows, root_mean_square
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from .. import normalization as standard
-from ..context import NodeContext
-from ..normalization import over_rows, root_mean_square
-from .domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 _LAYER = "axis?: int, epsilon?: float 0.., stash_type?: int"
 

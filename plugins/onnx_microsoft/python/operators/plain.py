@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx import counts, indexing, shape, vision
+from tvmrt.compiler.frontend.onnx.context import NodeContext
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.error import UnsupportedError
-
-from .. import counts, indexing, shape, vision
-from ..context import NodeContext
-from .domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 ms_op(
     "GridSample",

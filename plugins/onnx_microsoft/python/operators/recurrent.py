@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.quantize import (
+    dequantized,
+    dynamic_quantized,
+    integer_product,
+    scaled_back,
+)
+from tvmrt.compiler.frontend.onnx.recurrent import LSTM, activations_of, gathered, lengths_of
 from tvmrt.compiler.ir import Value
-
-from ..context import NodeContext
-from ..quantize import dequantized, dynamic_quantized, integer_product, scaled_back
-from ..recurrent import LSTM, activations_of, gathered, lengths_of
-from .domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 
 @ms_op(

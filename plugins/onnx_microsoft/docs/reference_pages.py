@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tvmrt.compiler.frontend.onnx import refused
-from tvmrt.compiler.frontend.onnx.microsoft import domain
+from tvmrt.plugins.onnx_microsoft.operators import domain, refused
 
 HEAD = """# The operators of `com.microsoft`
 
 Made by `docs/generate_reference.py` from the contracts in
-`python/tvmrt/compiler/frontend/onnx/microsoft/`. onnxruntime writes these operators into networks:
+`plugins/onnx_microsoft/python/operators/`. onnxruntime writes these operators into networks:
 its transformer optimiser (`onnxruntime.transformers.optimizer`), its quantisers
 (`onnxruntime.quantization`), and the session that saves what it has optimised
 (`optimized_model_filepath`, up to the level `ORT_ENABLE_EXTENDED`). An optimised file is as fast as
@@ -63,9 +62,7 @@ def page() -> str:
         attributes = "<br>".join(_code(a.line) for a in row.attributes.values())
         lines.append(f"| `{name}` | {operands} | {attributes} |")
     others = ["| operator | why |", "|---|---|"]
-    others += [
-        f"| `{name}` | {why} |" for name, why in sorted(refused.REASONS[domain.MICROSOFT].items())
-    ]
+    others += [f"| `{name}` | {why} |" for name, why in sorted(refused.REASONS.items())]
     parts = [
         HEAD.rstrip(),
         "\n".join(lines),
@@ -74,3 +71,6 @@ def page() -> str:
         "\n".join(others),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+PAGES = {"microsoft-operators.md": page}

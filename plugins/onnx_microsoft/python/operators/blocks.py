@@ -6,16 +6,15 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import checked_indices
+from tvmrt.compiler.frontend.onnx.linear import product
 from tvmrt.compiler.ir import DTYPES, Value
 from tvmrt.compiler.ir.blocks import interleaved
 from tvmrt.compiler.ir.op import normalize_axis
 from tvmrt.compiler.ir.rounding import ceil_div
 from tvmrt.error import UnsupportedError
-
-from ..context import NodeContext
-from ..indexing import checked_indices
-from ..linear import product
-from .domain import ms_op, only, without
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
 MOST_IN_BLOCK = 256  # that the kernel widens
 

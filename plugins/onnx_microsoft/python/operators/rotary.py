@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.attention import turned
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import rows_at
 from tvmrt.compiler.ir import Value
-
-from ..attention import turned
-from ..context import NodeContext
-from ..indexing import rows_at
-from .domain import ms_op, only
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
 
 _ATTRIBUTES = (
     "interleaved?: int 0..1, is_packed_batching?: int 0..1, num_heads?: int 0.., "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import rows_at
+from tvmrt.compiler.frontend.onnx.normalization import over_rows
+from tvmrt.compiler.frontend.onnx.quantize import dequantized
 from tvmrt.compiler.ir import Value
-
-from ..context import NodeContext
-from ..indexing import rows_at
-from ..normalization import over_rows
-from ..quantize import dequantized
-from .domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 
 @ms_op(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx.activation import gelu_of, softmax_along, swish_of
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.linear import scaled
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.op import normalize_axis
-
-from ..activation import gelu_of, softmax_along, swish_of
-from ..context import NodeContext
-from ..linear import scaled
-from .domain import ms_op, only
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only
 
 _BIASED = "x: E=float[*X], bias?: E[_]"
 

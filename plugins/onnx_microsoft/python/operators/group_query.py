@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.activation import softmax_along
+from tvmrt.compiler.frontend.onnx.attention import Heads, bias_of, join_heads, split_heads, turned
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.indexing import checked_indices
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Whole
 from tvmrt.error import UnsupportedError
-
-from ..activation import softmax_along
-from ..attention import Heads, bias_of, join_heads, split_heads, turned
-from ..context import NodeContext
-from ..indexing import checked_indices
-from .attention import fitted, put, scale_of
-from .domain import ms_op, only, without
+from tvmrt.plugins.onnx_microsoft.operators.attention import fitted, put, scale_of
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
 
 @dataclass

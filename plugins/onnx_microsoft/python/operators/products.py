@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from tvmrt.compiler.frontend.onnx import activation as curves
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.linear import gemm, product, vector_product
 from tvmrt.compiler.ir import Value
 from tvmrt.error import UnsupportedError
-
-from .. import activation as curves
-from ..context import NodeContext
-from ..linear import gemm, product, vector_product
-from .domain import ms_op
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 _SIDES = "alpha?: float, transA?: int, transB?: int"
 _FUSED = "transBatchA?: int, transBatchB?: int"

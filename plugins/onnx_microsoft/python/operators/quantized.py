@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.compiler.ir import Value
-from tvmrt.compiler.ir.op import normalize_axis
-
-from ..context import NodeContext
-from ..pooling import covers_all, pool_window, pooled
-from ..quantize import (
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.pooling import covers_all, pool_window, pooled
+from tvmrt.compiler.frontend.onnx.quantize import (
     dequantize_linear,
     dequantized,
     dynamic_quantized,
@@ -24,8 +21,10 @@ from ..quantize import (
     quantized,
     scaled_back,
 )
-from .convolution import WINDOW, channels_first, channels_last
-from .domain import ms_op
+from tvmrt.compiler.ir import Value
+from tvmrt.compiler.ir.op import normalize_axis
+from tvmrt.plugins.onnx_microsoft.operators.convolution import WINDOW, channels_first, channels_last
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op
 
 
 def _bytes(name: str) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.registry import Importer, onnx_op
 from tvmrt.compiler.ir.contract import Contract
 from tvmrt.error import UnsupportedError
-
-from ..context import NodeContext
-from ..registry import Importer, onnx_op
 
 MICROSOFT = "com.microsoft"
 _ROWS: dict[str, Contract] = {}

@@ -6,15 +6,21 @@ from math import sqrt
 
 import numpy as np
 
+from tvmrt.compiler.frontend.onnx.attention import (
+    Heads,
+    ahead,
+    bias_of,
+    join_heads,
+    split_heads,
+    with_past,
+)
+from tvmrt.compiler.frontend.onnx.context import NodeContext
+from tvmrt.compiler.frontend.onnx.linear import product
+from tvmrt.compiler.frontend.onnx.quantize import integer_product, scaled_back
 from tvmrt.compiler.ir import Value
 from tvmrt.compiler.ir.extent import Whole
 from tvmrt.error import UnsupportedError
-
-from ..attention import Heads, ahead, bias_of, join_heads, split_heads, with_past
-from ..context import NodeContext
-from ..linear import product
-from ..quantize import integer_product, scaled_back
-from .domain import ms_op, only, without
+from tvmrt.plugins.onnx_microsoft.operators.domain import ms_op, only, without
 
 _SCORES = "mask_filter_value?: float, num_heads: int 1.., scale?: float"
 _PACKED = (

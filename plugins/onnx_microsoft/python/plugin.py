@@ -1,0 +1,9 @@
+"""What this plug-in adds."""
+
+from tvmrt.plugin import Plugin
+
+PLUGIN = Plugin(
+    name="onnx_microsoft",
+    summary="operators of com.microsoft, as onnxruntime's optimiser and quantisers write them",
+    operators={("com.microsoft", "*"): "tvmrt.plugins.onnx_microsoft.operators"},
+)
